@@ -43,7 +43,7 @@ bugs! {
     FailedRenewalEnds = "failed-renewal-ends",
     /// The message of a grant is believed without the attempt's secret.
     GrantMatchedByName = "grant-matched-by-name",
-    /// The keeper lives on the runtime of whoever calls first, and dies with it.
+    /// The keeper lives on the runtime of the first caller, and dies with it.
     KeeperOnCallersRuntime = "keeper-on-callers-runtime",
     /// A name of which nobody holds anything forgets its last token.
     LastTokenForgotten = "last-token-forgotten",
@@ -51,7 +51,7 @@ bugs! {
     LateRenewalRevives = "late-renewal-revives",
     /// A lease is passed on inside of a process when too little of it is left.
     LocalHandOffTooLate = "local-hand-off-too-late",
-    /// Whoever asks is granted what is free, although others wait.
+    /// A newcomer is granted what is free, although others wait.
     NewcomerBarges = "newcomer-barges",
     /// A grant counts although too little of it is left when the reply arrives.
     NoCheckAfterReply = "no-check-after-reply",

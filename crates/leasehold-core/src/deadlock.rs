@@ -93,9 +93,9 @@ impl fmt::Display for Process<'_> {
 /// The deadlocks among these names: for each waiter in one, a shortest cycle through it, unless one
 /// was given that it is a part of. Who merely waits behind a deadlock is in none.
 ///
-/// Whoever is in a deadlock waits for somebody who is, too; so all who wait are taken to be stuck,
-/// and then those are taken out who would be served if all but the stuck let go: readers beside
-/// readers, permits of which enough come free, whoever waits for a process that is at work.
+/// A client in a deadlock waits for another client in it. So the search takes all waiters to be
+/// stuck. Then it takes out each waiter that would be served if all but the stuck let go: readers
+/// beside readers, permits of which enough come free, a waiter for a process that is at work.
 ///
 /// A reader that waits to become the writer is seen as a holder only, and no waits are seen where a
 /// store has no queue.
@@ -182,8 +182,8 @@ impl<'a> WaitForGraph<'a> {
         stuck.map(|holder| u64::from(holder.mode.weight())).sum()
     }
 
-    /// Takes out whoever would be served if all but the stuck let go, until nobody is left who
-    /// would.
+    /// Takes out each waiter that would be served if all but the stuck let go, until no such waiter
+    /// is left.
     fn remove_served(&mut self) {
         let mut has_changed = true;
         while has_changed {
@@ -206,9 +206,9 @@ impl<'a> WaitForGraph<'a> {
         }
     }
 
-    /// Whether a mode can be granted beside so much.
+    /// Whether a mode can be granted beside the weight that is taken.
     fn fits(&self, snapshot: usize, mode: Mode, taken: u64) -> bool {
-        // Who asks for another capacity waits until nobody holds.
+        // A waiter for another capacity waits until nobody holds.
         let holders = &self.snapshots[snapshot].status.holders;
         let is_same = holders.iter().all(|holder| holder.mode.capacity() == mode.capacity());
         let room = if is_same { u64::from(mode.capacity()) } else { u64::from(mode.weight()) };

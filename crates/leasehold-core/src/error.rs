@@ -309,9 +309,8 @@ impl StoreErrorKind {
         self == Self::Full || self.is_outage()
     }
 
-    /// Whether the store cannot be had for now, so that whoever waits goes on waiting. All else is
-    /// an answer, and a caller is told of it at once: also a store that is full, in which somebody
-    /// must make room.
+    /// Whether the store is away for now, so that waiters go on waiting. Any other error is an
+    /// answer, and the caller gets it at once. A full store is one: somebody must make room.
     pub fn is_outage(self) -> bool {
         match self {
             Self::NoQuorum { .. }

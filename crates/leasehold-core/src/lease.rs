@@ -111,8 +111,8 @@ impl Sample {
 
 /// A lease that was handed out of its guard, to travel to another process as text or JSON.
 ///
-/// It says what is held, not for how long, and it is a value like any other: it may be copied and
-/// come twice, so the store lets it be adopted once, by whoever is first.
+/// It says what is held, not for how long. It is a value like any other: it may be copied and
+/// arrive twice, so the store lets only the first caller adopt it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[non_exhaustive]

@@ -1,8 +1,8 @@
 //! The meaning of leasehold, without I/O and without a runtime: values, the [`model`] of a lock's
 //! record, the state machine of [`renewal`], and the counts of a [`quorum`].
 //!
-//! Users want the crate `leasehold`, which re-exports what they need of this one. Whoever writes a
-//! store of their own finds its vocabulary in [`request`] and its meaning in [`model::step`].
+//! Users want the crate `leasehold`, which re-exports what they need of this one. Authors of stores
+//! find their vocabulary in [`request`] and its meaning in [`model::step`].
 #![forbid(unsafe_code)]
 
 pub mod backoff;

@@ -20,8 +20,8 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 
 /// The name of a lock: 1 to 512 bytes of UTF-8 without control characters.
 ///
-/// Names are compared byte by byte; there is no normalisation, and `/` has no meaning of its own.
-/// What is longer, or has control characters, has a name by its hash: [`LockName::hashed`].
+/// Names are compared byte by byte; there is no normalisation, and `/` has no special meaning. A
+/// text that is longer, or has control characters, gets a name by its hash: [`LockName::hashed`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "String", into = "String"))]

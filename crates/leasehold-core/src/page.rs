@@ -1,4 +1,4 @@
-//! A listing in pages, so that whoever asks decides how much a store has to do at a time.
+//! A listing in pages, so that the caller decides how much a store has to do at a time.
 
 use crate::name::LockName;
 

@@ -28,7 +28,7 @@ pub enum Operation {
     List {
         /// Only names that begin so.
         prefix: String,
-        /// At most so many.
+        /// The most names to give.
         limit: u32,
         /// Also names that nobody holds or awaits.
         idle: bool,
@@ -40,7 +40,7 @@ pub enum Operation {
         /// Where the page before ended, as [`Page::next`](crate::Page::next) said; none for the
         /// first page.
         after: Option<String>,
-        /// At most so many keys are passed, whosever they are, and as many again are read.
+        /// The most keys to pass, foreign keys included; up to as many again are read.
         keys: u32,
     },
     /// One action on one name.
@@ -155,7 +155,7 @@ pub enum Action {
     },
     /// Says who holds, who waits and who held before; changes nothing.
     Inspect {
-        /// At most so many holders and so many waiters.
+        /// The most holders to give, and the most waiters.
         limit: u32,
     },
     /// Confirms a grant, or keeps a waiter's place and says what it is. Never joins a queue, so
@@ -195,8 +195,8 @@ pub enum Action {
         change: u64,
     },
     /// An operator ends the hold with this very token: at the latest by its deadline, or at once.
-    /// Of a lease that was passed on, this is the token of whoever the store was told of last, or
-    /// a higher one of the same grant: the store may be told of that holder later.
+    /// Of a lease that was passed on, this is the token of the last holder the store knows of, or a
+    /// higher one of the same grant: the store may learn of that holder later.
     Revoke {
         /// Which hold.
         id: HolderId,
@@ -208,8 +208,8 @@ pub enum Action {
     /// An operator changes the capacity of a semaphore that is in use: [`Reply::CapacitySet`].
     ///
     /// More permits are granted in the same step; with fewer, nothing is granted until what is held
-    /// fits. It stands for what was asked for until nobody holds or waits any more, so that
-    /// requests for the old number and for the new one share it.
+    /// fits. Until nobody holds or waits, it stands for the capacity that was asked for: requests
+    /// for the old number and for the new one share it.
     SetCapacity {
         /// How many permits there are from now on: at least one, and fewer than
         /// [`crate::LOCK_CAPACITY`].
@@ -333,7 +333,7 @@ pub struct Acquire {
     /// How long the record outlives this lease as it is granted or joins the queue, if that is
     /// longer than the [retention](crate::model::Rules::retention) of the store.
     pub remember: Duration,
-    /// Who asks.
+    /// What the caller says of itself.
     pub info: HolderInfo,
 }
 
@@ -378,7 +378,7 @@ impl Acquire {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Adopt {
-    /// Whose it will be: a new attempt of whoever adopts.
+    /// Whose it will be: a new attempt of the adopter.
     pub id: HolderId,
     /// Whose it was when it was handed out.
     pub from: HolderId,

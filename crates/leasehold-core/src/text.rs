@@ -52,8 +52,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, InvalidInput> {
     Ok(u64::try_from(total_ns).map_or(LONGEST, Duration::from_nanos).min(LONGEST))
 }
 
-/// So many units, in nanoseconds: `None` for what is no number, and as many as there can be for
-/// one that is too large to be told.
+/// A number of units, in nanoseconds: `None` if it is no number, and the largest value if it is too
+/// large.
 fn nanoseconds(number: &str, unit_ms: u64) -> Option<u128> {
     let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
     let are_digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());

@@ -12,7 +12,7 @@ use std::time::Duration;
 #[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 
-/// A future that is owned by whoever polls it.
+/// A future that its poller owns.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A point in time of one [`Clock`]: the span since an origin of that clock's own choosing.
@@ -64,8 +64,8 @@ pub trait Clock: Send + Sync + fmt::Debug + 'static {
     /// A timer that ends at `at`, never before it.
     fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()>;
 
-    /// Whether the caller's own runtime drives the keeper, as with a clock that stands still
-    /// until a test moves it. The system's clock says no: a thread of its own does.
+    /// Whether the caller's own runtime drives the keeper, as with a clock that stands still until
+    /// a test moves it. The system's clock says no: the keeper has its own thread.
     fn is_driven_by_caller(&self) -> bool {
         false
     }

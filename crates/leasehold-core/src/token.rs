@@ -58,9 +58,9 @@ impl FencingToken {
         (self.0.get() >> LOCAL_BITS) + TOKEN_EPOCH_US
     }
 
-    /// The token of whoever is the `times`-th that this lease is passed on to inside the process
-    /// that holds it: higher than that of everybody before in there, and lower than that of every
-    /// later grant. `None` when its room is used up, after 4,095.
+    /// The token of the caller that gets this lease by the `times`-th passing on inside the process
+    /// that holds it. It is higher than the tokens of all callers before in that process, and lower
+    /// than that of every later grant. `None` when the room is used up, after 4,095.
     pub const fn passed_on(self, times: u16) -> Option<Self> {
         let local = (self.0.get() & LOCAL_MASK) + times as u64;
         if local > LOCAL_MASK {
@@ -69,7 +69,7 @@ impl FencingToken {
         Self::from_number((self.0.get() & !LOCAL_MASK) + local)
     }
 
-    /// How often a lease was passed on before whoever has this token had it.
+    /// How often the lease was passed on before it came to the holder of this token.
     pub const fn passes(self) -> u16 {
         (self.0.get() & LOCAL_MASK) as u16
     }

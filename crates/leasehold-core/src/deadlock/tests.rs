@@ -3,7 +3,7 @@
 use super::*;
 use crate::{FencingToken, HolderId, HolderInfo};
 
-/// What a name looks like: `held` by these clients for so many seconds, `awaited` by those.
+/// What a name looks like: `held` by these clients for the given seconds, `awaited` by those.
 struct Scene(Vec<(LockName, Status)>);
 
 fn seconds(seconds: u64) -> Duration {
@@ -203,7 +203,7 @@ fn permits_of_one_who_waits_for_another_at_work_come_free() {
 
 #[test]
 fn names_that_are_taken_in_order_are_none() {
-    // Two that ask for several names at once: whoever lacks one holds only names before it.
+    // Two that ask for several names at once: the one that lacks a name holds only names before it.
     let scene = Scene::new()
         .with("a", &[held(1, ALONE, 60)], &[waits(2, ALONE, 20)])
         .with("b", &[held(3, ALONE, 60)], &[waits(1, ALONE, 30)])

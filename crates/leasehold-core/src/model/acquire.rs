@@ -1,15 +1,15 @@
 //! Acquire: takes the lock, or joins its queue, or says that it is busy.
 //!
-//! A semaphore has one capacity at a time: that of whoever came first while nobody held or waited,
-//! or what an operator has set since ([`super::set_capacity`]). Who asks for another one waits in
-//! line like everybody else. At its turn, nobody may hold any more; then its capacity is the one
-//! in force. So two capacities are never counted together, and there are never more holders than
-//! any of them has asked for; and since nobody overtakes it, what is held comes to an end, and
+//! A semaphore has one capacity at a time: that of the first request after nobody held or waited,
+//! or what an operator has set since ([`super::set_capacity`]). A request for another capacity
+//! waits in line like all others. At its turn it waits until nobody holds; then its capacity is the
+//! one in force. So two capacities are never counted together, and there are never more holders
+//! than any of them has asked for. Nobody overtakes the request, so the holds before it end, and
 //! neither it nor those behind it starve.
 //!
-//! What an operator has set stands for what its holders have asked for: requests for either number
-//! share it, until nobody holds or waits any more, or it is the turn of a request that asks for a
-//! third number or for more than there is, and nobody holds.
+//! The capacity that an operator has set stands for the one that the holders asked for: requests
+//! for either number share it. It counts until nobody holds or waits. It also ends at the turn of a
+//! request for a third number, or for more than there is, once nobody holds.
 //!
 //! A lock is no semaphore: where one is in use, the other is refused.
 

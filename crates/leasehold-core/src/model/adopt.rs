@@ -1,4 +1,4 @@
-//! Adopt: the hold of a lease that was handed out becomes that of whoever adopts it first.
+//! Adopt: the hold of a lease that was handed out becomes that of the first adopter.
 
 use super::step::Step;
 use crate::holder::{Ending, HoldState};
@@ -57,7 +57,7 @@ impl Step<'_> {
         let hold = &mut self.record.holds[slot];
         // The capacity may have been set since it was handed out.
         let is_same = hold.weight == request.mode.weight() && is_same_kind;
-        // The node of a quorum may have granted it with a token of its own.
+        // The node of a quorum may have granted it with another token.
         let has_token = request.token.is_none_or(|token| token.micros() == hold.token_us);
         (state != HoldState::Cooldown && is_same && has_token).then_some((slot, state))
     }

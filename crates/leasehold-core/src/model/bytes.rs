@@ -139,7 +139,8 @@ impl Record {
     /// # Errors
     ///
     /// [`UnreadableRecord`] tells bytes of another version from damage. A store leaves both as they
-    /// are, and says [the kind](UnreadableRecord::kind) of error to whoever asks for the name.
+    /// are, and says [the kind](UnreadableRecord::kind) of error to each caller that asks for the
+    /// name.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, UnreadableRecord> {
         let (version, rest) = bytes.split_first().ok_or(UnreadableRecord::Damaged)?;
         if *version != Self::VERSION {

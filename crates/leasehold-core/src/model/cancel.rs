@@ -24,7 +24,7 @@ impl Step<'_> {
         }
         match self.live_hold(id) {
             Some((slot, state)) if state != HoldState::Cooldown => {
-                // Nobody has had it: whoever asked does not know of the grant.
+                // Nobody has had it: the caller does not know of the grant.
                 self.record.remove_hold(slot);
                 Cancelled::Released
             }

@@ -28,7 +28,7 @@ impl Step<'_> {
                 };
                 holders.push(holder.as_passed_on());
             } else if hold.state != HoldState::Cooldown {
-                // No step has come by it yet.
+                // No step has looked at it yet.
                 let ended = hold.ended(capacity, now_us, Ending::Expired);
                 last = Some(ended.or_later(last, now_us));
             }

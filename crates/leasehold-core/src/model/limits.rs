@@ -10,11 +10,11 @@ pub const CLAIM_WINDOW: Duration = Duration::from_secs(2);
 /// lost is found in time. With slower polls, 10 % message loss cost live waiters their turn.
 pub const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How soon to ask again for what is [held back](Rules::held_back): 100 ms, since nobody is told of
-/// the end of the transaction that is in the way.
+/// How soon to ask again for what is [held back](Rules::held_back): 100 ms, since no message says
+/// that the transaction in the way has ended.
 pub const HELD_BACK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A client that was not seen for so long is dead, by the usual [`Rules`]: a claim window and one
+/// By the usual [`Rules`], a client that was silent for this long is dead: a claim window and one
 /// poll.
 pub const DEAD_AFTER: Duration = Duration::from_secs(3);
 
@@ -82,7 +82,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Those of a store that keeps a record for so long, and is as usual.
+    /// The rules of a usual store that keeps a record for `retention`.
     pub const fn new(retention: Duration) -> Self {
         Self { retention, longest_silence: POLL_INTERVAL, held_back: false }
     }
@@ -108,7 +108,7 @@ impl Rules {
         self
     }
 
-    /// Silent for so long, a client is dead: a claim window and one poll.
+    /// After this silence a client is dead: a claim window and one poll.
     pub(super) fn dead_after(self) -> Duration {
         self.longest_silence + CLAIM_WINDOW
     }

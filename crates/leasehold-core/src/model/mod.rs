@@ -3,7 +3,7 @@
 //!
 //! The memory store is this function behind a mutex, the file store is this function inside a
 //! transaction, and the Redis scripts are a second implementation that is compared with it, record
-//! by record. Each action has a file of its own here, and a script of the same name there.
+//! by record. Each action has its own file here, and a script of the same name there.
 
 mod acquire;
 mod adopt;

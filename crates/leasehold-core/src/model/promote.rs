@@ -17,8 +17,8 @@ impl Step<'_> {
         }
         let farthest = now_us + self.record.sweep.longest_ttl_us + micros(CLAIM_WINDOW);
         if self.record.sweep.bound_us > farthest {
-            // The store's clock went back. Without this, nothing would end before the clock has
-            // caught up with deadlines of its own future.
+            // The store's clock went back. Without this, no lease would end before the clock has
+            // caught up with deadlines that it set earlier.
             self.record.sweep.bound_us = now_us;
             self.record.sweep.cursor = 0;
             self.record.sweep.running_us = NEVER_US;
@@ -54,7 +54,7 @@ impl Step<'_> {
         }
     }
 
-    /// Grants to whoever is next, until something does not fit. Skips the dead.
+    /// Grants to the next waiter, and the next, until one does not fit. Skips the dead.
     ///
     /// `caller` is the attempt on whose behalf the step runs: it is here, so its grant is
     /// confirmed at once and needs no message.
@@ -107,8 +107,8 @@ impl Step<'_> {
             self.grant(waiting, HoldState::Claimed, token_us, None);
             return;
         }
-        // Whoever has been silent gets no longer than until it would be dead, yet time for a
-        // poll: so that dead waiters cost one claim window together and not one each.
+        // A silent waiter gets no longer than until it would be dead, yet time for a poll. So dead
+        // waiters cost one claim window together and not one each.
         let dead_at_us = last_seen_us + micros(self.rules.dead_after());
         let patience_us = dead_at_us.max(now_us + micros(POLL_INTERVAL));
         let window_us = micros(CLAIM_WINDOW).min(waiting.ttl_us);

@@ -78,7 +78,7 @@ impl Record {
         }
     }
 
-    /// From now on this is the capacity, by whoever asks for it.
+    /// From now on this is the capacity in force and the capacity asked for.
     pub(super) fn begin_with(&mut self, capacity: u32) {
         (self.capacity, self.asked) = (capacity, capacity);
     }

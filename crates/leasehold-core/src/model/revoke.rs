@@ -1,9 +1,9 @@
 //! Revoke: an operator ends the hold that he saw, and no other.
 //!
-//! Inside its process a lease goes from hand to hand, and the store is told later: see
-//! [`super::describe`] and [`crate::PassedOn`]. So the token of whoever has it by what was told is
-//! that of the hold. So is a higher one below the next grant, whose owner the store has not been
-//! told of yet. A lower one is that of somebody who has let go.
+//! Inside its process a lease goes from hand to hand, and the store learns that later: see
+//! [`super::describe`] and [`crate::PassedOn`]. So the token of the hold counts, which is that of
+//! the holder the store knows. A higher token below the next grant counts, too: the store does not
+//! know its owner yet. A lower token is that of a caller who has let go.
 
 use super::step::Step;
 use crate::holder::{Ending, HoldState, HolderId};

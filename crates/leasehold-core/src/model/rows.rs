@@ -143,8 +143,7 @@ impl Hold {
     }
 
     /// What is remembered of it in a record of this capacity, when its end is noticed. An end by
-    /// time is
-    /// as early as its deadline, however late somebody comes by.
+    /// time is dated to its deadline, however late a step notices it.
     pub(super) fn ended(&self, capacity: u32, now_us: u64, ending: Ending) -> LastHold {
         let ending = match (self.state, ending) {
             (HoldState::Revoked, _) => Ending::Revoked,

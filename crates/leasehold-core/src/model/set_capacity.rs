@@ -1,7 +1,8 @@
 //! Set capacity: an operator changes how many permits of a semaphore there are while they are held.
 //!
 //! More are granted in the same step. Fewer end no hold: nothing is granted until what is held
-//! fits. Who asks for what meanwhile, and until when it counts, stands at [`super::acquire`].
+//! fits. What requests get meanwhile, and until when the capacity counts, stands at
+//! [`super::acquire`].
 
 use super::step::Step;
 use crate::holder::LOCK_CAPACITY;

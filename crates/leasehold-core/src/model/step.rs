@@ -14,7 +14,7 @@ use crate::token::{FencingToken, TOKEN_EPOCH_US};
 /// What a step did, apart from changing the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// The answer to whoever asked.
+    /// The answer to the caller.
     pub reply: Reply,
     /// Whom else to tell.
     pub messages: Vec<Addressed>,
@@ -74,7 +74,7 @@ impl<'a> Step<'a> {
     }
 
     /// Raises the token of a hold, and the last token with it: nobody is granted a lower one here
-    /// from now on, whoever it was committed for.
+    /// from now on, for whichever attempt this one was committed.
     pub(super) fn raise_token(&mut self, slot: usize, token_us: u64) {
         let hold = &mut self.record.holds[slot];
         hold.token_us = hold.token_us.max(token_us);
@@ -108,7 +108,7 @@ impl<'a> Step<'a> {
     }
 
     /// Ends a hold that its holder has not let go. A late copy of its acquire must not grant to an
-    /// attempt that nobody waits for any more, hence the tombstone.
+    /// attempt that has no caller left, hence the tombstone.
     pub(super) fn take_away(&mut self, slot: usize, ending: Ending) {
         if let Some(hold) = self.end_hold(slot, ending) {
             match ending {

@@ -1,4 +1,4 @@
-//! A lock on several stores at once, as a count of votes: no I/O, no time of its own.
+//! A lock on several stores at once, as a count of votes: no I/O, no clock.
 //!
 //! A caller asks all nodes for the same attempt and holds the lock where a majority of them grants
 //! it: two majorities have a node in common, and no node grants twice. [`Round`] says what the
@@ -26,8 +26,8 @@
 //! reader is told is the number *and which node minted it for it*, in the low bits of the token
 //! ([`Round::beside_others`]): two readers with one number have it from two nodes. Of all else
 //! nothing changes: nodes store and compare the number alone, and a later grant has a higher
-//! number, hence a higher token, whoever minted it. It needs clients that number the nodes alike,
-//! and no room: a reader's lease is not passed on inside of a process.
+//! number, hence a higher token, whichever node minted it. It needs clients that number the nodes
+//! alike, and no room: a reader's lease is not passed on inside of a process.
 //!
 //! A token that is merely the highest that the nodes gave by themselves would not do: see
 //! [`Action::Commit`](crate::Action::Commit).
@@ -44,8 +44,8 @@
 //! tokens across the [retention](crate::model::Rules::retention) of a record.
 //!
 //! What was let go needs no token to bury it. A late copy of an acquire that is granted after all
-//! raises the last token, and nobody is told of it: it costs the next one waiting, not order. The
-//! attempt's tombstone and `not_after` see to that.
+//! raises the last token, and no caller learns of it: it costs the next caller a wait, not the
+//! order. The attempt's tombstone and `not_after` see to that.
 //!
 //! `tests/quorum` in this crate searches small worlds for a counterexample, with [`step`] as the
 //! nodes and these counts as the clients.

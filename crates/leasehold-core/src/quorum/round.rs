@@ -11,7 +11,7 @@ use crate::token::FencingToken;
 /// What one node said to an acquire or a commit of this attempt, last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Vote {
-    /// Somebody else holds it there, for so long.
+    /// Another attempt holds it there, for this long.
     Busy(Duration),
     /// It is held with this token.
     Granted(FencingToken),
@@ -97,8 +97,8 @@ pub struct Round {
 impl Round {
     /// A round over `nodes` nodes that is won once `needed` of them grant `ballot_us`.
     ///
-    /// Without a ballot the nodes are of a kind that remembers no token: whoever holds a majority
-    /// has won, and the highest token that one of them gave must do.
+    /// Without a ballot the nodes are of a kind that remembers no token. The attempt that holds a
+    /// majority has won, with the highest token that a node gave.
     pub fn new(nodes: usize, needed: usize, ballot_us: Option<u64>) -> Self {
         Self { needed, ballot_us, votes: vec![Vote::Open; nodes], minted: None }
     }
@@ -132,7 +132,7 @@ impl Round {
         self.votes.iter().filter(|vote| is_of_kind(**vote)).count()
     }
 
-    /// Nobody is waited for any more: a node that was not heard is silent from now on, and may have
+    /// The wait for answers is over: a node that was not heard is silent from now on, and may have
     /// granted all the same.
     pub fn close(&mut self) {
         for vote in &mut self.votes {
@@ -164,9 +164,9 @@ impl Round {
         }
     }
 
-    /// A majority has granted: `lowest` is the lowest token that a majority can take. Whoever
-    /// granted with a higher one, because its clock is ahead or its record remembers more, is not
-    /// needed: a round that took in its token would carry a wrong clock on to all nodes.
+    /// A majority has granted: `lowest` is the lowest token that a majority can take. A node that
+    /// granted with a higher one is not needed: its clock is ahead, or its record remembers more. A
+    /// round that took in its token would carry a wrong clock on to all nodes.
     fn granted(&self, tokens: &[FencingToken], lowest: FencingToken, open: usize) -> Verdict {
         let ballot_us = self.ballot_us.filter(|_| !bugs::is_on(Bug::NoCommit));
         let Some(ballot_us) = ballot_us else {

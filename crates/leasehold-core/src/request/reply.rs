@@ -1,4 +1,4 @@
-//! What a store says: the answer to a request, and what it tells an inbox of its own accord.
+//! What a store says: the answer to a request, and messages to an inbox without a request.
 
 use std::time::Duration;
 
@@ -84,7 +84,7 @@ pub enum Reply {
     WouldDeadlock,
 }
 
-/// A hold, as its holder is told of it.
+/// A hold, as its holder learns of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Grant {
@@ -113,7 +113,7 @@ impl Grant {
 pub struct Place {
     /// The number drawn on joining: a client's waiters are served in this order.
     pub sequence: u64,
-    /// At most so many come before.
+    /// The most waiters that can come before.
     pub ahead: u32,
     /// When to ask again.
     pub retry_after: Duration,

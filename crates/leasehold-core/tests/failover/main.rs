@@ -1,10 +1,10 @@
 //! A lock on a primary and two replicas, in every order in which its steps can happen: copies that
 //! reach replicas when they please, replicas that are promoted whether they have them or not, and a
 //! primary that does not know yet that it no longer is one. A client may ask about its attempt
-//! again before it has an answer, and each answer waits for acknowledgements of its own.
+//! again before it has an answer, and each answer waits for separate acknowledgements.
 //!
 //! It shows what to wait for before a grant is entered: all replicas that can be promoted, and no
-//! less; and that nobody may take a grant back but whoever believes no answer about it any more.
+//! less; and that only a client that believes no answer about a grant any more may take it back.
 //! Servers are [`leasehold_core::model::step`] itself. No time passes, so that a lease never ends:
 //! what is shown does not rest on clocks.
 
@@ -154,8 +154,8 @@ impl State {
         }
     }
 
-    /// It begins with all that its new primary knows, and nothing else; whoever waits for an answer
-    /// from it is cut off.
+    /// It begins with all that its new primary knows, and nothing else; clients that wait for its
+    /// answer are cut off.
     fn follow(&mut self, index: usize, primary: usize) {
         self.servers[index] = Server { follows: Some(primary), ..self.servers[primary].clone() };
         for client in &mut self.clients {
@@ -305,7 +305,7 @@ impl Model for World {
     }
 }
 
-/// Clients that ask once, and wait for so many acknowledgements.
+/// Clients that ask once, and wait for that many acknowledgements.
 fn once(acknowledged: usize, failovers: u8) -> World {
     World { acknowledged, failovers, questions: 1, taken_back: TakenBack::Never }
 }

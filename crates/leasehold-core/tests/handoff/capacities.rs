@@ -16,7 +16,7 @@ use super::state::{START_US, WALL_US, id};
 const BOTH: &str = "there are never more holders than any of them has asked for";
 const IN_ORDER: &str = "requests are granted in the order in which they came";
 const NEVER_BEYOND: &str = "nothing is granted beyond the capacity in force";
-const SERVED: &str = "whoever is next waits for somebody who holds";
+const SERVED: &str = "the next waiter waits for a holder";
 
 const NOW: Now = Now { lease_us: START_US, token_us: WALL_US };
 

@@ -4,7 +4,7 @@
 //! [`leasehold_core::model::step`] itself, a network that loses, delays, reorders and duplicates,
 //! clients that stop (some for ever) and change their minds. Each protection of the protocol is
 //! then taken away, and the search must find what goes wrong: otherwise it would prove nothing.
-//! Changes of mode and capacities have worlds of their own.
+//! Changes of mode and capacities have separate worlds.
 
 mod capacities;
 mod modes;

@@ -62,7 +62,7 @@ struct State {
     renewals: u8,
     /// A request was refused because it was late.
     was_late: bool,
-    /// The first was told of a deadlock while it was upgradable.
+    /// The first learned of a deadlock while it was upgradable.
     was_deadlocked: bool,
 }
 

@@ -140,7 +140,7 @@ impl State {
         (0..).zip(&self.clients)
     }
 
-    /// A second passes when all that takes less than a second is done: whoever runs has its
+    /// A second passes when all that takes less than a second is done: each running client has its
     /// answers and has let go of what it has held for a second.
     pub(super) fn may_tick(&self) -> bool {
         let is_settled = |(number, client): (u8, &Client)| match client.phase {

@@ -1,11 +1,11 @@
 //! Two lines at one lock: clients that pass a lease from caller to caller, and take turns.
 //!
-//! Each line does what a client's does: its first asks the store, whoever gives up leaves the
-//! attempt to the next, a lease goes from one to the next for one slice, and then the line yields:
-//! a release, and an acquire with a new attempt, sent together and executed in either order. The
-//! store is [`leasehold_core::model::step`] itself, behind a network that delays and reorders
-//! requests and loses messages and answers. Each protection is then taken away, and the search must
-//! find what goes wrong.
+//! Each line does what a client's does: its first caller asks the store, and one that gives up
+//! leaves the attempt to the next. A lease goes from one caller to the next for one slice, and then
+//! the line yields: a release, and an acquire with a new attempt, sent together and executed in
+//! either order. The store is [`leasehold_core::model::step`] itself, behind a network that delays
+//! and reorders requests and loses messages and answers. Each protection is then taken away, and
+//! the search must find what goes wrong.
 
 mod scenario;
 #[path = "../search/mod.rs"]

@@ -9,11 +9,11 @@ pub(crate) enum Protection {
     NewAttempt,
     /// A line that yields does not release what it had.
     Release,
-    /// Whoever gives up takes its attempt with it.
+    /// A caller that gives up takes its attempt with it.
     TakeOver,
-    /// Whoever a lease is passed on to has the token of the grant.
+    /// The next caller of a passed lease has the token of the grant.
     Tokens,
-    /// Whoever a lease is passed on to does not know when it ends.
+    /// The next caller of a passed lease does not know when it ends.
     Validity,
 }
 

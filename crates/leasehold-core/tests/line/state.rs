@@ -160,7 +160,7 @@ impl State {
 
     // ---- a line
 
-    /// A caller is the first of its line, with an attempt of its own.
+    /// A caller is the first of its line, with its own attempt.
     fn ask(&mut self, number: u8, front: u8, attempt: Option<u8>) {
         let line = self.line(number);
         let attempt = attempt.unwrap_or(line.attempts + 1);
@@ -238,7 +238,7 @@ impl State {
         }
     }
 
-    /// A guard in the hands of a caller, with a token of its own.
+    /// A guard in the hands of a caller, with its own token.
     fn enter(&mut self, number: u8, lease: Lease, world: &World) {
         let passes = if world.has(Protection::Tokens) { lease.passes } else { 0 };
         let token = lease.grant.passed_on(passes).map_or(0, FencingToken::get);
@@ -336,7 +336,7 @@ impl State {
 
     // ---- time
 
-    /// A second passes when all that takes less than a second is done: whoever runs has its
+    /// A second passes when all that takes less than a second is done: each running client has its
     /// answers and has let go of what it has held for a second.
     pub(super) fn may_tick(&self) -> bool {
         (0..).zip(&self.lines).all(|(number, line)| {

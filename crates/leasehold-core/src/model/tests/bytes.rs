@@ -8,7 +8,7 @@ use super::*;
 use crate::backoff::Jitter;
 use crate::error::StoreErrorKind;
 
-/// A record with so many waiters of clients with as much to say of themselves as usual.
+/// A record with `waiters` waiters, whose descriptions are as long as usual.
 fn crowd(mode: Mode, count: u64) -> Record {
     let mut bench = Bench::new();
     for number in 1..=count {

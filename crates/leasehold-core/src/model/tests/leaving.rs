@@ -181,7 +181,7 @@ fn a_holder_changes_what_it_says_of_itself_and_nothing_else() {
     assert_eq!(bench.hold(id(1, 1)), Some(&Hold { info, ..before }));
 }
 
-/// What whoever has the lease after so many others says of itself.
+/// What a holder says of itself after the lease was passed on `times` times.
 fn after(times: u16) -> HolderInfo {
     let after = Duration::from_millis(times.into());
     HolderInfo::new("h", 7).with_passed_on(PassedOn { times, after })

@@ -130,7 +130,7 @@ impl Bench {
         }
     }
 
-    /// What whoever adopts the lease of `from`, as it is now, asks for.
+    /// The request to adopt the lease of `from` as it is now.
     fn adoption(&self, id: HolderId, from: HolderId) -> Adopt {
         let hold = self.hold(from).unwrap();
         Adopt {

@@ -8,7 +8,7 @@ fn a_free_lock_is_granted_at_once() {
     let grant = bench.take(id(1, 1), Mode::Exclusive);
     assert_eq!(grant.deadline_us, START_US + micros(TTL));
     assert!(!grant.contended);
-    assert_eq!(bench.messages, [], "whoever asks needs no message");
+    assert_eq!(bench.messages, [], "the caller needs no message");
 }
 
 #[test]

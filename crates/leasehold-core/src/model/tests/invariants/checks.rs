@@ -77,8 +77,8 @@ impl History {
     /// Nothing is granted beyond the capacity, which is that of all who hold unless it was set.
     pub(super) fn check_capacity(&mut self, before: &Record, event: &Event) {
         let record = &self.bench.record;
-        // A step that sets a lower capacity first grants what fits into the one before it, which is
-        // that of whoever is next where time has ended all holds.
+        // A step that sets a lower capacity first grants what fits into the capacity before. Where
+        // time has ended all holds, that is the capacity of the next waiter.
         let capacity = match event {
             Event::SetCapacity { .. } => {
                 record.capacity.max(self.by_time(before, id(99, 1)).capacity)
@@ -148,7 +148,7 @@ impl History {
     }
 }
 
-/// Whether a step of this kind also grants to whoever is next.
+/// Whether a step of this kind also grants to the next waiter.
 pub(super) fn hands_on(before: &Record, action: &Action, reply: &Reply) -> bool {
     match (action, reply) {
         (Action::Acquire(_), Reply::Busy { .. } | Reply::Granted(_) | Reply::Queued(_)) => true,

@@ -13,8 +13,8 @@ use super::events::{Ballot, Event, event};
 use super::records::check_record;
 use super::*;
 
-/// What a holder was promised: that the store keeps its hold for so long, by a clock that never
-/// goes back.
+/// What a holder was promised: that the store keeps its hold until then, by a clock that never goes
+/// back.
 struct Promise {
     until_us: u64,
     token: FencingToken,
@@ -268,7 +268,7 @@ impl History {
         Some(request)
     }
 
-    /// Sends so many copies more of an action, which may come late.
+    /// Sends `copies` more copies of an action, which may come late.
     fn copy(&mut self, id: HolderId, action: Action, copies: u8) -> Action {
         self.late.extend((0..copies).map(|_| (id, action.clone())));
         action
@@ -283,7 +283,7 @@ impl History {
         self.check_handed_on();
     }
 
-    /// Whoever lets go, or asks for less, stops relying on it before it asks.
+    /// A client that lets go, or asks for less, stops relying on the hold before it asks.
     fn rely_no_more(&mut self, action: &Action) {
         match *action {
             Action::Cancel { id, .. } | Action::Release { id, .. } => {
