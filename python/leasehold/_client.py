@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Hashable, Iterable
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from leasehold import _core, _events, _options, _process
 from leasehold._entered import Holds
-from leasehold._options import Options, Span
+from leasehold._options import Options, Span, check_name
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -18,13 +18,35 @@ if TYPE_CHECKING:
 
 __all__ = ["_Client", "_process"]
 
+L = TypeVar("L")
+X = TypeVar("X")
+S = TypeVar("S")
+E = TypeVar("E")
+J = TypeVar("J")
+A = TypeVar("A")
+
 _VARIABLE = "LEASEHOLD_STORE"
 
 
-class _Client:
+class Family(NamedTuple):
+    """What clients of threads make, or those of tasks, and who is asking."""
+
+    who: Callable[[], Hashable]
+    lock: type[Any]
+    rlock: type[Any]
+    rwlock: type[Any]
+    semaphore: type[Any]
+    election: type[Any]
+    job: type[Any]
+    admin: type[Any]
+
+
+class _Client(Generic[L, X, S, E, J, A]):
     """Gives locks. Connects when it is first used; nothing begins before."""
 
     __slots__ = ("__weakref__", "_given", "_holds", "_native")
+
+    _family: ClassVar[Family]
 
     def __init__(
         self,
@@ -53,6 +75,81 @@ class _Client:
         self._given = (store, on_event, slice, dict(defaults))
         self._holds = Holds()
 
+    def lock(self, name: str, **options: Unpack[Options]) -> L:
+        """At most one holder at a time. No I/O until a verb is called.
+
+        Raises ``InvalidInput`` for a name or an option that is refused.
+        """
+        check_name(name)
+        native = _core.NativeLock(self._native, name, "mutex", self._options({**options}))
+        lock: L = self._family.lock(self, native, (("lock", (name,), {**options}),))
+        return lock
+
+    def rlock(self, name: str, **options: Unpack[Options]) -> L:
+        """As ``lock``, but a thread or task that has it through any ``rlock`` enters again."""
+        check_name(name)
+        native = _core.NativeLock(self._native, name, "mutex", self._options({**options}))
+        lock: L = self._family.rlock(self, native, (("rlock", (name,), {**options}),))
+        return lock
+
+    def rwlock(self, name: str, **options: Unpack[Options]) -> X:
+        """Many readers, or one writer."""
+        check_name(name)
+        lock: X = self._family.rwlock(self, name, {**options})
+        return lock
+
+    def semaphore(self, name: str, capacity: int, **options: Unpack[Options]) -> S:
+        """At most ``capacity`` permits at a time. Itself it stands for one permit."""
+        check_name(name)
+        semaphore: S = self._family.semaphore(self, name, capacity, {**options})
+        return semaphore
+
+    def multi(
+        self,
+        names: Iterable[str],
+        *,
+        release_while_waiting: bool = False,
+        **options: Unpack[Options],
+    ) -> L:
+        """All of several names, up to 64, or none of them. Never a deadlock among such.
+
+        Who waits keeps the names before the first that is busy; ``release_while_waiting`` lets go
+        of them meanwhile.
+        """
+        if isinstance(names, str):
+            raise TypeError("names is several names, not one text: give a list")
+        several = tuple(names)
+        for name in several:
+            check_name(name)
+        how = (release_while_waiting, self._options({**options}))
+        native = _core.NativeLock.multi(self._native, list(several), *how)
+        given = {"release_while_waiting": release_while_waiting, **options}
+        lock: L = self._family.lock(self, native, (("multi", (several,), given),))
+        return lock
+
+    def election(self, name: str, **options: Unpack[Options]) -> E:
+        """One leader among many candidates. The label is what the leader says."""
+        check_name(name)
+        native = _core.NativeElection(self._native, name, self._options({**options}))
+        steps = (("election", (name,), {**options}),)
+        election: E = self._family.election(self, native, steps)
+        return election
+
+    def job(self, name: str, **options: Unpack[Options]) -> J:
+        """What every machine starts and one runs; the others skip it.
+
+        Give ``min_hold``, by which the clocks of the machines may differ.
+        """
+        steps = (("job", (name,), {**options}),)
+        job: J = self._family.job(self, self.lock(name, **options), steps)
+        return job
+
+    @property
+    def admin(self) -> A:
+        """What an operator looks at and does."""
+        admin: A = self._family.admin(self._native)
+        return admin
+
     def _options(self, own: dict[str, Any]) -> _core.Options:
         return _options.native(self._given[3], own)
 
@@ -64,31 +161,6 @@ class _Client:
 
 
 def _remake(
-    kind: type[_Client], store: Any, on_event: Any, slice: Span, defaults: dict[str, Any]
-) -> _Client:
+    kind: type[Any], store: Any, on_event: Any, slice: Span, defaults: dict[str, Any]
+) -> Any:
     return kind(store, on_event=on_event, slice=slice, **defaults)
-
-
-Step = tuple[str, tuple[Any, ...], dict[str, Any]]
-"""How something is made of what is before it: a method, and its arguments."""
-
-
-def follow(client: _Client, steps: tuple[Step, ...]) -> Any:
-    """Makes a lock anew, from a client and the steps to it."""
-    made: Any = client
-    for name, args, options in steps:
-        made = getattr(made, name)(*args, **options)
-    return made
-
-
-class Made:
-    """What a client makes: it pickles as the client and the steps from it."""
-
-    __slots__ = ("__weakref__", "_client", "_steps")
-
-    def __init__(self, client: Any, steps: tuple[Step, ...]) -> None:
-        self._client = client
-        self._steps = steps
-
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return follow, (self._client, self._steps)

@@ -4,11 +4,27 @@ from __future__ import annotations
 
 import inspect
 import string
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from leasehold._options import check_name
 from leasehold.errors import InvalidInput
+
+L = TypeVar("L")
+
+
+def chooser(
+    lock: Callable[..., L],
+    name: str | Callable[..., str],
+    function: Callable[..., Any],
+    options: Mapping[str, Any],
+) -> Callable[..., L]:
+    """What gives the lock of a call: one for all calls, where the name is always the same."""
+    name_of = namer(name, function)
+    if name_of is None:
+        fixed = lock(name, **options)
+        return lambda *args, **kwargs: fixed
+    return lambda *args, **kwargs: lock(name_of(*args, **kwargs), **options)
 
 
 def namer(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn, final
+from typing import TYPE_CHECKING, final
 
 from leasehold import _core
 from leasehold._held import _Held, note_failed_release
 from leasehold._loop import Scope, wait
+from leasehold._refusal import OnlyAsync
 from leasehold.errors import LeaseholdError
 
 if TYPE_CHECKING:
@@ -16,10 +17,8 @@ if TYPE_CHECKING:
 
     from leasehold._options import LossReason, Span
 
-_PLAIN = "what an AsyncClient gives is entered by `async with`, not by `with`"
 
-
-class AsyncGuard(_Held):
+class AsyncGuard(OnlyAsync, _Held):
     """A held lease. ``async with guard`` lets go at its end, and is cancelled if it is lost.
 
     It is renewed in the background as long as it lives, unless ``renew=False``.
@@ -112,12 +111,6 @@ class AsyncGuard(_Held):
             await self.release()
         except LeaseholdError as failed:
             note_failed_release(error, failed)
-
-    def __enter__(self) -> NoReturn:
-        raise TypeError(_PLAIN)
-
-    def __exit__(self, *_: object) -> None:
-        raise TypeError(_PLAIN)
 
 
 @final

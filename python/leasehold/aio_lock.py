@@ -7,18 +7,16 @@ from collections.abc import Coroutine, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, final
 
-from leasehold import _core
-from leasehold._client import Made, Step, _Client
-from leasehold._entered import Entered
 from leasehold._loop import this_task, wait
-from leasehold.aio_guard import _PLAIN, AsyncGuard
+from leasehold._made import _Lock, _RWLock, _Semaphore
+from leasehold._refusal import OnlyAsync
+from leasehold.aio_guard import AsyncGuard
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
     from contextlib import AbstractAsyncContextManager
 
     from leasehold._options import Span
-    from leasehold.aio import AsyncClient
     from leasehold.values import Status
 
     class Acquiring(Awaitable[AsyncGuard], AbstractAsyncContextManager[AsyncGuard, None], Protocol):
@@ -34,7 +32,7 @@ else:
         async def __aexit__(self, kind, error, trace, /): ...
 
 
-class _Acquiring(Coroutine[Any, Any, AsyncGuard]):
+class _Acquiring(OnlyAsync, Coroutine[Any, Any, AsyncGuard]):
     """An acquire that has not begun; a coroutine, too, so that it can become a task."""
 
     __slots__ = ("_coroutine", "_guard", "_lock", "_timeout")
@@ -76,10 +74,7 @@ class _Acquiring(Coroutine[Any, Any, AsyncGuard]):
 
     def __enter__(self) -> NoReturn:
         self.close()
-        raise TypeError(_PLAIN)
-
-    def __exit__(self, *_: object) -> None:
-        raise TypeError(_PLAIN)
+        super().__enter__()
 
     def __del__(self) -> None:
         if self._coroutine is None:
@@ -87,7 +82,7 @@ class _Acquiring(Coroutine[Any, Any, AsyncGuard]):
             warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
-class AsyncLock(Made):
+class AsyncLock(OnlyAsync, _Lock[AsyncGuard]):
     """What to take and how. No I/O until a verb; it may be kept, shared and pickled.
 
     ``async with lock`` acquires: each task has its own guard, the last that it took is let go
@@ -95,19 +90,7 @@ class AsyncLock(Made):
     ``LeaseLost``.
     """
 
-    __slots__ = ("_entered", "_native")
-
-    def __init__(
-        self, client: AsyncClient, native: _core.NativeLock, steps: tuple[Step, ...]
-    ) -> None:
-        super().__init__(client, steps)
-        self._native = native
-        self._entered: Entered[AsyncGuard] = Entered()
-
-    @property
-    def name(self) -> str:
-        """The name; of several, the first."""
-        return self._native.name
+    __slots__ = ()
 
     def acquire(self, timeout: Span | None = None) -> Acquiring:
         """Waits in line until it is granted: await it, or ``async with`` it. 0 tries once.
@@ -156,15 +139,6 @@ class AsyncLock(Made):
     ) -> None:
         await self._entered.pop(this_task()).__aexit__(kind, error, trace)
 
-    def __enter__(self) -> NoReturn:
-        raise TypeError(_PLAIN)
-
-    def __exit__(self, *_: object) -> None:
-        raise TypeError(_PLAIN)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__.lstrip('_')} {self.name!r}>"
-
 
 class _AsyncRLock(AsyncLock):
     """A lock that its task enters again."""
@@ -172,73 +146,25 @@ class _AsyncRLock(AsyncLock):
     __slots__ = ()
 
     async def _take(self, timeout: Span | None) -> AsyncGuard:
-        again: AsyncGuard | None = self._client._holds.again(this_task(), self.name)
-        if again is not None:
-            return again
-        guard = await super()._take(timeout)
-        self._client._holds.begin(this_task(), guard)
-        return guard
+        return self._again() or self._begun(await super()._take(timeout))
 
     async def try_acquire(self) -> AsyncGuard | None:
-        again: AsyncGuard | None = self._client._holds.again(this_task(), self.name)
+        again = self._again()
         if again is not None:
             return again
         guard = await super().try_acquire()
-        if guard is not None:
-            self._client._holds.begin(this_task(), guard)
-        return guard
+        return None if guard is None else self._begun(guard)
 
 
 @final
-class AsyncSemaphore(AsyncLock):
+class AsyncSemaphore(_Semaphore[AsyncGuard, AsyncLock], AsyncLock):
     """A number of permits; itself it stands for one."""
 
-    __slots__ = ("_asked",)
-
-    def __init__(
-        self, client: AsyncClient, name: str, capacity: int, options: dict[str, Any]
-    ) -> None:
-        self._asked = (name, capacity, client._options(options))
-        steps: tuple[Step, ...] = (("semaphore", (name, capacity), options),)
-        super().__init__(client, _permits(client, 1, self._asked), steps)
-
-    def permits(self, count: int) -> AsyncLock:
-        """Several permits at once, all or none."""
-        steps = (*self._steps, ("permits", (count,), {}))
-        return AsyncLock(self._client, _permits(self._client, count, self._asked), steps)
-
-
-def _permits(
-    client: _Client, count: int, asked: tuple[str, int, _core.Options]
-) -> _core.NativeLock:
-    name, capacity, options = asked
-    return _core.NativeLock.permits(client._native, name, count, capacity, options)
+    __slots__ = ()
 
 
 @final
-class AsyncRWLock(Made):
+class AsyncRWLock(_RWLock[AsyncLock]):
     """Many readers, or one writer."""
 
-    __slots__ = ("_asked",)
-
-    def __init__(self, client: AsyncClient, name: str, options: dict[str, Any]) -> None:
-        super().__init__(client, (("rwlock", (name,), options),))
-        self._asked = (name, client._options(options))
-        self._lock("write")
-
-    def read(self) -> AsyncLock:
-        """Together with other readers."""
-        return self._lock("read")
-
-    def upgradable_read(self) -> AsyncLock:
-        """Together with readers, but one at a time: it can become the writer for certain."""
-        return self._lock("upgradable_read")
-
-    def write(self) -> AsyncLock:
-        """Alone."""
-        return self._lock("write")
-
-    def _lock(self, kind: str) -> AsyncLock:
-        name, options = self._asked
-        native = _core.NativeLock(self._client._native, name, kind, options)
-        return AsyncLock(self._client, native, (*self._steps, (kind, (), {})))
+    __slots__ = ()

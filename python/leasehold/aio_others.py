@@ -6,14 +6,13 @@ import functools
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, final
 
-from leasehold import _core, _synchronized
-from leasehold._client import Made, Step
+from leasehold import _synchronized
 from leasehold._loop import wait
+from leasehold._made import _Admin, _Election, _Job
 from leasehold.aio_guard import AsyncGuard, AsyncLeadership
+from leasehold.aio_lock import AsyncLock
 
 if TYPE_CHECKING:
-    from leasehold.aio import AsyncClient
-    from leasehold.aio_lock import AsyncLock
     from leasehold.values import Leader, Status
 
 P = ParamSpec("P")
@@ -21,16 +20,10 @@ T = TypeVar("T")
 
 
 @final
-class AsyncElection(Made):
+class AsyncElection(_Election):
     """One leader among many candidates."""
 
-    __slots__ = ("_native",)
-
-    def __init__(
-        self, client: AsyncClient, native: _core.NativeElection, steps: tuple[Step, ...]
-    ) -> None:
-        super().__init__(client, steps)
-        self._native = native
+    __slots__ = ()
 
     async def campaign(self, value: str) -> AsyncLeadership:
         """Waits until this candidate leads, saying ``value``: an address, say.
@@ -57,14 +50,10 @@ class AsyncElection(Made):
 
 
 @final
-class AsyncJob(Made):
+class AsyncJob(_Job[AsyncLock]):
     """What every machine starts and one runs; the others skip it."""
 
-    __slots__ = ("_lock",)
-
-    def __init__(self, client: AsyncClient, lock: AsyncLock, steps: tuple[Step, ...]) -> None:
-        super().__init__(client, steps)
-        self._lock = lock
+    __slots__ = ()
 
     async def try_start(self) -> AsyncGuard | None:
         """The guard of who runs it; ``None`` if another one does, or did just now.
@@ -98,13 +87,10 @@ class AsyncJob(Made):
 
 
 @final
-class AsyncAdmin:
+class AsyncAdmin(_Admin):
     """Looks at the locks of a store and ends leases. Each raises ``StoreError``."""
 
-    __slots__ = ("_native",)
-
-    def __init__(self, native: _core.NativeClient) -> None:
-        self._native = native
+    __slots__ = ()
 
     async def names(self, prefix: str = "", limit: int = 1000) -> list[str]:
         """Names that are held or awaited, in no particular order. Cost: a scan of all keys."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 from leasehold._held import _Held, note_failed_release
+from leasehold._refusal import OnlyPlain
 from leasehold._waiting import wait
 from leasehold.errors import LeaseholdError
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from leasehold._options import LossReason, Span
 
 
-class Guard(_Held):
+class Guard(OnlyPlain, _Held):
     """A held lease. ``with guard`` lets go at its end; it may go from thread to thread.
 
     It is renewed in the background as long as it lives, unless ``renew=False``.
@@ -99,12 +100,6 @@ class Guard(_Held):
             self.release()
         except LeaseholdError as failed:
             note_failed_release(error, failed)
-
-    async def __aenter__(self) -> Any:
-        raise TypeError("the guard of a Client is entered by `with`, not by `async with`")
-
-    async def __aexit__(self, *_: object) -> None:
-        raise TypeError("the guard of a Client is entered by `with`, not by `async with`")
 
 
 @final

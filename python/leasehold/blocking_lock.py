@@ -3,39 +3,26 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
-from leasehold import _core
-from leasehold._client import Made, Step, _Client
-from leasehold._entered import Entered, this_thread
+from leasehold._entered import this_thread
+from leasehold._made import _Lock, _RWLock, _Semaphore
+from leasehold._refusal import OnlyPlain
 from leasehold._waiting import wait
 from leasehold.blocking_guard import Guard
 
 if TYPE_CHECKING:
     from leasehold._options import Span
-    from leasehold.blocking import Client
     from leasehold.values import Status
 
-_ASYNC = "what a Client gives is entered by `with`, not by `async with`"
 
-
-class Lock(Made):
+class Lock(OnlyPlain, _Lock[Guard]):
     """What to take and how. No I/O until a verb; it may be kept, shared and pickled.
 
     ``with lock`` acquires: each thread has its own guard, the last that it took is let go first.
     """
 
-    __slots__ = ("_entered", "_native")
-
-    def __init__(self, client: Client, native: _core.NativeLock, steps: tuple[Step, ...]) -> None:
-        super().__init__(client, steps)
-        self._native = native
-        self._entered: Entered[Guard] = Entered()
-
-    @property
-    def name(self) -> str:
-        """The name; of several, the first."""
-        return self._native.name
+    __slots__ = ()
 
     def acquire(self, timeout: Span | None = None) -> Guard:
         """Waits in line until it is granted. A ``timeout`` of 0 tries once.
@@ -81,15 +68,6 @@ class Lock(Made):
     ) -> None:
         self._entered.pop(this_thread()).__exit__(kind, error, trace)
 
-    async def __aenter__(self) -> Any:
-        raise TypeError(_ASYNC)
-
-    async def __aexit__(self, *_: object) -> None:
-        raise TypeError(_ASYNC)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__.lstrip('_')} {self.name!r}>"
-
 
 class _RLock(Lock):
     """A lock that its thread enters again."""
@@ -97,71 +75,25 @@ class _RLock(Lock):
     __slots__ = ()
 
     def acquire(self, timeout: Span | None = None) -> Guard:
-        again: Guard | None = self._client._holds.again(this_thread(), self.name)
-        if again is not None:
-            return again
-        guard = super().acquire(timeout)
-        self._client._holds.begin(this_thread(), guard)
-        return guard
+        return self._again() or self._begun(super().acquire(timeout))
 
     def try_acquire(self) -> Guard | None:
-        again: Guard | None = self._client._holds.again(this_thread(), self.name)
+        again = self._again()
         if again is not None:
             return again
         guard = super().try_acquire()
-        if guard is not None:
-            self._client._holds.begin(this_thread(), guard)
-        return guard
+        return None if guard is None else self._begun(guard)
 
 
 @final
-class Semaphore(Lock):
+class Semaphore(_Semaphore[Guard, Lock], Lock):
     """A number of permits; itself it stands for one."""
 
-    __slots__ = ("_asked",)
-
-    def __init__(self, client: Client, name: str, capacity: int, options: dict[str, Any]) -> None:
-        self._asked = (name, capacity, client._options(options))
-        steps: tuple[Step, ...] = (("semaphore", (name, capacity), options),)
-        super().__init__(client, _permits(client, 1, self._asked), steps)
-
-    def permits(self, count: int) -> Lock:
-        """Several permits at once, all or none."""
-        steps = (*self._steps, ("permits", (count,), {}))
-        return Lock(self._client, _permits(self._client, count, self._asked), steps)
-
-
-def _permits(
-    client: _Client, count: int, asked: tuple[str, int, _core.Options]
-) -> _core.NativeLock:
-    name, capacity, options = asked
-    return _core.NativeLock.permits(client._native, name, count, capacity, options)
+    __slots__ = ()
 
 
 @final
-class RWLock(Made):
+class RWLock(_RWLock[Lock]):
     """Many readers, or one writer."""
 
-    __slots__ = ("_asked",)
-
-    def __init__(self, client: Client, name: str, options: dict[str, Any]) -> None:
-        super().__init__(client, (("rwlock", (name,), options),))
-        self._asked = (name, client._options(options))
-        self._lock("write")
-
-    def read(self) -> Lock:
-        """Together with other readers."""
-        return self._lock("read")
-
-    def upgradable_read(self) -> Lock:
-        """Together with readers, but one at a time: it can become the writer for certain."""
-        return self._lock("upgradable_read")
-
-    def write(self) -> Lock:
-        """Alone."""
-        return self._lock("write")
-
-    def _lock(self, kind: str) -> Lock:
-        name, options = self._asked
-        native = _core.NativeLock(self._client._native, name, kind, options)
-        return Lock(self._client, native, (*self._steps, (kind, (), {})))
+    __slots__ = ()

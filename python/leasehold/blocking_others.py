@@ -6,14 +6,13 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, ParamSpec, TypeVar, final
 
-from leasehold import _core, _synchronized
-from leasehold._client import Made, Step
+from leasehold import _synchronized
+from leasehold._made import _Admin, _Election, _Job
 from leasehold._waiting import wait
 from leasehold.blocking_guard import Guard, Leadership
+from leasehold.blocking_lock import Lock
 
 if TYPE_CHECKING:
-    from leasehold.blocking import Client
-    from leasehold.blocking_lock import Lock
     from leasehold.values import Leader, Status
 
 P = ParamSpec("P")
@@ -21,16 +20,10 @@ T = TypeVar("T")
 
 
 @final
-class Election(Made):
+class Election(_Election):
     """One leader among many candidates."""
 
-    __slots__ = ("_native",)
-
-    def __init__(
-        self, client: Client, native: _core.NativeElection, steps: tuple[Step, ...]
-    ) -> None:
-        super().__init__(client, steps)
-        self._native = native
+    __slots__ = ()
 
     def campaign(self, value: str) -> Leadership:
         """Waits until this candidate leads, saying ``value``: an address, say.
@@ -57,14 +50,10 @@ class Election(Made):
 
 
 @final
-class Job(Made):
+class Job(_Job[Lock]):
     """What every machine starts and one runs; the others skip it."""
 
-    __slots__ = ("_lock",)
-
-    def __init__(self, client: Client, lock: Lock, steps: tuple[Step, ...]) -> None:
-        super().__init__(client, steps)
-        self._lock = lock
+    __slots__ = ()
 
     def try_start(self) -> Guard | None:
         """The guard of who runs it; ``None`` if another one does, or did just now.
@@ -94,13 +83,10 @@ class Job(Made):
 
 
 @final
-class Admin:
+class Admin(_Admin):
     """Looks at the locks of a store and ends leases. Each raises ``StoreError``."""
 
-    __slots__ = ("_native",)
-
-    def __init__(self, native: _core.NativeClient) -> None:
-        self._native = native
+    __slots__ = ()
 
     def names(self, prefix: str = "", limit: int = 1000) -> list[str]:
         """Names that are held or awaited, in no particular order. Cost: a scan of all keys."""

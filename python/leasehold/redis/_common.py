@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 import redis.exceptions as theirs
 
 from leasehold import errors as ours
+from leasehold.redis._kept import KEPT
 from leasehold.redis._store import url_of
+from leasehold.values import Status
 
-C = TypeVar("C")
+logger = logging.getLogger("leasehold")
 
 
 class LockError(ours.LeaseholdError, theirs.LockError):
@@ -34,6 +39,8 @@ class _Local(threading.local):
 
 class Base:
     """The arguments of a lock, what it holds, and its errors."""
+
+    _clients: ClassVar[Clients]
 
     def __init__(
         self,
@@ -64,28 +71,81 @@ class Base:
         self.local: Any = _Local() if thread_local else SimpleNamespace(token=None, guard=None)
         self._url = url
 
-    def _options(self) -> dict[str, Any]:
-        return {} if self.timeout is None else {"ttl": self.timeout, "renew": False}
+    def _native(self) -> Any:
+        options = {} if self.timeout is None else {"ttl": self.timeout, "renew": False}
+        return self._clients.of(self.redis, self._url).lock(self.name, **options)
+
+    def _limit(self, token: object, blocking_timeout: float | None) -> float | None:
+        """How long an acquire waits. A token is given by the store, so that it grows."""
+        if token is not None:
+            raise TypeError("a token is given by the store, and is in `local.token` then")
+        return self.blocking_timeout if blocking_timeout is None else blocking_timeout
+
+    def _waits(self, blocking: bool | None) -> bool:
+        return self.blocking if blocking is None else blocking
+
+    def _acquired(self, guard: Any) -> bool:
+        """Whether there is a guard, which is kept and held from now on."""
+        if guard is None:
+            return False
+        KEPT.add(guard, self.timeout)
+        self._hold(guard)
+        return True
 
     def _hold(self, guard: Any) -> None:
         self.local.guard = guard
         self.local.token = None if guard is None else str(guard.token).encode()
 
-    def _held(self, verb: str) -> Any:
+    @contextmanager
+    def _errors(self, verb: str) -> Iterator[None]:
+        """Has errors be those of redis-py, too."""
+        try:
+            yield
+        except ours.LeaseholdError as error:
+            raise _translated(error, self.name, verb) from error
+
+    @contextmanager
+    def _renewing(self, verb: str) -> Iterator[Any]:
+        """The guard whose time a verb changes."""
         guard = self.local.guard
         if guard is None:
             raise _named(LockError(f"Cannot {verb} an unlocked lock"), self.name)
         if self.timeout is None:
             raise _named(LockError(f"Cannot {verb} a lock with no timeout"), self.name)
-        return guard
+        with self._errors(verb):
+            yield guard
 
-    def _let_go(self) -> Any:
+    @contextmanager
+    def _releasing(self) -> Iterator[Any]:
+        """The guard that a verb lets go of."""
         guard = self.local.guard
         if guard is None:
             text = "Cannot release a lock that's not owned or is already unlocked."
             raise _named(LockError(text), self.name)
         self._hold(None)
-        return guard
+        try:
+            with self._errors("release"):
+                yield guard
+        finally:
+            KEPT.remove(guard)
+
+    @contextmanager
+    def _leaving(self) -> Iterator[None]:
+        """The end of a block: whether a lease that is no longer owned is an error there."""
+        try:
+            yield
+        except (LockError, LockNotOwnedError):
+            if self.raise_on_release_error:
+                raise
+            logger.warning("%s: was no longer owned at the end of its block", self.name)
+
+    def _may_own(self) -> bool:
+        guard = self.local.guard
+        return guard is not None and guard.is_held
+
+    def _owns(self, status: Status) -> bool:
+        guard = self.local.guard
+        return guard is not None and any(it.id == guard.holder for it in status.holders)
 
     def _longer(self, guard: Any, additional: float, replaces: bool) -> float:
         return additional if replaces else guard.validity + additional
@@ -97,18 +157,12 @@ class Base:
         return late
 
 
-def refuse_token(token: object) -> None:
-    """A token is given by the store, so that it grows."""
-    if token is not None:
-        raise TypeError("a token is given by the store, and is in `local.token` then")
-
-
 def _named(error: Any, name: str) -> Any:
     error.name = error.lock_name = name
     return error
 
 
-def translated(error: ours.LeaseholdError, name: str, verb: str) -> Exception:
+def _translated(error: ours.LeaseholdError, name: str, verb: str) -> Exception:
     """The error as redis-py would raise it, too."""
     if isinstance(error, ours.LeaseLost):
         lost = LockNotOwnedError(f"Cannot {verb} a lock that's no longer owned: {error}")

@@ -1,0 +1,152 @@
+"""What both families of clients make: all of it that asks no store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from leasehold import _core
+from leasehold._entered import Entered
+
+if TYPE_CHECKING:
+    from leasehold._client import _Client
+
+L = TypeVar("L")
+G = TypeVar("G")
+
+Step = tuple[str, tuple[Any, ...], dict[str, Any]]
+"""How something is made of what is before it: a method, and its arguments."""
+
+
+def follow(client: Any, steps: tuple[Step, ...]) -> Any:
+    """Makes a lock anew, from a client and the steps to it."""
+    made = client
+    for name, args, options in steps:
+        made = getattr(made, name)(*args, **options)
+    return made
+
+
+class Made:
+    """What a client makes: it pickles as the client and the steps from it."""
+
+    __slots__ = ("__weakref__", "_client", "_steps")
+
+    def __init__(self, client: Any, steps: tuple[Step, ...]) -> None:
+        self._client = client
+        self._steps = steps
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return follow, (self._client, self._steps)
+
+
+class _Lock(Made, Generic[G]):
+    """What to take and how."""
+
+    __slots__ = ("_entered", "_native")
+
+    def __init__(self, client: Any, native: _core.NativeLock, steps: tuple[Step, ...]) -> None:
+        super().__init__(client, steps)
+        self._native = native
+        self._entered: Entered[G] = Entered()
+
+    @property
+    def name(self) -> str:
+        """The name; of several, the first."""
+        return self._native.name
+
+    def _again(self) -> G | None:
+        """A second guard on what its caller has by a lock that is entered again."""
+        client: _Client[Any, Any, Any, Any, Any, Any] = self._client
+        again: G | None = client._holds.again(client._family.who(), self.name)
+        return again
+
+    def _begun(self, guard: G) -> G:
+        """Its caller may enter it again from now on."""
+        client: _Client[Any, Any, Any, Any, Any, Any] = self._client
+        client._holds.begin(client._family.who(), guard)
+        return guard
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__.lstrip('_')} {self.name!r}>"
+
+
+class _Semaphore(_Lock[G], Generic[G, L]):
+    """A number of permits; itself it stands for one."""
+
+    __slots__ = ("_asked",)
+
+    def __init__(self, client: Any, name: str, capacity: int, options: dict[str, Any]) -> None:
+        self._asked = (name, capacity, client._options(options))
+        steps: tuple[Step, ...] = (("semaphore", (name, capacity), options),)
+        super().__init__(client, _permits(client, 1, self._asked), steps)
+
+    def permits(self, count: int) -> L:
+        """Several permits at once, all or none."""
+        native = _permits(self._client, count, self._asked)
+        steps = (*self._steps, ("permits", (count,), {}))
+        lock: L = self._client._family.lock(self._client, native, steps)
+        return lock
+
+
+def _permits(client: Any, count: int, asked: tuple[str, int, _core.Options]) -> _core.NativeLock:
+    name, capacity, options = asked
+    return _core.NativeLock.permits(client._native, name, count, capacity, options)
+
+
+class _RWLock(Made, Generic[L]):
+    """Many readers, or one writer."""
+
+    __slots__ = ("_asked",)
+
+    def __init__(self, client: Any, name: str, options: dict[str, Any]) -> None:
+        super().__init__(client, (("rwlock", (name,), options),))
+        self._asked = (name, client._options(options))
+        self._lock("write")
+
+    def read(self) -> L:
+        """Together with other readers."""
+        return self._lock("read")
+
+    def upgradable_read(self) -> L:
+        """Together with readers, but one at a time: it can become the writer for certain."""
+        return self._lock("upgradable_read")
+
+    def write(self) -> L:
+        """Alone."""
+        return self._lock("write")
+
+    def _lock(self, kind: str) -> L:
+        name, options = self._asked
+        native = _core.NativeLock(self._client._native, name, kind, options)
+        steps = (*self._steps, (kind, (), {}))
+        lock: L = self._client._family.lock(self._client, native, steps)
+        return lock
+
+
+class _Election(Made):
+    """One leader among many candidates."""
+
+    __slots__ = ("_native",)
+
+    def __init__(self, client: Any, native: _core.NativeElection, steps: tuple[Step, ...]) -> None:
+        super().__init__(client, steps)
+        self._native = native
+
+
+class _Job(Made, Generic[L]):
+    """What every machine starts and one runs; the others skip it."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self, client: Any, lock: L, steps: tuple[Step, ...]) -> None:
+        super().__init__(client, steps)
+        self._lock = lock
+
+
+class _Admin:
+    """Looks at the locks of a store and ends leases."""
+
+    __slots__ = ("_native",)
+
+    def __init__(self, native: _core.NativeClient) -> None:
+        self._native = native
