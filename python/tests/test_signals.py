@@ -18,6 +18,8 @@ client = Client(sys.argv[1])
 """
 
 BY_CONTROL_C = """
+# A shell has programs in its background ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
     client.lock(sys.argv[2]).acquire()
 except KeyboardInterrupt:
