@@ -57,17 +57,16 @@ impl Admin {
         self.names(prefix, limit, true).await
     }
 
-    /// Some of the names that begin with `prefix` and are held or awaited, for whoever looks again
-    /// and again and must not cost the store more than so much: of each page the next begins at its
-    /// [`next`](Page::next), and the first at none.
+    /// Some of the names that begin with `prefix` and are held or awaited, a page at a time, so
+    /// that a caller that looks again and again costs the store little. The first page begins at
+    /// none, and each later one at the [`next`](Page::next) of the page before.
     ///
     /// A name that was there from the first page to the last comes on one of them, or on several.
     /// It may be free by then, and one on the nodes of a quorum may have been free all the time:
     /// [`inspect`](Self::inspect) it.
     ///
-    /// Cost: a round trip, in which a server passes about `keys` keys of its database, whosever
-    /// they are, and another one to read those of them that may be locks, if there are any:
-    /// [`scanned`](Page::scanned) in all.
+    /// Cost: a round trip, in which a server passes about `keys` keys of its database, foreign keys
+    /// included. If some may be locks, a second one reads them: [`scanned`](Page::scanned) in all.
     ///
     /// # Errors
     ///
@@ -98,9 +97,9 @@ impl Admin {
     /// and how that ended. A snapshot: stale once read.
     ///
     /// A lease that is passed on inside a process ([`Lock`](crate::Lock#fairness)) is shown as that
-    /// of its last holder that the store was told of. The store is told of each who has it for
-    /// 100 ms: label, token and start are then that holder's. While it cannot be reached, it is
-    /// told again every second.
+    /// of the last holder that the store knows. The client tells the store of each holder that
+    /// keeps the lease for 100 ms: label, token and start are then that holder's. While the store
+    /// cannot be reached, the client tries again every second.
     ///
     /// Cost: one round trip.
     ///
@@ -183,11 +182,11 @@ impl Admin {
 
     /// Changes how many permits of a semaphore there are while it is in use, in one step, and gives
     /// how many there were. `None` if nobody holds or waits: then there is nothing to change, and
-    /// the next who asks says how many there are.
+    /// the next request sets the number.
     ///
     /// More are granted at once. Fewer end no lease: nothing is granted until what is held fits. It
-    /// counts until nobody holds or waits any more, for whoever asks for the new number and for
-    /// whoever asks for the one before; so change the programs, too.
+    /// counts until nobody holds or waits, both for requests for the new number and for those for
+    /// the one before. So change the programs, too.
     ///
     /// Cost: one round trip.
     ///
@@ -218,7 +217,7 @@ impl Admin {
     /// keeps no quarantine, so that there was nothing to end.
     ///
     /// Cost: one round trip for each server; in a cluster some 50 for each primary, because each
-    /// slot has a quarantine of its own.
+    /// slot has its own quarantine.
     ///
     /// # Errors
     ///

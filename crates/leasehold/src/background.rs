@@ -1,5 +1,5 @@
 //! The one background thread of a process: it drives the keepers of all clients, and what a store
-//! must finish although nobody waits for it any more.
+//! must finish for callers that no longer wait.
 
 use std::cell::Cell;
 use std::io;
@@ -19,7 +19,7 @@ thread_local! {
     static IS_THE_THREAD: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Where tasks for the thread go, once it runs. A forked child has a thread of its own.
+/// Where tasks for the thread go, once it runs. A forked child has its own thread.
 static THREAD: PerProcess<Mutex<Option<UnboundedSender<Task>>>> =
     PerProcess::new([const { Mutex::new(None) }; _]);
 
@@ -94,7 +94,7 @@ fn start() -> Result<UnboundedSender<Task>, StoreError> {
             Ok(runtime) => (Some(runtime), Ok(())),
             Err(error) => (None, Err(error)),
         };
-        // Whoever starts it waits for this.
+        // The caller that starts the thread waits for this.
         let _ = report.send(result);
         if let Some(runtime) = runtime {
             runtime.block_on(drive);

@@ -36,8 +36,8 @@ const DEFAULT_SLICE: Duration = Duration::from_millis(5);
 /// # Forking
 ///
 /// After a fork(2) without exec, the child may go on with a client, its locks and elections: its
-/// first verb makes the client anew, with an identity and a connection of its own. A store in
-/// memory begins empty. Guards stay the parent's: in the child they are lost, the reason is
+/// first verb makes the client anew, with a new identity and a new connection. A store in memory
+/// begins empty. Guards stay the parent's: in the child they are lost, the reason is
 /// [`LossReason::Forked`](crate::LossReason::Forked), and dropping them lets go of nothing. What
 /// cannot be made anew is refused: a client over a store that was given as a value
 /// ([`Error::Forked`]), and a file that the parent has open (SQLite cannot be used on both sides of
@@ -58,9 +58,9 @@ impl Client {
     ///
     /// [`Error::Invalid`] names the part of the URL that is wrong; [`Error::Store`] says why the
     /// store could not be opened: at once if nothing is there, and if a server does not answer
-    /// after its `connect_timeout` (5 s). One that is away is not waited for; whoever wants to
-    /// calls again while [`is_outage`](crate::error::StoreErrorKind::is_outage) says so. From then
-    /// on [outages](Lock#outages) are ridden out.
+    /// after its `connect_timeout` (5 s). The call does not wait for a store that is away. To wait,
+    /// call again while [`is_outage`](crate::error::StoreErrorKind::is_outage) says so. Once
+    /// connected, [outages](Lock#outages) are ridden out.
     ///
     /// # Cancel safety
     ///
@@ -78,7 +78,7 @@ impl Client {
         Self::builder().in_memory()
     }
 
-    /// A client with options of its own.
+    /// A client with options.
     pub fn builder() -> ClientBuilder {
         ClientBuilder {
             source: None,
@@ -119,7 +119,7 @@ impl Client {
     /// [`release_while_waiting`](Lock::release_while_waiting).
     ///
     /// Not for a thousand rows of one table, nor for "all of them": give the whole a name, and let
-    /// whoever wants a part take [`rwlock`](Client::rwlock)`(whole).read()` first.
+    /// those who want a part take [`rwlock`](Client::rwlock)`(whole).read()` first.
     ///
     /// Of callers that [try](Lock::try_acquire) at the same moment and have a name in common, at
     /// least one gets all that it asks for, unless somebody really holds a name: one that lacks the
@@ -183,10 +183,10 @@ impl Client {
         Admin::new(self.engine.clone())
     }
 
-    /// Takes over a lease that [`Guard::into_lease`] gave out, in this process or another. A lease
-    /// is adopted once, by whoever asks the store for it first: it gets a holder and a token of its
-    /// own, so that a lease which a job queue delivers twice makes one guard, and whoever still
-    /// writes with the token that it was handed out with is refused.
+    /// Takes over a lease that [`Guard::into_lease`] gave out, in this process or another. Only the
+    /// first caller that asks the store adopts a lease. The adopted lease has a new holder and a
+    /// new token. So a lease that a job queue delivers twice makes one guard, and a write with the
+    /// token from before is refused.
     ///
     /// Cost: one round trip, and one more if it is the first that this client does. A store that
     /// does not answer is asked again, for 5 s or the ttl, whichever is less. Of several who race

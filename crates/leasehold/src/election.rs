@@ -130,14 +130,14 @@ impl Election {
     /// Watches the election without taking part.
     ///
     /// Each leader that lasts longer than a round trip is seen: it tells its observers itself
-    /// before [`campaign`](Election::campaign) returns, and what it says is
-    /// delivered in order, over a connection of the observer's own. That nobody leads is seen soon
-    /// after a leader resigned, or was dropped after a second or more, and when the lease of one
-    /// ends that crashed. Whoever holds the name as a plain [`Lock`] leads, too, but tells nobody
-    /// that it does: it is seen when the record is looked at, after 11 s at most, and not at all if
-    /// it has let go by then. A store without messages
-    /// (a Redis user who may not subscribe, a file on a file system without pipes) is looked at
-    /// once a second, and a leader that lasts less than that may not be seen.
+    /// before [`campaign`](Election::campaign) returns, and what it says is delivered in order,
+    /// over a separate connection of the observer. That nobody leads is seen soon after a leader
+    /// resigned, or was dropped after a second or more, and when the lease of one ends that
+    /// crashed. The holder of the name as a plain [`Lock`] leads, too, but does not announce it. An
+    /// observer sees it when it looks at the record, after 11 s at most; a holder that has let go
+    /// by then is not seen. A store without messages (a Redis user who may not subscribe, a file on
+    /// a file system without pipes) is looked at once a second, and a leader that lasts less than
+    /// that may not be seen.
     ///
     /// Cost: one round trip every 10 s while nothing changes.
     ///

@@ -45,8 +45,8 @@ impl Engine {
         Self { remake: Some(remake), ..self }
     }
 
-    /// The same client in this process, which was forked, with an identity and a connection of its
-    /// own. The first call makes it.
+    /// The same client in this process, which was forked, with a new identity and a new connection.
+    /// The first call makes it.
     async fn successor(&self) -> Result<&Arc<Self>> {
         let make = || async {
             let remake = self.remake.as_ref().ok_or(Error::Forked)?;

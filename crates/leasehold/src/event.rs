@@ -1,4 +1,4 @@
-//! What happens to leases, told to whoever wants to log, trace or count it.
+//! What happens to leases, as events for logs, traces and metrics.
 
 #[cfg(feature = "metrics")]
 mod metrics;
@@ -50,10 +50,10 @@ pub struct LeaseFacts<'a> {
 ///
 /// # Calls
 ///
-/// [`Acquiring`](Self::Acquiring) tells of each call of a verb that asks for a lease, and exactly
-/// one event with the same `call` of its end: [`Granted`](Self::Granted), [`Busy`](Self::Busy),
+/// [`Acquiring`](Self::Acquiring) reports each call of a verb that asks for a lease. Exactly one
+/// event with the same `call` reports its end: [`Granted`](Self::Granted), [`Busy`](Self::Busy),
 /// [`TimedOut`](Self::TimedOut), [`Cancelled`](Self::Cancelled) or [`Failed`](Self::Failed). A call
-/// for several names is told of as one for each of them.
+/// for several names is reported as one call for each of them.
 ///
 /// # Leases
 ///
@@ -94,10 +94,10 @@ pub enum Event<'a> {
         waited: Duration,
     },
     /// A call that waits is held up by trouble with the store, which it rides out: the store is
-    /// away, in quarantine, without enough replicas or nodes. Told of each request that fails,
+    /// away, in quarantine, without enough replicas or nodes. Reported for each request that fails,
     /// about once a second; [`Waiting`](Event::Waiting) follows once the store answers again and
-    /// somebody else is in the way. Of calls that wait in a queue for the same name, one is told
-    /// of.
+    /// another holder is in the way. Of the calls that wait in a queue for the same name, one is
+    /// reported.
     #[non_exhaustive]
     Delayed {
         /// What was asked for.
@@ -119,7 +119,7 @@ pub enum Event<'a> {
         /// What the caller is told.
         error: &'a Error,
     },
-    /// A lease was granted and has come into the hands of whoever asked for it.
+    /// A lease was granted and has reached the caller that asked for it.
     #[non_exhaustive]
     Granted {
         /// The number of the call, which no other one of this process has.
@@ -149,7 +149,7 @@ pub enum Event<'a> {
         /// As what it was held before.
         from: Mode,
     },
-    /// A renewal failed, and the lease is still valid, for so long. Told of each that fails.
+    /// A renewal failed, and the lease is still valid. Reported for each renewal that fails.
     #[non_exhaustive]
     Overdue {
         /// The lease.
@@ -198,8 +198,8 @@ pub enum Event<'a> {
         /// What is left of its validity.
         validity: Duration,
     },
-    /// A request to the store was answered, or failed. One that nobody waits for any more tells
-    /// nothing.
+    /// A request to the store was answered, or failed. A request whose caller no longer waits is
+    /// not reported.
     #[non_exhaustive]
     RoundTrip {
         /// What was asked: `acquire`, `poll`, `release`, `renew` and so on, as
@@ -229,13 +229,13 @@ pub enum Event<'a> {
         /// From the call of the verb until now.
         waited: Duration,
     },
-    /// A grant was given back, or ended, that has reached nobody: whoever waited for it had given
-    /// up in the same moment, was not polled in time, or did not get all the names it asked for.
+    /// A grant that reached no caller was given back, or ended: its waiter had given up in the same
+    /// moment, was not polled in time, or did not get all the names it asked for.
     #[non_exhaustive]
     Undelivered {
         /// The lease.
         lease: LeaseFacts<'a>,
-        /// From the grant to its end: for so long the name was taken in vain.
+        /// From the grant to its end: the time for which the name was taken without use.
         held: Duration,
     },
     /// An acquire joined the queue, or waits to ask again where there is none; or it goes on doing
@@ -245,8 +245,8 @@ pub enum Event<'a> {
     Waiting {
         /// What was asked for.
         request: RequestFacts<'a>,
-        /// At most so many come before, in the store's queue or in the line of its own client;
-        /// `None` where there is no queue.
+        /// The most waiters that can come before, in the store's queue or in the line of its own
+        /// client; `None` where there is no queue.
         ahead: Option<u32>,
     },
     /// An acquire waits although there may be room: the semaphore is in use with another capacity.
@@ -267,12 +267,12 @@ pub enum Event<'a> {
     },
 }
 
-/// Is told of every [`Event`]. The one seam for logs, traces and metrics.
+/// Receives every [`Event`]. The one seam for logs, traces and metrics.
 ///
-/// A client may have [several](crate::ClientBuilder::observer). It is called by the keeper and by
-/// whoever calls a verb, so it must be quick and must not block: while it runs in the keeper, no
-/// lease of the process is renewed. A panic of it ends in the call,
-/// costs no lease, and is told of once, as a [`Warning`](Event::Warning).
+/// A client may have [several](crate::ClientBuilder::observer). The keeper and the callers of verbs
+/// call it, so it must be quick and must not block: while it runs in the keeper, no lease of the
+/// process is renewed. A panic of the observer ends in that call, costs no lease, and is reported
+/// once, as a [`Warning`](Event::Warning).
 pub trait Observer: Send + Sync + 'static {
     /// Is called once, when a client is built with this observer, before any event.
     fn begin(&self) {}
@@ -287,7 +287,7 @@ impl<F: Fn(&Event<'_>) + Send + Sync + 'static> Observer for F {
     }
 }
 
-/// The observers of a client: each is told of every event, and misses none because of another.
+/// The observers of a client: each receives every event, and misses none because of another.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Observers(Arc<[Shielded]>);
 
@@ -329,8 +329,8 @@ impl Shielded {
     }
 }
 
-/// Calls what a user gave us. A panic ends here, after the hook of the process has told of it:
-/// what it leaves half done is the user's own.
+/// Calls what a user gave us. A panic ends here, after the panic hook of the process has reported
+/// it. What it leaves half done is the user's.
 pub(crate) fn panics(call: impl FnOnce()) -> bool {
     catch_unwind(AssertUnwindSafe(call)).is_err()
 }

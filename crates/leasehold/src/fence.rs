@@ -1,8 +1,9 @@
 //! Guarded writes: the resource itself refuses a holder that was overtaken.
 //!
 //! A lease cannot stop a process that slept through its end. What it writes to can, if it remembers
-//! the highest token it has seen and refuses lower ones. Whoever reads before he writes **installs
-//! his token first, and then reads**: otherwise an older holder may still change what he has read.
+//! the highest token it has seen and refuses lower ones. A holder that reads before it writes
+//! **installs its token first, and then reads**: otherwise an older holder may still change what it
+//! has read.
 //!
 //! | the resource is | take |
 //! |---|---|
@@ -90,9 +91,9 @@ pub fn from_header(value: &str) -> Result<Fence, InvalidInput> {
 /// any tables, and commit. They take the name of the lock first and the token second, as a signed
 /// 64-bit integer, which every token fits.
 ///
-/// A row that only one statement touches needs no table, but a column of its own:
-/// `UPDATE invoice SET …, fence = $token WHERE id = 42 AND fence <= $token`, and no row means that
-/// somebody came after.
+/// A row that only one statement touches needs no table, but an extra column:
+/// `UPDATE invoice SET …, fence = $token WHERE id = 42 AND fence <= $token`, and if no row changes,
+/// a later holder has written.
 ///
 /// # Examples
 ///

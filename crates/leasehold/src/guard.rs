@@ -25,8 +25,8 @@ use crate::lost::{End, Lost};
 /// It holds no data, because a `Deref` would promise a protection that does not exist: carry
 /// [`token`](Guard::token) to whatever the lock protects instead. Dropping a guard never panics,
 /// inside or outside of a runtime, during unwinding and after shutdown, and never blocks, with one
-/// exception: whoever drops the last of a client's handles and guards, as the end of `main` does,
-/// waits until the store knows, for 1 s at most. A process that ends in another way (`abort`,
+/// exception. Dropping the last of a client's handles and guards, as the end of `main` does, waits
+/// until the store knows, for 1 s at most. A process that ends in another way (`abort`,
 /// `process::exit`, `kill -9`, a task that is never dropped) leaves its leases to their ttl: call
 /// [`release`](Guard::release) or [`Client::close`](crate::Client::close) before.
 ///
@@ -181,8 +181,8 @@ impl Guard {
                 observers.observe(&Event::Warning { text });
             }
         };
-        // A task of its own, so that whoever finds out has no lock that the callback might want.
-        // Without the thread there is no keeper either, and no lease.
+        // A separate task, so that the code that finds the loss holds no mutex that the callback
+        // might want. Without the thread there is no keeper either, and no lease.
         let _ = background::spawn(&*store.clock, Box::pin(calling));
     }
 
@@ -275,13 +275,13 @@ impl Guard {
     /// A second guard on the same lease: re-entry, made explicit because tasks are not threads.
     /// Same token; the lease is released with the last of its guards. No round trip.
     ///
-    /// While there is more than one, none of them can be upgraded, downgraded or handed out:
-    /// whoever has the others relies on the lease as it is.
+    /// While there is more than one, none of them can be upgraded, downgraded or handed out: the
+    /// holders of the others rely on the lease as it is.
     ///
-    /// Whoever acquires again what it holds waits for itself, and is told so by
-    /// [`Event::OwnLease`](crate::event::Event::OwnLease) and by [`Error::Timeout`]: a mutex; the
-    /// write lock beside a read lock of its own; a read lock, once a writer waits behind the first;
-    /// permits, beside so many of its own that they cannot be had together.
+    /// A caller that acquires again what it holds waits for itself.
+    /// [`Event::OwnLease`](crate::event::Event::OwnLease) and [`Error::Timeout`] say so. This is so
+    /// for a mutex; for the write lock beside the caller's own read lock; for a read lock, once a
+    /// writer waits behind the first; and for permits, if those it holds leave too few.
     ///
     /// # Errors
     ///

@@ -43,8 +43,8 @@ use crate::lease_setters::lease_setters;
 /// without the store, and with a higher token each time. After 5 ms
 /// ([`slice`](crate::ClientBuilder::slice)) the client lets others have their turn: its line goes
 /// to the end of the store's queue. Where one holder takes longer than that, every turn is one
-/// holder's. Whoever gives up leaves the place at the store to the next in line. A lease that was
-/// dropped goes to the caller that comes next, if it comes before the release is sent.
+/// holder's. A caller that gives up leaves the place at the store to the next in line. A lease that
+/// was dropped goes to the caller that comes next, if it comes before the release is sent.
 ///
 /// In line stand those whose options are the same but for the label, without `max_hold`,
 /// `min_hold`, `remember` and [`Renewal::Off`](crate::lease::Renewal::Off); all others ask the
@@ -55,8 +55,8 @@ use crate::lease_setters::lease_setters;
 ///
 /// Where the store has a queue, clients are served in the order in which it saw them: a release
 /// hands over to the first, and a newcomer takes a free lock only when nobody waits. There is none
-/// in a quorum nor with a layout that is shared with programs in other languages: who waits there
-/// asks again and again, who asks first gets it, and a client that has had its turn lets a moment
+/// in a quorum nor with a layout that is shared with programs in other languages: a waiter there
+/// asks again and again, the first to ask gets it, and a client that has had its turn lets a moment
 /// pass before it asks again.
 ///
 /// # Outages
@@ -67,9 +67,9 @@ use crate::lease_setters::lease_setters;
 /// a second, and all are served within seconds of its return.
 ///
 /// An outage is what [`StoreErrorKind::is_outage`](crate::error::StoreErrorKind::is_outage) says is
-/// one. All else is an answer that no waiting changes, and ends the call at once: a store that is
-/// full, a right that is missing, a record that is foreign or damaged, a ttl that is not allowed;
-/// in a quorum, if so many nodes say so that the others are no majority.
+/// one. Any other error is an answer that waiting does not change, and ends the call at once: a
+/// store that is full, a right that is missing, a record that is foreign or damaged, a ttl that is
+/// not allowed. In a quorum this is so once the other nodes are no majority.
 ///
 /// An observer is told why a call waits: [`Event::Waiting`](crate::event::Event::Waiting) for
 /// somebody else, [`Event::Delayed`](crate::event::Event::Delayed) by trouble with the store,
@@ -136,9 +136,9 @@ impl Lock {
     /// stands in the queue of one busy name, and once it is served there asks for all others, which
     /// must be free at that moment. A lock of one name stays as it is.
     ///
-    /// It holds up nobody, and nobody waits for it in vain. The price is its own: there is no turn
-    /// to be served in, and under steady contention for many names it may wait very long; give it a
-    /// limit with [`acquire_within`](Lock::acquire_within).
+    /// It holds up no other caller. The price is that it has no turn: under steady contention for
+    /// many names it may wait very long. Give it a limit with
+    /// [`acquire_within`](Lock::acquire_within).
     pub fn release_while_waiting(mut self) -> Self {
         if let Ok(Names::Several(_, meanwhile)) = &mut self.names {
             *meanwhile = Meanwhile::KeepNone;
@@ -203,9 +203,9 @@ impl Lock {
         self.take(Limit::Try).await
     }
 
-    /// Waits until nobody holds the name, in whatever mode, and takes nothing: whoever waits so has
-    /// no place in line and delays nobody. Of several names, until all are free. Somebody may have
-    /// taken it by the time that this returns.
+    /// Waits until nobody holds the name, in whatever mode, and takes nothing: such a waiter has no
+    /// place in line and delays nobody. Of several names, it waits until all are free. Another
+    /// caller may have taken a name by the time this returns.
     ///
     /// The end of a lease that was held for a second or longer is told at once; a shorter one, one
     /// whose holder died, and any where the store carries no messages or holders do not use

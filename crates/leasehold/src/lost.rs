@@ -62,7 +62,7 @@ impl Signal {
         Arc::new(Self { made_in: MadeIn::this(), clock, valid_until, limit, state })
     }
 
-    /// The signal of whoever has the lease next, as long as it may be relied on now.
+    /// The signal of the next holder, valid for as long as this one is now.
     pub(crate) fn succeeding(&self) -> Arc<Self> {
         Self::new(Arc::clone(&self.clock), self.valid_until())
     }
@@ -184,9 +184,9 @@ impl std::fmt::Debug for Signal {
 ///
 /// Beside work in a `select!`, a pattern tells the two apart: `Some(reason) = guard.lost() => …`.
 /// With several names, it completes when the first of them ends. Every poll compares the clock
-/// first, and a timer of its own sees to it that it is polled when the validity is over: it depends
-/// on nobody who looks (but outside of a tokio runtime, where there are no timers, on the keeper).
-/// Cloning gives an independent waiter; neither keeps the lease alive.
+/// first, and its own timer has it polled when the validity is over. Only outside of a tokio
+/// runtime, where there are no timers, does it depend on the keeper. Cloning gives an independent
+/// waiter; neither keeps the lease alive.
 ///
 /// # Cancel safety
 ///
@@ -206,7 +206,7 @@ struct Timer {
     armed: Mutex<Option<(Instant, BoxFuture<'static, ()>)>>,
 }
 
-/// A signal and the slot for whoever waits for it.
+/// A signal and the slot for its waiter.
 #[derive(Debug)]
 struct Watched {
     signal: Arc<Signal>,

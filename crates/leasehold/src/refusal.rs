@@ -64,7 +64,7 @@ pub(crate) fn unreadable(name: &LockName, reply: &Reply) -> Option<StoreError> {
 pub(crate) fn waits_for_capacity(name: &LockName, mode: Mode, capacity: u32) -> String {
     format!(
         "{name}: the name is in use as a semaphore of {capacity}, and {} were asked for: they are \
-         granted once nobody holds it any more; to have them sooner, set its capacity (`leasehold \
+         granted once nobody holds it; to have them sooner, set its capacity (`leasehold \
          permits NAME N`)",
         asked_for(mode)
     )

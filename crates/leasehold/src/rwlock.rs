@@ -43,9 +43,9 @@ impl RwLock {
         self.write.with_mode(Mode::Shared)
     }
 
-    /// A lease shared with readers, for whoever reads first and may then have to write. There is
-    /// one at a time, so its [`upgrade`](crate::Guard::upgrade) waits for the readers to leave, and
-    /// never for somebody who waits for it.
+    /// A lease shared with readers, for a holder that reads first and may then have to write. There
+    /// is one at a time, so its [`upgrade`](crate::Guard::upgrade) waits for the readers to leave,
+    /// and never for a waiter that waits for it.
     ///
     /// It excludes writers and other upgradable readers. Readers come and go beside it until its
     /// upgrade waits; from then on newcomers queue, as they do behind a writer. Readers beside it

@@ -25,10 +25,10 @@ use crate::lock::Lock;
 ///
 /// # Capacity
 ///
-/// The capacity is part of the request, and there is one at a time: that of whoever came first
-/// while nobody held or waited. Who asks for another one waits in line, is told why by
-/// [`WaitingForCapacity`](crate::event::Event::WaitingForCapacity), and is granted at its turn once
-/// nobody holds; then its capacity counts. A try is refused with
+/// The capacity is part of the request, and there is one at a time: that of the first request after
+/// nobody held or waited. A request for another one waits in line, and
+/// [`WaitingForCapacity`](crate::event::Event::WaitingForCapacity) says why. It is granted at its
+/// turn once nobody holds; then its capacity counts. A try is refused with
 /// [`Mismatch`](crate::error::StoreErrorKind::Mismatch). So while a new release of a program with
 /// another number is rolled out, nobody fails, and never do more hold than either of the two
 /// allows; but where both wait, each lets all of the other kind before it finish first.
@@ -51,7 +51,7 @@ impl Semaphore {
         Self { all, capacity }
     }
 
-    /// One permit, with options of its own: `semaphore.permit().label("training").acquire()`.
+    /// One permit, with options: `semaphore.permit().label("training").acquire()`.
     pub fn permit(&self) -> Lock {
         self.permits(1)
     }

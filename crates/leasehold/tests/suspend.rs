@@ -20,7 +20,7 @@ fn shown() -> Duration {
 }
 
 #[test]
-#[ignore = "a job of the test, for a process of its own"]
+#[ignore = "a job of the test, for a separate process"]
 fn the_time() {
     println!("\n{SHOWN}{}", shown().as_secs());
 }

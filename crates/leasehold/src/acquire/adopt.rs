@@ -1,4 +1,4 @@
-//! Adopting a lease that was handed out: the first who asks the store for it has it.
+//! Adopting a lease that was handed out: the first caller that asks the store for it gets it.
 
 use std::slice;
 use std::sync::Arc;

@@ -31,7 +31,7 @@ pub(crate) async fn acquire(
     limit: Limit,
     started: Instant,
 ) -> Result<Option<Held>> {
-    // A call that has no time to wait does not queue: whoever came after it would wait for it.
+    // A call that has no time to wait does not queue: later callers would wait for it.
     let does_not_wait = limit == Limit::Within(Duration::ZERO);
     let limit = if does_not_wait { Limit::Try } else { limit };
     let asked = &Asked::new(engine, request, limit, started);
@@ -51,7 +51,7 @@ pub(crate) async fn acquire(
     }
 }
 
-/// Whether so much is left of a lease that it counts.
+/// Whether enough is left of a lease for it to count.
 pub(crate) fn is_enough(held: &Held, options: &LeaseOptions) -> bool {
     let (signal, now) = (&held.state.signal, held.keeper.store.now());
     let left = signal.valid_until().saturating_since(now);
@@ -287,8 +287,8 @@ impl<'a> Call<'a> {
         Ok(Step::Join)
     }
 
-    /// Nobody answers a call any more that was closed, or that was not polled while it was the
-    /// first in line: then it joins anew.
+    /// What a call does that was skipped: it fails if its client was closed. If it was not polled
+    /// while it was the first in line, it joins anew.
     fn skipped(&self) -> Result<Step> {
         self.asked.keeper.ensure_open()?;
         Ok(Step::Join)

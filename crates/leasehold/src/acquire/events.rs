@@ -41,8 +41,8 @@ impl<'a> CallEvents<'a> {
         events
     }
 
-    /// The call has this outcome, with a lease for each name and in their order: what is to be told
-    /// of them is told here, also if they have ended since.
+    /// The call has this outcome, with a lease for each name, in the order of the names. Their
+    /// events are reported here, also if they have ended since.
     pub(crate) fn end(mut self, outcome: Result<Option<&[Held]>, &Error>) {
         self.has_ended = true;
         match outcome {

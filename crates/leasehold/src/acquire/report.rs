@@ -63,7 +63,7 @@ impl Asked<'_> {
         self.report_own(reported, true);
     }
 
-    /// It stands in line, behind so many others of its client, which may have a lease.
+    /// Reports that the call stands in line behind others of its client, which may have a lease.
     pub(super) fn report_behind(&self, reported: &mut Reported, behind: Behind) {
         reported.failures.end();
         let request = self.facts();
@@ -90,7 +90,7 @@ impl Asked<'_> {
     }
 
     /// Looks once, when it has waited for a while, whether another client of this process is in its
-    /// way, or one on whose behalf it acts; never completes. Whoever is made later is behind it.
+    /// way, or one on whose behalf it acts; never completes. A later call is behind it.
     pub(super) async fn report_own_process(&self) -> Infallible {
         if own_process::has_several_clients() || !self.keeper.on_behalf_of().is_empty() {
             self.find_own_process().await;

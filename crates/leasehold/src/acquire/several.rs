@@ -1,13 +1,13 @@
 //! Several names at once, without ever waiting for each other in a circle.
 //!
-//! Names are taken in their sorted order: whoever waits for one holds only names before it, so two
-//! callers cannot each hold what the other waits for. All are asked for at the same time first,
-//! which is one round trip when they are free; that is sound because a request that does not queue
-//! waits for nobody.
+//! Names are taken in their sorted order. A caller that waits for a name holds only names before
+//! it, so two callers cannot each hold what the other waits for. All are asked for at the same time
+//! first, which is one round trip when they are free; that is sound because a request that does not
+//! queue waits for nobody.
 //!
-//! Of several who try for names that are free, in the same moment, each may get some. Whoever lacks
-//! its first name then gives up, and the others keep what comes before the first name that they
-//! lack, and ask on for a moment: so at least one gets all that it wants.
+//! Of several who try for names that are free, in the same moment, each may get some. A caller that
+//! lacks its first name then gives up. The others keep the names before the first that they lack,
+//! and ask on for a moment: so at least one gets all that it wants.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ const COLLISION_BACKOFF: (Duration, Duration) =
     (Duration::from_millis(1), Duration::from_millis(100));
 
 /// How long a try asks on for names that somebody has just taken: 500 ms, in which others who tried
-/// have heard what they got and have given it back. Whoever has a name for longer is at work.
+/// have heard what they got and have given it back. A caller that has a name for longer is at work.
 const TRY_MOMENT: Duration = Duration::from_millis(500);
 
 /// First and longest pause between two questions of a try.

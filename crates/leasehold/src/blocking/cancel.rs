@@ -4,8 +4,8 @@ use futures_util::future::{Either, select};
 use leasehold_core::{Error, Result};
 use tokio::sync::watch;
 
-/// Ends waits from another thread: from one that waits for signals, or that sees that whoever asked
-/// is gone. Clones end the same waits.
+/// Ends waits from another thread: from one that waits for signals, or that sees that the caller is
+/// gone. Clones end the same waits.
 ///
 /// ```
 /// use leasehold::blocking::{Cancel, Client};
@@ -35,8 +35,8 @@ impl Cancel {
         Self(watch::Sender::new(false))
     }
 
-    /// Ends with [`Error::Cancelled`] what waits, and all that would wait later. Whoever waited
-    /// leaves the queue in the background. Never blocks.
+    /// Ends the calls that wait, and all that would wait later, with [`Error::Cancelled`]. Their
+    /// places in queues are given up in the background. Never blocks.
     pub fn cancel(&self) {
         self.0.send_replace(true);
     }

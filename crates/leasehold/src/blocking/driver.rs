@@ -12,7 +12,7 @@ use crate::process::PerProcess;
 /// What drives the requests of a blocking client while one of its callers waits. Renewals do not
 /// depend on it: they are the keeper's.
 ///
-/// A crate with blocking names of its own keeps one beside each thing that has connections, since
+/// A crate with its own blocking names keeps one beside each thing that has connections, since
 /// these belong to the runtime on which they were opened.
 #[derive(Clone, Default)]
 pub struct Driver {

@@ -14,8 +14,8 @@ use metrics::{
 use super::{Event, LeaseFacts, Observer};
 use crate::mutex::Mutex;
 
-/// Most groups of names that are told apart: 100. A label with more values than that costs whoever
-/// keeps the metrics more than it tells.
+/// Most groups of names that are told apart: 100. A label with more values than that costs the
+/// system that keeps the metrics more than it tells.
 const MAX_GROUPS: usize = 100;
 
 /// The group of all names that came after that many groups.
@@ -51,7 +51,7 @@ static METADATA: Metadata<'_> = Metadata::new("leasehold", Level::INFO, Some(mod
 /// - `leasehold_held`: leases, by `mode`
 /// - `leasehold_hold_seconds`: a histogram, from the grant to the release or the loss, by `mode`
 /// - `leasehold_losses_total`, by `reason` ([`LossReason::as_str`](crate::LossReason::as_str))
-/// - `leasehold_undelivered_total`: grants in vain, by `mode`
+/// - `leasehold_undelivered_total`: grants that reached no caller, by `mode`
 /// - `leasehold_renewals_total`, by `outcome` (`renewed`; `overdue`, the first that fails;
 ///   `failed`, each that fails after it)
 /// - `leasehold_keeper_late_seconds`: a histogram, from 250 ms on

@@ -15,8 +15,8 @@ use crate::mutex::Mutex;
 /// Calls and leases are spans of level `INFO`: `leasehold.acquire` from the call of a verb to its
 /// end, and `leasehold.hold` from the grant to the end of the lease. Both are children of the span
 /// in which the verb was called, so that a trace shows waiting and holding as bars; a hold follows
-/// from its acquire. A span stays open while a child of it is: whoever keeps a guard for longer
-/// than the span around the verb acquires it in a span that lives as long.
+/// from its acquire. A span stays open while a child of it is open. To keep a guard for longer than
+/// the span around the verb, acquire it in a span that lives as long.
 ///
 /// Fields are `leasehold.name`, `leasehold.mode`, `leasehold.label`, `leasehold.token`,
 /// `leasehold.holder` and `leasehold.outcome`; of what went wrong `error.type`, and
@@ -205,7 +205,9 @@ fn tell_of_lease(event: &Event<'_>, LeaseFacts { name, token, mode, .. }: LeaseF
         }
         Event::Released { held, .. } => debug!(%name, %token, ?held, "released"),
         Event::Renewed { validity, .. } => debug!(%name, %token, ?validity, "renewed"),
-        Event::Undelivered { held, .. } => debug!(%name, %token, ?held, "granted in vain"),
+        Event::Undelivered { held, .. } => {
+            debug!(%name, %token, ?held, "granted, and reached no caller")
+        }
         _ => {}
     }
 }

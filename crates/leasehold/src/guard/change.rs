@@ -15,8 +15,8 @@ use crate::store::clocked::TimedAnswer;
 /// How long an upgrade waits before it asks a store again that is away: 100 ms.
 const OUTAGE_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a request is waited for that is out at the limit of an upgrade, or follows it: 500 ms,
-/// as for whoever leaves a queue.
+/// How long to wait for a request that is out at the limit of an upgrade, or follows it: 500 ms, as
+/// for a waiter that leaves a queue.
 const LAST_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Makes a reader the writer as soon as it is alone; false if others still read at `give_up`, and
@@ -53,9 +53,9 @@ pub(super) async fn upgrade(held: &Held, give_up: Option<Instant>) -> Result<boo
             }
             Ok(reply) => return Err(not_changed(held, &reply)),
         }
-        // Each question has a number of its own, so that the store writes whenever it grants:
-        // replicas acknowledge what is written, and the upgrade itself may have been written
-        // for somebody else, by the release of the last other reader.
+        // Each question has its own number, so that the store writes whenever it grants: replicas
+        // acknowledge what is written, and the upgrade itself may have been written for somebody
+        // else, by the release of the last other reader.
         if !change.renumber() {
             return Ok(true);
         }

@@ -3,8 +3,8 @@
 //! A future may be alive and not be polled: another branch of a `select!` is at work, or its thread
 //! is blocked. What is granted to it meanwhile would be renewed for ever, and a whole fleet would
 //! wait for a process that looks healthy. So a grant that nobody fetches in time is given back. The
-//! table decides that under its lock, as it does that a grant was fetched: whoever is polled too
-//! late finds that there is none.
+//! table decides that under its lock, as it does that a grant was fetched: a call that is polled
+//! too late finds no grant.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::sync::AtomicU64;
 /// How far a grant is on its way to a guard.
 #[derive(Debug)]
 pub(crate) enum Handoff {
-    /// Whoever asked has it.
+    /// The caller has it.
     Done,
     /// A call has it that gathers several names, and it is renewed while that call is polled.
     Gathered(Arc<Pulse>),
@@ -29,8 +29,8 @@ pub(crate) enum Handoff {
 }
 
 impl Handoff {
-    /// A grant that is valid for so long, on its way to a future that waits. Whoever fetches it in
-    /// the last moment has a quarter of that left to renew it.
+    /// A grant with this validity, on its way to a future that waits. A future that fetches it in
+    /// the last moment has a quarter of the validity left to renew it.
     pub(super) fn waiting(now: Instant, validity: Duration) -> Self {
         Self::Waiting { until: now + patience(validity) }
     }

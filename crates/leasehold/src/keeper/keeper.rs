@@ -26,7 +26,7 @@ use crate::sync::AtomicUsize;
 /// How long closing waits for a store that does not answer: 5 s, as `connect_timeout`.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long whoever lets go of the last thing of a client waits until the store knows: 1 s. The
+/// How long dropping the last handle or guard of a client waits until the store knows: 1 s. The
 /// process may end in the next moment, and what was held would stay taken for its ttl.
 const LAST_MOMENT: Duration = Duration::from_secs(1);
 
@@ -111,7 +111,7 @@ impl Keeper {
         self.who.clone().with_label(label)
     }
 
-    /// How whoever has this lease presents itself.
+    /// How the holder of this lease presents itself.
     pub(super) fn info_of(&self, state: &LeaseState) -> HolderInfo {
         self.info(state.shown_label()).with_passed_on(state.passed_on_since())
     }
@@ -150,8 +150,9 @@ impl Keeper {
         self.handles.load(Ordering::Acquire) > 0
     }
 
-    /// Blocks for a moment until the cleanups of this client are done, if the keeper has a thread
-    /// of its own to do them; and if nobody can ask for more, has the store forget the client.
+    /// Blocks for a moment until the cleanups of this client are done, if the keeper has its own
+    /// thread to do them. If no handle is left that could ask for more, has the store forget the
+    /// client.
     pub(crate) fn settle(&self) {
         if self.store.clock.is_driven_by_caller() || background::is_this_thread() {
             return;

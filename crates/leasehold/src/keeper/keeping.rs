@@ -21,7 +21,7 @@ pub(super) struct LetGo {
     pub(super) is_passed: bool,
     /// It was kept until now, so its end has to be reported.
     pub(super) was_kept: bool,
-    /// The keeper has to be told of the cleanup.
+    /// The keeper has to hear of the cleanup.
     pub(super) rings: bool,
     /// For somebody in line: the lease, or that it may have to ask for it.
     pub(super) wakeup: Wakeup,
@@ -203,7 +203,7 @@ impl Keeper {
         wakeup.deliver();
     }
 
-    /// Ends a lease for a reason that was found out, in whosever hands it is now, and reports that.
+    /// Ends a lease for a reason that was found out, whichever caller has it now, and reports that.
     pub(crate) fn lose(&self, state: &LeaseState, reason: LossReason) {
         let now = self.store.now();
         let (holder, wakeup) = {
@@ -353,7 +353,7 @@ impl Keeper {
         is_published.then(|| end_notice(state.grant_token()))
     }
 
-    /// Publishes a notice. A hint: whoever watches the name finds out by asking as well.
+    /// Publishes a notice. It is a hint: watchers of the name find out by asking as well.
     pub(super) async fn publish(&self, name: &LockName, notice: Option<String>) {
         if let Some(notice) = notice {
             let _ = self.store.inner.publish(name, &notice).await;

@@ -44,7 +44,7 @@ pub(crate) struct LeaseState {
     finished: AtomicBool,
     /// The token of the grant, as the store knows it.
     token: AtomicU64,
-    /// How often the lease was passed on since: so much higher is the token of this guard.
+    /// How often the lease was passed on since: the token of this guard is higher by that number.
     passed_on: PassedOn,
     modes: Mutex<ModeChanges>,
     /// Why its renewals fail, since the last that did not.
@@ -63,8 +63,8 @@ pub(super) enum Observed {
     Ended,
 }
 
-/// A store is told of whoever has had a lease for 100 ms that was passed on: most have let go by
-/// then, and nobody asks the store for each of them.
+/// The keeper tells the store who holds a passed lease after that holder has had it for 100 ms.
+/// Most have let go by then, and nobody asks the store for each of them.
 const TELL_AFTER: Duration = Duration::from_millis(100);
 
 fn nanos(span: Duration) -> u64 {
@@ -147,8 +147,8 @@ impl LeaseState {
         }
     }
 
-    /// The same lease in the hands of whoever asked for it next; `None` when its tokens are used
-    /// up, or when it is not any more what was granted.
+    /// The same lease for the next caller in line; `None` when its tokens are used up, or when it
+    /// is no longer what was granted.
     pub(super) fn passed_on(&self, options: LeaseOptions, now: Instant) -> Option<Self> {
         let PassedOn { times, after } = self.passed_on;
         let after = after + now.saturating_since(self.granted_at);
@@ -283,7 +283,6 @@ impl LeaseState {
         self.shown_label.lock().clone()
     }
 
-    /// The label that its caller gave it.
     /// What an observer is told of it, held in this mode.
     pub(super) fn facts(&self, mode: Mode) -> LeaseFacts<'_> {
         let (label, token) = (self.options.label.as_deref(), self.token());
@@ -356,9 +355,9 @@ impl LeaseState {
 
 /// What a lease is held as.
 ///
-/// A request that was given up may still be under way when the next one is made. Each has a number
-/// of its own, and an answer counts only while no later one was asked for: so what is believed here
-/// is what the store comes to, in whatever order the requests arrive there.
+/// A request that was given up may still be under way when the next one is made. Each has its own
+/// number, and an answer counts only while no later request was made: so what is believed here is
+/// what the store comes to, in whatever order the requests arrive there.
 #[derive(Clone, Copy, Debug)]
 struct ModeChanges {
     mode: Mode,

@@ -140,8 +140,8 @@ impl Leases {
         self.get(state.id).is_some_and(|kept| std::ptr::eq(&**kept, state))
     }
 
-    /// Takes out a lease, and gives its renewal, if it was there in these hands: whoever removes a
-    /// lease reports its end.
+    /// Takes out a lease, and gives its renewal, if it was there in these hands: the caller that
+    /// removes a lease reports its end.
     pub(super) fn remove(&mut self, state: &LeaseState) -> Option<Renewing> {
         let entry = self.take_if_kept(state)?;
         self.due.remove(entry.due, state.id);
@@ -152,8 +152,8 @@ impl Leases {
         self.keeps(state).then(|| self.take(state.id)).flatten()
     }
 
-    /// Passes a lease on to whoever asked next, who has to fetch it, if more of it is left than
-    /// that one's least; gives it, and when it is due.
+    /// Passes a lease on to the next caller, if more of it is left than the least that this caller
+    /// accepts. The caller has to fetch it. Gives the lease, and when it is due.
     pub(super) fn pass_on(
         &mut self,
         state: &LeaseState,

@@ -1,4 +1,4 @@
-//! What the observer is told of leases: who has one, as what, and once how it has ended.
+//! What the observer learns of leases: who has one, as what, and once how it has ended.
 //!
 //! Its caller reports the grant and the keeper may find the end, at the same moment and in another
 //! thread. An observer that counts what is held must not hear of the end first, nor of a grant that
@@ -12,7 +12,7 @@ use crate::event::Event;
 use crate::lost::End;
 
 impl Keeper {
-    /// Whoever made the call at `started` has this lease, which was delivered.
+    /// The caller that asked at `started` has this lease, which was delivered.
     pub(crate) fn report_granted(&self, call: u64, state: &LeaseState, started: Instant) {
         let mode = state.mode();
         let waited = state.held_from().saturating_since(started);

@@ -59,8 +59,8 @@ impl Keeper {
         self.table().queues.failure(name)
     }
 
-    /// The lease of this client without whose end nobody of it is granted `mode`, be it asked for
-    /// in vain or queued.
+    /// The lease of this client that must end before another call of it is granted `mode`, whether
+    /// the call tries or queues.
     pub(crate) fn own_in_the_way(
         &self,
         name: &LockName,
@@ -159,7 +159,7 @@ impl Keeper {
         Some((first.attempt.mode, first.attempt.options.label.clone()))
     }
 
-    /// Nobody of this client waits for a name any more, nor keeps a place in the store's queue.
+    /// No caller of this client waits for the name or keeps a place in the store's queue.
     fn fail_all(self: &Arc<Self>, name: &LockName, error: &StoreError) {
         let now = self.store.now();
         let (waiters, behind) = {
@@ -234,8 +234,8 @@ impl Keeper {
         }
     }
 
-    /// Gives a waiter its lease, and its line with it. If nobody takes it any more, dropping it
-    /// lets go, and so does the keeper if nobody fetches it in time.
+    /// Gives a waiter its lease, and its line with it. If the waiter has gone, dropping the lease
+    /// lets go, and so does the keeper if the waiter does not fetch it in time.
     pub(super) fn enter(
         self: &Arc<Self>,
         waiter: Waiter,

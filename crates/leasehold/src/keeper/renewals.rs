@@ -1,5 +1,5 @@
-//! What a store is told of leases that are held: renewals, many in one request, what it has
-//! forgotten, and who has a lease that was passed on.
+//! What the keeper tells a store of leases that are held: renewals, many in one request; what the
+//! store has forgotten; and who has a lease that was passed on.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,7 +56,7 @@ impl Keeper {
         }
     }
 
-    /// Whoever has this lease now.
+    /// The holder of this lease now.
     fn holder_of(&self, state: &Arc<LeaseState>) -> Arc<LeaseState> {
         Arc::clone(self.table().leases.get(state.id).unwrap_or(state))
     }
@@ -85,8 +85,8 @@ impl Keeper {
         reclaims
     }
 
-    /// The renewals of these leases were answered "yours". Whoever has such a lease now is told: it
-    /// may have been passed on since the renewal was sent.
+    /// The renewals of these leases were answered "yours". The present holder of each learns that:
+    /// the lease may have been passed on since the renewal was sent.
     pub(super) fn extend<'a>(
         &self,
         granted: impl IntoIterator<Item = (&'a LeaseState, Grant)>,

@@ -22,7 +22,7 @@ use crate::store::Inbox;
 /// Most leases renewed in one call; all of them are of one shard.
 const BATCH: usize = 100;
 
-/// The keeper was woken so much too late that it is worth telling: a pause or an overload.
+/// The keeper was woken late enough to report it: a pause or an overload.
 const STALL: Duration = Duration::from_millis(250);
 
 /// How long the keeper sleeps when nothing is due: it is woken when that changes.
@@ -230,7 +230,7 @@ impl Running {
                 self.opening = false;
                 self.inbox_backoff.reset();
                 self.is_warned = false;
-                // Whoever joined while nothing could arrive may have been granted.
+                // A waiter that joined while nothing could arrive may have been granted.
                 if !bugs::is_on(Bug::SubscribesAfterJoining) {
                     self.message(Message::Gap);
                 }

@@ -111,7 +111,7 @@ pub(crate) struct Ask {
     pub(crate) turn: oneshot::Receiver<Turn>,
 }
 
-/// A caller stands behind so many others of its client, which may have a lease.
+/// A caller stands behind others of its client, which may have a lease.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Behind {
     pub(crate) ahead: u32,

@@ -1,4 +1,4 @@
-//! The keeper's table and its lines: whoever comes, goes and gives up beside whoever has the lease.
+//! The keeper's table and its lines: callers come, go and give up beside the holder.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -38,7 +38,7 @@ impl Section {
     }
 }
 
-/// A caller that comes and goes in a thread of its own.
+/// A caller that comes and goes in its own thread.
 fn visit(client: &Client, section: &Arc<Section>, drops: bool) -> thread::JoinHandle<()> {
     let (client, section) = (client.clone(), Arc::clone(section));
     thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! The loss signal: whoever waits for it, whoever ends it, and whoever moves its end.
+//! The loss signal: threads wait for it, end it, and move its end.
 
 use std::sync::Arc;
 use std::time::Duration;

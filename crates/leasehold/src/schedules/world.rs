@@ -96,7 +96,7 @@ impl World {
         Self { clock, store: Slow { memory, releases: Arc::default(), inboxes: Arc::default() } }
     }
 
-    /// A client that passes leases on for so long.
+    /// A client that passes leases on for `slice`.
     pub(super) fn client(&self, slice: Duration) -> Client {
         let builder = Client::builder().store(self.store.clone()).clock(self.clock.clone());
         block_on(builder.slice(slice).build()).unwrap()

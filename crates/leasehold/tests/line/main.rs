@@ -31,7 +31,7 @@ async fn a_lease_goes_from_caller_to_caller_in_their_order_without_the_store() {
         }
         assert_eq!(lost.await, None, "it was let go of");
         for later in &mut calls[turn + 1..] {
-            assert!(later.poll().is_none(), "whoever came first is served first");
+            assert!(later.poll().is_none(), "the first caller is served first");
         }
         guard = calls[turn].granted();
         assert!(guard.is_held() && guard.token() > token);

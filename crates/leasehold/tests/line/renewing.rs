@@ -1,5 +1,5 @@
 //! A renewal is on its way while the lease goes from one caller to the next: its answer is about
-//! whoever has the lease when it arrives.
+//! the holder when it arrives.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::world::{Call, TTL, World, must, settle};
 /// When a lease is due to be renewed: a third of its ttl after its grant, and a little later.
 const DUE: Duration = Duration::from_secs(12);
 
-/// A lease that is passed on while its renewal is held back: whoever has it, and who is behind.
+/// A lease that is passed on while its renewal is held back: its holder, and the caller behind.
 async fn passed_on(world: &World) -> (Guard, Call) {
     let client = world.client_with(TTL).await;
     let guard = Call::new(&client).granted();

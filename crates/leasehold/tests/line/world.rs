@@ -110,7 +110,7 @@ impl World {
         self.client_with(SLICE).await
     }
 
-    /// A client that passes a lease on for so long.
+    /// A client that passes a lease on for `slice`.
     pub(crate) async fn client_with(&self, slice: Duration) -> Client {
         let builder = Client::builder().store(self.store.clone()).clock(self.clock.clone());
         must(builder.slice(slice).build().await)

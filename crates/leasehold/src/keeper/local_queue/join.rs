@@ -341,7 +341,7 @@ impl LocalQueues {
         }
     }
 
-    /// Nobody of a line holds or asks any more.
+    /// No caller of a line holds or asks.
     pub(super) fn end_line(&mut self, name: &LockName) {
         match line(&mut self.by_name, name) {
             Some(line) if line.let_go.is_some() => line.head = Head::LetGo,

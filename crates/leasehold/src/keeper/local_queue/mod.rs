@@ -2,11 +2,11 @@
 //!
 //! Callers who want the same lease stand in line, one behind the other. The first of a line asks
 //! the store, and those behind it ask nobody. Its attempt belongs to the line: a caller that gives
-//! up leaves the place at the store to the next. A lease that is let go of is passed on to the next
-//! without the store, with a token of its own, for one slice; after that the line lets others have
-//! their turn, by a release and a new acquire that are sent together. That is all a yield needs:
-//! both requests are the ones of always, and in whatever order they arrive, the line ends up behind
-//! whoever waits there, or with a fresh grant where nobody does.
+//! up leaves the place at the store to the next. A released lease is passed on to the next without
+//! the store, with a new token, for one slice. After that the line lets others have their turn, by
+//! a release and a new acquire that are sent together. That is all a yield needs: both requests are
+//! the ones of always, and in whatever order they arrive, the line ends up behind the waiters
+//! there, or with a fresh grant where nobody waits.
 //!
 //! Those whom the store has queued have their places in the same queue, and the keeper polls for
 //! them; where the store has no queue, they take turns in the seat of the one that polls.

@@ -23,9 +23,9 @@ use crate::store::clocked::ClockedStore;
 const IDLE: Duration = Duration::from_secs(2);
 
 /// Where votes may be split, all pollers ask within 2 ms after a message, or within twice the time
-/// that the last poll took: each at a moment of its own. Twice as long each time that this was in
-/// vain, up to 200 ms. Elsewhere one of those who ask at once gets it, so they do, as those do with
-/// whom the lock is shared: who asks later rarely gets it.
+/// that the last poll took: each at a different moment. The span doubles each time that no poll was
+/// granted, up to 200 ms. Elsewhere one of those who ask at once gets the lock. So all ask at once,
+/// as programs do with whom the lock is shared: a later one rarely gets it.
 const SPREAD: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(200));
 
 /// The pause between two polls of a lock that is shared with programs which publish no release: 20
@@ -156,7 +156,7 @@ impl Poller {
     }
 
     /// Skips what was published up to now: the poll that follows sees all of that. Otherwise each
-    /// of several messages, of earlier turns or of one release, would cost a poll in vain.
+    /// of several messages, of earlier turns or of one release, would cost a useless poll.
     fn skip_published(&mut self) {
         while let Some(subscription) = &mut *self.subscription
             && subscription.next().now_or_never().is_some()
@@ -203,7 +203,7 @@ mod tests {
         }
     }
 
-    /// How many of twenty messages, each of them in vain, lead to a poll while no time passes.
+    /// How many of twenty messages lead to a poll while no time passes, if no poll is granted.
     async fn asked_at_once(splits_votes: bool) -> usize {
         let (clock, name) = (FakeClock::new(), LockName::new("a").unwrap());
         let memory = Memory::with_clock(clock.clone());

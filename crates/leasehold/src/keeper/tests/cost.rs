@@ -124,7 +124,7 @@ async fn what_was_dropped_and_is_taken_over_costs_the_table_and_the_clock_once_e
     }
 }
 
-/// The cost of renewing so many leases: by their holder, and by the keeper once they are due.
+/// The cost of renewing `count` leases: by their holder, and by the keeper once they are due.
 async fn cost_of_renewals(count: usize) -> [(usize, usize); 3] {
     let measured = Measured::new().await;
     let names = (0..count).map(|number| format!("name/{number}"));

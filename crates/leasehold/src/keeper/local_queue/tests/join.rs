@@ -111,7 +111,7 @@ fn only_an_empty_line_cancels_its_attempt() {
     scene.leave_to_the_next(ticket, 1);
     drop(asks(&mut second));
     match scene.leave(second_ticket, 1) {
-        Left::Own { id: own, .. } => assert_eq!(own, id(1), "that of whoever asked first"),
+        Left::Own { id: own, .. } => assert_eq!(own, id(1), "that of the first caller"),
         other => panic!("{other:?}"),
     }
     assert!(scene.table().is_idle());

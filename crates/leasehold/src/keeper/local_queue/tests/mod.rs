@@ -135,7 +135,7 @@ impl Scene {
         self.grant(1, Some(ticket), start())
     }
 
-    /// Whoever has a lease lets go of it.
+    /// The holder of a lease lets go of it.
     fn let_go(
         &self,
         state: &Arc<LeaseState>,
@@ -152,7 +152,7 @@ impl Scene {
         Arc::clone(self.table().leases.get(state.id).unwrap())
     }
 
-    /// The lease goes to whoever is next, who fetches it.
+    /// The lease goes to the next caller, which fetches it.
     fn pass_on(&mut self, state: &Arc<LeaseState>, now: Instant) -> Arc<LeaseState> {
         let let_go = self.let_go(state, None, now);
         assert!(let_go.is_passed, "it is not passed on");
@@ -162,7 +162,7 @@ impl Scene {
         state
     }
 
-    /// The lease is let go of, and whoever is next is woken.
+    /// The lease is released, and the next caller is woken.
     fn release(&mut self, state: &Arc<LeaseState>, now: Instant) {
         let let_go = self.let_go(state, None, now);
         assert!(!let_go.is_passed);

@@ -123,7 +123,7 @@ fn a_lease_that_is_not_fetched_in_time_goes_to_the_next_in_line_while_the_slice_
     let [next] = scene.take_due(start() + CLAIM_WINDOW).try_into().unwrap();
     assert!(has_lease(&mut third) && next.token() > unfetched.token());
     let late = scene.table().leases.mark_delivered([&unfetched].into_iter(), None);
-    assert_eq!(late, None, "whoever comes too late finds that there is none");
+    assert_eq!(late, None, "a caller that comes too late finds no lease");
     assert!(scene.table().leases.mark_delivered([&next].into_iter(), None).is_some());
 }
 

@@ -165,7 +165,7 @@ fn a_name_is_polled_in_the_name_of_its_first_waiter_and_one_poll_at_a_time() {
     assert_eq!(next_due(&keeper), None);
 }
 
-/// Whoever is before it may be dead, and its message may have been lost.
+/// The waiter before it may be dead, and its message may have been lost.
 #[test]
 fn a_waiter_that_is_not_the_first_in_the_queue_is_polled_for_too() {
     let keeper = idle_keeper();
