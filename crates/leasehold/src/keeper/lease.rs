@@ -283,7 +283,7 @@ impl LeaseState {
         self.shown_label.lock().clone()
     }
 
-    /// What an observer is told of it, held in this mode.
+    /// What observers learn of it, held in this mode.
     pub(super) fn facts(&self, mode: Mode) -> LeaseFacts<'_> {
         let (label, token) = (self.options.label.as_deref(), self.token());
         LeaseFacts { holder: self.id, name: &self.name, mode, label, token }

@@ -68,7 +68,7 @@ impl ClockedStore {
     // ---- requests
 
     /// Sends an operation at `sent`, and keeps the sample of the store's clock that comes with its
-    /// answer. The error is the store's own, and nobody is told of it.
+    /// answer. The error is the store's own, and is not reported.
     pub(crate) async fn send(
         &self,
         operation: Operation,

@@ -42,7 +42,7 @@ struct Shared {
     names: Names,
     inboxes: HashMap<ClientId, mpsc::UnboundedSender<Message>>,
     subscribers: HashMap<LockName, Vec<mpsc::UnboundedSender<String>>>,
-    /// When to look for records nobody uses any more.
+    /// When to look for records that are out of use.
     next_collection_us: u64,
 }
 
@@ -76,13 +76,13 @@ impl Memory {
         Self::with_clock(SystemClock::new())
     }
 
-    /// An empty store on a clock of one's own.
+    /// An empty store on the given clock.
     pub fn with_clock(clock: impl Clock) -> Self {
         Self { clock: Arc::new(clock), shared: Arc::default() }
     }
 
-    /// The same store, which keeps the record of a name for so long after its last use, with
-    /// its last holder: 2 min by default. Clones share this, too.
+    /// The same store, which keeps the record of a name for `span` after its last use, with its
+    /// last holder: 2 min by default. Clones share this, too.
     #[must_use]
     pub fn retention(self, span: Duration) -> Self {
         self.shared().names.rules.retention = span;

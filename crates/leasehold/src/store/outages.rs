@@ -22,8 +22,8 @@ pub(super) struct Outages {
 #[derive(Debug)]
 struct Outage {
     since: Instant,
-    /// One of those that cannot be asked for. Whoever takes over may be another shard, and serves
-    /// it.
+    /// One of the names that cannot be asked for. The server that takes over may be another shard,
+    /// and serves it.
     name: LockName,
 }
 

@@ -123,8 +123,8 @@ pub async fn examine(url: &str) -> Result<Vec<Finding>> {
     examine_and(url, true).await
 }
 
-/// As [`examine`], but without a search for deadlocks, which scans all names: for whoever examines
-/// a store again and again.
+/// As [`examine`], but without a search for deadlocks, which scans all names: for a caller that
+/// examines a store again and again.
 ///
 /// # Errors
 ///

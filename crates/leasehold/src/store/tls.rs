@@ -34,7 +34,7 @@ pub(crate) struct TlsFiles<'a> {
 /// Which servers are believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// Whoever answers.
+    /// Any server that answers.
     Anybody,
     /// One with a certificate of a known authority for any name.
     #[cfg(feature = "postgres")]
@@ -118,7 +118,7 @@ fn authorities((option, file): (&str, Option<&Path>)) -> Result<RootCertStore, I
     Ok(store)
 }
 
-/// What `insecure=on` asks for: whoever answers is taken for the server.
+/// What `insecure=on` asks for: any peer that answers is taken for the server.
 #[derive(Debug)]
 struct BelievesAnyServer(Arc<CryptoProvider>);
 

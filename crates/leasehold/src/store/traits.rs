@@ -46,7 +46,7 @@ pub struct Capabilities {
     /// It grants shared (read) leases.
     pub shared: bool,
     /// A grant is a vote, which callers that ask at the same moment may split so that none of them
-    /// gets it: so after a release each asks at a moment of its own.
+    /// gets it: so after a release each asks at a different moment.
     pub splits_votes: bool,
     /// Its inboxes deliver; without, waiters find out by asking.
     pub wakes: bool,
@@ -103,9 +103,9 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
         0
     }
 
-    /// How far the clocks of servers may be apart that take over from each other; constant during
-    /// the life of this store. So much earlier than the store says a holder takes its lease for
-    /// over. Zero where a lease ends by the clock on which it began.
+    /// How far the clocks of servers that take over from each other may be apart; constant during
+    /// the life of this store. A holder takes its lease for over that much earlier than the store
+    /// says. Zero where a lease ends by the clock on which it began.
     fn clock_offset(&self) -> Duration {
         Duration::ZERO
     }

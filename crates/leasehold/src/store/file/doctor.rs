@@ -129,7 +129,7 @@ fn pipes(place: &str) -> Finding {
     Finding::warning(place, "pipes", found, risk, remedy)
 }
 
-/// Whoever may write the file may end every lock in it.
+/// A user who may write the file may end every lock in it.
 fn permissions(place: &str, location: &Location) -> io::Result<Finding> {
     let topic = "permissions";
     let directory = location.directory();
@@ -141,7 +141,7 @@ fn permissions(place: &str, location: &Location) -> io::Result<Finding> {
     };
     let outside = around.mode() & 0o1777;
     let is_for_a_group = mode == FOR_A_GROUP;
-    // Whoever shares the file may be the one who makes what is beside it.
+    // Another user of the file may be the one who makes what is beside it.
     let are_its_own = is_for_a_group && around.gid() == group;
     let strangers = if are_its_own { OTHERS_WRITE & !GROUP_WRITES } else { OTHERS_WRITE };
     if outside & strangers != 0 && outside & STICKY == 0 {

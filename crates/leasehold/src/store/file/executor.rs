@@ -310,7 +310,7 @@ impl Shared {
             match request {
                 Request::Register(client, reply) => {
                     let done = self.locked(|_| self.register(client));
-                    // Whoever asked may have given up.
+                    // The caller may have given up.
                     let _ = reply.send(done);
                 }
                 Request::Execute(operation, reply) => {

@@ -2,10 +2,10 @@
 //!
 //! Two databases under one path are two locks under one name. So the database has a number, drawn
 //! at random, and the file of the write lock says the same, with the files that belong together and
-//! the clock that leases run on. Whoever opens the store compares; what does not agree is put right
-//! if nobody is there, and refused if somebody is. And in every transaction the paths must lead to
-//! the files that are open: those who have been left with removed ones find out, and lose what they
-//! hold.
+//! the clock that leases run on. Each process that opens the store compares. If they do not agree,
+//! it puts that right if no other process uses the store, and refuses if one does. And in every
+//! transaction the paths must lead to the files that are open: a process left with removed files
+//! finds out, and loses what it holds.
 
 use std::io;
 use std::str::FromStr;

@@ -107,7 +107,7 @@ impl File {
         Ok(FileOptions::from_url(url)?.path.exists())
     }
 
-    /// Opens a database on a clock of one's own, in a start of the machine of one's own.
+    /// Opens a database on the given clock, in the given start of the machine.
     pub(crate) fn with_clock(
         options: impl Into<FileOptions>,
         clock: impl Clock,
@@ -119,8 +119,8 @@ impl File {
 
     /// Does `work` in one transaction on the database of this store, in its turn among all who use
     /// the store: all of it or nothing, and never at the same time as an operation on a lock. It
-    /// survives what the locks survive. What it keeps is its own: in tables with a prefix of their
-    /// own, of which the store knows nothing.
+    /// survives what the locks survive. What it keeps is its own: in tables with another prefix, of
+    /// which the store knows nothing.
     ///
     /// `work` may be done several times, of which one counts: where the disk is full, another
     /// attempt is made after some room was found. Let it be short, since all locks wait meanwhile.

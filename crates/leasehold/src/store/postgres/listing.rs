@@ -32,7 +32,7 @@ async fn rows(
     })?;
     let names = rows.iter().filter_map(|row| {
         let (name, is_idle): (Option<String>, Option<bool>) = (row.get(1), row.get(2));
-        // No name of ours: whoever has put it there may look for it.
+        // No name of ours: it belongs to the program that put it there.
         Some((LockName::new(name?).ok()?, is_idle?))
     });
     let now = Now { lease_us: now_us, token_us: now_us };

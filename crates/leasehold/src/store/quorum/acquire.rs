@@ -80,7 +80,7 @@ impl<'a> AcquireRounds<'a> {
             return self.again().await;
         }
         if !nodes.has_majority() {
-            // Those that are there would grant it in vain.
+            // The nodes that answer would grant it for nothing.
             return Err(nodes.no_quorum(self.name, 0));
         }
         let mut longest_pause = FIRST_PAUSE;
@@ -311,8 +311,8 @@ impl<'a> AcquireRounds<'a> {
     }
 
     /// Whether those that have not answered are waited for although the round is lost. If the votes
-    /// were split it is tried again, and whoever did not answer could not be asked then. If some
-    /// refuse for good, those may do so, too, and then no round will be won.
+    /// were split it is tried again, and a node that did not answer could not be asked then. If
+    /// some refuse for good, those may do so, too, and then no round will be won.
     fn is_worth_waiting(&self, round: &Round) -> bool {
         let open = round.count(|vote| vote == Vote::Open);
         let refusals = self.errors.iter().filter(|error| !error.kind().is_outage()).count();

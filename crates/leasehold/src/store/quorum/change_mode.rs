@@ -56,8 +56,8 @@ pub(super) async fn run(
     }
 }
 
-/// A majority has made a reader the writer. Each has minted a token of its own, and all must
-/// come to one.
+/// A majority has made a reader the writer. Each has minted its own token, and all must come to
+/// one.
 ///
 /// From now on only those count that hold it as the writer's. Of the others the reader's lease is
 /// left, beside which they admit readers, and which may last longer than the writer's does.

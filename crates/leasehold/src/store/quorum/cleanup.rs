@@ -49,8 +49,8 @@ impl PendingCleanup {
         is_new.then_some(Self { node, index, id, is_pending: true })
     }
 
-    /// Passes an answer on. A cleanup that is done is forgotten before: whoever gets the answer may
-    /// ask for the attempt anew, and for its end.
+    /// Passes an answer on. A cleanup that is done is forgotten before: the caller that gets the
+    /// answer may ask for the attempt anew, and for its end.
     fn answered(&mut self, outcome: &Result<TimedAnswer, StoreError>, is_done: bool) {
         self.is_pending = !is_done;
         for listener in self.node.cleanups.take_listeners(self.id, is_done) {

@@ -19,10 +19,10 @@ impl HandedOut {
         Adopt::new(self.holder, None, acquire.with_ballot(ballot_us))
     }
 
-    /// Whether a node has never granted the lease, nor any that came after. It was not needed
-    /// when the lease was granted, and gives the name to whoever asks: else two who adopt could
-    /// each get half of those that have granted it, and none a majority. Alone such nodes give
-    /// nothing: a lease that none of a majority has granted has ended.
+    /// Whether a node has never granted the lease, nor any that came after. It was not needed when
+    /// the lease was granted, and gives the name to any adopter. Else two adopters could each get
+    /// half of the nodes that have granted it, and none a majority. Alone such nodes give nothing:
+    /// a lease that none of a majority has granted has ended.
     pub(super) fn is_unknown_to(self, timed: &TimedAnswer) -> bool {
         match &timed.answer.reply {
             Reply::NotHeld { newest } => {

@@ -42,9 +42,9 @@ const NODES: (usize, usize) = (3, 9);
 
 /// N independent stores, of which a majority decides.
 ///
-/// What a majority of the nodes holds for one client, no other can have a majority of: so a lock
-/// survives the loss of any minority, and no replication between the nodes is needed, nor wanted.
-/// Each node must be a store of its own: not a replica of another, not one of the masters of one
+/// While a majority of the nodes holds a name for one client, no other client can have a majority.
+/// So a lock survives the loss of any minority, and the nodes need no replication between them.
+/// Each node must be a separate store: not a replica of another, not one of the masters of one
 /// cluster.
 ///
 /// ```
@@ -82,17 +82,17 @@ const NODES: (usize, usize) = (3, 9);
 /// All clients must mean the same servers: two lists of nodes may each have a majority. With
 /// `redis+quorum://` no server counts twice, also when an address comes to lead to another node
 /// later; and each client leaves its list at every node (in `lh:%nodes`; two round trips on
-/// connecting, then a small script once a minute). Whoever connects is warned of other lists that
-/// were used in the last 5 minutes, and `leasehold doctor` names them, too. With `layout=plain`
-/// nothing of that is left, and without `+info` servers cannot be told apart.
+/// connecting, then a small script once a minute). On connecting, a client warns of other lists
+/// that were used in the last 5 minutes, and `leasehold doctor` names them, too. With
+/// `layout=plain` none of this exists, and without `+info` servers cannot be told apart.
 ///
 /// To go over to other nodes, change one at a time: stop the one that goes, for good; without a
 /// quarantine, wait for the longest ttl; then give all clients the new list, before the next one
 /// goes. Until then old majorities are among the nodes that stay, so no new one can do without
 /// them. The warning meanwhile is as it should be.
 ///
-/// Nodes of one's own need a [retention](leasehold_core::model::LEAST_RETENTION) of 30 s, or tokens
-/// of a name that they have forgotten may go back.
+/// Nodes that you bring need a [retention](leasehold_core::model::LEAST_RETENTION) of 30 s, or
+/// tokens of a name that they have forgotten may go back.
 ///
 /// # What it cannot do
 ///
@@ -114,7 +114,7 @@ impl Quorum {
         Self::with_clock(nodes, SystemClock::new())
     }
 
-    /// The same on a clock of one's own, which must be the client's.
+    /// The same on the given clock, which must be the client's.
     ///
     /// # Errors
     ///

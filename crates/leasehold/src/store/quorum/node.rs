@@ -21,7 +21,7 @@ use crate::refusal::unreadable;
 use crate::store::Store;
 use crate::store::clocked::{ClockedStore, TimedAnswer};
 
-/// A node that has answered nothing for so long is away: 1 s.
+/// After this silence a node is away: 1 s.
 const SILENCE: Duration = Duration::from_secs(1);
 
 /// First and longest pause before a node that is away is asked whether it is back: the longest is
@@ -154,7 +154,7 @@ impl Node {
         self.away.send_if_modified(|away| away.take().is_some());
     }
 
-    /// Whether nobody needs to probe it any more, because it is back.
+    /// Whether it is back, so that it needs no more probes.
     fn is_found(&self) -> bool {
         let mut state = self.state();
         state.is_probed = !self.is_there();

@@ -105,7 +105,7 @@ impl Nodes {
     }
 
     /// An answer at the client's own time: leases of a quorum end by the client's clock, since each
-    /// node has one of its own.
+    /// node has a different one.
     pub(super) fn answer(&self, at: Instant, reply: Reply) -> Answer {
         let now = Now { lease_us: micros(at.since_origin()), token_us: self.clock.wall_us() };
         Answer::new(now, reply)

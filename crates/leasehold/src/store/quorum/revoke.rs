@@ -39,8 +39,8 @@ pub(super) async fn run(
     Ok(nodes.answer(started, Reply::Revoked(was_held)))
 }
 
-/// Whether most nodes go on with this hold: they refuse the token of who has passed it on,
-/// while some were not told of that yet. Then nobody is asked to stop; the operator looks again.
+/// Whether most nodes go on with this hold: they refuse the token of the holder that has passed it
+/// on, while some do not know of that yet. Then nobody is asked to stop; the operator looks again.
 async fn is_held_by_majority(nodes: &Arc<Nodes>, name: &LockName, id: HolderId) -> bool {
     let has_it = |reply: &Reply| match reply {
         Reply::Status(status) => status

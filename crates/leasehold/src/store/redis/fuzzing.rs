@@ -133,7 +133,7 @@ pub(in crate::store) fn message(bytes: &[u8]) {
 
 /// The first byte says which layout it is, the next what was done before, and the third which call
 /// it is. The rest changes its arguments: which one, from where on, how many bytes, and those that
-/// stand there instead. Where there are not so many the argument ends.
+/// stand there instead. A shorter argument ends at its last byte.
 pub(in crate::store) fn scene(bytes: &[u8], actions: &[Action]) -> Option<Scene> {
     let (&[layout, before, call], mut changes) = bytes.split_first_chunk()?;
     let (layouts, name) = (layouts(), name()?);
@@ -179,7 +179,7 @@ fn acquires(which: u8) -> Vec<Action> {
     }
 }
 
-/// All of them let go, whoever waits is granted, and one more comes.
+/// All of them let go, waiters are granted, and one more comes.
 fn releases() -> Vec<Action> {
     let (cooldown, unanswered) = (Duration::ZERO, false);
     let release = |client| Action::Release { id: id(client), cooldown, unanswered };

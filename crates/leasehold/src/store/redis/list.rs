@@ -31,7 +31,7 @@ pub(crate) struct Listing<'a> {
 /// The names that begin so: those held or awaited, or with `idle` all that are remembered. Which
 /// of them come first, if there are more than `limit`, is up to the server.
 ///
-/// Cost: two round trips for each 500 keys of the database, whosever they are.
+/// Cost: two round trips for each 500 keys of the database, foreign keys included.
 pub(crate) async fn list(
     primaries: &[Arc<Server>],
     listing: Listing<'_>,

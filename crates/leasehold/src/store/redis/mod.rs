@@ -91,8 +91,8 @@ impl Redis {
     pub const MANUAL: &'static str = include_str!("../../../docs/redis.md");
 
     /// The rights that a program needs to hold locks, as `ACL SETUSER` takes them after a name and
-    /// a password. With a `prefix=` of one's own, both patterns begin with it; with a database in
-    /// the URL, `+select` comes on top.
+    /// a password. With a `prefix=`, both patterns begin with it; with a database in the URL,
+    /// `+select` comes on top.
     pub const HOLDER_RIGHTS: &'static str = rights::HOLDER;
 
     /// The rights that both need on top in a cluster.
@@ -102,8 +102,8 @@ impl Redis {
     /// [`HOLDER_RIGHTS`](Self::HOLDER_RIGHTS), for other commands.
     pub const PLAIN_RIGHTS: &'static str = rights::PLAIN;
 
-    /// The rights that a program needs to hold locks with `layout=redisson`. With a `prefix=` of
-    /// one's own, `~PREFIX*` and `~{PREFIX*` stand in place of `~*`; with `fenced=on`,
+    /// The rights that a program needs to hold locks with `layout=redisson`. With a `prefix=`,
+    /// `~PREFIX*` and `~{PREFIX*` stand in place of `~*`; with `fenced=on`,
     /// `~redisson_lock_token:*` comes on top of those.
     pub const REDISSON_RIGHTS: &'static str = rights::REDISSON;
 

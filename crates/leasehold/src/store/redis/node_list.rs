@@ -99,7 +99,7 @@ impl Admission for NodeEntry {
 }
 
 impl NodeEntry {
-    /// Whether it is time to leave the list at this node; who asks does so.
+    /// Whether it is time to leave the list at this node; if so, the caller does.
     pub(crate) fn is_due(&self) -> bool {
         let due = &mut self.list.state().nodes[self.index].due;
         let now = Instant::now();
@@ -234,7 +234,7 @@ pub(crate) fn mismatch(own: &str, theirs: &str) -> [String; 3] {
         ),
         false => format!("other clients have the nodes {theirs}, and this one has {own}"),
     };
-    let risk = "each list may have a majority of its own, and two may hold one lock";
+    let risk = "each list may have a majority, and two may hold one lock";
     let remedy = format!("give all clients the same nodes; who stops is forgotten after {life}");
     [found, risk.to_owned(), remedy]
 }

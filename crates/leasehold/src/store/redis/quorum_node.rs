@@ -28,8 +28,7 @@ use crate::time::SystemClock;
 /// longer joins later.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// How soon a node that could not be reached is tried again: 250 ms. Who asks for it again and
-/// again does so less and less often.
+/// How soon a node that could not be reached is tried again: 250 ms. The pauses grow with each try.
 const RETRY: Duration = Duration::from_millis(250);
 
 /// The nodes of a quorum.
@@ -183,7 +182,7 @@ impl fmt::Debug for LazyNode {
 }
 
 impl LazyNode {
-    /// Has it opened by the background thread, unless that is under way: whoever asks now may not
+    /// Has it opened by the background thread, unless that is under way: the present caller may not
     /// wait until it is done.
     fn open(self: &Arc<Self>) {
         let is_ours = self.state.send_if_modified(|state| {
@@ -228,8 +227,8 @@ impl LazyNode {
         Ok(())
     }
 
-    /// Whether it is time to leave the list of the nodes at this one; who asks does so. Programs in
-    /// other languages keep no list.
+    /// Whether it is time to leave the list of the nodes at this one; if so, the caller does.
+    /// Programs in other languages keep no list.
     fn is_list_due(&self) -> bool {
         self.settings.layout == LayoutName::Native
             && self.redis.get().is_some()

@@ -48,7 +48,7 @@ impl Redis {
     /// The reply counts when the primary has given it. `replicas=` and `quarantine=` are about
     /// grants of locks; nothing is waited for here.
     ///
-    /// For a crate that keeps data of its own beside the locks, as `leasehold-data` does.
+    /// For a crate that keeps its own data beside the locks, as `leasehold-data` does.
     ///
     /// # Errors
     ///

@@ -3,8 +3,8 @@
 //! A client keeps its pipe open for reading for as long as it lives, and the kernel closes it with
 //! the process, whatever ends that. So opening a pipe for writing tells two cases apart without
 //! waiting: somebody reads it, or `ENXIO`, nobody does and the client is dead. A client that was
-//! granted a lock is told through the same pipe, and whoever waits behind it keeps the pipe open
-//! for writing, which the kernel reports as broken within microseconds of the death.
+//! granted a lock learns it through the same pipe. A waiter behind it keeps the pipe open for
+//! writing, which the kernel reports as broken within microseconds of the death.
 //!
 //! A pipe rather than a lock on a file and a socket: there is no moment between creation and
 //! locking, asking takes no lock that another asker could mistake for life, waiting for a death
@@ -72,7 +72,7 @@ pub(crate) struct Client {
 /// What is known of a client's process.
 #[derive(Debug)]
 pub(crate) enum ClientState {
-    /// Somebody has its pipe open. This end of it breaks when nobody has any more.
+    /// Somebody has its pipe open. This end of it breaks when the last of them closes it.
     Alive(OwnedFd),
     /// Nobody has.
     Dead,
@@ -139,8 +139,8 @@ impl Liveness {
         lock(&self.clients).get(&id).cloned()
     }
 
-    /// A client of this process lives no longer, whoever else has its pipe open: the pipe goes, if
-    /// nothing of the client is left that its death would end.
+    /// A client of this process has ended, whichever process still has its pipe open: the pipe
+    /// goes, if nothing of the client is left that its death would end.
     pub(crate) fn leave(&self, id: ClientId) {
         let mut clients = lock(&self.clients);
         if clients.get(&id).is_some_and(|client| lock(&client.attempts).is_empty()) {

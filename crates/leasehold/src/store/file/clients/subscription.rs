@@ -1,7 +1,7 @@
 //! Subscriptions to the news of names: one named pipe for each, beside those of the clients.
 //!
 //! A publisher writes to every pipe whose name begins with the mark of the lock's name, and removes
-//! those that nobody reads any more.
+//! those that have no reader left.
 
 use std::collections::VecDeque;
 use std::io;
@@ -142,7 +142,7 @@ impl Subscription for FileSubscription {
                     return news;
                 }
                 // Without an I/O driver or a descriptor nothing arrives, as where there are no
-                // pipes: whoever listens looks by itself as well.
+                // pipes: listeners look by themselves as well.
                 if self.wait().await.is_err() {
                     return std::future::pending().await;
                 }

@@ -78,8 +78,8 @@ impl DiskSpace {
         Ok(self.lengths.database >= needed && self.lengths.log >= LOG)
     }
 
-    /// Makes the files longer, the database's by at least so many pages. Gives whether there was
-    /// room for that; if there was not, it is shorter by some of that at most.
+    /// Makes the files longer, the database's by at least `step` pages. Gives whether there was
+    /// room for that; if there was not, it grows by less.
     pub(crate) fn grow(&self, connection: &Connection, log: &Path, step: u64) -> bool {
         let pages = self.lengths.database / self.page + step;
         let Ok(mut bytes) = i64::try_from(pages * self.page) else { return false };

@@ -23,9 +23,9 @@ use crate::store::file::place::{Files, Location};
 /// Leasehold's own processes wait for the write lock.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Pages of the log at which whoever finds it there, and nobody else, copies it into the database:
-/// 64, 256 KiB. SQLite reads and checks all of a log that nobody had open, some 3 µs a page. What
-/// only commands use for a moment each is found so by all of them.
+/// Pages of the log at which a process that finds the log left behind copies it into the database:
+/// 64, 256 KiB. SQLite reads and checks all of a log that nobody had open, some 3 µs a page. If
+/// only short commands use the store, each of them finds the log so.
 const LONG_LEFT_LOG_PAGES: u32 = 64;
 
 /// One connection to the database.
@@ -76,8 +76,8 @@ impl Database {
         self.disk_space.note(&self.connection, lengths).map_err(failed)
     }
 
-    /// Runs `work` in a transaction of its own: all of it is done, or nothing. Several times, if
-    /// there is no room for it at first.
+    /// Runs `work` in one transaction: all of it is done, or nothing. Runs it again if there is no
+    /// room for it at first.
     pub(crate) fn write<T>(
         &mut self,
         reserve: Reserve,

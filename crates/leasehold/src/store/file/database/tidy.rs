@@ -42,7 +42,7 @@ pub(crate) fn part(
     let next = next.map(|row| row.name.as_str().to_owned());
     let (mut highest_us, mut messages) = (0, Vec::new());
     for Row { name, times } in rows {
-        // A damaged one is left as it is, and for whoever asks for its name to be told of.
+        // A damaged one is left as it is: a caller that asks for its name gets the error.
         let Some((collect_at_us, last_token_us)) = times else { continue };
         if collect_at_us <= now.lease_us {
             // Else a name that comes again could be given a token that is lower than one of its

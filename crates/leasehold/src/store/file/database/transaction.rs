@@ -2,7 +2,7 @@
 //!
 //! A step reads and writes all of a record, however many hold or wait. A waiter adds some 65 bytes
 //! to it, a permit that is held some 75. Median of a renewal (2 virtual cores that others used as
-//! well, ext4), beside that of a store that kept each waiter and each hold in a row of its own:
+//! well, ext4), beside that of a store that kept each waiter and each hold in its own row:
 //!
 //! | waiting | 10 | 100 | 300 | 1,000 | 3,000 | 10,000 |
 //! |---|---|---|---|---|---|---|
@@ -222,7 +222,7 @@ impl<'a> Writing<'a> {
         let mut statement = self.transaction.prepare_cached(ROWS).map_err(failed)?;
         let mut rows = statement.query([first]).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
-            // No name of ours: whoever has put it there may look for it.
+            // No name of ours: it belongs to the program that put it there.
             let Ok(name) = LockName::new(row.get::<_, String>(0).map_err(failed)?) else {
                 continue;
             };
@@ -285,7 +285,7 @@ impl<'a> Writing<'a> {
     }
 }
 
-/// A transaction of another crate, in tables of its own: see
+/// A transaction of another crate, in its own tables: see
 /// [`File::transact`](crate::store::File::transact).
 pub struct FileTransaction<'a> {
     pub(crate) writing: &'a Writing<'a>,

@@ -1,4 +1,4 @@
-//! Who may use what belongs to a database: whoever may use its file.
+//! Who may use what belongs to a database: each user who may use its file.
 //!
 //! A file that was made for a group (`install -g GROUP -m 660 /dev/null PATH`) is used by several
 //! users. Each of them makes files beside it, and all the others must be able to open those: the
@@ -17,8 +17,8 @@ use rustix::process::geteuid;
 /// What a database is created with: it is for its user only.
 pub(crate) const NEW: u32 = 0o600;
 
-/// What opens a file to its group, and to others. Whoever may only read is shut out: a reader of a
-/// pipe would be taken for the client that it stands for.
+/// What opens a file to its group, and to others. A user who may only read is shut out: a reader of
+/// a pipe would be taken for the client that the pipe stands for.
 const GROUP: u32 = 0o060;
 const OTHERS: u32 = 0o006;
 

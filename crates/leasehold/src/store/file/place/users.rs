@@ -1,8 +1,9 @@
 //! Whether anybody else has the database open, even if its files have been removed meanwhile.
 //!
-//! Whoever has it open holds a shared lock on one byte of the *directory* that the database is in;
-//! which byte, its name says. That outlives `rm` of every file of the store, is seen through bind
-//! mounts of the directory and by every user who may read it, and ends with the process.
+//! Each process that has it open holds a shared lock on one byte of the *directory* that the
+//! database is in; the name of the database says which byte. The lock outlives `rm` of every file
+//! of the store, is seen through bind mounts of the directory and by every user who may read it,
+//! and ends with the process.
 
 use std::io;
 use std::os::fd::OwnedFd;

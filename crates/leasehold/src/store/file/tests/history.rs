@@ -12,8 +12,8 @@ use super::*;
 struct History {
     random: Jitter,
     attempt: u64,
-    /// Of so many clients each attempt is the next one's, so that many hold and wait; without, few
-    /// clients guess at attempts.
+    /// With a number: each attempt is the next of that many clients', so that many hold and wait.
+    /// Without, few clients guess at attempts.
     crowd: Option<u64>,
 }
 

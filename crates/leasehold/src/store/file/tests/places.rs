@@ -35,7 +35,8 @@ async fn what_is_removed_in_use_is_noticed_by_its_holders_and_joined_by_nobody()
         let store = place.open();
         token(on(&store, "a", acquire(ALICE, 1, true)).await);
         remove(&place, way);
-        // Whoever comes now neither joins what is left nor begins anew beside those who believe.
+        // A newcomer neither joins what is left nor begins anew beside those who believe in their
+        // leases.
         let refused = place.refusal();
         assert_eq!(kind(&refused), StoreErrorKind::Corrupt, "{way:?}: {refused}");
         assert!(refused.to_string().contains("start again"), "{way:?}: {refused}");

@@ -84,21 +84,21 @@ impl Driver {
             match message.await {
                 Some(Ok(AsyncMessage::Notification(it))) => notified(it.channel(), it.payload()),
                 Some(Ok(_)) => {}
-                // Whoever has a request under way is told by its own error.
+                // Callers with a request under way get its own error.
                 Some(Err(_)) | None => return,
             }
         }
     }
 }
 
-/// Does some work on the keeper's thread, whoever asks and whatever becomes of that one. It is
-/// boxed, or the futures of all callers would have that of the driver inside.
+/// Does some work on the keeper's thread, whatever becomes of the caller. It is boxed, or the
+/// futures of all callers would have that of the driver inside.
 pub(crate) async fn on_keeper<T: Send + 'static>(
     work: BoxFuture<'static, Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
     let (sender, receiver) = oneshot::channel();
     let task = async move {
-        // Whoever asked may have given up.
+        // The caller may have given up.
         let _ = sender.send(work.await);
     };
     background::spawn(&SystemClock::new(), Box::pin(task))?;
@@ -118,7 +118,7 @@ impl Sessions {
         Ok(Self { pool, timeout: settings.timeout })
     }
 
-    /// A session of one's own, in turn.
+    /// A session for one caller, in turn.
     pub(crate) async fn take(&self, give_up: Instant) -> Result<Taken, StoreError> {
         match timeout_at(give_up, self.pool.get()).await {
             Ok(Ok(session)) => Ok(Taken { session: Some(session), give_up, limit: self.timeout }),

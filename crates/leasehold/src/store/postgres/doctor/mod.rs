@@ -84,7 +84,7 @@ fn transport(facts: &Facts, settings: &Settings) -> Finding {
             place,
             "tls",
             "the server's certificate is not looked at",
-            "whoever is on the way may stand for the server",
+            "anybody in between may answer for the server",
             remedy,
         ),
         SslMode::VerifyCa => Finding::warning(

@@ -180,7 +180,7 @@ impl Inboxes {
             if message::inbox(*client) == channel
                 && let Some(message) = message::decode(payload)
             {
-                // Whoever has gone is forgotten later.
+                // A client that has gone is forgotten later.
                 let _ = inbox.send(message);
             }
         }
@@ -207,7 +207,7 @@ impl Inboxes {
 
     // ---- sending
 
-    /// Tells clients what a step that is committed has for them: in a transaction of its own, since
+    /// Sends clients the messages of a step that is committed: in a separate transaction, since
     /// notifications make commits wait for each other. They are hints: what cannot be sent now is
     /// found out by asking.
     pub(crate) async fn tell(&self, messages: &[Addressed]) {

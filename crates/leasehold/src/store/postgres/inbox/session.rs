@@ -83,7 +83,7 @@ impl Listening {
 
 /// Listens to all that somebody wants to hear; opens the session where there is none.
 ///
-/// Boxed, since the session that it opens is watched, and the next one opened by whoever watches.
+/// Boxed, since the session that it opens is watched, and its watcher opens the next one.
 pub(super) fn listen(inboxes: Arc<Inboxes>) -> BoxFuture<'static, Result<(), StoreError>> {
     Box::pin(async move { listen_to_all(&inboxes).await })
 }
@@ -159,7 +159,7 @@ async fn drive(
     let mut heard = Some(heard);
     let notified = |channel: &str, payload: &str| {
         if channel.starts_with("lh_t_") {
-            // Whoever tries it may have given up.
+            // The caller that tries it may have given up.
             heard.take().map(|heard| heard.send(()));
         } else if let Some(inboxes) = inboxes.upgrade() {
             inboxes.receive(channel, payload);

@@ -17,7 +17,7 @@ use crate::store::url_parts::{host, invalid};
 pub enum SslMode {
     /// No TLS.
     Disable,
-    /// TLS with whoever answers, who can then read and change everything.
+    /// TLS with any server that answers, which can then read and change everything.
     Require,
     /// A certificate of a trusted authority, for any name.
     VerifyCa,

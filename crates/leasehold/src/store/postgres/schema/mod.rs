@@ -53,7 +53,7 @@ const MAX_IDLE: &str = "1s";
 pub struct PostgresRoles {
     /// PostgresRoles that take, list and revoke locks.
     pub holders: Vec<String>,
-    /// PostgresRoles that call `fence` in transactions of their own.
+    /// PostgresRoles that call `fence` in their own transactions.
     pub fencers: Vec<String>,
 }
 
@@ -70,7 +70,7 @@ impl PostgresRoles {
         self
     }
 
-    /// One more role that calls `fence` in transactions of its own.
+    /// One more role that calls `fence` in its own transactions.
     #[must_use]
     pub fn fencer(mut self, role: impl Into<String>) -> Self {
         self.fencers.push(role.into());
@@ -204,7 +204,7 @@ fn create_schema(schema: &str) -> String {
 
 fn parts(schema: &str) -> String {
     let mut text = PARTS.map(|part| part.replace("leasehold.", &format!("{schema}."))).join("\n");
-    // Whoever may use the schema may call nothing of it yet.
+    // A role that may use the schema may call nothing of it yet.
     let functions = OF_HOLDERS.iter().chain(&OF_FENCERS).chain(&INNER);
     for function in functions {
         // Writing into a string never fails.

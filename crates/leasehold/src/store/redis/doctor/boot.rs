@@ -80,13 +80,13 @@ fn age(record: Value, info: &Info, now: f64) -> Option<f64> {
     Some(now - Duration::from_micros(since).as_secs_f64())
 }
 
-/// What is left of a quarantine that began so many seconds ago.
+/// What is left of a quarantine that began `age` seconds ago.
 fn left(span: Duration, age: f64) -> Option<Duration> {
     let left = span.as_secs_f64() - age;
     (left > 0.0).then(|| Duration::from_secs_f64(left.min(span.as_secs_f64())))
 }
 
-/// A quarantine that began so many seconds ago, or one that is still to begin.
+/// A quarantine that began `age` seconds ago, or one that is still to begin.
 fn judge(place: &str, span: Duration, age: Option<f64>) -> Finding {
     let Some(age) = age else {
         return Finding::warning(

@@ -31,8 +31,8 @@ pub(crate) async fn check(
     settings: &Settings,
 ) -> Result<ConnectCheck, StoreError> {
     let (server, limit) = (connection.server(), settings.connect_timeout);
-    // One round trip for both: whoever starts for one short job waits for it. The time is asked for
-    // first, because what comes before it would make it less exact.
+    // One round trip for both: a process that starts for one short job waits for it. The time is
+    // asked for first, because what comes before it would make it less exact.
     let (reading, info) = join(ClockReading::ask(connection, limit), connection.info(limit)).await;
     let Some(info) = info? else {
         return Ok(ConnectCheck { findings: vec![no_info(server)], ..ConnectCheck::default() });

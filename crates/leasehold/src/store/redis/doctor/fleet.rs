@@ -77,7 +77,7 @@ pub(crate) async fn sentinels(
             topic,
             format!("there are only {count} sentinels"),
             "when one is away, nobody is promoted",
-            "run at least three, on machines of their own",
+            "run at least three, each on a separate machine",
         ),
     });
     Ok(findings)
@@ -96,7 +96,7 @@ async fn watch(dialer: &Dialer, address: &Address, service: &str) -> Result<Watc
     })
 }
 
-/// Whether nodes are so many, and so independent, that a majority means something.
+/// Whether there are enough nodes, and independent ones, for a majority to mean something.
 pub(crate) fn quorum(settings: &Settings, reports: &[ServerReport], nodes: usize) -> Vec<Finding> {
     let (place, topic) = (&settings.servers.to_string(), "quorum");
     let needed = nodes / 2 + 1;

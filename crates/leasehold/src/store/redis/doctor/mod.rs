@@ -28,7 +28,7 @@ pub(crate) struct Diagnosis {
     pub(crate) findings: Vec<Finding>,
     /// What all of them are together.
     pub(crate) place: String,
-    /// The nodes of a quorum, each as a store of its own.
+    /// The nodes of a quorum, each as a separate store.
     pub(crate) nodes: Vec<(String, RedisOptions)>,
     /// Why this user cannot see who waits for whom, if so.
     pub(crate) sees_no_waits: Option<String>,
@@ -99,7 +99,7 @@ fn sees_no_waits(settings: &Settings, reports: &[ServerReport]) -> Option<String
 /// primary and of those who follow it.
 fn apart(settings: &Settings, is_followed: bool, clocks: Vec<Vec<ServerClock>>) -> Vec<Finding> {
     if settings.quarantine().is_some() {
-        return Vec::new(); // whoever takes over grants nothing until what was granted has ended
+        return Vec::new(); // the next server grants nothing until what was granted has ended
     }
     let groups = match &settings.servers {
         // A slot may move to any other primary.

@@ -93,8 +93,7 @@ fn trouble(place: &str, follower: &Follower) -> Option<Finding> {
     } else {
         return None;
     };
-    let risk =
-        "replicas=all waits for it in vain, and a failover to it forgets what it has not got";
+    let risk = "replicas=all waits for it, and a failover to it forgets what it has not got";
     let remedy = "look at that server and at the network in between";
     Some(Finding::warning(place, TOPIC, found, risk, remedy))
 }

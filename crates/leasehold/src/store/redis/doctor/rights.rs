@@ -48,7 +48,7 @@ fn needed(settings: &Settings) -> Vec<&'static str> {
         LayoutName::Plain => rights::PLAIN,
         LayoutName::Redisson => rights::REDISSON,
     };
-    // INFO is tried, and is a finding of its own.
+    // INFO is tried, and is a separate finding.
     let mut rules: Vec<_> = words(rights).filter(|rule| *rule != "+info").collect();
     if matches!(settings.servers, Servers::Cluster(_)) {
         rules.extend(words(rights::CLUSTER));

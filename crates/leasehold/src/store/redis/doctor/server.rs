@@ -31,7 +31,7 @@ pub(crate) struct ServerReport {
     rights: Rights,
     /// Of a node of a cluster.
     slots: Option<Finding>,
-    /// It lets in whoever gives no password.
+    /// It lets in clients without a password.
     is_open: bool,
 }
 
@@ -58,7 +58,7 @@ impl ServerReport {
             Servers::Cluster(_) => slots::finding(&connection, limit).await?,
             Servers::Standalone(_) | Servers::Quorum(_) | Servers::Sentinel { .. } => None,
         };
-        // Without a password of one's own the answer is known: one is in.
+        // Without a password in the options the answer is known: the client is in.
         let is_open = settings.login.password.is_none()
             || dialer.without_login().dial(address, None).await.is_ok();
         // What is denied is not tried: it would be an entry in the server's ACL LOG.
@@ -231,7 +231,7 @@ impl ServerReport {
                 place,
                 topic,
                 "TLS is not verified (insecure=on)",
-                "whoever is in between may read the password and answer for the server",
+                "anybody in between may read the password and answer for the server",
                 "name its authority with ca= in the store URL",
             ));
         }
@@ -242,7 +242,7 @@ impl ServerReport {
                 place,
                 topic,
                 "the server asks for no password, and takes any",
-                "whoever reaches its port may end every lock, and a wrong password is not noticed",
+                "anybody who reaches its port may end every lock, and no wrong password is noticed",
                 "give its default user the password (requirepass), or name none for the store",
             ));
         } else if let (Some(mode), Some(bind)) =
@@ -272,14 +272,14 @@ fn exposure(place: &str, mode: &str, bind: &str) -> Finding {
             place,
             topic,
             "the server asks for no password, and protected-mode is off",
-            "whoever reaches its port may end every lock",
+            "anybody who reaches its port may end every lock",
             "give its users passwords (ACL SETUSER), and set protected-mode yes",
         ),
         false => Finding::ok(place, topic, "only its own machine can reach it"),
     }
 }
 
-/// Whether all addresses that a server listens at are of its own machine.
+/// Whether all addresses that a server listens at belong to its machine.
 fn is_loopback(bind: &str) -> bool {
     let mut addresses = bind.split_whitespace().map(|address| address.trim_start_matches('-'));
     !bind.is_empty()

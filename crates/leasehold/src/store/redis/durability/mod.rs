@@ -8,12 +8,12 @@
 //! [WAIT](replication::Replication) because it counts acknowledgements of what its own connection
 //! wrote. Where neither is asked for there is no [`Durability`] at all, and not a command more.
 //!
-//! A grant that does not count is left where it is, for whoever asked to take back. Of one attempt
-//! two questions may be out, and while a replica hangs the first may be answered "too few replicas"
-//! and the second, a moment later, "yours": if the first took the grant back, the lock would go to
-//! the next beside a holder that believes the second. Only the owner of the attempt knows what it
-//! believes. It asks again; or it gives the attempt up, believes no answer to it any more, and
-//! cancels it; an upgrade it takes back with that upgrade's number. So a waiter that was handed a
+//! A grant that does not count is left where it is, for the caller to take back. Of one attempt two
+//! requests may be out. While a replica hangs, the first may be answered "too few replicas", and
+//! the second, a moment later, "yours". If the first took the grant back, the lock would go to the
+//! next beside a holder that believes the second. Only the owner of the attempt knows what it
+//! believes. It asks again; or it gives the attempt up, believes no answer to it from then on, and
+//! cancels it. It takes an upgrade back with that upgrade's number. So a waiter that was handed a
 //! lock keeps it, unbelieved, until its replicas have it: taken back, the lock would be handed
 //! through the whole queue and leave nobody in it. If such a waiter dies, the lock is free after
 //! its ttl, as after the death of any holder.

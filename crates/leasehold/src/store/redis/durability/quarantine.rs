@@ -5,9 +5,9 @@
 //! one primary there is one. In a cluster there is one in each slot, because a slot that moves
 //! takes its locks along, and with them what its server may have forgotten of them:
 //!
-//! - *Restart, failover, flush.* The record is of another run, or gone. Whoever notices that first
-//!   begins the quarantine of the slot, and [asks about the others](Quarantine::spread) of that
-//!   server: a slot that nobody uses for weeks would else be in quarantine weeks later.
+//! - *Restart, failover, flush.* The record is of another run, or gone. The first client that
+//!   notices begins the quarantine of the slot, and [asks about the others](Quarantine::spread) of
+//!   that server: a slot that nobody uses for weeks would else be in quarantine weeks later.
 //! - *A slot that comes from another server* has that server's record, or none. What the other one
 //!   had forgotten cannot be known, so the quarantine begins where the slot has come to. With one
 //!   record for each primary, a slot that left a server in quarantine would be free at the next.
@@ -52,7 +52,7 @@ const PARTS_AT_ONCE: usize = 128;
 pub(crate) enum Pause {
     /// The slot is on its way to another server.
     Moving,
-    /// The server may have forgotten something: for so long.
+    /// The server may have forgotten something: what is left of its quarantine.
     Quarantine(Duration),
 }
 
@@ -81,7 +81,7 @@ impl Quarantine {
         self.keys.parts(slots)
     }
 
-    /// Whether a pause has its whole length before it: then it was begun by whoever asked.
+    /// Whether a pause has its whole length before it: then this request began it.
     pub(crate) fn has_just_begun(&self, pause: Option<Pause>) -> bool {
         pause == Some(Pause::Quarantine(self.span))
     }

@@ -111,7 +111,7 @@ impl Replication {
         self.in_cluster.then(|| primary.clone())
     }
 
-    /// The command that waits until so many replicas, and the disk if asked for, have all that its
+    /// The command that waits until enough replicas, and the disk if asked for, have all that its
     /// connection wrote before. Its time limit is never 0, which would mean none.
     pub(crate) fn wait(&self, needed: u32) -> Cmd {
         let patience_ms = u64::try_from(self.patience.as_millis()).unwrap_or(u64::MAX).max(1);

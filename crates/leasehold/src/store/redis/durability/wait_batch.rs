@@ -3,8 +3,8 @@
 //! WAIT counts acknowledgements of what its own connection wrote, and it blocks that connection. So
 //! nothing else may travel there, and what comes while one is out must not stand behind it one by
 //! one: all scripts that have come together are sent together, with one WAIT for all of them. A
-//! replica that lags then delays nobody by more than the WAIT that is out and the one of its own,
-//! however many ask.
+//! replica that lags then delays a caller by two WAITs at most, the one that is out and the
+//! caller's own, however many ask.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -84,7 +84,7 @@ impl WaitBatcher {
     }
 }
 
-/// One connection and whoever works on it.
+/// One connection and the callers that work on it.
 struct Worker {
     durability: Arc<Durability>,
     dialer: Dialer,
@@ -97,11 +97,11 @@ impl Worker {
     async fn work(mut self, items: Arc<Mutex<UnboundedReceiver<Item>>>) {
         loop {
             let mut batch = Vec::new();
-            // Whoever has it waits for the next item; the other works meanwhile.
+            // Its owner waits for the next item; the other works meanwhile.
             if items.lock().await.recv_many(&mut batch, MOST_TOGETHER).await == 0 {
                 return;
             }
-            // Nobody waits any more for a call that was dropped before it was sent.
+            // A call that was dropped before it was sent has no waiter left.
             batch.retain(|item| !item.answer.is_closed());
             self.send(batch).await;
         }
@@ -111,13 +111,13 @@ impl Worker {
         let outcomes = match self.exchange(&batch).await {
             Ok(outcomes) => outcomes,
             Err(error) => {
-                // Whatever it was, the next batch has a connection of its own.
+                // Whatever it was, the next batch has a new connection.
                 self.open = None;
                 batch.iter().map(|_| Err(error.clone())).collect()
             }
         };
         for (item, outcome) in batch.into_iter().zip(outcomes) {
-            // Whoever asked may have gone.
+            // The caller may have gone.
             let _ = item.answer.send(outcome);
         }
     }

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use super::key;
 use super::slot::{SLOTS, slot, tag};
 
-/// How many numbers are tried: with so many, each slot is met by one of them, by far.
+/// How many numbers are tried: far more than are needed to meet each slot.
 const MOST_NUMBERS: u32 = 1 << 20;
 
 /// What a boot record is about: a slot of a cluster, or elsewhere all that a server has.

@@ -1,5 +1,5 @@
 //! Values packed together as Lua's `struct` does it: numbers are little-endian doubles, which hold
-//! a whole number exactly below 2⁵³, or integers of so many bytes.
+//! a whole number exactly below 2⁵³, or integers of as many bytes as parentheses say.
 
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ impl Writer {
 pub struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// So many bytes.
+    /// The next `N` bytes.
     pub fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (taken, rest) = self.0.split_first_chunk()?;
         self.0 = rest;

@@ -1,9 +1,8 @@
-//! The layout of leasehold's own: a hash for each lock. A script is called with an action as a key
-//! and two arguments, the second of which packs all there is to say, because a script reads that in
-//! a third of the time it takes for each value as an argument of its own. What is packed, and how,
-//! stands at the head of each script. Acquires of several names may be made as one call, and so may
-//! releases and inspections: the keys, then the argument that all share, then the other one of
-//! each.
+//! The native layout: a hash for each lock. A script is called with an action as a key and two
+//! arguments. The second packs all values, because a script reads that in a third of the time that
+//! separate arguments take. What is packed, and how, stands at the head of each script. Acquires of
+//! several names may be made as one call, and so may releases and inspections: the keys, then the
+//! argument that all share, then the other one of each.
 
 use std::time::Duration;
 

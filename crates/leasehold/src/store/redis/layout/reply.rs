@@ -182,7 +182,7 @@ pub fn message(payload: &[u8]) -> Option<Message> {
 
 /// The answers of several servers to one question each as the answer to all of them.
 ///
-/// Each came with the time of its own server. What follows from a deadline is how much is left
+/// Each came with the time of a different server. What counts in a deadline is how much is left
 /// until then, so all are given as the first server would have given them.
 pub(crate) fn merge(answers: Vec<Answer>) -> Answer {
     let now = answers.first().map_or(Now { lease_us: 0, token_us: 0 }, |answer| answer.now);

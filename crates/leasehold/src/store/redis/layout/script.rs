@@ -112,8 +112,8 @@ fn bytes_of(values: &[(&str, &str)]) -> u64 {
 /// A word in capitals that stands for a value, and that value as Lua writes it.
 type Constant = (&'static str, String);
 
-/// The constants and all texts. Each is made by whoever needs it first, of several at the same time
-/// by each of them: nobody waits, so a fork(2) in that moment leaves no child waiting for a thread
+/// The constants and all texts. The first thread that needs one makes it; several at the same time
+/// each make it. No thread waits, so a fork(2) in that moment leaves no child waiting for a thread
 /// that it does not have.
 static CONSTANTS: OnceBox<Vec<Constant>> = OnceBox::new();
 static TEXTS: OnceBox<Texts> = OnceBox::new();

@@ -6,7 +6,7 @@ use redis::{Client, ConnectionAddr, ConnectionInfo};
 use super::{Address, RedisOptions, Servers, invalid};
 
 /// The server, database, user and password of a `redis::ConnectionInfo` of redis-rs 1.x. The store
-/// opens connections of its own to them. Refused is TLS with certificates, which redis-rs does not
+/// opens its own connections to them. Refused is TLS with certificates, which redis-rs does not
 /// show: give them by [`ca`](RedisOptions::ca) or [`tls_config`](RedisOptions::tls_config).
 impl TryFrom<&ConnectionInfo> for RedisOptions {
     type Error = InvalidInput;

@@ -82,7 +82,7 @@ impl Settings {
         matches!(self.servers, Servers::Quorum(_)) && self.layout == LayoutName::Native
     }
 
-    /// What mends that a server forgets: a setting of its own, or a quarantine where there may be
+    /// What mends that a server forgets: one of its settings, or a quarantine where there may be
     /// one.
     pub(crate) fn or_quarantine(&self, setting: &str) -> String {
         match self.may_be_in_quarantine() {

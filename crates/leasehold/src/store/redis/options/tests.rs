@@ -123,7 +123,7 @@ fn the_words_of_a_password_source_that_fails_are_not_shown() {
     let failure: StoreError = error::no_password("h:1", "no token for hunter2".into());
     assert!(!failure.to_string().contains("hunter2"), "{failure}");
     assert!(failure.kind().is_transient());
-    assert!(failure.source().unwrap().to_string().contains("hunter2"), "whoever asks for it");
+    assert!(failure.source().unwrap().to_string().contains("hunter2"), "the source has it");
 }
 
 #[test]

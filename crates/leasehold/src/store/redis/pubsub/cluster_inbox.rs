@@ -1,9 +1,9 @@
 //! The inbox of a client in a cluster: it listens at every primary.
 //!
 //! What is published at one node reaches all, so listening at one would do. But it would come by
-//! the bus: one more hop, and now and then 40 ms. A hand-over is published by the primary that
-//! serves the name, and whoever listens there hears of it at once. The same message then comes
-//! again from the others, and is not needed: a grant is taken once.
+//! the bus: one more hop, and sometimes 40 ms. A hand-over is published by the primary that serves
+//! the name, and a client that listens there hears of it at once. The same message then comes again
+//! from the others, and is not needed: a grant is taken once.
 
 use std::sync::Arc;
 use std::time::Duration;

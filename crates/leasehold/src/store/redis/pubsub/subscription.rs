@@ -1,4 +1,4 @@
-//! Subscriptions to the channel of a client or of a name, each on a connection of its own.
+//! Subscriptions to the channel of a client or of a name, each on a separate connection.
 //!
 //! It is kept apart from the connections that carry requests: a subscribed connection counts as
 //! one for messages, and such are ended by the server when they read too slowly, by a failover, and
@@ -73,8 +73,8 @@ pub(crate) struct ChannelSubscription {
 enum Link {
     /// Subscribed.
     Listening(SubscribedConnection),
-    /// Not subscribed, on the way to be so again. The future is kept, so that nothing is lost
-    /// when whoever asks for the next message stops waiting for it.
+    /// Not subscribed, on the way to be so again. The future is kept, so that nothing is lost when
+    /// the caller stops waiting for the next message.
     Mending(BoxFuture<'static, Result<SubscribedConnection, StoreError>>),
     /// Not allowed to subscribe.
     Silent,

@@ -136,8 +136,8 @@ impl Topology {
         }
     }
 
-    /// Opens a connection of its own on which the messages of all channels arrive: to one of
-    /// the [`subscribed_nodes`](Self::subscribed_nodes), or to any server.
+    /// Opens a separate connection on which the messages of all channels arrive: to one of the
+    /// [`subscribed_nodes`](Self::subscribed_nodes), or to any server.
     pub(crate) async fn listen(
         &self,
         node: Option<&Address>,

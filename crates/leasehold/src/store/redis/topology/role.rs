@@ -7,7 +7,7 @@ use crate::store::redis::connection::Connection;
 
 /// Asks the server whether it is a primary now, and gives the connection up if it is not.
 ///
-/// HELLO tells it without a right of its own, which ROLE would need.
+/// HELLO tells it without an extra right, which ROLE would need.
 ///
 /// # Errors
 ///

@@ -1,8 +1,8 @@
 -- Which node of a quorum this is, and by which lists of nodes its clients use it. Clients that have
--- different lists may each have a majority of their own, so each leaves its list and sees others.
+-- different lists may each have a majority, so each leaves its list and sees others.
 --
 -- KEYS  1 the record: `id`, and `list1` to `list4`: by line, when it was last in use (µs), the ids
---         of its nodes, how whoever left it reaches them
+--         of its nodes, how the client that left it reaches them
 -- ARGV  1 an id for a node that has none yet (32 bytes)
 --       2 the caller's list: ids, in order, with commas; '' if it does not know all of them yet
 --       3 how it reaches them   4 a list that it had before, or ''

@@ -1,8 +1,8 @@
 //! The layout `redisson`: the locks of Redisson, so that programs in Java and in Rust hold one and
 //! the same. It excludes, and is excluded by, `RLock`, `RFencedLock` and `RReadWriteLock`.
 //!
-//! As with the layout `plain` nobody queues, and no last token is remembered. But whoever lets go
-//! tells of it, on channels that both sides hear; readers share; and an attempt that was given up
+//! As with the layout `plain` nobody queues, and no last token is remembered. But a release is
+//! published, on channels that both sides hear; readers share; and an attempt that was given up
 //! leaves a trace until no copy of its acquire can arrive any more.
 
 pub(crate) mod limits;

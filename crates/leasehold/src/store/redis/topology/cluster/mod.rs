@@ -51,8 +51,8 @@ const ASKED_AT_ONCE: usize = 3;
 /// At how many primaries a client listens for its grants: 8. What is published at them arrives at
 /// once. What is published elsewhere comes by the bus, which costs another hop, and at times 40 ms:
 /// where nodes leave Nagle's algorithm on for it (Redis 7.0), the second of two messages waits for
-/// the receiver's delayed acknowledgement of the first. Each client chooses its own, or these would
-/// have the subscriptions of all.
+/// the receiver's delayed acknowledgement of the first. Each client chooses at random, or the same
+/// few would have the subscriptions of all.
 const MAX_SUBSCRIBED_NODES: usize = 8;
 
 /// The way to the nodes of a cluster.
@@ -287,7 +287,8 @@ impl Cluster {
     /// Asks nodes for the map, a few at a time, until one answers.
     async fn ask_any(&self, failed: Option<&Address>) -> Result<Arc<Map>, StoreError> {
         let known = self.known().map.clone();
-        // Once the nodes are known, so many are asked in turn that a slow one is not waited for.
+        // Once the nodes are known, there are enough to ask in turn, so a slow one is not waited
+        // for.
         let patience = match known {
             Some(_) => self.dialer.timeout(),
             None => self.dialer.connect_timeout() + self.dialer.timeout(),

@@ -65,8 +65,8 @@ impl Map {
         primaries
     }
 
-    /// So many primaries at most: others with another seed, and the same again whatever becomes of
-    /// those that are not among them.
+    /// At most `most` primaries: others with another seed, and the same again as long as they
+    /// exist, whatever becomes of the rest.
     pub(crate) fn some_primaries(&self, seed: u64, most: usize) -> Vec<&Address> {
         let mut primaries = self.primaries();
         primaries.sort_by_cached_key(|primary| {

@@ -36,7 +36,7 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(300), Duration::from_
 /// hangs, the sentinels are asked again who has taken its place.
 const SHARE: u32 = 3;
 
-/// Opens connections to whoever is the primary of a service.
+/// Opens connections to the primary of a service.
 #[derive(Debug)]
 pub(crate) struct Discovery {
     service: String,

@@ -1,4 +1,4 @@
-//! Whoever is the primary of a service now, as its sentinels say.
+//! The present primary of a service, as its sentinels say.
 //!
 //! A connection is used for as long as it lives and its server takes writes, whether or not any
 //! sentinel can be reached meanwhile. They are asked for a new one only.

@@ -13,7 +13,7 @@
 --       'B' busy: retry after (µs)   'L' late   'S' stale   'X' the record is damaged
 --       'R' refused: 'B' ballot | 'M' mismatch: capacity (4) | 'Q' queue full
 --         | 'V' version: found (4) | 'W' weight
--- Numbers are little-endian doubles, or integers of so many bytes.
+-- Numbers are little-endian doubles, or integers of as many bytes as parentheses say.
 --@include clock
 
 local call, pack, read = redis.call, struct.pack, struct.unpack

@@ -1,4 +1,4 @@
--- The hold of a lease that was handed out becomes that of whoever adopts it first (model/adopt.rs).
+-- The hold of a lease that was handed out becomes that of the first adopter (model/adopt.rs).
 --
 -- KEYS  1 the lock's record
 -- ARGV  1 what all inboxes' names begin with
@@ -9,7 +9,7 @@
 --       'G' granted: token (µs), deadline (µs), contended (1)   'L' late   'S' stale
 --       'N' not held: last token (µs, or 0)   'V' revoked: 1 (1)
 --       'R' refused: 'B' ballot | 'V' version: found (4)   'X' the record is damaged
--- Numbers are little-endian doubles, or integers of so many bytes.
+-- Numbers are little-endian doubles, or integers of as many bytes as parentheses say.
 --@include clock
 
 if not ARGV[2] or #ARGV[2] < 104 then return redis.error_reply('ARGUMENT 2 is too short') end

@@ -6,7 +6,7 @@
 -- reply packed: now (µs), more (1), and one of
 --       'C' cancelled: 'L' released | 'M' removed | 'U' unknown
 --       'R' refused: 'V' version: found (4)   'X' the record is damaged
--- Numbers are little-endian doubles, or integers of so many bytes.
+-- Numbers are little-endian doubles, or integers of as many bytes as parentheses say.
 --@include clock
 
 if not ARGV[2] or #ARGV[2] ~= 33 then return redis.error_reply('ARGUMENT 2 has a wrong length') end
@@ -28,7 +28,7 @@ local function leave_or_release()
   end
   local index = holds.live_hold(id)
   if not index or holds.hold_at(index).state == COOLDOWN then return 'CU' end
-  -- Nobody has had it: whoever asked does not know of the grant.
+  -- Nobody has had it: the caller does not know of the grant.
   holds.remove_hold(index)
   return 'CL'
 end

@@ -11,7 +11,7 @@
 --       'D' would deadlock   'N' not held: last token (µs, or 0)   'S' stale
 --       'R' refused: 'M' mismatch: capacity (4) | 'V' version: found (4) | 'W' weight
 --       'X' the record is damaged
--- Numbers are little-endian doubles, or integers of so many bytes.
+-- Numbers are little-endian doubles, or integers of as many bytes as parentheses say.
 --@include clock
 
 if not ARGV[2] or #ARGV[2] ~= 41 then return redis.error_reply('ARGUMENT 2 has a wrong length') end

@@ -8,7 +8,7 @@
 --       'G' granted: token (µs), deadline (µs), contended (1)
 --       'N' not held: last token (µs, or 0)   'V' revoked: 1 (1)
 --       'R' refused: 'B' ballot | 'V' version: found (4)   'X' the record is damaged
--- Numbers are little-endian doubles, or integers of so many bytes.
+-- Numbers are little-endian doubles, or integers of as many bytes as parentheses say.
 --@include clock
 
 if not ARGV[2] or #ARGV[2] ~= 48 then return redis.error_reply('ARGUMENT 2 has a wrong length') end

@@ -6,8 +6,8 @@ step = {
   sweep = function()
     if record.count == 0 then return end
     if record.bound > now + record.longest_ttl + CLAIM_WINDOW then
-      -- The server's clock went back. Without this, nothing would end before the clock has caught
-      -- up with deadlines of its own future.
+      -- The server's clock went back. Without this, no lease would end before the clock has caught
+      -- up with deadlines that it set earlier.
       record.bound, record.cursor, record.running = now, 0, NEVER
     end
     if now < record.bound then return end
@@ -100,17 +100,17 @@ step = {
       step.grant(head, CLAIMED, step.mint(0), nil)
       return
     end
-    -- Whoever has been silent gets no longer than until it would be dead, yet time for a poll: so
-    -- that dead waiters cost one claim window together and not one each.
+    -- A silent waiter gets no longer than until it would be dead, yet time for a poll. So dead
+    -- waiters cost one claim window together and not one each.
     local patience = math.max(last_seen + DEAD_AFTER, now + POLL_INTERVAL)
     local claim_by = math.min(patience, now + math.min(CLAIM_WINDOW, head.ttl))
     step.grant(head, UNCLAIMED, step.mint(0), claim_by)
     step.send_granted(holds.hold_at(record.count - 1))
   end,
 
-  -- Grants to whoever is next, until something does not fit. Skips the dead. `caller` is the
-  -- attempt on whose behalf the step runs: it is here, so its grant is confirmed at once, without
-  -- a message.
+  -- Grants to the next waiter, and the next, until one does not fit. Skips the dead. `caller` is
+  -- the attempt on whose behalf the step runs: it is here, so its grant is confirmed at once,
+  -- without a message.
   promote = function(caller)
     if record.upgrading ~= NOBODY then
       if record.count == 1 then -- the reader that waits to become the writer is the last one left

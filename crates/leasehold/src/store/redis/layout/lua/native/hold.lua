@@ -171,7 +171,7 @@ holds = {
   end,
 
   -- Ends a hold whose time has come. A late copy of its acquire must not grant to an attempt that
-  -- nobody waits for any more, hence the tombstone.
+  -- has no caller left, hence the tombstone.
   expire = function(index)
     holds.note_end(holds.hold_at(index), BY_TIME)
     holds.leave_tombstone(holds.remove_hold(index).id)
@@ -228,7 +228,7 @@ holds = {
     return record.used + weight <= record.capacity
   end,
 
-  -- From now on this is the capacity, by whoever asks for it.
+  -- From now on this is the capacity in force and the capacity asked for.
   begin_with = function(capacity)
     record.capacity, record.asked = capacity, capacity
   end,

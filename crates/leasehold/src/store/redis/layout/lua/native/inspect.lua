@@ -2,7 +2,7 @@
 --
 -- KEYS  1 … n the locks' records, all different
 -- ARGV  1 what all inboxes' names begin with
---       2 … n + 1 packed, for each key: retention (µs), at most so many holders and waiters (4)
+--       2 … n + 1 packed, for each key: retention (µs), the most holders and waiters to give (4)
 -- reply for one key its own, for several a list: an error, or packed: now (µs), 0 (1), one of
 --       'I' status: capacity (4), last token (µs, or 0), how many wait (4),
 --         how many holders follow (4), each attempt (24 bytes), weight (4), state (1), token (µs),
@@ -11,7 +11,7 @@
 --         since (µs), length of facts (2), facts,
 --         length of the last hold (2, or 0 if none is known), as it is packed
 --       'R' refused: 'V' version: found (4)   'X' the record is damaged
--- Numbers are little-endian doubles, or integers of so many bytes.
+-- Numbers are little-endian doubles, or integers of as many bytes as parentheses say.
 --@include clock
 
 local retention, limit, last
@@ -28,7 +28,7 @@ local function holders()
     if hold.deadline > now then
       list[#list + 1] = struct.pack('<c24I4BdddI2', hold.id, hold.weight, hold.state, hold.token,
         hold.since, hold.deadline, #hold.facts) .. hold.facts
-    elseif hold.state ~= COOLDOWN then -- no step has come by yet
+    elseif hold.state ~= COOLDOWN then -- no step has looked at it yet
       last = holds.later(last, hold, BY_TIME)
     end
   end

@@ -8,7 +8,7 @@
 --       'Q' queued: sequence, ahead (4), retry after (µs), the capacity in force if it asks for
 --         another one, or 0 (4)
 --       'O' gone   'R' refused: 'V' version: found (4)   'X' the record is damaged
--- Numbers are little-endian doubles, or integers of so many bytes.
+-- Numbers are little-endian doubles, or integers of as many bytes as parentheses say.
 --@include clock
 
 if not ARGV[2] or #ARGV[2] ~= 40 then return redis.error_reply('ARGUMENT 2 has a wrong length') end

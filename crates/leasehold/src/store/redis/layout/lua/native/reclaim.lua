@@ -10,7 +10,7 @@
 --       'N' not held: last token (µs, or 0)   'V' revoked: 1 (1)
 --       'R' refused: 'B' ballot | 'M' mismatch: capacity (4) | 'V' version: found (4) | 'W' weight
 --       'X' the record is damaged
--- Numbers are little-endian doubles, or integers of so many bytes.
+-- Numbers are little-endian doubles, or integers of as many bytes as parentheses say.
 --@include clock
 
 if not ARGV[2] or #ARGV[2] < 80 then return redis.error_reply('ARGUMENT 2 is too short') end

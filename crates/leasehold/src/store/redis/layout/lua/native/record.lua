@@ -7,7 +7,8 @@
 -- file are built as one table, because Lua builds them anew on each call of a script, and each name
 -- that a function borrows from outside costs a search among all names that are borrowed so far.
 --
--- Fields of the hash. Numbers are little-endian doubles, or integers of so many bytes:
+-- Fields of the hash. Numbers are little-endian doubles, or integers of as many bytes as
+-- parentheses say:
 --   s         version (1), flags (1): 1 somebody waits, 2 there are tombstones; capacity (4), what
 --             its holders have asked for (4), last token, collect_at; while something is held
 --             also how many holds (4), weight of all (4), cursor (4), bound, running, longest ttl,

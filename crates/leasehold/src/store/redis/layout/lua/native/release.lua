@@ -8,7 +8,7 @@
 -- reply for one key its own, for several a list: an error, or packed: now (µs), more (1), one of
 --       'F' released   'N' not held: last token (µs, or 0)
 --       'R' refused: 'V' version: found (4)   'X' the record is damaged
--- Numbers are little-endian doubles, or integers of so many bytes.
+-- Numbers are little-endian doubles, or integers of as many bytes as parentheses say.
 --@include clock
 
 local call, pack, read = redis.call, struct.pack, struct.unpack

@@ -6,7 +6,7 @@
 -- reply packed: now (µs), more (1), and one of
 --       'V' revoked: whether that token was held (1)
 --       'R' refused: 'V' version: found (4)   'X' the record is damaged
--- Numbers are little-endian doubles, or integers of so many bytes.
+-- Numbers are little-endian doubles, or integers of as many bytes as parentheses say.
 --@include clock
 
 if not ARGV[2] or #ARGV[2] ~= 49 then return redis.error_reply('ARGUMENT 2 has a wrong length') end

@@ -8,7 +8,7 @@
 --       'Y' the capacity was set: what it was before, or 0 if nobody holds or waits (4)
 --       'R' refused: 'M' mismatch: capacity (4) | 'V' version: found (4) | 'W' weight
 --       'X' the record is damaged
--- Numbers are little-endian doubles, or integers of so many bytes.
+-- Numbers are little-endian doubles, or integers of as many bytes as parentheses say.
 --@include clock
 
 if not ARGV[2] or #ARGV[2] ~= 12 then return redis.error_reply('ARGUMENT 2 has a wrong length') end

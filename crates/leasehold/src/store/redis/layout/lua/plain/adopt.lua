@@ -1,4 +1,4 @@
--- Gives the lease of a plain lock to whoever adopts it first: compare and set.
+-- Gives the lease of a plain lock to the first adopter: compare and set.
 --
 -- KEYS  1 the lock's key
 -- ARGV  1 what the attempt's values begin with: `leasehold-1 ID `

@@ -1,4 +1,4 @@
--- Gives the lease of a lock of Redisson's to whoever adopts it first.
+-- Gives the lease of a lock of Redisson's to the first adopter.
 --
 -- KEYS  1 the lock   2 the new hold's key   3 that of the hold that was handed out
 --       4 the counter of tokens, with fenced=on
