@@ -8,6 +8,8 @@ use leasehold_testkit::{Postgres, must};
 
 const README: &str = include_str!("../../../README.md");
 
+const WITH_DIESEL: &str = env!("CARGO_BIN_EXE_with_diesel");
+const WITH_SQLX: &str = env!("CARGO_BIN_EXE_with_sqlx");
 const WITH_TOKIO_POSTGRES: &str = env!("CARGO_BIN_EXE_with_tokio_postgres");
 
 /// A database with an invoice, and somebody else who charges it.
@@ -104,6 +106,16 @@ async fn an_application_charges_once_and_hears_that_it_was_overtaken(program: &s
     assert!(done.ends_with("ROLLBACK\n"), "{done}");
     assert_eq!(shop.charged(), "2");
     assert!(README.contains("is over`") && README.contains("`ROLLBACK`"), "as the page says");
+}
+
+#[tokio::test]
+async fn with_diesel() {
+    an_application_charges_once_and_hears_that_it_was_overtaken(WITH_DIESEL).await;
+}
+
+#[tokio::test]
+async fn with_sqlx() {
+    an_application_charges_once_and_hears_that_it_was_overtaken(WITH_SQLX).await;
 }
 
 #[tokio::test]

@@ -36,7 +36,8 @@ pub const FENCE: &str = "SELECT leasehold.fence($1, $2)";
 /// What a fenced transaction fails with whose lease is over: `LH001`.
 pub const OVERTAKEN: &str = "LH001";
 
-/// Whether the code of an error (SQLSTATE) says that the lease is over.
+/// Whether the code of an error (SQLSTATE) says that the lease is over. For drivers that show no
+/// codes, such as diesel, the name of the constraint of that error is the same text.
 ///
 /// Above READ COMMITTED a transaction may fail with `40001` instead, and is to be tried again, as
 /// always there.

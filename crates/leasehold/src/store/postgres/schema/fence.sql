@@ -2,7 +2,8 @@
 -- nobody is granted the name before the calling transaction has ended. Raises LH001 otherwise.
 --
 -- Exclusive leases only. Tokens are compared without their twelve low bits: tasks of one client
--- that pass a lease on among themselves are one holder.
+-- that pass a lease on among themselves are one holder. The code stands in the place of a
+-- constraint, too, for drivers that show no other.
 CREATE FUNCTION leasehold.fence(name text, token bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -20,7 +21,7 @@ BEGIN
     OR current >> 12 IS DISTINCT FROM fence.token >> 12
   THEN
     RAISE EXCEPTION 'leasehold: the lease of % with token % is over', fence.name, fence.token
-      USING ERRCODE = 'LH001', DETAIL = format('The newest token is %s.', newest),
+      USING ERRCODE = 'LH001', CONSTRAINT = 'LH001', DETAIL = format('The newest token is %s.', newest),
         HINT = 'Take the lease before the transaction begins, and begin anew with a new one.';
   END IF;
 END
