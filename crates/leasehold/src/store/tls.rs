@@ -5,9 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use leasehold_core::InvalidInput;
-#[cfg(feature = "postgres")]
-use tokio_rustls::rustls::CertificateError;
-#[cfg(feature = "postgres")]
 use tokio_rustls::rustls::client::WebPkiServerVerifier;
 use tokio_rustls::rustls::client::danger::{
     HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
@@ -18,7 +15,7 @@ use tokio_rustls::rustls::crypto::{
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{
-    ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
 
 /// What is read of files, each with the name that its option has in a store URL, and how much of a
@@ -55,17 +52,17 @@ pub(crate) fn config(files: TlsFiles<'_>) -> Result<ClientConfig, InvalidInput> 
         .map_err(|error| invalid("TLS", &error))?;
     let trusting = match files.trust {
         Trust::Anybody => {
-            let verifier = Arc::new(BelievesAnyServer(provider));
-            versions.dangerous().with_custom_certificate_verifier(verifier)
+            let verifier = Lenient { provider, authority: None };
+            versions.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
         }
         #[cfg(feature = "postgres")]
         Trust::AnyName => {
             let roots = Arc::new(authorities(files.ca)?);
-            let strict = WebPkiServerVerifier::builder_with_provider(roots, provider)
+            let authority = WebPkiServerVerifier::builder_with_provider(roots, provider.clone())
                 .build()
                 .map_err(|error| invalid(files.ca.0, &error))?;
-            let verifier = Arc::new(BelievesAnyName(strict));
-            versions.dangerous().with_custom_certificate_verifier(verifier)
+            let verifier = Lenient { provider, authority: Some(authority) };
+            versions.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
         }
         Trust::Name => versions.with_root_certificates(authorities(files.ca)?),
     };
@@ -118,55 +115,17 @@ fn authorities((option, file): (&str, Option<&Path>)) -> Result<RootCertStore, I
     Ok(store)
 }
 
-/// What `insecure=on` asks for: any peer that answers is taken for the server.
+/// Looks at less of a server's certificate than there is: `insecure=on`, `sslmode=require` and
+/// `sslmode=verify-ca` ask for it.
 #[derive(Debug)]
-struct BelievesAnyServer(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for BelievesAnyServer {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
+struct Lenient {
+    provider: Arc<CryptoProvider>,
+    /// Checks the authority of a certificate, for any name. Without it, any peer that answers is
+    /// taken for the server.
+    authority: Option<Arc<WebPkiServerVerifier>>,
 }
 
-/// What `sslmode=verify-ca` asks for: a server with a certificate of a known authority, whatever
-/// its name.
-#[cfg(feature = "postgres")]
-#[derive(Debug)]
-struct BelievesAnyName(Arc<WebPkiServerVerifier>);
-
-#[cfg(feature = "postgres")]
-impl ServerCertVerifier for BelievesAnyName {
+impl ServerCertVerifier for Lenient {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -175,9 +134,9 @@ impl ServerCertVerifier for BelievesAnyName {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let verified =
-            self.0.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
-        match verified {
+        let Some(strict) = &self.authority else { return Ok(ServerCertVerified::assertion()) };
+        match strict.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+        {
             // The name is looked at last, so all else is right.
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
@@ -192,7 +151,8 @@ impl ServerCertVerifier for BelievesAnyName {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls12_signature(message, certificate, signed)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
     }
 
     fn verify_tls13_signature(
@@ -201,11 +161,12 @@ impl ServerCertVerifier for BelievesAnyName {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls13_signature(message, certificate, signed)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 
