@@ -25,6 +25,8 @@ mod finding;
 pub mod fuzzing;
 mod memory;
 #[cfg(any(feature = "postgres", feature = "redis"))]
+mod option_table;
+#[cfg(any(feature = "postgres", feature = "redis"))]
 mod option_value;
 mod outages;
 #[cfg(feature = "postgres")]

@@ -4,13 +4,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use leasehold_core::InvalidInput;
 use leasehold_core::model::DEFAULT_RETENTION;
 
 use super::servers::{Login, Server};
 use super::values::{CommitLevel, ListenAt, SslMode, Tls, Wake};
-use crate::store::option_value::{Value, unknown};
-use crate::store::span::{self, RETENTIONS, Range, TIMEOUTS};
+use crate::store::option_table::option_table;
+use crate::store::span::{RETENTIONS, Range, TIMEOUTS};
 
 /// How long one request may take: 2 s, a busy disk included. A client that has stopped with a mutex
 /// costs others one second.
@@ -54,70 +53,14 @@ const OFFSETS: Range = (Duration::ZERO, Duration::from_secs(10));
 #[must_use = "options do nothing until a store is opened with them"]
 pub struct PostgresOptions(pub(crate) Settings);
 
-/// Each row: `name: field = default; (argument of the setter) => the field from it`, the range of
-/// a span, what the option is, and its default in the words of the manual.
-macro_rules! options {
-    ($(
-        $name:ident: $field:ty = $default:expr; ($given:ident: $argument:ty) => $set:expr
-        $(, within $range:expr)?;
-        $meaning:literal, $shown:literal;
-    )+) => {
-        /// Everything that may be asked for.
-        #[derive(Clone, Debug)]
-        pub(crate) struct Settings {
-            pub(crate) servers: Vec<Server>,
-            pub(crate) login: Login,
-            pub(crate) database: Option<String>,
-            pub(crate) tls: Tls,
-            $(#[doc = $meaning] pub(crate) $name: $field,)+
-        }
+option_table! {
+    PostgresOptions at Vec<Server>;
+    beside {
+        login: Login = Login::default();
+        database: Option<String> = None;
+        tls: Tls = Tls::FromOptions;
+    }
 
-        impl Settings {
-            pub(crate) fn of(servers: Vec<Server>) -> Self {
-                Self {
-                    servers,
-                    login: Login::default(),
-                    database: None,
-                    tls: Tls::FromOptions,
-                    $($name: $default,)+
-                }
-            }
-
-            /// Takes over what a store URL says of one option.
-            pub(crate) fn read(&mut self, name: &str, text: String) -> Result<(), InvalidInput> {
-                match name {
-                    $(stringify!($name) => self.$name = Value::read(name, text)?,)+
-                    _ => return Err(unknown(name, TABLE)),
-                }
-                Ok(())
-            }
-
-            /// Refuses spans that are out of range.
-            pub(super) fn check_spans(&self) -> Result<(), InvalidInput> {
-                $($(span::check(stringify!($name), self.$name, $range)?;)?)+
-                Ok(())
-            }
-        }
-
-        /// The options that a store URL has, too.
-        impl PostgresOptions {
-            $(
-                #[doc = concat!("The option `", stringify!($name), "`: ", $meaning, ".")]
-                ///
-                #[doc = concat!("Default: ", $shown, ".")]
-                pub fn $name(mut self, $given: $argument) -> Self {
-                    self.0.$name = $set;
-                    self
-                }
-            )+
-        }
-
-        /// The name of each, what it is, and its default.
-        const TABLE: &[[&str; 3]] = &[$([stringify!($name), $meaning, $shown]),+];
-    };
-}
-
-options! {
     schema: String = "leasehold".to_owned(); (name: impl Into<String>) => name.into();
     "the schema with the tables and functions: small letters, digits and `_`",
     "`leasehold`";
@@ -178,12 +121,6 @@ mod tests {
 
     #[test]
     fn the_manual_has_a_row_for_each_option_and_no_other() {
-        let (_, section) =
-            crate::store::postgres::Postgres::MANUAL.split_once("\n## Options\n").unwrap();
-        let (section, _) = section.split_once("\n## ").unwrap();
-        let rows: Vec<_> = section.lines().filter(|line| line.starts_with("| `")).collect();
-        let row =
-            |[name, meaning, shown]: &[&str; 3]| format!("| `{name}` | {meaning} | {shown} |");
-        assert_eq!(rows, TABLE.iter().map(row).collect::<Vec<_>>());
+        crate::store::option_table::assert_told(crate::store::postgres::Postgres::MANUAL, TABLE);
     }
 }

@@ -10,7 +10,8 @@ use leasehold_core::model::DEFAULT_RETENTION;
 use super::login::{Login, Password, Secret};
 use super::servers::Servers;
 use super::values::{LayoutName, QUARANTINE, QuarantineSpan, Replicas, Tls, invalid, replicas};
-use crate::store::option_value::{Value, unknown};
+use crate::store::option_table::option_table;
+use crate::store::option_value::Value;
 use crate::store::span::{self, RETENTIONS, Range, TIMEOUTS};
 
 /// The range of a quarantine: up to the longest lease that may be out.
@@ -54,75 +55,16 @@ const OFFSETS: Range = (Duration::ZERO, Duration::from_secs(10));
 #[must_use = "options do nothing until a store is opened with them"]
 pub struct RedisOptions(pub(crate) Settings);
 
-/// Each row: `name: field = default; (argument of the setter) => the field from it`, the range of
-/// a span, what the option is, and its default in the words of the manual.
-macro_rules! options {
-    ($(
-        $(#[doc = $more:literal])*
-        $name:ident: $field:ty = $default:expr; ($given:ident: $argument:ty) => $set:expr
-        $(, within $range:expr)?;
-        $meaning:literal, $shown:literal;
-    )+) => {
-        /// Everything that may be asked for.
-        #[derive(Clone, Debug)]
-        pub(crate) struct Settings {
-            pub(crate) servers: Servers,
-            pub(crate) tls: Tls,
-            pub(crate) login: Login,
-            /// The password for sentinels.
-            pub(crate) sentinel_password: Option<Password>,
-            pub(crate) database: u32,
-            $(#[doc = $meaning] pub(crate) $name: $field,)+
-        }
+option_table! {
+    RedisOptions at Servers;
+    beside {
+        tls: Tls = Tls::Off;
+        login: Login = Login::default();
+        /// The password for sentinels.
+        sentinel_password: Option<Password> = None;
+        database: u32 = 0;
+    }
 
-        impl Settings {
-            pub(super) fn of(servers: Servers) -> Self {
-                Self {
-                    servers,
-                    tls: Tls::Off,
-                    login: Login::default(),
-                    sentinel_password: None,
-                    database: 0,
-                    $($name: $default,)+
-                }
-            }
-
-            /// Takes over what a store URL says of one option.
-            pub(crate) fn read(&mut self, name: &str, text: String) -> Result<(), InvalidInput> {
-                match name {
-                    $(stringify!($name) => self.$name = Value::read(name, text)?,)+
-                    _ => return Err(unknown(name, TABLE)),
-                }
-                Ok(())
-            }
-
-            /// Refuses spans that are out of range.
-            pub(super) fn check_spans(&self) -> Result<(), InvalidInput> {
-                $($(span::check(stringify!($name), self.$name, $range)?;)?)+
-                Ok(())
-            }
-        }
-
-        /// The options that a store URL has, too.
-        impl RedisOptions {
-            $(
-                #[doc = concat!("The option `", stringify!($name), "`: ", $meaning, ".")]
-                ///
-                #[doc = concat!("Default: ", $shown, ".")]
-                $(#[doc = $more])*
-                pub fn $name(mut self, $given: $argument) -> Self {
-                    self.0.$name = $set;
-                    self
-                }
-            )+
-        }
-
-        /// The name of each, what it is, and its default.
-        const TABLE: &[[&str; 3]] = &[$([stringify!($name), $meaning, $shown]),+];
-    };
-}
-
-options! {
     prefix: Option<String> = None; (text: impl Into<String>) => Some(text.into());
     "the beginning of all keys and channels, at most 64 bytes; with `layout=redisson` of the names \
      of locks, as by a `NameMapper`",
@@ -229,11 +171,6 @@ mod tests {
 
     #[test]
     fn the_manual_has_a_row_for_each_option_and_no_other() {
-        let (_, section) = crate::store::MANUAL.split_once("\n## Options\n").unwrap();
-        let (section, _) = section.split_once("\n## ").unwrap();
-        let rows: Vec<_> = section.lines().filter(|line| line.starts_with("| `")).collect();
-        let row =
-            |[name, meaning, shown]: &[&str; 3]| format!("| `{name}` | {meaning} | {shown} |");
-        assert_eq!(rows, TABLE.iter().map(row).collect::<Vec<_>>());
+        crate::store::option_table::assert_told(crate::store::MANUAL, TABLE);
     }
 }
