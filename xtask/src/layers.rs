@@ -55,7 +55,14 @@ const LAYERS: [(&str, &[&str]); 9] = [
     ),
     (
         "crates/leasehold/src/store/postgres",
-        &["options", "connection url", "schema", "inbox listing step", "doctor", "chores"],
+        &[
+            "options",
+            "connection url",
+            "record schema",
+            "inbox listing quick step",
+            "doctor",
+            "chores wire",
+        ],
     ),
     (
         "crates/leasehold/src/store/redis",

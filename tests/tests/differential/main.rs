@@ -1,7 +1,7 @@
 //! The scripts on a real server mean what the model means: random histories are played to both,
 //! and after every step the reply, the messages and the whole record are compared. The layout
 //! `redisson` is compared with what Redisson means, and the layout `plain` with what the Redis
-//! documentation does.
+//! documentation does. The store on PostgreSQL, with its quick paths, is compared in the same way.
 
 #[cfg(test)]
 mod attempts;
@@ -19,6 +19,8 @@ mod history;
 mod place;
 #[cfg(test)]
 mod plain;
+#[cfg(test)]
+mod postgres;
 #[cfg(test)]
 mod redisson;
 #[cfg(test)]
@@ -51,12 +53,13 @@ const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/differential/kept
 
 #[test]
 fn the_scripts_mean_what_the_model_means() {
-    compare(steps_wanted());
+    compare(steps_wanted(STEPS));
 }
 
-fn steps_wanted() -> u64 {
+/// How many steps are compared, if nobody asks for another number.
+fn steps_wanted(usual: u64) -> u64 {
     let wanted = std::env::var("LEASEHOLD_DIFFERENTIAL_STEPS");
-    wanted.map_or(STEPS, |number| must(number.parse()))
+    wanted.map_or(usual, |number| must(number.parse()))
 }
 
 /// Compares so many steps.

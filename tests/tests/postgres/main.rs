@@ -7,6 +7,7 @@
 mod conformance;
 mod fence;
 mod pages;
+mod quick;
 mod roles;
 mod sessions;
 

@@ -60,9 +60,9 @@ async fn a_right_that_is_taken_away_is_told() {
     Store::install(owner, &PostgresRoles::new().holder(&holder)).await.unwrap();
     let client = Client::connect(&url(&database, &holder)).await.unwrap();
     let guard = client.mutex("a").acquire().await.unwrap();
-    database.ask(&format!("REVOKE EXECUTE ON FUNCTION @.open_1(text[]) FROM {holder}"));
+    database.ask(&format!("REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA @ FROM {holder}"));
     denied(client.mutex("b").try_acquire().await.unwrap_err(), "leasehold schema --holder");
-    database.ask(&format!("GRANT EXECUTE ON FUNCTION @.open_1(text[]) TO {holder}"));
+    database.ask(&format!("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA @ TO {holder}"));
     guard.release().await.unwrap();
 }
 

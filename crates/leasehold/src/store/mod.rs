@@ -67,6 +67,9 @@ pub use self::router::{check_url, connect, connect_with, examine, examine_setup,
 pub use self::secret::Secret;
 pub use self::traits::{Capabilities, Inbox, Reading, Store, Subscription};
 
+#[cfg(feature = "postgres")]
+#[doc(hidden)]
+pub use self::postgres::wire as postgres_wire;
 #[cfg(feature = "redis")]
 #[doc(hidden)]
 pub use self::redis::wire as redis_wire;

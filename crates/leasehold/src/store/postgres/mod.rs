@@ -10,9 +10,12 @@ mod doctor;
 mod inbox;
 mod listing;
 mod options;
+mod quick;
+mod record;
 mod schema;
 mod step;
 mod url;
+pub mod wire;
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,6 +34,7 @@ pub(super) use self::doctor::examine;
 use self::inbox::Inboxes;
 use self::options::Settings;
 pub use self::options::{CommitLevel, ListenAt, PostgresOptions, SslMode, Wake};
+use self::quick::{Done, Quick};
 pub use self::schema::PostgresRoles;
 use self::schema::Statements;
 use self::step::Steps;
@@ -210,7 +214,29 @@ impl Shared {
         Steps { sessions: &self.sessions, statements: &self.statements, rules }
     }
 
+    fn quick(&self) -> Quick<'_> {
+        let Self { sessions, statements, settings, .. } = self;
+        Quick { sessions, statements, retention: settings.retention }
+    }
+
+    /// Applies an operation: by a quick path, and by a general step what that has given up.
     async fn step(&self, operation: &Operation) -> Result<Answer, StoreError> {
+        let parts = match self.quick().apply(operation).await? {
+            Done::Answered(answer) => return Ok(answer),
+            Done::Nothing => return self.step_in_general(operation).await,
+            Done::InPart(parts) => parts,
+        };
+        let Operation::Renew(leases) = operation else { return Err(StoreError::unknown_request()) };
+        let missed = leases.iter().zip(&parts).filter(|(_, part)| part.is_none());
+        let missed: Vec<_> = missed.map(|(lease, _)| lease.clone()).collect();
+        let rest = match missed.is_empty() {
+            true => None,
+            false => Some(self.step_in_general(&Operation::Renew(missed)).await?),
+        };
+        quick::joined(parts, rest)
+    }
+
+    async fn step_in_general(&self, operation: &Operation) -> Result<Answer, StoreError> {
         let (answer, messages) = self.steps().apply(operation).await?;
         self.inboxes.tell(&messages).await;
         if let Operation::On { action, .. } = operation

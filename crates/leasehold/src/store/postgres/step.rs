@@ -13,10 +13,14 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::connection::{Sessions, Taken, error};
+use super::record::{self, damaged, now};
 use super::schema::Statements;
 
 /// How often a step is tried that the server has refused in passing: 5 times.
 const MOST_TRIES: u32 = 5;
+
+/// Where the record begins in what `open` gives.
+const RECORD_AT: usize = 5;
 
 /// What steps need.
 #[derive(Clone, Copy, Debug)]
@@ -135,8 +139,7 @@ impl Steps<'_> {
         let rows = self.sessions.query(&self.statements.read, &values).await?;
         let row = rows.first().ok_or_else(|| damaged("an answer"))?;
         let now = now(row.get(0))?;
-        let bytes: Option<Vec<u8>> = row.get(1);
-        let mut record = bytes.map_or_else(|| Ok(Record::default()), |it| decode(name, &it))?;
+        let mut record = record::read(name, row, 1)?;
         let Outcome { reply, more, .. } = model::step(&mut record, now, self.rules, action);
         Ok(Answer::new(now, reply).with_more(more))
     }
@@ -144,7 +147,7 @@ impl Steps<'_> {
 
 /// The record of a name under its mutex.
 struct Opened {
-    /// The epoch, the number of changes and the bytes of its row, if it has one.
+    /// The epoch and the number of changes of its row, if it has one, and the bytes of its record.
     row: Option<(i64, i32, Vec<u8>)>,
     /// The record before the step, and as it is now.
     before: Record,
@@ -156,49 +159,21 @@ struct Opened {
 fn read(rows: &[Row]) -> Result<(Now, u64, BTreeMap<LockName, Opened>), StoreError> {
     let first = rows.first().ok_or_else(|| damaged("an answer"))?;
     let now = now(first.get(0))?;
-    let forgotten: Option<i64> = first.get(5);
+    let forgotten: Option<i64> = first.get(4);
     let forgotten = forgotten.and_then(|it| u64::try_from(it).ok());
     let forgotten = forgotten.ok_or_else(|| damaged("the number `forgotten`"))?;
     let mut opened = BTreeMap::new();
     for row in rows {
         let name = LockName::new(row.get::<_, String>(1)).map_err(|_| damaged("a name"))?;
-        let found: (Option<i64>, Option<i32>, Option<Vec<u8>>) =
-            (row.get(2), row.get(3), row.get(4));
-        let (row, record) = match found {
-            (Some(epoch), Some(changes), Some(bytes)) => {
-                let record = decode(&name, &bytes);
-                (Some((epoch, changes, bytes)), record)
-            }
-            _ => (None, Ok(Record::default())),
-        };
-        let (record, unreadable) = match record {
+        let found = row.get::<_, Option<i64>>(2).zip(row.get(3));
+        let (record, unreadable) = match record::read(&name, row, RECORD_AT) {
             Ok(record) => (record, None),
             Err(error) => (Record::default(), Some(error)),
         };
+        let row = found.map(|(epoch, changes)| (epoch, changes, record.to_bytes()));
         opened.insert(name, Opened { row, before: record.clone(), record, unreadable });
     }
     Ok((now, forgotten, opened))
-}
-
-fn now(us: i64) -> Result<Now, StoreError> {
-    let us = u64::try_from(us).map_err(|_| damaged("the clock"))?;
-    Ok(Now { lease_us: us, token_us: us })
-}
-
-fn decode(name: &LockName, bytes: &[u8]) -> Result<Record, StoreError> {
-    Record::from_bytes(bytes).map_err(|unreadable| {
-        let text = format!(
-            "{unreadable}: {:?}; with nobody at work, delete its rows in the tables `lock` and \
-             `token`, or use the release of leasehold that has written them",
-            name.as_str()
-        );
-        StoreError::new(unreadable.kind(), text)
-    })
-}
-
-fn damaged(what: &str) -> StoreError {
-    let text = format!("{what} in the database is not what it should be");
-    StoreError::new(StoreErrorKind::Corrupt, text)
 }
 
 fn still_held_back(names: &[LockName]) -> StoreError {
@@ -271,6 +246,7 @@ struct Changes {
     last_tokens: Vec<i64>,
     fences: Vec<Option<i64>>,
     tokens: Vec<Option<i64>>,
+    quick_from_us: Vec<Option<i64>>,
 }
 
 impl Changes {
@@ -297,6 +273,7 @@ impl Changes {
                 || current.is_some() && current != exclusive(&before);
             let newest = current.map_or(record.last_token_us, |(_, token_us)| token_us);
             changed.tokens.push(gives.then(|| number(newest)));
+            changed.quick_from_us.push(record::quick_from(&record));
             changed.records.push(bytes);
         }
         changed
@@ -307,7 +284,7 @@ impl Changes {
         self.tokens.iter().any(Option::is_some)
     }
 
-    fn values<'a>(&'a self, is_flushed: &'a bool) -> [super::connection::Value<'a>; 10] {
+    fn values<'a>(&'a self, is_flushed: &'a bool) -> [super::connection::Value<'a>; 11] {
         [
             (&self.names, Type::TEXT_ARRAY),
             (&self.epochs, Type::INT8_ARRAY),
@@ -318,6 +295,7 @@ impl Changes {
             (&self.last_tokens, Type::INT8_ARRAY),
             (&self.fences, Type::INT8_ARRAY),
             (&self.tokens, Type::INT8_ARRAY),
+            (&self.quick_from_us, Type::INT8_ARRAY),
             (is_flushed, Type::BOOL),
         ]
     }

@@ -3,13 +3,14 @@
 -- The arrays are parallel, an element for each name. epochs, changes: as `open` gave them, NULL for
 -- a new name. tokens: the newest token where the step gave one to somebody, else NULL. is_flushed:
 -- whether the commit must wait for the disk.
+-- quick_from_us: from when quick paths may give a record to somebody.
 --
 -- Gives the names that are held back: a transaction that has passed `fence` for them is open, so
 -- nobody may be given a token. Then nothing is written at all.
 CREATE FUNCTION leasehold.close_1(
   names text[], epochs bigint[], changes int[], records bytea[], idle boolean[],
   collect_at_us bigint[], last_tokens bigint[], fences bigint[], tokens bigint[],
-  is_flushed boolean
+  quick_from_us bigint[], is_flushed boolean
 ) RETURNS text[]
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -42,19 +43,24 @@ BEGIN
     next_epoch := coalesce(epochs[i], 1);
     IF epochs[i] IS NULL THEN
       INSERT INTO leasehold.lock VALUES (names[i], next_epoch, 1, last_tokens[i], fences[i],
-        idle[i], collect_at_us[i], records[i]);
+        idle[i], collect_at_us[i], records[i], quick_from_us[i],
+        leasehold.sum_1(records[i]));
     ELSIF changes[i] >= 64 THEN
       next_epoch := next_epoch + 1;
       DELETE FROM leasehold.lock l
       WHERE l.name = names[i] COLLATE "C" AND l.epoch = epochs[i] AND l.changes = close_1.changes[i];
       IF FOUND THEN
         INSERT INTO leasehold.lock VALUES (names[i], next_epoch, 1, last_tokens[i], fences[i],
-          idle[i], collect_at_us[i], records[i]);
+          idle[i], collect_at_us[i], records[i], quick_from_us[i],
+          leasehold.sum_1(records[i]));
       END IF;
     ELSE
       UPDATE leasehold.lock l SET changes = close_1.changes[i] + 1, last_token = last_tokens[i],
         fence = fences[i], idle = close_1.idle[i], collect_at_us = close_1.collect_at_us[i],
-        record = records[i]
+        record = records[i], quick_from_us = close_1.quick_from_us[i],
+        quick_sum = leasehold.sum_1(records[i]), since_us = NULL, holder = NULL, given = NULL, deadline_us = NULL, ttl_us = NULL, bound_us = NULL,
+        longest_ttl_us = NULL, ended = NULL, ended_token = NULL, ended_since_us = NULL,
+        ended_us = NULL
       WHERE l.name = names[i] COLLATE "C" AND l.epoch = epochs[i] AND l.changes = close_1.changes[i];
     END IF;
     -- Its mutex keeps everybody else away, unless `open` ran in another transaction.

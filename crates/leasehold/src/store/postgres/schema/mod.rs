@@ -6,6 +6,9 @@
 
 use std::fmt::Write as _;
 
+use leasehold_core::model::{self, Record};
+use leasehold_core::time::micros;
+use leasehold_core::token::TOKEN_EPOCH_US;
 use leasehold_core::{StoreError, StoreErrorKind};
 
 use super::connection::{Sessions, error};
@@ -15,33 +18,48 @@ use super::options::{CommitLevel, Settings};
 const LAYOUT: i64 = 1;
 
 /// What an installation runs after the schema is there, in this order.
-const PARTS: [&str; 10] = [
+const PARTS: [&str; 14] = [
     include_str!("tables.sql"),
     include_str!("layout.sql"),
     include_str!("clock.sql"),
     include_str!("mutex.sql"),
+    include_str!("sum.sql"),
     include_str!("open.sql"),
     include_str!("close.sql"),
     include_str!("read.sql"),
     include_str!("list.sql"),
     include_str!("tidy.sql"),
     include_str!("fence.sql"),
+    include_str!("quick_acquire.sql"),
+    include_str!("quick_renew.sql"),
+    include_str!("quick_end.sql"),
+];
+
+/// Numbers of the model in the functions, in µs: when tokens begin, the latest time that makes one,
+/// and the window in which a grant is claimed.
+const NUMBERS: [(&str, u64); 3] = [
+    ("TOKEN_EPOCH_US", TOKEN_EPOCH_US),
+    ("LATEST_US", TOKEN_EPOCH_US + (1 << 50)),
+    ("CLAIM_WINDOW_US", micros(model::CLAIM_WINDOW)),
 ];
 
 /// The functions that a role may call, by what it is for.
-const OF_HOLDERS: [&str; 6] = [
+const OF_HOLDERS: [&str; 9] = [
     "layout()",
     "open_1(text[])",
     "close_1(text[], bigint[], int[], bytea[], boolean[], bigint[], bigint[], bigint[], bigint[], \
-     boolean)",
+     bigint[], boolean)",
     "read_1(text)",
     "list_1(text, text, bigint, boolean)",
     "tidy_1(text, bigint)",
+    "quick_acquire_1(text[], bytea[], bytea[], bigint[], bigint[], bigint[], bytea, text, text)",
+    "quick_renew_1(text[], bytea[], bigint[], bigint, text, text)",
+    "quick_end_1(text[], bytea[], boolean[], bigint, text)",
 ];
 const OF_FENCERS: [&str; 1] = ["fence(text, bigint)"];
 
 /// Those that only others call.
-const INNER: [&str; 2] = ["clock_1()", "mutex_1(text)"];
+const INNER: [&str; 3] = ["clock_1()", "mutex_1(text)", "sum_1(bytea)"];
 
 /// For how long a transaction may be idle between the halves of a step: 1 s. A client that stops
 /// there costs others no more.
@@ -87,6 +105,9 @@ pub(crate) struct Statements {
     pub(crate) read: String,
     pub(crate) list: String,
     pub(crate) tidy: String,
+    pub(crate) quick_acquire: String,
+    pub(crate) quick_renew: String,
+    pub(crate) quick_end: String,
     layout: String,
     schema: String,
 }
@@ -105,10 +126,18 @@ impl Statements {
                  SET LOCAL synchronous_commit = '{commit}'"
             ),
             open: format!("SELECT * FROM {schema}.open_1($1)"),
-            close: format!("SELECT {schema}.close_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"),
+            close: format!("SELECT {schema}.close_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"),
             read: format!("SELECT * FROM {schema}.read_1($1)"),
             list: format!("SELECT * FROM {schema}.list_1($1, $2, $3, $4)"),
             tidy: format!("SELECT {schema}.tidy_1($1, $2)"),
+            quick_acquire: format!(
+                "SELECT * FROM {schema}.quick_acquire_1($1, $2, $3, $4, $5, $6, $7, '{commit}', \
+                 '{timeout}ms')"
+            ),
+            quick_renew: format!(
+                "SELECT * FROM {schema}.quick_renew_1($1, $2, $3, $4, '{commit}', '{timeout}ms')"
+            ),
+            quick_end: format!("SELECT * FROM {schema}.quick_end_1($1, $2, $3, $4, '{timeout}ms')"),
             layout: format!("SELECT {schema}.layout()"),
             schema: schema.clone(),
         }
@@ -203,7 +232,10 @@ fn create_schema(schema: &str) -> String {
 }
 
 fn parts(schema: &str) -> String {
-    let mut text = PARTS.map(|part| part.replace("leasehold.", &format!("{schema}."))).join("\n");
+    let text = PARTS.join("\n").replace("leasehold.", &format!("{schema}."));
+    let text = text.replace("RECORD_VERSION", &format!("'\\x{:02x}'", Record::VERSION));
+    let mut text =
+        NUMBERS.iter().fold(text, |text, (name, us)| text.replace(name, &us.to_string()));
     // A role that may use the schema may call nothing of it yet.
     let functions = OF_HOLDERS.iter().chain(&OF_FENCERS).chain(&INNER);
     for function in functions {

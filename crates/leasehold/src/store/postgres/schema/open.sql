@@ -1,9 +1,13 @@
 -- Begins a step on some names: takes their mutexes, then reads, then looks at the clock.
 --
 -- names: each once. Gives a row for each: the clock, the name, and of its row the epoch, the
--- changes and the record, NULL where there is none; and the token above which new names begin.
+-- changes and the record, NULL where there is none; the token above which new names begin; and
+-- what quick paths have done to the record.
 CREATE FUNCTION leasehold.open_1(names text[])
-RETURNS TABLE (now_us bigint, name text, epoch bigint, changes int, record bytea, forgotten bigint)
+RETURNS TABLE (now_us bigint, name text, epoch bigint, changes int, forgotten bigint, record bytea,
+  last_token bigint, collect_at_us bigint, since_us bigint, given bytea, deadline_us bigint,
+  ttl_us bigint, bound_us bigint, longest_ttl_us bigint, ended bytea, ended_token bigint,
+  ended_since_us bigint, ended_us bigint)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -22,11 +26,14 @@ BEGIN
     PERFORM pg_advisory_xact_lock(key);
   END LOOP;
   RETURN QUERY
-    SELECT leasehold.clock_1(), wanted, found.epoch, found.changes, found.record,
-      (SELECT n.value FROM leasehold.number n WHERE n.name = 'forgotten')
+    SELECT leasehold.clock_1(), wanted, found.epoch, found.changes,
+      (SELECT n.value FROM leasehold.number n WHERE n.name = 'forgotten'), found.record,
+      found.last_token, found.collect_at_us, found.since_us, found.given, found.deadline_us,
+      found.ttl_us, found.bound_us, found.longest_ttl_us, found.ended, found.ended_token,
+      found.ended_since_us, found.ended_us
     FROM unnest(names) AS wanted
     LEFT JOIN LATERAL (
-      SELECT l.epoch, l.changes, l.record FROM leasehold.lock l
+      SELECT l.* FROM leasehold.lock l
       WHERE l.name = wanted COLLATE "C" ORDER BY l.epoch DESC LIMIT 1
     ) AS found ON true;
 END

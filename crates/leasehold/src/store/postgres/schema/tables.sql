@@ -3,6 +3,12 @@
 -- of the exclusive hold, NULL from when its end was noticed. A row turns a page after 64 changes:
 -- it goes on under the next epoch, so that versions that somebody's old snapshot keeps are not
 -- walked again and again.
+--
+-- `quick_from_us`: from when the quick paths may give an idle record to somebody, NULL if they may
+-- not, and `quick_sum` a sum over `record` by which they see that it is not damaged. What they have done since `record` was written is in the columns behind it, all NULL before
+-- that: the exclusive hold that they gave (`given`, as a record whose times are zero), if it has
+-- not ended, with the sweep's bounds; and the one before it, if it was released (`ended`). Whatever
+-- writes `record` brings that into it, and empties them.
 CREATE TABLE leasehold.lock (
   name text COLLATE "C",
   epoch bigint,
@@ -12,6 +18,19 @@ CREATE TABLE leasehold.lock (
   idle boolean NOT NULL,
   collect_at_us bigint NOT NULL,
   record bytea NOT NULL,
+  quick_from_us bigint,
+  quick_sum bigint,
+  since_us bigint,
+  holder bytea,
+  given bytea,
+  deadline_us bigint,
+  ttl_us bigint,
+  bound_us bigint,
+  longest_ttl_us bigint,
+  ended bytea,
+  ended_token bigint,
+  ended_since_us bigint,
+  ended_us bigint,
   PRIMARY KEY (name, epoch)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02);
 

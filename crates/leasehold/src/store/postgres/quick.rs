@@ -1,0 +1,221 @@
+//! The quick paths: one function in the database for each of the requests that most calls are, on
+//! names with nothing unusual about them. One round trip; what they give up is a general step's.
+//!
+//! They are a second implementation of what these requests mean, and are kept for the round trip.
+//! The differential test plays random histories to the store and to the model, and compares every
+//! reply and every record.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use leasehold_core::model::Record;
+use leasehold_core::{
+    Acquire, Action, Answer, Cancelled, FencingToken, Grant, HolderId, LockName, Mode, Operation,
+    RenewLease, Reply, StoreError,
+};
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use super::connection::{Sessions, Value, error};
+use super::record::{self, damaged, now};
+use super::schema::Statements;
+
+/// What quick paths need.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Quick<'a> {
+    pub(crate) sessions: &'a Sessions,
+    pub(crate) statements: &'a Statements,
+    pub(crate) retention: Duration,
+}
+
+/// What they have done of an operation.
+pub(crate) enum Done {
+    Answered(Answer),
+    /// Renewals of which some are answered: the general path does the others.
+    InPart(Vec<Option<Answer>>),
+    Nothing,
+}
+
+impl Quick<'_> {
+    /// Applies an operation, as far as it is one for a quick path.
+    pub(crate) async fn apply(&self, operation: &Operation) -> Result<Done, StoreError> {
+        let mut answers = match operation {
+            Operation::On { name, action } => match action {
+                Action::Acquire(request) if is_plain(request) => {
+                    self.acquire(&[(name, request)]).await?
+                }
+                Action::Release { id, cooldown, unanswered: false } if cooldown.is_zero() => {
+                    self.end(&[(name, *id, true)]).await?
+                }
+                Action::Cancel { id, unanswered: false } => self.end(&[(name, *id, false)]).await?,
+                _ => return Ok(Done::Nothing),
+            },
+            Operation::Renew(leases) if are_plain(leases) => return self.renew(leases).await,
+            _ => return Ok(Done::Nothing),
+        };
+        Ok(answers.pop().flatten().map_or(Done::Nothing, Done::Answered))
+    }
+
+    /// Acquires of some names.
+    async fn acquire(
+        &self,
+        asked: &[(&LockName, &Acquire)],
+    ) -> Result<Vec<Option<Answer>>, StoreError> {
+        let names: Vec<&str> = asked.iter().map(|(name, _)| name.as_str()).collect();
+        let holders: Vec<Vec<u8>> = asked.iter().map(|(_, it)| holder(it.id)).collect();
+        let gifts: Vec<Vec<u8>> = asked.iter().map(|(_, it)| record::gift(it)).collect();
+        let ttls: Vec<i64> = asked.iter().map(|(_, it)| us(it.ttl)).collect();
+        let not_after = |it: &Acquire| i64::try_from(it.not_after_us).unwrap_or(i64::MAX);
+        let not_after: Vec<i64> = asked.iter().map(|(_, it)| not_after(it)).collect();
+        let kept: Vec<i64> =
+            asked.iter().map(|(_, it)| us(self.retention.max(it.remember))).collect();
+        let values = [
+            (&names as _, Type::TEXT_ARRAY),
+            (&holders as _, Type::BYTEA_ARRAY),
+            (&gifts as _, Type::BYTEA_ARRAY),
+            (&ttls as _, Type::INT8_ARRAY),
+            (&not_after as _, Type::INT8_ARRAY),
+            (&kept as _, Type::INT8_ARRAY),
+            (&Record::default().to_bytes() as _, Type::BYTEA),
+        ];
+        let rows = match self.ask(&self.statements.quick_acquire, &values).await {
+            // The server has ended the session, so no copy is under way: it may be asked again.
+            Err(error) if error::is_refusal(&error) && error::is_broken(&error) => Vec::new(),
+            rows => rows?,
+        };
+        let answers = rows.iter().zip(asked).map(|(row, (_, request))| {
+            let (now_us, token, until_us): (i64, Option<i64>, Option<i64>) =
+                (row.get(0), row.get(1), row.get(2));
+            let reply = match (token, until_us) {
+                (Some(token), Some(until_us)) => granted(token, until_us)?,
+                (None, Some(until_us)) if !request.wait => {
+                    let left_us = u64::try_from(until_us - now_us).unwrap_or(0);
+                    Reply::Busy { retry_after: Duration::from_micros(left_us) }
+                }
+                _ => return Ok(None),
+            };
+            Ok(Some(Answer::new(now(now_us)?, reply)))
+        });
+        answers.collect()
+    }
+
+    /// Releases; or cancels, of what nobody has had.
+    async fn end(
+        &self,
+        asked: &[(&LockName, HolderId, bool)],
+    ) -> Result<Vec<Option<Answer>>, StoreError> {
+        let names: Vec<&str> = asked.iter().map(|(name, ..)| name.as_str()).collect();
+        let holders: Vec<Vec<u8>> = asked.iter().map(|(_, id, _)| holder(*id)).collect();
+        let were_had: Vec<bool> = asked.iter().map(|(.., was_had)| *was_had).collect();
+        let kept = us(self.retention);
+        let values = [
+            (&names as _, Type::TEXT_ARRAY),
+            (&holders as _, Type::BYTEA_ARRAY),
+            (&were_had as _, Type::BOOL_ARRAY),
+            (&kept as _, Type::INT8),
+        ];
+        let rows = self.ask(&self.statements.quick_end, &values).await?;
+        let answers = rows.iter().zip(asked).map(|(row, (.., was_had))| {
+            let reply = match was_had {
+                true => Reply::Released,
+                false => Reply::Cancelled(Cancelled::Released),
+            };
+            let done = row.get(1);
+            if done { Ok(Some(Answer::new(now(row.get(0))?, reply))) } else { Ok(None) }
+        });
+        answers.collect()
+    }
+
+    async fn renew(&self, leases: &[RenewLease]) -> Result<Done, StoreError> {
+        let names: Vec<&str> = leases.iter().map(|lease| lease.name.as_str()).collect();
+        let holders: Vec<Vec<u8>> = leases.iter().map(|lease| holder(lease.id)).collect();
+        let ttls: Vec<i64> = leases.iter().map(|lease| us(lease.ttl)).collect();
+        let kept = us(self.retention);
+        let values = [
+            (&names as _, Type::TEXT_ARRAY),
+            (&holders as _, Type::BYTEA_ARRAY),
+            (&ttls as _, Type::INT8_ARRAY),
+            (&kept as _, Type::INT8),
+        ];
+        let asked = self.ask(&self.statements.quick_renew, &values).await;
+        let rows = match asked {
+            // A renewal may be done twice, whenever the first copy arrives.
+            Err(error) if error::is_broken(&error) => return Ok(Done::Nothing),
+            asked => asked?,
+        };
+        if rows.len() != leases.len() {
+            return Ok(Done::Nothing);
+        }
+        let renewed = rows.iter().map(|row| {
+            let (now_us, token, until_us): (i64, Option<i64>, Option<i64>) =
+                (row.get(0), row.get(1), row.get(2));
+            let Some((token, until_us)) = token.zip(until_us) else { return Ok(None) };
+            Ok(Some(Answer::new(now(now_us)?, granted(token, until_us)?)))
+        });
+        renewed.collect::<Result<_, StoreError>>().map(Done::InPart)
+    }
+
+    /// Runs one of the functions. No row says that the general path must do it.
+    async fn ask(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, StoreError> {
+        let Ok(mut taken) = self.sessions.take(self.sessions.give_up()).await else {
+            return Ok(Vec::new()); // as the general path will say
+        };
+        match taken.query(sql, values).await {
+            Ok(rows) => {
+                taken.give_back();
+                Ok(rows)
+            }
+            // It was rolled back.
+            Err(error) if error::is_worth_another_try(&error) => Ok(Vec::new()),
+            Err(error) if error::is_refusal(&error) && !error::is_broken(&error) => Err(error),
+            Err(error) => Err(error.maybe_executed()),
+        }
+    }
+}
+
+/// One answer to renewals that were done in part: what is missing comes from another one. Its time
+/// is the latest, which makes each lease end no later for its holder than it does.
+pub(crate) fn joined(
+    parts: Vec<Option<Answer>>,
+    rest: Option<Answer>,
+) -> Result<Answer, StoreError> {
+    let more = rest.as_ref().is_some_and(|rest| rest.more);
+    let times = parts.iter().flatten().chain(&rest).map(|answer| answer.now);
+    let latest = times.max_by_key(|now| now.lease_us).ok_or_else(|| damaged("an answer"))?;
+    let mut rest = match rest.map(|rest| rest.reply) {
+        Some(Reply::Many(replies)) => replies.into_iter(),
+        _ => Vec::new().into_iter(),
+    };
+    let replies = parts.into_iter().map(|part| part.map(|it| it.reply).or_else(|| rest.next()));
+    let replies: Option<Vec<_>> = replies.collect();
+    let reply = replies.map(Reply::Many).ok_or_else(|| damaged("an answer"))?;
+    Ok(Answer::new(latest, reply).with_more(more))
+}
+
+/// Whether it is for a lock alone, and leaves the token to the store.
+fn is_plain(request: &Acquire) -> bool {
+    request.mode == Mode::Exclusive && request.ballot_us.is_none()
+}
+
+/// Whether each is of another name, and of a hold whose mode nobody has asked to change.
+fn are_plain(leases: &[RenewLease]) -> bool {
+    let names: BTreeSet<&LockName> = leases.iter().map(|lease| &lease.name).collect();
+    names.len() == leases.len()
+        && leases.iter().all(|lease| lease.mode == Mode::Exclusive && lease.change == 0)
+}
+
+/// An attempt as the database has it: its client, then its number.
+fn holder(HolderId { client, attempt }: HolderId) -> Vec<u8> {
+    [&client.0.to_le_bytes()[..], &attempt.to_le_bytes()].concat()
+}
+
+fn us(span: Duration) -> i64 {
+    i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
+}
+
+fn granted(token: i64, deadline_us: i64) -> Result<Reply, StoreError> {
+    let token = u64::try_from(token).ok().and_then(FencingToken::from_number);
+    let deadline_us = u64::try_from(deadline_us).ok();
+    let (token, deadline_us) = token.zip(deadline_us).ok_or_else(|| damaged("a grant"))?;
+    Ok(Reply::Granted(Grant::new(token, deadline_us)))
+}

@@ -1,0 +1,82 @@
+-- Quick path of renewals: of holds that a quick path has given (model/renew.rs). Writes nothing
+-- for a name with anything unusual about it.
+--
+-- The arrays are parallel. Gives a row for each name: the clock, the token and the deadline; these
+-- are NULL where it gives up. No row at all, where the session is not fit.
+CREATE FUNCTION leasehold.quick_renew_1(
+  names text[], holders bytea[], ttls_us bigint[], keep_us bigint, commit_level text,
+  patience text
+) RETURNS TABLE (now_us bigint, got bigint, until_us bigint)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+  seen leasehold.lock%ROWTYPE;
+  kept bigint;
+BEGIN
+  IF current_setting('transaction_isolation') <> 'read committed'
+    OR current_setting('transaction_read_only') = 'on'
+  THEN
+    RETURN;
+  END IF;
+  PERFORM set_config('synchronous_commit', commit_level, true),
+    set_config('lock_timeout', patience, true);
+  FOR i IN 1 .. cardinality(names) LOOP
+    got := NULL;
+    until_us := NULL;
+    now_us := leasehold.clock_1();
+    SELECT l.* INTO seen FROM leasehold.lock l
+    WHERE l.name = names[i] COLLATE "C" ORDER BY l.epoch DESC LIMIT 1;
+    IF NOT FOUND OR seen.holder IS DISTINCT FROM holders[i] THEN
+      RETURN NEXT;
+      CONTINUE;
+    END IF;
+    IF cardinality(names) = 1 THEN
+      PERFORM pg_advisory_xact_lock(leasehold.mutex_1(names[i]));
+    ELSIF NOT pg_try_advisory_xact_lock(leasehold.mutex_1(names[i])) THEN
+      RETURN NEXT;
+      CONTINUE;
+    END IF;
+    now_us := leasehold.clock_1();
+    -- Otherwise it has ended, or the clock went back.
+    IF now_us < seen.deadline_us AND seen.deadline_us <= now_us + seen.ttl_us + CLAIM_WINDOW_US
+      AND seen.bound_us <= now_us + seen.longest_ttl_us + CLAIM_WINDOW_US
+    THEN
+      IF now_us >= seen.bound_us THEN
+        seen.bound_us := seen.deadline_us; -- what a sweep finds
+      END IF;
+      IF now_us + ttls_us[i] > seen.deadline_us THEN
+        seen.deadline_us := now_us + ttls_us[i];
+        seen.ttl_us := ttls_us[i];
+      END IF;
+      kept := seen.deadline_us + keep_us;
+      IF seen.collect_at_us < kept THEN
+        seen.collect_at_us := kept + keep_us / 2;
+      END IF;
+      seen.longest_ttl_us := greatest(seen.longest_ttl_us, ttls_us[i]);
+      -- It was seen before the mutex was had, and may have changed since then.
+      IF seen.changes >= 64 THEN
+        DELETE FROM leasehold.lock l
+        WHERE l.name = names[i] COLLATE "C" AND l.epoch = seen.epoch AND l.changes = seen.changes
+          AND l.last_token = seen.last_token;
+        IF FOUND THEN
+          seen.epoch := seen.epoch + 1;
+          seen.changes := 1;
+          INSERT INTO leasehold.lock VALUES (seen.*);
+        END IF;
+      ELSE
+        UPDATE leasehold.lock l SET changes = l.changes + 1, collect_at_us = seen.collect_at_us,
+          deadline_us = seen.deadline_us, ttl_us = seen.ttl_us, bound_us = seen.bound_us,
+          longest_ttl_us = seen.longest_ttl_us
+        WHERE l.name = names[i] COLLATE "C" AND l.epoch = seen.epoch AND l.changes = seen.changes
+          AND l.last_token = seen.last_token;
+      END IF;
+      IF FOUND THEN
+        got := seen.last_token;
+        until_us := seen.deadline_us;
+      END IF;
+    END IF;
+    RETURN NEXT;
+  END LOOP;
+END
+$$;

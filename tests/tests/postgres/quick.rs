@@ -1,0 +1,99 @@
+//! Quick paths: what takes one round trip, and what they leave to general steps.
+
+use std::time::Duration;
+
+use leasehold::LockName;
+use leasehold::store::protocol::{
+    Acquire, Action, Cancelled, ClientId, HolderId, Mode, Operation, RenewLease, Reply,
+};
+use leasehold::store::{Postgres as Store, Store as _};
+use leasehold_testkit::fresh_number;
+
+use crate::Database;
+
+const TTL: Duration = Duration::from_secs(30);
+
+/// A store in which no general step can be done.
+async fn without_general_steps() -> Option<(Database, Store)> {
+    let database = Database::new()?;
+    let store = crate::open(&database.url()).await;
+    database.ask("DROP FUNCTION @.open_1; DROP FUNCTION @.close_1");
+    Some((database, store))
+}
+
+fn attempt(number: u64) -> HolderId {
+    HolderId { client: ClientId(fresh_number()), attempt: number }
+}
+
+async fn ask(store: &Store, name: &LockName, action: Action) -> Reply {
+    store.execute(Operation::On { name: name.clone(), action }).await.unwrap().reply
+}
+
+async fn acquire(store: &Store, name: &LockName, id: HolderId) -> Reply {
+    ask(store, name, Action::Acquire(Acquire::new(id, Mode::Exclusive, TTL))).await
+}
+
+fn release(id: HolderId) -> Action {
+    Action::Release { id, cooldown: Duration::ZERO, unanswered: false }
+}
+
+#[tokio::test]
+async fn a_lease_that_nobody_else_wants_needs_no_general_step() {
+    let Some((database, store)) = without_general_steps().await else { return };
+    let name = LockName::new("a").unwrap();
+    for number in 1..20 {
+        let (id, other) = (attempt(number), attempt(number));
+        assert!(matches!(acquire(&store, &name, id).await, Reply::Granted(_)));
+        let busy = acquire(&store, &name, other).await;
+        assert!(matches!(busy, Reply::Busy { retry_after } if retry_after <= TTL), "{busy:?}");
+        let lease = RenewLease::new(name.clone(), id, TTL, Mode::Exclusive);
+        let renewed = store.execute(Operation::Renew(vec![lease])).await.unwrap().reply;
+        let Reply::Many(renewed) = renewed else { panic!("{renewed:?}") };
+        assert!(matches!(renewed[..], [Reply::Granted(_)]), "{renewed:?}");
+        match number % 2 {
+            0 => assert_eq!(ask(&store, &name, release(id)).await, Reply::Released),
+            _ => {
+                let cancel = Action::Cancel { id, unanswered: false };
+                let cancelled = ask(&store, &name, cancel).await;
+                assert_eq!(cancelled, Reply::Cancelled(Cancelled::Released));
+            }
+        }
+    }
+    assert_eq!(database.ask("SELECT max(epoch) FROM @.lock"), "1");
+}
+
+#[tokio::test]
+async fn renewals_turn_the_page_of_a_long_lease_and_need_no_general_step() {
+    let Some((database, store)) = without_general_steps().await else { return };
+    let (name, id) = (LockName::new("a").unwrap(), attempt(1));
+    assert!(matches!(acquire(&store, &name, id).await, Reply::Granted(_)));
+    for _ in 0..200 {
+        let lease = RenewLease::new(name.clone(), id, TTL, Mode::Exclusive);
+        let renewed = store.execute(Operation::Renew(vec![lease])).await.unwrap().reply;
+        let Reply::Many(renewed) = renewed else { panic!("{renewed:?}") };
+        assert!(matches!(renewed[..], [Reply::Granted(_)]), "{renewed:?}");
+    }
+    let rows = database.ask("SELECT count(*), max(epoch) > 3 FROM @.lock");
+    assert_eq!(rows, "1|t");
+}
+
+#[tokio::test]
+async fn a_general_step_finds_what_a_quick_path_has_done() {
+    let Some(database) = Database::new() else { return };
+    let (one, other) = (database.client().await, database.client().await);
+    let guard = one.mutex("a").label("first").acquire().await.unwrap();
+    assert_eq!(database.ask("SELECT count(holder) FROM @.lock"), "1", "it was a quick path");
+    let status = other.admin().inspect("a").await.unwrap();
+    assert_eq!(status.holders[0].info.label.as_deref(), Some("first"));
+    let waits = other.mutex("a");
+    let waiting = tokio::spawn(async move { waits.acquire().await });
+    database.until("SELECT count(holder) = 0 FROM @.lock").await; // somebody has joined
+    let token = guard.token();
+    guard.release().await.unwrap();
+    let next = waiting.await.unwrap().unwrap();
+    assert!(next.token() > token);
+    next.release().await.unwrap();
+    let again = one.mutex("a").acquire().await.unwrap();
+    assert_eq!(database.ask("SELECT count(holder) FROM @.lock"), "1", "nobody waits any more");
+    again.release().await.unwrap();
+}
