@@ -1,13 +1,15 @@
 //! Answers that take their time, and messages that are lost or not what they say: on a memory store
 //! whose wire the test holds, by a clock that it moves.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
+use leasehold::event::Event;
 use leasehold::store::{Capabilities, Inbox, Memory, Store};
 use leasehold::{Client, Guard, Result};
 use leasehold_core::{
-    Action, Answer, BoxFuture, ClientId, FakeClock, FencingToken, Message, Operation, StoreError,
+    Action, Answer, BoxFuture, ClientId, FakeClock, FencingToken, Message, Operation, Reply,
+    StoreError,
 };
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -30,6 +32,8 @@ struct Wire {
     clock: FakeClock,
     /// How long the answer to each acquire takes to come back.
     way_back: Arc<Mutex<Duration>>,
+    /// Whether who has joined the queue is told so.
+    answers: watch::Sender<bool>,
     /// Whether inboxes are opened, and what becomes of the messages in them.
     inboxes: watch::Sender<bool>,
     change: Change,
@@ -76,6 +80,10 @@ impl Store for Wire {
             if is_acquire {
                 self.clock.advance(*self.way_back());
             }
+            if matches!(&answer, Ok(Answer { reply: Reply::Queued(_), .. })) {
+                // It ends with the store, and so does this.
+                let _ = self.answers.subscribe().wait_for(|may| *may).await;
+            }
             answer
         })
     }
@@ -103,8 +111,8 @@ impl Wire {
         // Times of zero mean "never" here and there.
         clock.advance(Duration::from_secs(1_000));
         let memory = Memory::with_clock(clock.clone());
-        let inboxes = watch::Sender::new(true);
-        Self { memory, clock, way_back: Arc::default(), inboxes, change, flood: None }
+        let (answers, inboxes) = (watch::Sender::new(true), watch::Sender::new(true));
+        Self { memory, clock, way_back: Arc::default(), answers, inboxes, change, flood: None }
     }
 
     fn way_back(&self) -> MutexGuard<'_, Duration> {
@@ -184,6 +192,28 @@ async fn a_waiter_that_joined_before_its_inbox_was_open_asks_once_it_is() {
     settle().await;
     wire.pass(SOON).await;
     assert!(waiting.is_finished());
+}
+
+#[tokio::test]
+async fn a_grant_that_comes_before_the_answer_to_its_call_is_not_in_its_own_way() {
+    let wire = Wire::new(|message| message);
+    let held = wire.client().await.mutex("a").ttl(TTL).acquire().await.unwrap();
+    let (own, told) = mpsc::channel();
+    let observer = move |event: &Event<'_>| {
+        if let Event::OwnLease { token, .. } = event {
+            own.send(*token).unwrap();
+        }
+    };
+    let client = Client::builder().store(wire.clone()).clock(wire.clock.clone()).observer(observer);
+    let waits = client.build().await.unwrap().mutex("a").ttl(TTL);
+    wire.answers.send_replace(false);
+    let waiting = tokio::spawn(async move { waits.acquire().await });
+    settle().await;
+    held.release().await.unwrap();
+    settle().await;
+    wire.answers.send_replace(true);
+    drop(waiting.await.unwrap().unwrap());
+    assert_eq!(told.try_iter().collect::<Vec<_>>(), []);
 }
 
 /// Of an earlier process with the same numbers, say, or of somebody who guesses.

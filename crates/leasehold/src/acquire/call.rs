@@ -174,8 +174,8 @@ impl<'a> Call<'a> {
                     return self.granted(turn, grant.token, until, timed.received).await;
                 }
                 Reply::Queued(place) => {
-                    asked.report_queued(&mut self.reported, &place);
                     let attempt = &self.own.attempt;
+                    asked.report_queued(&mut self.reported, attempt.id, &place);
                     asked.keeper.queued(attempt.id, place, attempt.unanswered);
                     return Ok(Step::Wait { turn, behind: None });
                 }

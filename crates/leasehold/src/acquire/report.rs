@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use leasehold_core::{
-    Action, ClientId, Error, Holder, Instant, Operation, Place, Reply, Status, StoreError,
+    Action, ClientId, Error, Holder, HolderId, Instant, Operation, Place, Reply, Status, StoreError,
 };
 
 use super::request::{Asked, LEAVE_PATIENCE, Request};
@@ -52,7 +52,7 @@ impl Asked<'_> {
     }
 
     /// It has joined the queue.
-    pub(super) fn report_queued(&self, reported: &mut Reported, place: &Place) {
+    pub(super) fn report_queued(&self, reported: &mut Reported, id: HolderId, place: &Place) {
         reported.failures.end();
         let request = self.facts();
         self.keeper.observe(&Event::Waiting { request, ahead: Some(place.ahead) });
@@ -60,7 +60,7 @@ impl Asked<'_> {
             let text = &waits_for_capacity(request.name, request.mode, capacity);
             self.keeper.observe(&Event::WaitingForCapacity { request, capacity, text });
         }
-        self.report_own(reported, true);
+        self.report_own(reported, Some(id));
     }
 
     /// Reports that the call stands in line behind others of its client, which may have a lease.
@@ -81,7 +81,7 @@ impl Asked<'_> {
         if reported.failures.end() || is_new {
             self.keeper.observe(&Event::Waiting { request: self.facts(), ahead: None });
         }
-        self.report_own(reported, false);
+        self.report_own(reported, None);
     }
 
     fn facts(&self) -> RequestFacts<'_> {
@@ -114,12 +114,15 @@ impl Asked<'_> {
         }
     }
 
-    fn report_own(&self, reported: &mut Reported, is_queued: bool) {
+    /// `queued` is the attempt, if it is in the queue: a message may have brought its grant already.
+    fn report_own(&self, reported: &mut Reported, queued: Option<HolderId>) {
         if std::mem::replace(&mut reported.own_lease, true) {
             return;
         }
         let request = self.facts();
-        if let Some(token) = self.keeper.own_in_the_way(request.name, request.mode, is_queued) {
+        let is_queued = queued.is_some();
+        let (name, mode) = (request.name, request.mode);
+        if let Some(token) = self.keeper.own_in_the_way(name, mode, is_queued, queued) {
             self.keeper.observe(&Event::OwnLease { request, token });
         }
     }
@@ -127,7 +130,7 @@ impl Asked<'_> {
     /// The limit was reached. Says who is in the way, if the store can say that before `until`.
     pub(super) async fn timeout(&self, until: Instant, is_queued: bool) -> Error {
         let (keeper, name) = (self.keeper, self.request.name.clone());
-        let own = keeper.own_in_the_way(&name, self.request.mode, is_queued);
+        let own = keeper.own_in_the_way(&name, self.request.mode, is_queued, None);
         // Before the look: by then, who held as this began has held for longer than was waited.
         let waited = keeper.store.now().saturating_since(self.started);
         let mut holders = self.status(until).await.holders;

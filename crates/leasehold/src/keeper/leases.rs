@@ -242,17 +242,18 @@ impl Leases {
         }
     }
 
-    /// The token of a lease that must end before one of `mode` is granted. A reader that is queued
-    /// is so behind a writer.
+    /// The token of a lease, other than `own`, that must end before one of `mode` is granted. A
+    /// reader that is queued is so behind a writer.
     pub(super) fn own_in_the_way(
         &self,
         name: &LockName,
         mode: Mode,
         is_queued: bool,
+        own: Option<HolderId>,
     ) -> Option<FencingToken> {
-        let held = self.of(name).map(|own| own.mode());
-        let blocks = mode.held_up_by(held, is_queued)?;
-        self.of(name).nth(blocks).map(|own| own.token())
+        let mut others = self.of(name).filter(|other| Some(other.id) != own);
+        let blocks = mode.held_up_by(others.clone().map(|other| other.mode()), is_queued)?;
+        others.nth(blocks).map(|other| other.token())
     }
 
     /// The leases on one name.

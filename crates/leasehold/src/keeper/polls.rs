@@ -60,14 +60,15 @@ impl Keeper {
     }
 
     /// The lease of this client that must end before another call of it is granted `mode`, whether
-    /// the call tries or queues.
+    /// the call tries or queues. The lease of that call itself is `own`, if there is one.
     pub(crate) fn own_in_the_way(
         &self,
         name: &LockName,
         mode: Mode,
         is_queued: bool,
+        own: Option<HolderId>,
     ) -> Option<FencingToken> {
-        self.table().leases.own_in_the_way(name, mode, is_queued)
+        self.table().leases.own_in_the_way(name, mode, is_queued, own)
     }
 
     // ---- polls

@@ -118,8 +118,9 @@ fn only_leases_of_the_same_name_are_in_the_way() {
     let keeper = idle_keeper();
     let first = add_lease(&keeper, 1, "a", Mode::Shared, Handoff::Done);
     add_lease(&keeper, 2, "b", Mode::Exclusive, Handoff::Done);
-    let in_the_way =
-        |keeper: &Keeper, on, mode, is_queued| keeper.own_in_the_way(&name(on), mode, is_queued);
+    let in_the_way = |keeper: &Keeper, on, mode, is_queued| {
+        keeper.own_in_the_way(&name(on), mode, is_queued, None)
+    };
     let token = |attempt| Some(FencingToken::from_micros(attempt));
     assert_eq!(in_the_way(&keeper, "a", Mode::Exclusive, false), token(1));
     assert_eq!(in_the_way(&keeper, "a", Mode::Shared, false), None);
@@ -137,7 +138,7 @@ fn permits_of_ones_own_are_in_the_way_only_if_they_leave_too_few() {
     add_lease(&keeper, 1, "a", Mode::Permits { count: 2, capacity: 3 }, Handoff::Done);
     let blocks = |count| {
         let mode = Mode::Permits { count, capacity: 3 };
-        keeper.own_in_the_way(&name("a"), mode, true).is_some()
+        keeper.own_in_the_way(&name("a"), mode, true, None).is_some()
     };
     assert!(!blocks(1) && blocks(2));
 }
