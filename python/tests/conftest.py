@@ -11,8 +11,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import redis as driver
 
 from leasehold import Client, Memory
 
@@ -20,22 +22,28 @@ PATIENCE = 60.0
 """Seconds after which a test gives up: a busy machine is slow."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    text = "how often the tests for leaks acquire and release in each way"
+    parser.addoption("--pairs", type=int, default=10_000, help=text)
+
+
 class Redis:
     """A server of its own, on a free port."""
 
-    def __init__(self) -> None:
+    def __init__(self, *words: str) -> None:
         self.directory = tempfile.mkdtemp()
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.url = f"redis://127.0.0.1:{self.port}/0"
+        self.words = words or ("--appendonly", "yes", "--save", "")
         self.start()
 
     def start(self) -> None:
         program = os.environ.get("LEASEHOLD_TEST_SERVER", "redis-server")
         options = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", self.directory]
-        quiet = ["--appendonly", "yes", "--save", "", "--loglevel", "warning"]
-        self.process = subprocess.Popen([program, *options, *quiet], stdout=subprocess.DEVNULL)
+        command = [program, *self.words, *options, "--loglevel", "warning"]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         end = time.monotonic() + PATIENCE
         while True:
             try:
@@ -53,6 +61,47 @@ class Redis:
     def end(self) -> None:
         self.stop()
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class Sentinels:
+    """A primary, its replica, and a sentinel that promotes that when the primary is gone."""
+
+    def __init__(self) -> None:
+        self.primary = Redis("--appendonly", "yes")
+        follow = ["--replicaof", f"127.0.0.1 {self.primary.port}", "--repl-diskless-sync-delay"]
+        self.replica = Redis(*follow, "0")
+        with tempfile.NamedTemporaryFile("w", suffix=".conf", delete=False) as file:
+            file.write(f"sentinel monitor locks 127.0.0.1 {self.primary.port} 1\n")
+            file.write("sentinel down-after-milliseconds locks 500\n")
+        self.configuration = Path(file.name)
+        self.sentinel = Redis(file.name, "--sentinel")
+        self.url = f"redis+sentinel://127.0.0.1:{self.sentinel.port}/locks"
+        with driver.Redis(port=self.sentinel.port, decode_responses=True) as asked:
+            eventually(lambda: asked.sentinel_master("locks")["num-slaves"] == 1)
+        eventually(self._has_all)
+
+    def _has_all(self) -> bool:
+        ahead, behind = (self._replication(server) for server in (self.primary, self.replica))
+        if behind["master_link_status"] != "up":
+            return False
+        return bool(behind["slave_repl_offset"] >= ahead["master_repl_offset"])
+
+    @staticmethod
+    def _replication(server: Redis) -> dict[str, Any]:
+        with driver.Redis(port=server.port) as asked:
+            found: dict[str, Any] = asked.info("replication")
+        return found
+
+    def fail_over(self) -> None:
+        """Kills the primary once the replica has all, and waits for the replica to lead."""
+        eventually(self._has_all)
+        self.primary.stop()
+        eventually(lambda: self._replication(self.replica)["role"] == "master")
+
+    def end(self) -> None:
+        for server in (self.sentinel, self.replica, self.primary):
+            server.end()
+        self.configuration.unlink(missing_ok=True)
 
 
 @pytest.fixture(scope="session")
@@ -84,6 +133,15 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> str | Memory:
 def name(request: pytest.FixtureRequest) -> str:
     """A name that no other test has."""
     return f"{request.node.name}/{os.getpid()}/{time.monotonic_ns()}"
+
+
+@pytest.fixture
+def command() -> str:
+    """The command `leasehold`, in Rust."""
+    found = os.environ.get("LEASEHOLD_COMMAND") or shutil.which("leasehold")
+    if found is None:
+        pytest.skip("the command leasehold is not there: `cargo xtask python` builds it")
+    return found
 
 
 @pytest.fixture

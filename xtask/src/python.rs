@@ -17,6 +17,10 @@ const PLACE: &str = "target/python";
 const INTERPRETERS: [&str; 6] =
     ["python3", "python3.10", "python3.11", "python3.12", "python3.13", "python3.14"];
 
+/// How often the tests for leaks acquire and release in each way, and how often with `--long`.
+const PAIRS: &str = "10000";
+const LONG_PAIRS: &str = "100000";
+
 /// Says an interpreter's version, and fails for one that the package is not for.
 const VERSION: &str = "import sys; print('%d.%d.%d' % sys.version_info[:3]); \
                        sys.exit(sys.version_info < (3, 10))";
@@ -45,7 +49,7 @@ pub(crate) fn run(is_long: bool) -> Outcome {
                 wheel.insert(build(&environment, "dev")?)
             }
         };
-        test(&environment, wheel)?;
+        test(&environment, wheel, is_long)?;
         tested.push(version);
     }
     match tested.is_empty() {
@@ -121,13 +125,23 @@ fn install(environment: &Environment, wheel: &str) -> Outcome {
     environment.run("python", &[&words[..], &[wheel]].concat()).show()
 }
 
+/// Builds the command, which stands in queues with Python: as the suite does, so that it is built
+/// once.
+fn command() -> Outcome<String> {
+    let words = ["build", "--workspace", "--all-features", "--locked", "--bin", "leasehold"];
+    Run::cargo(&words).for_tests().show()?;
+    Ok(root().join("target/debug/leasehold").to_string_lossy().into_owned())
+}
+
 /// Runs the tests of the installed wheel, from outside of the sources.
-fn test(environment: &Environment, wheel: &str) -> Outcome {
+fn test(environment: &Environment, wheel: &str, is_long: bool) -> Outcome {
     install(environment, wheel)?;
     let tests = root().join(PACKAGE).join("tests");
     let configuration = root().join(PACKAGE).join("pyproject.toml");
     let (tests, configuration) = (tests.to_string_lossy(), configuration.to_string_lossy());
     let words = ["-m", "pytest", "--quiet", "-p", "no:cacheprovider", "-c", &configuration];
-    let run = environment.run("python", &[&words[..], &[&tests]].concat());
-    run.with("PYTHONDONTWRITEBYTECODE", "1").within(Path::new(&environment.0)).show()
+    let pairs = ["--pairs", if is_long { LONG_PAIRS } else { PAIRS }];
+    let run = environment.run("python", &[&words[..], &pairs, &[&tests]].concat());
+    let run = run.with("PYTHONDONTWRITEBYTECODE", "1").with("LEASEHOLD_COMMAND", &command()?);
+    run.within(Path::new(&environment.0)).show()
 }

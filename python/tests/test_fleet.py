@@ -1,0 +1,162 @@
+"""Programs in Python and the command in one queue, and locks of redis-py on the same keys."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis as driver
+
+from conftest import PATIENCE, Redis, eventually
+from leasehold import Client
+
+ADD = """
+import sys
+counter = sys.argv[1]
+with open(counter) as file:
+    seen = int(file.read())
+with open(counter, "w") as file:
+    file.write(str(seen + 1))
+"""
+"""Adds one to a file, with nothing that would hold others off."""
+
+IN_TURN = """
+import sys
+from leasehold import {client} as Client
+def note(guard):
+    with open(sys.argv[3], "a") as file:
+        file.write(f"{kind} {{guard.token}}\\n")
+"""
+
+THREAD = (
+    IN_TURN.format(client="Client", kind="thread")
+    + """
+with Client(sys.argv[1]) as client, client.lock(sys.argv[2]) as guard:
+    note(guard)
+"""
+)
+
+TASK = (
+    IN_TURN.format(client="AsyncClient", kind="task")
+    + """
+import asyncio
+async def main():
+    async with Client(sys.argv[1]) as client, client.lock(sys.argv[2]) as guard:
+        note(guard)
+asyncio.run(main())
+"""
+)
+
+ROUNDS = 5
+"""How often each of many processes adds one."""
+
+ADDS = (
+    """
+import sys
+import redis
+from leasehold.redis.lock import Lock
+kind, port, name, counter = sys.argv[1:5]
+r = redis.Redis(port=int(port))
+lock = r.lock(name, timeout=3600, sleep=0.01, lock_class=Lock if kind == "ours" else None)
+assert isinstance(lock, Lock) == (kind == "ours")
+"""
+    + f"for _ in range({ROUNDS}):"
+    + """
+    with lock:
+        seen = int(r.get(counter) or 0)
+        r.ping()
+        r.set(counter, seen + 1)
+"""
+)
+
+
+class Processes:
+    """What was started, and is ended with the test."""
+
+    def __init__(self) -> None:
+        self._started: list[subprocess.Popen[str]] = []
+
+    def start(self, *words: str) -> None:
+        process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+        self._started.append(process)
+
+    @property
+    def count(self) -> int:
+        return len(self._started)
+
+    def join(self) -> None:
+        for process in self._started:
+            _, complaints = process.communicate(timeout=4 * PATIENCE)
+            assert (process.returncode, complaints) == (0, "")
+
+    def end(self) -> None:
+        for process in self._started:
+            process.kill()
+            process.communicate()
+
+
+@pytest.fixture
+def processes() -> Iterator[Processes]:
+    started = Processes()
+    yield started
+    started.end()
+
+
+def test_the_command_and_python_are_granted_in_the_order_in_which_they_asked(
+    redis: Redis, command: str, name: str, tmp_path: Path, processes: Processes
+) -> None:
+    order = tmp_path / "order"
+    note = f"echo command $LEASEHOLD_TOKEN >> {order}"
+    run = [command, "run", "--quiet", "--store", redis.url, name, "--", "sh", "-c", note]
+    thread, task = (
+        [sys.executable, "-c", text, redis.url, name, str(order)] for text in (THREAD, TASK)
+    )
+    asked = [run, thread, task, run, task, thread, run]
+    with Client(redis.url) as client, client.lock(name, ttl=PATIENCE) as guard:
+        for words in asked:
+            processes.start(*words)
+            eventually(lambda: client.lock(name).status().waiting == processes.count)
+    processes.join()
+    kinds = {id(run): "command", id(thread): "thread", id(task): "task"}
+    told = [line.split() for line in order.read_text().splitlines()]
+    assert [kind for kind, _ in told] == [kinds[id(words)] for words in asked]
+    tokens = [guard.token, *(int(token) for _, token in told)]
+    assert tokens == sorted(set(tokens))
+
+
+def test_the_command_and_python_lose_no_update_together(
+    redis: Redis, command: str, name: str, tmp_path: Path, processes: Processes
+) -> None:
+    counter, add = tmp_path / "counter", tmp_path / "add.py"
+    counter.write_text("0")
+    add.write_text(ADD)
+    once = [command, "run", "--quiet", "--store", redis.url, name, "--", sys.executable, str(add)]
+    text = f"""
+import runpy, sys
+from leasehold import Client
+with Client({redis.url!r}) as client:
+    for _ in range({ROUNDS}):
+        with client.lock({name!r}):
+            runpy.run_path({str(add)!r})
+"""
+    for _ in range(3):
+        processes.start(sys.executable, "-c", text, str(counter))
+        processes.start(*once, str(counter))
+    processes.join()
+    assert int(counter.read_text()) == 3 * ROUNDS + 3
+
+
+def test_processes_of_redis_py_and_of_ours_lose_no_update_on_one_key(
+    redis: Redis, name: str, processes: Processes
+) -> None:
+    each, counter = 6, name + "/counter"
+    for _ in range(each):
+        for kind in ("ours", "theirs"):
+            processes.start(sys.executable, "-c", ADDS, kind, str(redis.port), name, counter)
+    processes.join()
+    with driver.Redis(port=redis.port) as r:
+        assert r.exists(name) == 0
+        assert int(r.get(counter)) == 2 * each * ROUNDS

@@ -1,0 +1,179 @@
+"""Memory, descriptors and threads stay the same, however often something is done."""
+
+from __future__ import annotations
+
+import pytest
+
+from conftest import Program, Redis
+
+MEASURED = """
+import asyncio, gc, logging, os, sys, threading, time, warnings
+from leasehold import *
+url, times = sys.argv[1], int(sys.argv[2])
+logging.getLogger("leasehold").addHandler(logging.NullHandler())
+
+def measure():
+    gc.collect()
+    with open("/proc/self/statm") as file:
+        resident = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    descriptors, threads = (len(os.listdir(f"/proc/self/{what}")) for what in ("fd", "task"))
+    return resident, sys.getallocatedblocks(), descriptors, threads
+
+def compare(work):
+    # What is kept on purpose has its full size after some of it.
+    work(times // 5)
+    first = measure()
+    work(times)
+    # What was let go of in the background ends a little later.
+    end = time.monotonic() + 30
+    while not is_flat(grown := [now - before for now, before in zip(measure(), first)]):
+        assert time.monotonic() < end, grown
+        time.sleep(0.05)
+
+def is_flat(grown):
+    resident, blocks, descriptors, threads = grown
+    # An allocator keeps pages, and a client some connections; what leaks does so each time.
+    is_small = resident < (4 << 20) + times * 64 and blocks < 1000 + times // 50
+    return is_small and descriptors < 16 and threads < 4
+"""
+
+WORK = {
+    "threads_that_acquire_and_release": """
+client = Client(url)
+def pairs(number, count):
+    lock = client.lock(f"leak/{number % 2}")
+    for _ in range(count):
+        with lock:
+            pass
+def work(count):
+    threads = [threading.Thread(target=pairs, args=(at, count // 4)) for at in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+compare(work)
+""",
+    "threads_that_come_and_go": """
+client = Client(url)
+def once():
+    with client.rlock("leak"):
+        with client.rlock("leak"):
+            pass
+def work(count):
+    for _ in range(count // 10):
+        thread = threading.Thread(target=once)
+        thread.start()
+        thread.join()
+compare(work)
+""",
+    "names_that_are_never_used_again": """
+client = Client(url)
+numbers = iter(range(10 ** 9))
+def work(count):
+    for _ in range(count):
+        with client.lock(f"leak/{next(numbers)}", ttl=5) as guard:
+            guard.on_lost(print)
+compare(work)
+""",
+    "tries_that_are_busy": """
+client, other = Client(url), Client(url)
+def work(count):
+    with other.lock("leak"):
+        for _ in range(count // 2):
+            assert client.lock("leak").try_acquire() is None
+        for _ in range(count // 200):
+            try:
+                client.lock("leak").acquire(timeout=0.001)
+            except LockTimeout:
+                pass
+compare(work)
+""",
+    "guards_that_are_forgotten": """
+warnings.simplefilter("ignore", ResourceWarning)
+client = Client(url)
+def work(count):
+    for _ in range(count):
+        client.lock("leak").acquire()
+compare(work)
+""",
+    "clients_that_are_used_and_closed": """
+def work(count):
+    for _ in range(count // 50):
+        with Client(url, on_event=lambda event: None) as client, client.lock("leak"):
+            pass
+compare(work)
+""",
+    "tasks_that_acquire_and_release": """
+client = AsyncClient(url)
+async def pairs(number, count):
+    lock = client.lock(f"leak/{number % 8}")
+    for _ in range(count):
+        async with lock:
+            pass
+async def all_pairs(count):
+    await asyncio.gather(*(pairs(number, count // 16) for number in range(16)))
+loop = asyncio.new_event_loop()
+compare(lambda count: loop.run_until_complete(all_pairs(count)))
+loop.run_until_complete(client.close())
+loop.close()
+""",
+    "tasks_that_are_cancelled": """
+client, other = AsyncClient(url), AsyncClient(url)
+async def use(turns):
+    async with client.lock("leak"):
+        for _ in range(turns):
+            await asyncio.sleep(0)
+async def cancel(count):
+    for number in range(count // 16):
+        tasks = [asyncio.create_task(use(number % 5)) for _ in range(8)]
+        guard = await other.lock("leak").try_acquire() if number % 2 else None
+        for _ in range(number % 7):
+            await asyncio.sleep(0)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if guard is not None:
+            await guard.release()
+    async with client.lock("leak").acquire(timeout=60):
+        pass
+loop = asyncio.new_event_loop()
+compare(lambda count: loop.run_until_complete(cancel(count)))
+loop.run_until_complete(client.close())
+loop.run_until_complete(other.close())
+loop.close()
+""",
+    "loops_that_are_closed": """
+client = AsyncClient(url)
+async def once():
+    async with client.lock("leak"):
+        pass
+def work(count):
+    for _ in range(count // 50):
+        asyncio.run(once())
+compare(work)
+asyncio.run(client.close())
+""",
+    "forks": """
+warnings.simplefilter("ignore", DeprecationWarning)
+client = Client(url)
+lock = client.lock("leak")
+def work(count):
+    for _ in range(count // 200):
+        with lock:
+            pass
+        child = os.fork()
+        if child == 0:
+            with lock:
+                pass
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+compare(work)
+""",
+}
+
+
+@pytest.mark.parametrize("kind", WORK)
+def test_nothing_grows_by(
+    kind: str, redis: Redis, program: Program, request: pytest.FixtureRequest
+) -> None:
+    program(MEASURED + WORK[kind], redis.url, str(request.config.getoption("--pairs")))
