@@ -114,7 +114,7 @@ impl Asked<'_> {
         }
     }
 
-    /// `queued` is the attempt, if it is in the queue: a message may have brought its grant already.
+    /// `queued` is the attempt, if it is in the queue: a message may have brought its grant.
     fn report_own(&self, reported: &mut Reported, queued: Option<HolderId>) {
         if std::mem::replace(&mut reported.own_lease, true) {
             return;
