@@ -20,7 +20,7 @@ pub const TARGETS: [Target; 4] = [
     ("http_request", commands::fuzzing::request),
 ];
 
-/// The words of a command line, each on a line of its own.
+/// The words of a command line, one a line.
 fn command_line(bytes: &[u8]) {
     let words = bytes.split(|byte| *byte == b'\n').map(|word| OsString::from_vec(word.to_vec()));
     let words: Vec<_> = [OsString::from("leasehold")].into_iter().chain(words).collect();

@@ -11,7 +11,7 @@ pub(crate) fn now_ms() -> u64 {
     millis(passed.unwrap_or_default())
 }
 
-/// When something began that has lasted for so long at `seen_ms`.
+/// When something began that had lasted for `lasted` at `seen_ms`.
 pub(crate) fn began_ms(seen_ms: u64, lasted: Duration) -> u64 {
     seen_ms.saturating_sub(millis(lasted))
 }

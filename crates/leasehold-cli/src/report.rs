@@ -69,7 +69,7 @@ impl Failure {
         Self { kind: Kind::Interrupted(death), ..Self::new(by_signal(number), message) }
     }
 
-    /// Nobody reads stdout any more, as behind `| head`: the end of every program, without a word.
+    /// The reader of stdout has gone, as behind `| head`: the end of every program, without a word.
     fn unread() -> Self {
         Self::interrupted(Signal::PIPE.as_raw(), String::new())
     }

@@ -11,8 +11,8 @@ use rustix_libc_wrappers::process::SignalExt as _;
 use tokio::signal::unix::{self, SignalKind};
 
 /// What is passed on to the command, and what stops and continues it: all that would end this
-/// process and that others send, besides the real-time signals. Not the faults of a program of its
-/// own, and not PIPE, which every program in Rust ignores.
+/// process and that others send, besides the real-time signals. Not a program's own faults, and not
+/// PIPE, which every program in Rust ignores.
 const PASSED_ON: [Signal; 14] = [
     Signal::ABORT,
     Signal::ALARM,
@@ -78,8 +78,8 @@ fn of_this_system() -> impl Iterator<Item = Signal> {
     std::iter::empty()
 }
 
-/// Whether whoever has nothing but to wait should stop that. The others stop and continue, or are
-/// for a command, which may not run yet.
+/// Whether the signal ends a wait. The others stop and continue, or are for a command, which may
+/// not run yet.
 pub(crate) fn is_end(signal: Signal) -> bool {
     let others = [Signal::CONT, Signal::TSTP, Signal::USR1, Signal::USR2, Signal::WINCH];
     !others.contains(&signal)
@@ -122,9 +122,9 @@ pub(crate) struct Death {
 }
 
 impl Death {
-    /// Ends this process by the signal, as the command was ended or would have been: whoever waits
-    /// for it, such as a shell in the middle of a loop, sees that somebody wants to stop. Returns
-    /// where that is not possible.
+    /// Ends this process by the signal, as the command was ended or would have been: its parent,
+    /// such as a shell in the middle of a loop, sees that the user wants to stop. Returns where
+    /// that is not possible.
     pub(crate) fn die(self) {
         // The first process of a container is not hit by what it does not catch.
         if getpid() == Pid::INIT {

@@ -65,7 +65,7 @@ struct Surroundings {
     config_home: Option<PathBuf>,
     state_home: Option<PathBuf>,
     system_configuration: PathBuf,
-    /// Asked only where nobody chose: whoever knows the names of users may be far away.
+    /// Asked only where nobody chose: the service that knows the names of users may be far away.
     user: fn() -> User,
 }
 
@@ -91,8 +91,8 @@ impl Surroundings {
 }
 
 /// Chooses the store: `--store`, `LEASEHOLD_STORE`, the user's configuration, the machine's, or a
-/// file of this user on this machine. One of all its users would have to be open to all of them:
-/// whoever may write to it may forge every lock in it.
+/// file of this user on this machine. One of all its users would have to be open to all of them: a
+/// user who may write to it may forge every lock in it.
 ///
 /// # Errors
 ///

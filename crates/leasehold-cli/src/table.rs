@@ -93,7 +93,7 @@ fn fit<const N: usize>(columns: &[Column; N], widths: &mut [usize; N], room: usi
     }
 }
 
-/// At most so many characters; a sign at the end says that there were more.
+/// At most `most` characters; a sign at the end says that there were more.
 pub(crate) fn cut(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),

@@ -233,7 +233,7 @@ pub(crate) struct Schema {
     /// A role that takes, lists and revokes locks
     #[arg(long, value_name = "ROLE")]
     pub(crate) holder: Vec<String>,
-    /// A role that calls `fence` in transactions of its own
+    /// A role that calls `fence` in its own transactions
     #[arg(long, value_name = "ROLE")]
     pub(crate) fencer: Vec<String>,
     #[command(flatten)]

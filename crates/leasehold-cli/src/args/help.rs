@@ -126,12 +126,12 @@ Examples:
 
 MODE is w for one alone, r for a reader, r×3 for three, with u if one of them is upgradable, and 3/5
 where three of five permits are taken. SINCE is when the oldest hold began, by the clock and time
-zone of whoever looks; in JSON it is UTC. Where a terminal is not wide enough columns are left out;
+zone of this terminal; in JSON it is UTC. Where a terminal is not wide enough columns are left out;
 `show` has all of one lock.
 
 A line of `--watch --json` is {\"change\":\"appeared\",\"at\":…,\"name\":…,\"lock\":…}: it has
 `appeared` in the list, has `changed` (who holds or who waits), or is `gone` from it, with `lock`
-null; `away` and `back` are the store. Whoever holds for less than --interval may not be seen.
+null; `away` and `back` are the store. A hold shorter than --interval may not be seen.
 Watching does not end when the store is away.
 
 On a terminal --watch is `top`, with its keys.

@@ -83,7 +83,7 @@ pub(crate) enum Command {
         command: Option<String>,
     },
     /// Changes how many permits of a semaphore there are while it is in use; exit code 1 if nobody
-    /// holds or waits, for then whoever comes next says how many there are
+    /// holds or waits, for then the next request sets the number
     #[command(display_order = 6)]
     Permits(Permits),
     /// Has what `take` has taken end later, or sooner
@@ -108,9 +108,9 @@ pub(crate) enum Command {
     /// token that was given
     #[command(display_order = 5)]
     Show(Show),
-    /// Takes a lock for the steps that follow, and prints a handle with which `give` gives it back:
-    /// a process in the background renews it until then, for so long or as long as another process
-    /// lives
+    /// Takes a lock for the steps that follow, and prints a handle with which `give` gives it back.
+    /// A process in the background renews the lease until then, for a time, or while another
+    /// process lives
     #[command(display_order = 2, after_help = TAKE_EXAMPLES)]
     Take(Take),
     /// Shows who holds and awaits what, live: q quits, ? tells the other keys

@@ -55,7 +55,7 @@ fn no_such_option(error: &clap::Error, arguments: &[OsString]) -> Option<String>
     is_so.then(|| format!("leasehold {command} has no option {option}"))
 }
 
-/// What to do about it: whoever wrote `run NAME CMD` lacks nothing but the `--`.
+/// What to do about it: `run NAME CMD` lacks nothing but the `--`.
 fn remedy(arguments: &[OsString], kind: ErrorKind) -> String {
     let command = arguments.get(1).and_then(|command| command.to_str()).unwrap_or_default();
     let is_run = command == "run" && !arguments.iter().any(|argument| argument == "--");

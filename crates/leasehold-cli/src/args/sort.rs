@@ -14,7 +14,7 @@ pub(crate) enum Sort {
     Held,
     /// What would end first, if nobody renewed it.
     Left,
-    /// Most entries per second first: known to whoever watches only.
+    /// Most entries per second first: known only while watching.
     Entries,
     Name,
 }

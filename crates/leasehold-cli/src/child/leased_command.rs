@@ -282,7 +282,7 @@ impl<'a> LeasedCommand<'a> {
                     self.connection.events.why_not_renewed(&names, reason)
                 ));
             }
-            // That is tried again, and said by whoever closes the connection.
+            // That is tried again, and the code that closes the connection reports it.
             Err(Error::Store(error)) if error.kind() == StoreErrorKind::Denied => {}
             // It ends by itself; what was done under it was done alone.
             Err(error) => verbosity.error(format_args!("{name}: could not let go: {error}")),

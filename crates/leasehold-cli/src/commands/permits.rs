@@ -14,7 +14,7 @@ pub(crate) fn permits(args: &Permits) -> Outcome {
     let set = async |client: &Client| Ok(client.admin().set_capacity(name, capacity).await?);
     let before = ask(&choice, args.verbosity, set)?;
     let Some(before) = before else {
-        let why = "nobody holds or awaits it: whoever comes next says how many permits there are";
+        let why = "nobody holds or awaits it: the next request sets the number of permits";
         return Err(Failure::new(NO, format!("{name}: {why}")));
     };
     args.verbosity.detail(format_args!("{name}: the capacity is {capacity}, and was {before}"));

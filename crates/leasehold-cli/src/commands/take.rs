@@ -9,7 +9,7 @@ use crate::runtime::block_on;
 use crate::secrets::Secrets;
 use crate::{detached, store_choice};
 
-/// Has a process of its own take the lease and hold it, and prints the handle.
+/// Has a separate process take the lease and hold it, and prints the handle.
 pub(crate) fn take(args: &Take) -> Outcome {
     if let Some(limit) = &args.lock.hold.max_hold {
         let why = format!("{limit}: a lease that is taken ends with --for; give that instead");

@@ -196,7 +196,7 @@ async fn own_lease_in_the_way(admin: Admin, names: &[LockName], mode: Mode) -> S
     }
 }
 
-/// What came of the place in the queue, for whoever does not want to wait any more.
+/// What came of the place in the queue, for a user who stops waiting.
 fn given_up(events: &LeaseEvents, names: &[LockName]) -> &'static str {
     match events.wait_reason(names) {
         Some((_, WaitReason::Taken { is_queued: true })) => "left the queue",

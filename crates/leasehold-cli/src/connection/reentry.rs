@@ -15,7 +15,7 @@ pub(crate) fn is_nested() -> bool {
     std::env::var_os(HOLDER).is_some()
 }
 
-/// What a command under this lease is told of the leases that it runs under.
+/// What a command under this lease learns of the leases that it runs under.
 pub(crate) fn variables(guard: &Guard) -> Vec<(String, String)> {
     let outer: Vec<String> = outer_holders().iter().map(HolderId::to_string).collect();
     let mut variables = vec![(HOLDER.to_owned(), guard.holder().to_string())];
@@ -36,8 +36,8 @@ pub(super) fn outer_clients() -> Vec<ClientId> {
     outer_holders().iter().map(|id| id.client).collect()
 }
 
-/// Why whoever waits for this lock waits for itself: what a lease around it holds is not let go
-/// before this process has ended.
+/// Why a wait for this lock would be for this process itself: what a lease around it holds is not
+/// let go before this process has ended.
 pub(crate) fn waits_for_itself(name: &LockName, mode: Mode, status: &Status) -> Option<String> {
     let outer = outer_clients();
     let own = status.holders.iter().filter(|holder| outer.contains(&holder.id.client));

@@ -32,7 +32,7 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(15);
 pub(crate) enum Request {
     /// To let go and end.
     Give,
-    /// To hold it for so long from now on.
+    /// To hold it for this span from now on.
     Renew { for_span: Duration },
 }
 
@@ -69,7 +69,7 @@ impl Control {
     /// The next order. Dropping the future loses none that was not begun to be read.
     pub(super) async fn next(&self) -> Asked {
         loop {
-            // What fails here concerns the one who asked.
+            // What fails here concerns that client alone.
             let Ok((mut stream, _)) = self.listener.accept().await else {
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;

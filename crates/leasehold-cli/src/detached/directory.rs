@@ -43,8 +43,8 @@ pub(super) fn own_directory() -> io::Result<PathBuf> {
     Ok(directory)
 }
 
-/// Where a holder process of this user's may listen. Whoever gives back may have been started with
-/// another environment than whoever took, by cron, say.
+/// Where a holder process of this user's may listen. `give` may run in another environment than
+/// `take` did, by cron, say.
 pub(super) fn sockets_of(client: ClientId) -> Vec<PathBuf> {
     let of_login = Path::new("/run/user").join(geteuid().as_raw().to_string()).join("leasehold");
     let places = of_environment().into_iter().chain([of_login, of_temporary_files()]);

@@ -178,7 +178,7 @@ impl Held<'_> {
         LOST
     }
 
-    /// Whoever took it does not know, and others get in.
+    /// Says so, because the script that took the lease does not know, and others get in.
     fn note_signal(&mut self, handle: &Handle, signal: Signal) {
         let (shown, tokens, early) = (handle.shown(), handle.tokens(), self.too_early());
         let signal = signal_name(signal);
@@ -254,7 +254,7 @@ impl<'a> TakenView<'a> {
     }
 }
 
-/// Milliseconds since 1970, so much later than now.
+/// Milliseconds since 1970, `span` from now.
 fn after(span: Duration) -> u64 {
     now_ms().saturating_add(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
 }

@@ -31,8 +31,8 @@ pub(super) struct Errand {
     pub(super) choice: Choice,
 }
 
-/// Takes a lease by a process of its own, and prints its handle. What the process says meanwhile
-/// it says itself: it has our stderr.
+/// Takes a lease by a separate process, and prints its handle. That process writes its own
+/// messages: it has our stderr.
 pub(crate) async fn take(names: &str, arguments: Vec<OsString>, choice: Choice) -> Outcome {
     let failed = |error: io::Error| Failure::new(STORE, format!("cannot take: {error}"));
     if is_stdout_closed() {
@@ -75,8 +75,8 @@ pub(crate) async fn take(names: &str, arguments: Vec<OsString>, choice: Choice) 
     }
 }
 
-/// Whether stdout was closed by whoever started this, as by `>&-`. The start-up of every program
-/// in Rust opens `/dev/null` in its place, to read and to write; `>/dev/null` only writes, and is
+/// Whether stdout was closed by the parent, as by `>&-`. The start-up of every program in Rust
+/// opens `/dev/null` in its place, to read and to write; `>/dev/null` only writes, and is
 /// somebody's wish.
 fn is_stdout_closed() -> bool {
     let stdout = io::stdout();

@@ -14,15 +14,15 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// So many keys a second.
+    /// A budget of this many keys a second.
     pub(super) fn new(keys_per_second: u32) -> Self {
         let windows = u32::try_from(1000 / WINDOW_MS).unwrap_or(1);
         Self { per_window: (keys_per_second / windows).max(2), spent: VecDeque::new() }
     }
 
     /// Whether enough is left to begin with: half of what there is in a window. What is spent in
-    /// pieces comes back in pieces, and whoever spent each at once would ask for a few keys at a
-    /// time, which costs a server more than the keys do.
+    /// pieces comes back in pieces. Spending each at once would ask for a few keys at a time, which
+    /// costs a server more than the keys do.
     pub(super) fn is_enough(&mut self, now_ms: u64) -> bool {
         self.left(now_ms) >= self.enough()
     }

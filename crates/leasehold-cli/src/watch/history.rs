@@ -22,7 +22,7 @@ pub struct History {
     /// Oldest first.
     #[schema(value_type = Vec<Bar>)]
     pub bars: VecDeque<Bar>,
-    /// Since when so many have waited, in milliseconds since 1970, oldest first.
+    /// When the number of waiters changed, in milliseconds since 1970, and to what; oldest first.
     #[schema(value_type = Vec<(u64, u32)>)]
     pub queue: VecDeque<(u64, u32)>,
 }

@@ -93,7 +93,7 @@ pub struct Picture {
     round_took_ms: Option<u64>,
     /// How many walks over all keys have ended.
     walks: u64,
-    /// How many keys the first of them has come by.
+    /// How many keys the first of them has passed.
     keys: u64,
     is_whole: bool,
     is_cut: bool,
@@ -102,8 +102,8 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// Of a store that was not looked at yet; at most so many looks a second are due. Names that
-    /// begin with one of `kept` are remembered for as long as they were ever given back.
+    /// Of a store that was not looked at yet, with at most this many looks due a second. Names that
+    /// begin with one of `kept` stay remembered once they were given back.
     pub(super) fn new(most_looks_per_second: u32, kept: Vec<String>) -> Self {
         Self {
             rows: BTreeMap::new(),
@@ -147,7 +147,7 @@ impl Picture {
         &self.store
     }
 
-    /// How long it took to come by every key of the store; none before the first time.
+    /// How long it took to pass every key of the store; none before the first time.
     pub fn round_took_ms(&self) -> Option<u64> {
         self.round_took_ms
     }
@@ -157,13 +157,13 @@ impl Picture {
         self.walks
     }
 
-    /// Whether every key of the store was come by once, and each name that was found looked at:
-    /// before, what was not seen may be there all the same.
+    /// Whether every key of the store was passed once, and each name that was found looked at.
+    /// Before that, a name may exist that was not seen.
     pub fn is_whole(&self) -> bool {
         self.is_whole
     }
 
-    /// How many keys have been come by so far; none once all of them have been.
+    /// How many keys have been passed so far; none once all of them have been.
     pub fn keys_so_far(&self) -> Option<u64> {
         (!self.is_whole).then_some(self.keys)
     }
@@ -285,7 +285,7 @@ impl Picture {
         self.forget(now_ms);
     }
 
-    /// A walk over all keys has come by so many more.
+    /// A walk over all keys has passed more keys.
     pub(super) fn passed(&mut self, keys: u32) {
         if self.walks == 0 {
             self.keys += u64::from(keys);
@@ -301,8 +301,8 @@ impl Picture {
 
     // ---- what is next
 
-    /// At most so many names whose turn it is, those whose turn came first; they are taken for
-    /// being looked at now.
+    /// At most `most` names whose turn it is, the earliest first; they count as looked at from now
+    /// on.
     pub(super) fn take_due(&mut self, now_ms: u64, most: usize) -> Vec<LockName> {
         if now_ms >= self.stretched_ms + 1_000 {
             self.stretch(now_ms);

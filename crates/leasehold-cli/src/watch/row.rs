@@ -13,7 +13,7 @@ use super::history::History;
 /// Over how long entries are counted: 2 minutes.
 const ENTRIES_MS: u64 = 120_000;
 
-/// A name whose last holder has gone is looked at for so long as if it were held: a minute, for
+/// For how long a name whose last holder has gone is looked at as if it were held: a minute, for
 /// many locks are held again and again for a moment.
 const RECENT_MS: u64 = 60_000;
 

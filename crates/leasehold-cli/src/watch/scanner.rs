@@ -20,7 +20,7 @@ use super::row::{Row, look};
 /// Most keys that a server passes in one step: well below a millisecond of its time, as in `ls`.
 const MOST_KEYS: u32 = 500;
 
-/// Most looks that are under way at the same time, which a distant store needs to come by many.
+/// Most looks that are under way at the same time, which a distant store needs for a good rate.
 const MOST_LOOKS: usize = 128;
 
 /// Most names that one prefix of those that are kept has it remembered by at the start: as many as
@@ -31,8 +31,8 @@ const MOST_KEPT: u32 = 1_000;
 /// and go in between are not seen.
 const ROUND_MS: u64 = 2_000;
 
-/// How old a look may be that counts as one of now: a second, so that nobody who asks for the same
-/// name again and again costs more than one who watches it.
+/// How old a look may be that counts as one of now: a second, so that a client that asks for the
+/// same name again and again costs no more than one that watches it.
 const FRESH_MS: u64 = 1_000;
 
 /// For how long what becomes due is gathered: 50 ms. A question that travels alone costs a server
@@ -42,7 +42,7 @@ const GATHER_MS: u64 = 50;
 /// How soon a store that did not answer is asked again: half a second.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// What whoever watches is told.
+/// What a watcher receives.
 #[derive(Clone, Debug)]
 pub enum Update {
     /// A lock has changed.
@@ -103,7 +103,7 @@ struct Walk {
 }
 
 impl Watcher {
-    /// Looks at so many keys a second at most, whatever is in the store.
+    /// Looks at this many keys a second at most, whatever is in the store.
     pub fn new(keys_per_second: u32, time: Timekeeper) -> Self {
         Self::keeping(Vec::new(), keys_per_second, time)
     }

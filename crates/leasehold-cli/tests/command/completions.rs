@@ -49,7 +49,7 @@ fn names_of_locks_are_completed_where_a_name_stands() {
     assert_eq!(offered(&place, &["run", "acc:"]), NAMES[1..3]);
     assert_eq!(offered(&place, &["run", "x", "z"]), ["zed$x", "zone"]);
     assert_eq!(offered(&place, &["elect", "--value", "v", "ze"]), ["zed$x"]);
-    // Whoever looks at a lock looks at one that is held or awaited.
+    // `show` is used for a lock that is held or awaited.
     for command in ["show", "wait", "revoke", "permits", "ls"] {
         assert_eq!(offered(&place, &[command, "z"]), ["zone"], "{command}");
     }

@@ -71,7 +71,7 @@ impl Image {
         fs::copy(file, to).unwrap();
     }
 
-    /// The program in namespaces of its own.
+    /// The program in its own namespaces.
     fn command(&self, namespaces: &[&str], proc: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new("unshare");
         command.arg("--mount").args(namespaces).args(["sh", "-c", WITHIN, "sh"]);
@@ -96,7 +96,7 @@ fn is_possible() -> bool {
     let tried = Command::new("unshare").args(["--mount", "--pid", "--fork", "true"]).output();
     let is_possible = tried.is_ok_and(|tried| tried.status.success());
     if !is_possible {
-        println!("left out: a root of its own: only root can make one");
+        println!("left out: another root directory: only root can make one");
     }
     is_possible
 }

@@ -1,5 +1,5 @@
-//! What the command starts, in whatever process group: nothing of it outlives the lease, whoever
-//! of leasehold and its guardian is stopped or killed. And what does, in words.
+//! What the command starts, in whatever process group: nothing of it outlives the lease, whether
+//! leasehold or its guardian is stopped or killed. What does outlive it is named.
 
 use nix::sys::ptrace;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -11,7 +11,7 @@ use crate::harness::{Background, PROGRAM, Place, children, ended, until};
 const BEAT: &str =
     "trap '' TERM; exec 2>/dev/null; echo $$; while :; do date +%s%N >>beats; sleep 0.02; done";
 
-/// Puts its work into a group of its own, as coreutils' timeout and the job control of a shell do.
+/// Puts its work into a separate group, as coreutils' timeout and the job control of a shell do.
 const IN_GROUPS: [&str; 2] =
     ["timeout 1000 sh -c \"$BEAT\" & wait", "bash -c 'set -m; sh -c \"$BEAT\" & wait'"];
 
@@ -38,7 +38,7 @@ fn guardian(holder: &Background) -> Pid {
 
 fn is_gone(process: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
-    // A zombie has ended, whoever does not care to know that.
+    // A zombie has ended, although its parent has not asked.
     stat.map_or(true, |stat| stat.rsplit(") ").next().unwrap().starts_with('Z'))
 }
 
@@ -227,7 +227,7 @@ fn what_has_made_a_session_of_its_own_stays() {
     let script = "setsid sh -c 'echo $$; exec sleep 1000 >&- 2>&-' & exec sleep 1000";
     let mut holder = Background::start(place.shell("x", &[], script));
     let daemon = pid(&holder.line());
-    until("it has a session of its own", || getsid(Some(daemon)) == Ok(daemon));
+    until("it has its own session", || getsid(Some(daemon)) == Ok(daemon));
     revoke(&place);
     holder.end().assert_failed(76, "an operator revoked the lease");
     test_kill_process(daemon).unwrap();

@@ -176,7 +176,7 @@ fn each_right_that_is_missing_is_named_with_the_rule_that_grants_it() {
     let none = of("none");
     none.assert_found("danger", "rights", "ACL SETUSER none +evalsha +script|load +time");
     none.assert_found("warning", "rights", "grant +info");
-    // Only what could not be found out otherwise was tried in vain.
+    // The only commands refused were tries that nothing could replace.
     let denied = server.acl_log().unwrap().len();
     assert!(denied <= 4, "{denied} refusals were logged");
 }
@@ -323,7 +323,7 @@ fn the_slots_of_a_node_that_are_in_quarantine_are_said_to_be() {
     let counted = over.findings().filter(|finding| finding["topic"] == "quarantine").count();
     assert_eq!(counted, cluster.size(), "{}", over.report);
     cluster.node(1).command::<()>("FLUSHALL").unwrap();
-    // Whoever locks next finds that out.
+    // The next caller finds that out.
     drop(Place::on_file().end(&["run", "--no-wait", "x", "-s", &url, "--", "true"]));
     Visit::to(&url, &[]).assert_found("warning", "quarantine", "slots are in quarantine");
 }

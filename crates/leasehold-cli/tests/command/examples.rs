@@ -1,7 +1,7 @@
 //! Every block of shell in the README and in some pages of `docs`, as it stands there.
 //!
 //! What its info string says beyond `sh` says what becomes of it: `by-hand` is what changes the
-//! machine or builds the project, `alone` has a test of its own in `recipes.rs`, and `synopsis` has
+//! machine or builds the project, `alone` has a separate test in `recipes.rs`, and `synopsis` has
 //! NAMEs instead of names.
 
 use std::collections::BTreeMap;

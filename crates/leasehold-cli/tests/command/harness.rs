@@ -1,4 +1,4 @@
-//! A store of one's own, and the real program on it.
+//! A private store, and the real program on it.
 
 use std::fs;
 use std::io::Read;
@@ -156,7 +156,7 @@ impl Ended {
         assert_eq!(self.code, Some(code), "{self:?}");
     }
 
-    /// That it ended so, and said nothing of its own.
+    /// That it ended so, and added no message.
     #[track_caller]
     pub(crate) fn assert_silent(&self, code: i32) {
         assert_eq!((self.code, self.stderr.as_str()), (Some(code), ""), "{self:?}");

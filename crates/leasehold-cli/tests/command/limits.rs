@@ -56,7 +56,7 @@ fn what_is_held_without_a_command_is_let_go_of_when_it_has_lasted_as_long_as_it_
 }
 
 fn what_a_command_leaves_behind_is_told_of_before_it_is_ended(place: &Place) {
-    // What it leaves behind ends once it may read, so it is told of before that.
+    // What it leaves behind ends once it may read, so it is reported before that.
     let options = ["--kill-after", "15s"];
     let mut running = Background::fed(place.shell("x", &options, "exec 3<&0; cat <&3 & exit 0"));
     let line = running.error_line();

@@ -8,7 +8,7 @@ use crate::harness::{PROGRAM, Place};
 const PROCESSES: usize = 32;
 const ROUNDS: u64 = 50;
 
-/// Reads a number, adds one and writes it back, with no protection of its own, and notes its token.
+/// Reads a number, adds one and writes it back, with no other protection, and notes its token.
 const READ_ADD_WRITE: &str = "read count <count
     echo $((count + 1)) >count
     echo $LEASEHOLD_TOKEN >>tokens";

@@ -104,7 +104,7 @@ fn no_service_runs_as_root_and_the_one_that_listens_is_locked_up() {
     let place = Place::on_file();
     fs::write(place.path("leasehold-serve.service"), text("packaging", "leasehold-serve.service"))
         .unwrap();
-    // Of 100: what may be done to the system by whoever gets into it.
+    // Of 100: what an intruder in the service may do to the system.
     let rate = "! systemd-analyze security --help 2>&1 | grep -q -e --offline || \
                 systemd-analyze security --offline=yes --threshold=20 ./leasehold-serve.service";
     let rated = ended(place.program("sh", &["-c", rate]));

@@ -17,7 +17,7 @@ fn held() -> (Place, Background) {
     (place, holder)
 }
 
-/// `leasehold run x --no-wait` in namespaces of its own, after some steps of a shell there; nothing
+/// `leasehold run x --no-wait` in its own namespaces, after some steps of a shell there; nothing
 /// where this user may not make them.
 fn elsewhere(place: &Place, namespaces: &[&str], steps: &str, database: &str) -> Option<Ended> {
     let unshared = |script: &str| {
@@ -81,7 +81,7 @@ fn another_time_namespace_is_refused_while_the_file_is_in_use() {
     let namespaces = ["--time", "--boottime", "100000", "--fork"];
     let Some(refused) = elsewhere(&place, &namespaces, "", "locks.db") else { return };
     refused.assert_failed(2, "time namespace");
-    // The same clock in a namespace of its own is the same clock.
+    // The same clock in another namespace is the same clock.
     let same = elsewhere(&place, &["--time", "--fork"], "", "locks.db");
     assert_eq!(same.and_then(|same| same.code), Some(75));
     holder.close_stdin();
@@ -114,7 +114,7 @@ fn two_users_who_share_a_directory_have_the_same_locks() {
     place.end(&["run", "x", "--no-wait", "--", "true"]).assert_silent(0);
 }
 
-/// A group, and two users of it who have groups of their own beside.
+/// A group, and two users of it, each with another group beside.
 const GROUP: u32 = 60_100;
 const USERS: [u32; 2] = [60_101, 60_102];
 
@@ -151,8 +151,8 @@ fn users_of_a_group_exclude_each_other_and_notice_each_others_deaths() {
         of_user(&place, user, &[&run[..], arguments, &["--", "sh", "-c", script]].concat())
     };
     let [one, other] = USERS;
-    // The one who comes first makes what is beside the file. Root may always open it, and makes
-    // files of its own, too.
+    // The first user makes what is beside the file. Root may always open it, and makes its own
+    // files, too.
     for (holder, waiter) in [(one, other), (other, one), (0, other), (one, 0)] {
         let mut holding = Background::fed(run(holder, &[], "echo held; exec cat"));
         assert_eq!(holding.line(), "held");

@@ -5,7 +5,7 @@ use leasehold_testkit::Postgres;
 use crate::harness::{Background, Place};
 use crate::serve::served::Served;
 
-/// A place on a server of its own, unless none is installed.
+/// A place on a private server, unless none is installed.
 fn place() -> Option<(Place, Postgres)> {
     let Some(server) = Postgres::start().unwrap() else {
         assert!(std::env::var_os("CI").is_none(), "PostgreSQL is not installed");

@@ -116,7 +116,7 @@ fn workers_of_all_machines_together_never_exceed_the_permits(place: &Place) {
 
 fn a_script_tests_what_a_job_does_when_it_is_skipped_and_when_it_is_revoked(place: &Place) {
     place.write_script("report.sh", "#!/bin/sh\necho reported >>log\n");
-    // It makes a file store of its own: here it is this one.
+    // It makes a new file store: here it is this one.
     let script = block(TESTING, "Scripts", "sh");
     let own = script.lines().filter(|line| !line.starts_with("export LEASEHOLD_STORE="));
     let script = format!("#!/bin/sh\nset -e\n{}\n", own.collect::<Vec<_>>().join("\n"));

@@ -11,7 +11,7 @@ use crate::harness::{Background, PATIENCE, PROGRAM, Place, until};
 /// Prints whether the shell's process group has the terminal.
 const IN_FRONT: &str = "set -- $(cat /proc/$$/stat); [ $5 = $8 ] && echo in front || echo behind";
 
-/// A program on a terminal of its own, made by script(1).
+/// A program on a separate terminal, made by script(1).
 pub(crate) struct Terminal {
     running: Background,
     keys: ChildStdin,
@@ -31,7 +31,7 @@ impl Terminal {
         thread::spawn(move || {
             let mut bytes = [0; 1024];
             while let Ok(count @ 1..) = shown.read(&mut bytes) {
-                // Nobody may watch any more.
+                // The watcher may have gone.
                 let _ = show.send(bytes[..count].to_vec());
             }
         });
@@ -170,7 +170,7 @@ fn ctrl_c_stops_the_script_around_a_waiter() {
     }
 }
 
-/// As for every program: whoever handles the signal has decided what it means.
+/// As for every program: one that handles the signal has decided what it means.
 #[test]
 fn ctrl_c_that_the_command_handles_stops_nothing_else() {
     let place = Place::on_file();

@@ -1,8 +1,8 @@
 //! What the command has started: all of it, in whatever process group, found and signalled.
 //!
 //! Nobody gets out of this tree by outliving its parent: orphans become children of the guardian,
-//! which is their subreaper. Only who makes a session of its own (`setsid`) does, and says by it
-//! that it shall stay.
+//! which is their subreaper. Only a process that makes a new session (`setsid`) does, and thereby
+//! says that it shall stay.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;

@@ -1,9 +1,9 @@
 //! The last step before the command: a moment of our own code in the command's process.
 //!
 //! What must be done there (asking the kernel for a death signal, taking the terminal) cannot be
-//! asked of whoever starts a program. So the guardian forks, and the child does it and then becomes
-//! the command. It can do whatever it likes until then: the guardian has one thread, so nothing is
-//! locked by another that is not there in the child, and no runtime yet.
+//! asked of a library that starts programs. So the guardian forks, and the child does it and then
+//! becomes the command. It can do whatever it likes until then: the guardian has one thread, so
+//! nothing is locked by another that is not there in the child, and no runtime yet.
 
 use std::ffi::OsString;
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
@@ -44,7 +44,7 @@ pub(super) struct Permission {
     go_on: PipeReader,
 }
 
-/// Makes a process for the command, in a group of its own.
+/// Makes a process for the command, in a new group.
 pub(super) fn fork() -> io::Result<Forked> {
     let guardian = getpid();
     let (permission, permit) = io::pipe()?;
@@ -52,7 +52,7 @@ pub(super) fn fork() -> io::Result<Forked> {
         Fork::Child => Ok(Forked::Command(Permission { guardian, go_on: permission })),
         Fork::Parent(pid) => {
             let leader = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidData)?;
-            // Here and not in the child, so that it is so before anybody is told of the group.
+            // Here and not in the child, so that it is so before anybody learns of the group.
             setpgid(Some(leader), Some(leader))?;
             Ok(Forked::Guardian(Stage { leader, go_on: permit }))
         }

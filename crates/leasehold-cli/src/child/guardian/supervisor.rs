@@ -46,13 +46,13 @@ const SILENT_DRAINING: Duration = Duration::from_millis(200);
 enum Phase {
     /// It runs, and the lease is valid.
     Running,
-    /// It has ended by itself; what it left may finish until then, and is told of if it takes
+    /// It has ended by itself; what it left may finish until then, and is reported if it takes
     /// longer than a moment: a `tee` that a shell script writes through ends a little after that.
     Draining { until: Instant, tell_at: Option<Instant> },
     /// All were sent TERM, or what the user wants instead.
     Stopping { kill_at: Instant },
     /// All processes are sent KILL again and again, because what forks meanwhile is found only by
-    /// looking again. At `tell_at` leasehold is told of a process that has not ended.
+    /// looking again. At `tell_at` the guardian reports a process that has not ended to leasehold.
     Killed { tell_at: Option<Instant> },
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Supervisor {
     /// The command; its group has the same number.
     leader: Pid,
     tree: Tree,
-    /// No child is left, not even one in a session of its own.
+    /// No child is left, not even one in a separate session.
     is_childless: bool,
     /// The processes that were told to end: they can be killed without looking for them.
     told: Option<Descendants>,

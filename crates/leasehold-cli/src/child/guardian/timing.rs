@@ -15,9 +15,8 @@ pub(crate) async fn sleep_until(at: Option<Instant>) {
     }
 }
 
-/// How often the remaining processes are looked for once the command has ended or was killed:
-/// 50 ms. A signal tells of the end of the last one, but nothing tells when one makes a session of
-/// its own.
+/// How often the remaining processes are looked for once the command has ended or was killed: 50
+/// ms. A signal tells of the end of the last one, but nothing tells when one makes a new session.
 pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The same once it was said that a process does not end: 1 s, because it may take hours.

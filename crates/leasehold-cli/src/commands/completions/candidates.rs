@@ -22,7 +22,7 @@ use crate::store_url::StoreUrl;
 /// follow, up to the one that is typed.
 pub(crate) const MODE: &str = "@complete";
 
-/// How long a store may take to say its names: 1 s. Whoever pressed TAB waits for that long.
+/// How long a store may take to say its names: 1 s. The user who pressed TAB waits for that long.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Most names that are offered: 1 000, more than anybody reads.
@@ -97,7 +97,7 @@ fn names(store: Option<StoreUrl>, is_taking: bool, typed: &OsStr) -> Vec<Complet
 fn ask(store: Option<&StoreUrl>, is_taking: bool, prefix: &str) -> Result<Vec<LockName>, Failure> {
     let choice = store_choice::choose(store)?;
     if choice.url.file().is_some_and(|path| !path.exists()) {
-        return Ok(Vec::new()); // whoever types has taken no lock, and makes no store
+        return Ok(Vec::new()); // completing a word takes no lock, and makes no store
     }
     block_on(async {
         let client = connect(&choice, Verbosity { quiet: true, verbose: false }).await?;

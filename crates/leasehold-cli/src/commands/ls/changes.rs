@@ -1,5 +1,5 @@
-//! What is different between a list and the one before it, as lines for whoever reads them one by
-//! one.
+//! What is different between a list and the one before it, as lines for a program that reads them
+//! one by one.
 
 use std::collections::BTreeSet;
 

@@ -15,7 +15,7 @@ use crate::store_choice;
 use crate::table::room;
 use crate::watch::look;
 
-/// Most names that are listed: 10 000, each one request. Whoever has more gives a prefix.
+/// Most names that are listed: 10 000, each one request. A user with more gives a prefix.
 const LIMIT: u32 = 10_000;
 
 /// Lists the locks of the store, once or until a signal comes.

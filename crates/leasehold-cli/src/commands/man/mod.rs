@@ -19,7 +19,7 @@ const STORE: &str = "store";
 const POSTGRES: &str = "postgres";
 const REDIS: &str = "redis";
 
-/// How paragraphs of help begin that are sections of their own in a manual.
+/// How paragraphs of help begin that are separate sections in a manual.
 const EXAMPLES: &str = "Examples:\n";
 const EXIT_CODE: &str = "Exit code: ";
 

@@ -25,7 +25,7 @@ impl Refused {
         Self { status, error: error.into(), kind: None }
     }
 
-    /// Who asks must say the token first.
+    /// The client must send the token first.
     pub(super) fn without_token() -> Self {
         let why = "a token is needed: send it as `Authorization: Bearer TOKEN`, or sign in";
         Self::new(StatusCode::UNAUTHORIZED, why)

@@ -32,7 +32,7 @@ pub(super) struct Which {
     /// Only names that begin so.
     #[serde(default)]
     prefix: String,
-    /// At most so many; 1000 if nothing is said.
+    /// The most names to give; 1000 by default.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
     /// The `next` of the page before.

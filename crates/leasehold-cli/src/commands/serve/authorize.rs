@@ -17,7 +17,7 @@ pub(super) enum Needs {
     Nothing,
     /// To read: a token where others can reach this.
     Reading,
-    /// To change something: always a token, and the permission of whoever started this.
+    /// To change something: always a token, and permission given when `serve` was started.
     Revoking,
 }
 

@@ -36,7 +36,7 @@ const UNREAD_MS: u32 = 30_000;
 /// The pause after a connection that could not be accepted, as when there are too many files.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Accepts connections and answers what comes by them.
+/// Accepts connections and answers their requests.
 pub(super) async fn accept(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
@@ -116,7 +116,7 @@ fn bound(stream: &TcpStream) {
     let _as_it_is = rustix::net::sockopt::set_tcp_user_timeout(stream, UNREAD_MS);
 }
 
-/// Answers what comes by one connection, until it ends.
+/// Answers the requests of one connection, until it ends.
 pub(super) async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin, router: Router) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(MOST_BYTES);

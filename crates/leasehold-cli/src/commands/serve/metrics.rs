@@ -122,7 +122,7 @@ impl Gauges<'_> {
         let is_older = |age: u64| move |since_ms: &&u64| **since_ms + age * 1000 < now_ms;
         let older = AGES.map(|age| (age.to_string(), holds.iter().filter(is_older(age)).count()));
         let older = older.iter().map(|(age, count)| (age.as_str(), *count));
-        let help = "Names whose oldest hold is older than so many seconds.";
+        let help = "Names whose oldest hold is older than this, in seconds.";
         self.each("holds_older", help, "seconds", older)?;
         let help = "How long ago the lock was looked at whose turn was longest ago.";
         self.one("oldest_look_seconds", help, since(totals.oldest_look_ms, now_ms))

@@ -30,7 +30,7 @@ pub(super) fn push_state(app: &App) {
 
 fn send(app: &App, event: &str, data: &impl Serialize) {
     if let Some(message) = message(event, data) {
-        // Nobody may be listening any more.
+        // The listener may have gone.
         let _unheard = app.messages.send(message.into());
     }
 }

@@ -16,7 +16,7 @@ const MOST: usize = 100;
 /// Cookies that were given out.
 #[derive(Debug)]
 pub(super) struct Sessions {
-    /// A name of its own for each port: cookies are shared by all ports of a host.
+    /// A different name for each port: cookies are shared by all ports of a host.
     cookie: String,
     open: Mutex<VecDeque<(String, Instant)>>,
 }

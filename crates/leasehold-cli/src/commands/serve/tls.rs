@@ -1,4 +1,4 @@
-//! TLS, with a certificate of one's own.
+//! TLS, with a certificate from a file.
 
 use std::path::Path;
 use std::sync::Arc;

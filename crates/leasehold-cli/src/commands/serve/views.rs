@@ -30,7 +30,7 @@ pub(super) struct StateView {
     unreadable: usize,
     /// Whether everything in the store was looked at once: before, what is not told may be there.
     is_whole: bool,
-    /// How many keys were come by so far, until everything was looked at once.
+    /// How many keys were passed so far, until everything was looked at once.
     keys_so_far: Option<u64>,
     /// How many deadlocks there probably are.
     deadlocks: usize,
@@ -40,7 +40,7 @@ pub(super) struct StateView {
     longest_hold_seconds: Option<f64>,
     /// How long ago the lock was looked at whose turn was longest ago.
     oldest_look_seconds: Option<f64>,
-    /// How long it takes to come by every key; none before the first time.
+    /// How long it takes to pass every key; none before the first time.
     scan_seconds: Option<f64>,
     /// Whether there are more names than are remembered.
     is_cut: bool,
@@ -139,7 +139,7 @@ impl WaitView {
         let (behind, token) = match &wait.obstacle {
             Obstacle::Holder(holder) => (Who::new(holder.id, &holder.info), Some(holder.token)),
             Obstacle::Waiter(ahead) => (Who::new(ahead.id, &ahead.info), None),
-            // Whoever else may be in the way one day is not named.
+            // An obstacle of a later version is not named.
             _ => (Who::new(wait.waiter.id, &wait.waiter.info), None),
         };
         Self {

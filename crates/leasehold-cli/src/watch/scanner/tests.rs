@@ -89,7 +89,7 @@ impl Store for Watched {
     }
 }
 
-/// Watches for so long; gives the updates.
+/// Watches for a span; gives the updates.
 async fn watch(
     clock: &FakeClock,
     store: &Watched,

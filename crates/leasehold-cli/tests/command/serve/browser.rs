@@ -137,7 +137,7 @@ impl Browser {
         self.command("Emulation.setEmulatedMedia", json!({ "features": features })).await;
     }
 
-    /// What the console has been told of since it was asked before, errors only.
+    /// What the console has received since the last question, errors only.
     pub(super) async fn errors(&self) -> Vec<String> {
         let id = self.page.session_id().await.unwrap().unwrap();
         let line = format!("POST /session/{id}/se/log");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::served::Served;
 use crate::harness::{Place, until};
 
-/// Keys a second: more than by default, so as to come by all of them within the test.
+/// Keys a second: more than by default, so as to pass all of them within the test.
 const BUDGET: u64 = 10_000;
 
 const NAMES: usize = 5_000;
@@ -96,7 +96,7 @@ fn the_budget_is_kept_with_5_000_names_beside_200_000_keys_of_others() {
     assert!(scanned >= 200 * scans, "{scans} scans for {scanned} keys");
     assert!(total as f64 <= (span + 1.0) * BUDGET as f64, "{total} keys in {span} s");
     assert!(total > NAMES as u64 * 2, "every name is found and looked at: {total}");
-    // Whoever waits gets his lock all the same.
+    // The waiter gets the lock all the same.
     drop(held);
     place.end(&["run", "n0000", "--", "true"]).assert_silent(0);
 }

@@ -1,4 +1,4 @@
-//! Those who wait for each other, as programs and metrics are told of them.
+//! Waiters that wait for each other, as programs and metrics show them.
 
 use serde_json::Value;
 
@@ -43,7 +43,7 @@ fn scripts_that_wait_for_each_other_are_marked_until_one_is_ended_and_no_others_
     }
     assert!(served.get("/metrics").body.contains("\nleasehold_serve_deadlocks 1\n"));
     place.end(&["revoke", "a", "--token", &place.token("a").unwrap()]).assert_silent(0);
-    until("nobody is marked any more", || marked(&served).is_empty());
+    until("no row is marked", || marked(&served).is_empty());
     assert!(served.get("/metrics").body.contains("\nleasehold_serve_deadlocks 0\n"));
     scripts.into_iter().for_each(|script| drop(script.end()));
 }

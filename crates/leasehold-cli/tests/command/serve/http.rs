@@ -67,7 +67,7 @@ pub(super) fn send(address: SocketAddr, line: &str, headers: &[&str], body: &str
     let mut stream = connect(address);
     stream.write_all(text(address, line, headers, body).as_bytes()).unwrap();
     let (mut bytes, mut some) = (Vec::new(), [0; 4096]);
-    // Whoever sends too much is cut off, and may not get to read all of the answer.
+    // A client that sends too much is cut off, and may not get to read all of the answer.
     while let Ok(count @ 1..) = stream.read(&mut some) {
         bytes.extend_from_slice(&some[..count]);
         // A driver keeps the connection open, whatever it is asked.

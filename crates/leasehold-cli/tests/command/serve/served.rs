@@ -1,4 +1,4 @@
-//! A `leasehold serve` on a port of its own.
+//! A `leasehold serve` on a free port.
 
 use std::fs::{self, Permissions};
 use std::net::SocketAddr;
@@ -53,7 +53,7 @@ impl Served {
         send(self.address, &format!("POST {path}"), &headers, body)
     }
 
-    /// Waits until it has looked at everything, and knows so many locks.
+    /// Waits until it has looked at everything, and knows `held` locks.
     pub(crate) fn knows(&self, held: usize) {
         until("it knows the locks", || {
             let state = self.json("/api/v1/state");
