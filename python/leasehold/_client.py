@@ -58,7 +58,7 @@ class _Client(Generic[L, X, S, E, J, A]):
     ) -> None:
         """``store`` is a URL, a ``Memory``, or ``None`` for that in ``$LEASEHOLD_STORE``.
 
-        ``on_event`` is told of every event, in a thread for that. ``slice`` is for how long a
+        ``on_event`` gets every event, in a thread for that. ``slice`` is for how long a
         lease goes from caller to caller of this client. ``defaults`` are those of its locks.
         Raises ``InvalidInput`` for a URL or a value that is wrong, ``TypeError`` for a wrong type.
         """

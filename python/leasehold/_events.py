@@ -34,7 +34,7 @@ def listen(on_event: Callable[[Event], object] | None) -> int:
 
 
 def forget(number: int) -> None:
-    """Nobody listens to a client any more."""
+    """The listener of a client has gone."""
     _listeners.pop(number, None)
 
 

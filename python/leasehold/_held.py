@@ -107,7 +107,7 @@ class _Held:
         # One whose `__init__` failed has none.
         native = getattr(self, "_native", None)
         if native is not None and native.is_kept and native.is_held:
-            # Without `source=`: whoever records warnings would keep the lease.
+            # Without `source=`: code that records warnings would keep the lease.
             warnings.warn(
                 f"{native.name}: a guard was forgotten, which is released now: use `with`, or "
                 "release it",

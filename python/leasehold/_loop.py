@@ -156,5 +156,5 @@ def this_task() -> object:
     return asyncio.current_task()
 
 
-# A child has loops of its own.
+# A child has its own loops.
 os.register_at_fork(after_in_child=_bridges.clear)

@@ -44,7 +44,7 @@ def from_header(text: str) -> tuple[str, int]:
 class Fences:
     """The highest token of each lock that a service of one process has seen.
 
-    It has a lock of its own, so threads may share it.
+    It has its own lock, so threads may share it.
     """
 
     __slots__ = ("_mutex", "_newest")

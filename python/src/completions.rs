@@ -87,7 +87,8 @@ impl Completions {
         Ok(key)
     }
 
-    /// Nobody waits for a verb any more. One that goes on does so; what it gives is given back.
+    /// The caller of a verb no longer waits. A verb that goes on does so; what it gives is given
+    /// back.
     pub(crate) fn cancel(&self, key: u64) {
         if let Some(Wanted::Verb(Some(task))) = lock(&self.wanted).remove(&key) {
             task.abort();

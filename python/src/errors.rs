@@ -52,7 +52,7 @@ pub(crate) fn refused(py: Python<'_>, why: InvalidInput) -> PyErr {
     Failure::from(why).raise(py)
 }
 
-/// Trouble with what a process has only so many of.
+/// Trouble with what a process has a limited number of.
 pub(crate) fn full(what: &str, error: &std::io::Error) -> Failure {
     StoreError::new(StoreErrorKind::Full, format!("{what}: {error}")).into()
 }

@@ -88,7 +88,7 @@ pub(crate) fn warns(event: &Event<'_>) -> bool {
     }
 }
 
-/// What is told of an event.
+/// What a listener gets of an event.
 pub(crate) fn told(event: &Event<'_>) -> Told {
     of_call(event).or_else(|| of_lease(event)).unwrap_or_else(|| of_store(event))
 }

@@ -348,7 +348,7 @@ impl NativeGuard {
         }
     }
 
-    /// Has the thread for events told of the loss, or that there will be none.
+    /// Tells the thread for events of the loss, or that there will be none.
     fn on_lost(&self, py: Python<'_>, key: u64) -> PyResult<()> {
         let slot = Self::raised(py, self.0.ready())?;
         let callback = told::Callback::new(key);
@@ -382,7 +382,7 @@ impl NativeGuard {
         let gone = self.0.let_go();
         let verb = self.0.verb(async move {
             let _turn = slot.turn.lock().await;
-            // A guard of its own on the lease, so that others may ask this one meanwhile.
+            // A second guard on the lease, so that others may ask this one meanwhile.
             let guard = slot.ask(Guard::reenter).ok_or(gone)??;
             let left = match ttl {
                 Some(ttl) => guard.renew_for(ttl).await,

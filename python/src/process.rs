@@ -67,7 +67,7 @@ pub(crate) fn begin(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// Whether the interpreter ends, so that nobody waits any more.
+/// Whether the interpreter ends, so that no caller waits.
 pub(crate) fn ends() -> bool {
     state().is_ok_and(|state| state.ends.load(Ordering::Acquire))
 }

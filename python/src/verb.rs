@@ -23,7 +23,7 @@ pub(crate) type Doing = Pin<Box<dyn Future<Output = Result<Done, Failure>> + Sen
 pub(crate) struct Verb {
     driver: Driver,
     doing: Mutex<Option<Doing>>,
-    /// Whether it goes on when nobody waits for it any more.
+    /// Whether it goes on when its caller no longer waits.
     goes_on: bool,
 }
 

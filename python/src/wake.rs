@@ -1,4 +1,4 @@
-//! A descriptor that wakes who waits in a loop of its own.
+//! A descriptor that wakes a caller that waits in its own loop.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};

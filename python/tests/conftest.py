@@ -1,4 +1,4 @@
-"""Stores to test with, and programs of their own."""
+"""Stores to test with, and separate programs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 class Redis:
-    """A server of its own, on a free port."""
+    """A private server, on a free port."""
 
     def __init__(self, *words: str) -> None:
         self.directory = tempfile.mkdtemp()
@@ -155,7 +155,7 @@ Program = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def program(tmp_path: Path) -> Program:
-    """Runs a program of its own, which must end well and complain of nothing."""
+    """Runs a separate program, which must end well and complain of nothing."""
 
     def run(text: str, *words: str, code: int = 0, says: str | None = None) -> object:
         path = tmp_path / f"program{time.monotonic_ns()}.py"

@@ -137,7 +137,7 @@ fn tests(programs: &[Program], environment: &[(&'static str, &'static str)]) -> 
         }
     })?;
     let (counts, failed) = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
-    // Whoever sees only the end of a log sees what failed.
+    // A reader of only the end of a log sees what failed.
     failed.iter().for_each(|(_, text)| println!("{text}"));
     let names: Vec<_> = failed.into_iter().map(|(name, _)| name).collect();
     match names.is_empty() {

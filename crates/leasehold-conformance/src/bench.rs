@@ -18,7 +18,7 @@ pub(super) const LONG: Duration = Duration::from_mins(10);
 /// The same for readers beside programs in other languages, which promise them no more.
 const SHARED_LONG: Duration = Duration::from_secs(30);
 
-/// The ttl of a lease that is to end: a test in real time waits for so long.
+/// The ttl of a lease that is to end: a test in real time waits that long.
 pub(super) const SHORT: Duration = Duration::from_millis(200);
 
 /// A moment after a lease of [`SHORT`] has ended.
@@ -98,7 +98,7 @@ impl<'a> Bench<'a> {
         granted(self.acquire(id, mode).await)
     }
 
-    /// Acquires for so long that a test can wait for the end.
+    /// Acquires with a ttl whose end a test can wait for.
     pub(super) async fn take_briefly(&self, id: HolderId, mode: Mode) -> Grant {
         let request = self.request(id, mode).await.with_ttl(SHORT);
         granted(self.act(Action::Acquire(request)).await)

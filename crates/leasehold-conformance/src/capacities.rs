@@ -35,7 +35,7 @@ async fn held_by_two(subject: &Subject, capacity: u32) -> Option<(Bench<'_>, [Ho
     Some((bench, two))
 }
 
-/// Who asks for another capacity waits until nobody holds, and nobody overtakes it.
+/// A request for another capacity waits until nobody holds, and nobody overtakes it.
 pub async fn who_asks_for_another_capacity_waits_until_nobody_holds(subject: &Subject) {
     let Some((bench, [one, two])) = held_by_two(subject, 4).await else { return };
     let (other, behind) = (somebody(), somebody());
@@ -75,7 +75,7 @@ pub async fn a_capacity_that_is_set_counts_in_the_same_step_for_old_and_new_requ
     assert_eq!(bench.set_capacity(4).await, mismatch, "a lock has none");
 }
 
-/// Somebody who asks for what is free.
+/// A caller that asks for what is free.
 async fn one_more(bench: &Bench<'_>) -> HolderId {
     let id = somebody();
     bench.take(id, permits(1, 2)).await;

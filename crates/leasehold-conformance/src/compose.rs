@@ -14,7 +14,7 @@ use crate::subject::{Subject, must};
 /// Leaders that follow each other while one observes.
 const LEADERS: usize = 50;
 
-/// A lease that was held for longer than this is told of when it ends.
+/// A lease that was held for longer than this is reported when it ends.
 const TOLD_AFTER: Duration = Duration::from_millis(1100);
 
 /// Rounds of two callers with reversed names; each costs a few round trips.
@@ -211,7 +211,8 @@ pub async fn an_observer_misses_no_leader_of_fifty(subject: &Subject) {
     must(subject.drive(last.resign()).await);
 }
 
-/// Whoever waits until a name is free takes nothing, has no place in line and is not waited for.
+/// A caller that waits until a name is free takes nothing, has no place in line and is not waited
+/// for.
 pub async fn who_waits_for_a_free_name_delays_nobody(subject: &Subject) {
     let (one, two) = (subject.client().await, subject.client().await);
     let watching = subject.client().await;

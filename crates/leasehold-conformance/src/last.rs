@@ -45,7 +45,7 @@ pub async fn who_let_go_is_remembered(subject: &Subject) {
     bench.await_last(id, Ending::Released).await;
 }
 
-/// A lapsed lease is remembered at once, though nobody has come by.
+/// A lapsed lease is remembered at once, before any step on its name.
 pub async fn a_lapsed_lease_is_remembered_at_once(subject: &Subject) {
     if !subject.can().recorded_tokens {
         return;

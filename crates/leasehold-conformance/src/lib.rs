@@ -237,7 +237,7 @@ macro_rules! conformance {
     };
 }
 
-/// Runs a case, on a runtime of its own.
+/// Runs a case, on a separate runtime.
 ///
 /// # Panics
 ///
@@ -254,7 +254,7 @@ type Case<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 /// them those that have little time do not get their turn.
 const AT_A_TIME: usize = 6;
 
-/// Makes a case. In a function of its own, so that a stack never bears more than one at a time.
+/// Makes a case. In a separate function, so that a stack never bears more than one at a time.
 #[inline(never)]
 pub fn boxed<'a, F: Future<Output = ()> + 'a>(make: impl FnOnce() -> F) -> Case<'a> {
     Box::pin(make())

@@ -80,7 +80,7 @@ impl<'a> Pair<'a> {
         self.until_waiting(1).await;
     }
 
-    /// Until so many wait. Where nobody can be seen to wait, it says so after a while.
+    /// Until that many wait. Where waiters cannot be seen, it gives up after a while and says so.
     pub(super) async fn until_waiting(&self, count: u32) {
         if !self.subject.can().queued {
             return self.subject.pass(SHORT).await;
@@ -327,7 +327,7 @@ pub async fn a_lease_travels_to_another_client(subject: &Subject) {
         let lease = must(must(guard.into_lease()).to_string().parse());
         assert!(!pair.is_free().await);
         let guard = must(subject.drive(pair.two.adopt(lease)).await);
-        assert!(guard.token() > token && guard.holder() != holder, "a hold of its own");
+        assert!(guard.token() > token && guard.holder() != holder, "a separate hold");
         must(subject.drive(guard.renew()).await);
         assert!(!pair.is_free().await);
         must(subject.drive(guard.release()).await);

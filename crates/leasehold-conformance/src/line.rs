@@ -182,7 +182,7 @@ pub async fn clients_take_turns_and_so_do_the_callers_of_each(subject: &Subject)
     must(subject.drive(last.release()).await);
 }
 
-/// Whoever gives up leaves its place at the store to the next in line.
+/// A caller that gives up leaves its place at the store to the next in line.
 pub async fn the_place_at_the_store_outlives_the_caller_that_asked_for_it(subject: &Subject) {
     if !subject.can().local_tokens || !subject.can().queued {
         return;
@@ -203,8 +203,8 @@ pub async fn the_place_at_the_store_outlives_the_caller_that_asked_for_it(subjec
     must(subject.drive(granted(subject, behind).await.release()).await);
 }
 
-/// An operator who revokes by the token that is shown asks whoever has the lease now, also before
-/// the store was told who that is.
+/// An operator who revokes by the token that is shown asks the present holder, also before the
+/// store knows who that is.
 pub async fn a_lease_that_was_passed_on_is_revoked_by_the_token_of_its_grant(subject: &Subject) {
     if !subject.can().local_tokens {
         return;
@@ -230,8 +230,8 @@ pub async fn a_lease_that_was_passed_on_is_revoked_by_the_token_of_its_grant(sub
     assert_eq!(subject.drive(guard.lost()).await, Some(LossReason::Revoked));
 }
 
-/// Whoever keeps a lease that was passed on is who is shown, and whom an operator ends by its own
-/// token; that of the caller before it ends nothing.
+/// The caller that keeps a passed lease is shown as its holder, and an operator ends it by its own
+/// token; the token of the caller before ends nothing.
 pub async fn who_keeps_a_lease_that_was_passed_on_is_shown_and_revoked(subject: &Subject) {
     if !subject.can().local_tokens {
         return;

@@ -196,7 +196,7 @@ pub async fn a_lone_reader_becomes_the_writer_and_lets_readers_in_again(subject:
     assert_eq!(bench.status().await.holders.len(), 2);
 }
 
-/// Two readers that want to write are told of the deadlock; when one lets go, the other writes.
+/// Two readers that want to write learn of the deadlock; when one lets go, the other writes.
 pub async fn two_readers_that_want_to_write_are_told_of_the_deadlock(subject: &Subject) {
     if !subject.can().changes_mode {
         return;
@@ -210,8 +210,8 @@ pub async fn two_readers_that_want_to_write_are_told_of_the_deadlock(subject: &S
     assert!(bench.is_busy(Mode::Shared).await, "nobody is admitted meanwhile");
     bench.release(two).await;
     if !subject.can().queued {
-        // On several nodes nobody is handed anything: whoever waits asks again, and the release of
-        // the other may still be on its way to some of them.
+        // On several nodes there is no hand-over: a waiter asks again, and the release of the other
+        // may still be on its way to some of them.
         let is_writer =
             async || matches!(bench.change(one, Mode::Exclusive, 1).await, Reply::Granted(_));
         subject.until("it writes", is_writer).await;
@@ -236,7 +236,7 @@ pub async fn changes_of_mode_are_taken_in_the_order_of_their_numbers(subject: &S
         assert_eq!(bench.change(id, mode, number).await, Reply::Stale, "{mode:?} {number}");
     }
     assert!(bench.is_busy(Mode::Shared).await);
-    // On several nodes a copy may find one that was not needed, with a higher token of its own.
+    // On several nodes a copy may find a node that was not needed, with a different, higher token.
     assert!(granted(bench.change(id, Mode::Exclusive, 2).await).token >= writer.token);
     granted(bench.change(id, Mode::Shared, 2).await);
     let taken_back = bench.change(id, Mode::Exclusive, 2).await;
@@ -244,8 +244,8 @@ pub async fn changes_of_mode_are_taken_in_the_order_of_their_numbers(subject: &S
     granted(bench.acquire(somebody(), Mode::Shared).await);
 }
 
-/// Whoever believes to be a reader is one from the renewal on that says so; a renewal from before
-/// the last change says nothing.
+/// A holder that believes it is a reader is one from the renewal on that says so; a renewal from
+/// before the last change says nothing.
 pub async fn a_renewal_tells_the_mode_and_a_late_one_does_not(subject: &Subject) {
     if !subject.can().changes_mode {
         return;

@@ -37,7 +37,8 @@ pub async fn a_copy_of_an_acquire_gets_the_same_grant_again(subject: &Subject) {
     assert_eq!(bench.holders().await, [id]);
 }
 
-/// Without a queue, whoever would wait is told that it is busy, and leaves nothing behind.
+/// Without a queue, an attempt that would wait is told that the name is busy, and leaves nothing
+/// behind.
 pub async fn without_a_queue_whoever_would_wait_is_told_so(subject: &Subject) {
     if subject.can().queued {
         return;
@@ -166,7 +167,7 @@ pub async fn a_hand_over_that_nobody_confirms_goes_to_the_next(subject: &Subject
     assert_eq!(bench.poll(silent).await, Reply::Gone);
 }
 
-/// A lapsed lease goes to whoever polls, and its holder is told so.
+/// A lapsed lease goes to the waiter that polls, and its holder is told so.
 pub async fn a_lapsed_lease_goes_to_whoever_polls(subject: &Subject) {
     let (bench, holder, waiter) = (Bench::new(subject), somebody(), somebody());
     let lapsed = bench.take_briefly(holder, ALONE).await;

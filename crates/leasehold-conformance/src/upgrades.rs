@@ -54,7 +54,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// An upgrade that is tried says whether it writes. In vain, it leaves a reader, and no wish.
+/// A tried upgrade says whether it writes. If not, it leaves a reader, and no wish.
 pub async fn an_upgrade_that_is_tried_in_vain_leaves_a_reader_and_no_wish(subject: &Subject) {
     let Some(scene) = Scene::of(subject).await else { return };
     let mut guard = scene.read(&scene.one).await;
@@ -173,8 +173,8 @@ pub async fn an_upgradable_reader_writes_and_reads_and_writes_again(subject: &Su
     assert!(must(subject.drive(upgradable.try_acquire()).await).is_some());
 }
 
-/// What an upgradable reader has read is still true when it has become the writer, of many who do
-/// the same beside readers none is told of a deadlock, and all are served.
+/// What an upgradable reader has read is still true when it has become the writer, of many that do
+/// the same beside readers none gets a deadlock, and all are served.
 pub async fn what_an_upgradable_reader_has_read_is_true_when_it_writes(subject: &Subject) {
     const CLIENTS: u32 = 4;
     const ROUNDS: u32 = 5;

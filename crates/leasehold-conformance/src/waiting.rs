@@ -1,4 +1,4 @@
-//! What is told of a call that waits, on every store.
+//! What events say of a call that waits, on every store.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::subject::{Subject, must};
 
 const LIMIT: Duration = Duration::from_millis(200);
 
-/// The leases of its own that a client was told to wait for.
+/// The client's own leases that it was told to wait for.
 type Own = Arc<Mutex<Vec<FencingToken>>>;
 
-/// A client, and what it is told of waiting for itself.
+/// A client, and what it learns of waiting for itself.
 async fn observed(subject: &Subject) -> (Client, Own) {
     let own = Own::default();
     let told = Arc::clone(&own);
@@ -26,7 +26,7 @@ async fn observed(subject: &Subject) -> (Client, Own) {
     (subject.observed_client(observe).await, own)
 }
 
-/// Waits in vain, and gives whether the holder that is named is the client's own.
+/// Waits to its limit, and gives whether the holder that is named is the client's own.
 async fn is_in_its_own_way(subject: &Subject, lock: &Lock, holder: &Guard) -> bool {
     let told = async || loop {
         match lock.acquire_within(LIMIT).await {
@@ -51,7 +51,8 @@ fn told(own: &Own) -> Vec<FencingToken> {
     own.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Who waits for a lease of its own client is told so, at once and at the end of the wait.
+/// A caller that waits for a lease of its own client is told so, at once and at the end of the
+/// wait.
 pub async fn who_waits_for_a_lease_of_its_own_client_is_told_so(subject: &Subject) {
     let ((one, own), (two, others)) = (observed(subject).await, observed(subject).await);
     let name = subject.fresh_name("own/mutex");
@@ -84,7 +85,7 @@ pub async fn who_waits_for_a_lease_of_its_own_client_is_told_so(subject: &Subjec
     }
 }
 
-/// Who waits for a lease of another client of its own process is told so after a while.
+/// A caller that waits for a lease of another client of the same process is told so after a while.
 pub async fn who_waits_for_another_client_of_its_own_process_is_told_so(subject: &Subject) {
     let ((one, own), two) = (observed(subject).await, subject.client().await);
     let name = subject.fresh_name("own/process");

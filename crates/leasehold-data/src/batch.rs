@@ -1,4 +1,4 @@
-//! Many items, one acquisition: tasks of one process hand in items, and whoever has the lease
+//! Many items, one acquisition: tasks of one process hand in items, and the holder of the lease
 //! processes all that has come in.
 
 use std::fmt;
@@ -135,7 +135,7 @@ impl<T: Send + 'static, R: Send + 'static> Batcher<T, R> {
     pub async fn close(self) {
         let Self { entries, worker } = self;
         drop(entries);
-        // If the work panicked there is nothing left to wait for, and whoever waited knows.
+        // If the work panicked there is nothing left to wait for, and its caller knows.
         drop(worker.await);
     }
 }
@@ -162,7 +162,7 @@ impl<T: Send + 'static, R: Send + 'static> Worker<T, R> {
         while let Some(first) = self.entries.recv().await {
             batch.push(first);
             self.gather(&mut batch).await;
-            // Whoever has given up has withdrawn the item; without any, no lock is needed.
+            // A caller that has given up has withdrawn its item; without items, no lock is needed.
             batch.retain(|entry| !entry.result.is_closed());
             if batch.is_empty() {
                 continue;
@@ -176,7 +176,7 @@ impl<T: Send + 'static, R: Send + 'static> Worker<T, R> {
                 Err(error) => {
                     self.add_what_came(&mut batch);
                     for entry in batch.drain(..) {
-                        // Whoever has given up does not want it.
+                        // A caller that has given up does not want it.
                         let _ = entry.result.send(Err(error.clone()));
                     }
                 }
@@ -226,7 +226,7 @@ impl<T: Send + 'static, R: Send + 'static> Worker<T, R> {
         });
         match outcome {
             Ok(done) => results.into_iter().zip(done).for_each(|(result, done)| {
-                // Whoever has given up does not want it.
+                // A caller that has given up does not want it.
                 let _ = result.send(Ok(done));
             }),
             Err(error) => results.into_iter().for_each(|result| {

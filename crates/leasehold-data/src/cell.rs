@@ -9,7 +9,7 @@ use crate::model::{Action as AnyAction, Reply as AnyReply};
 use crate::part::{Part, check_size, unexpected};
 
 /// One value of up to 64 KiB that is replaced by the newest holder of a lock
-/// ([`open`](Cell::open)), or by whoever knows its version ([`replace`](Cell::replace)).
+/// ([`open`](Cell::open)), or by a caller that knows its version ([`replace`](Cell::replace)).
 ///
 /// # Cost
 ///
@@ -92,8 +92,8 @@ impl Cell {
         self.write_if(Some(version), value.into()).await
     }
 
-    /// Replaces the value, whatever it is. Whoever read it before and writes later undoes this:
-    /// right for a value that depends on nothing that was read.
+    /// Replaces the value, whatever it is. A program that read it before and writes later undoes
+    /// this: right for a value that depends on nothing that was read.
     ///
     /// # Errors
     ///

@@ -40,7 +40,8 @@ impl Data {
         Self { store: Arc::new(store) }
     }
 
-    /// One value that only the newest holder of a lock, or whoever knows its version, may replace.
+    /// One value that only the newest holder of a lock, or a caller that knows its version, may
+    /// replace.
     pub fn cell(&self, name: impl AsRef<str>) -> Cell {
         Cell::new(Part::new(&self.store, "cell", name.as_ref()))
     }
@@ -50,7 +51,7 @@ impl Data {
         Numbers::new(Part::new(&self.store, "sequence", name.as_ref()))
     }
 
-    /// Work that producers append and whoever holds a lease does.
+    /// Work that producers append and the holder of a lease does.
     pub fn queue(&self, name: impl AsRef<str>) -> Queue {
         Queue::new(Part::new(&self.store, "queue", name.as_ref()))
     }

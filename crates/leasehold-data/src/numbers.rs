@@ -112,8 +112,8 @@ impl Numbers {
     }
 
     /// Begins anew each day, and shows the day before the number: `20261120-0000000042`. Days are
-    /// those of a time zone so many minutes east of UTC: 0 for UTC, 480 for China, −300 for New
-    /// York in winter.
+    /// those of the time zone `minutes_east` minutes east of UTC: 0 for UTC, 480 for China, −300
+    /// for New York in winter.
     ///
     /// The day is the one on which the number was taken from the store.
     pub fn dated(mut self, minutes_east: i32) -> Self {
@@ -121,9 +121,9 @@ impl Numbers {
         self.anew()
     }
 
-    /// How fast numbers may be given out on average: 1 to 1 000 000 a second, 100 000 by default.
-    /// Whoever asks faster waits. Slower makes shorter numbers: at 100 a second, seven digits
-    /// within a day.
+    /// How fast numbers may be given out on average: 1 to 1 000 000 a second, 100 000 by default. A
+    /// caller that asks faster waits. A lower rate makes shorter numbers: at 100 a second, seven
+    /// digits within a day.
     ///
     /// Never lower it for a sequence that is in use: the floor would fall behind.
     pub fn per_second(mut self, count: u64) -> Self {
@@ -139,7 +139,7 @@ impl Numbers {
         self.anew()
     }
 
-    /// Shows numbers with at least so many digits: 0 to 16.
+    /// Shows numbers with at least `digits` digits: 0 to 16.
     pub fn width(mut self, digits: usize) -> Self {
         self.width = digits;
         self

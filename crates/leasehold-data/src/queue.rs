@@ -15,7 +15,7 @@ use crate::part::{DEFAULT_REMEMBER, Part, check_size, remember_us, unexpected};
 const ASK_FIRST: Duration = Duration::from_millis(5);
 const ASK_LAST: Duration = Duration::from_millis(500);
 
-/// Work that producers on any machine append, and that whoever holds a lock does in batches.
+/// Work that producers on any machine append, and that the holder of a lock does in batches.
 ///
 /// An entry leaves the queue in the same step in which its result is stored, and that step is
 /// refused once a newer holder has looked at the queue. So no crash repeats what has a result. What
@@ -200,8 +200,8 @@ impl Drain {
     }
 
     /// Works until the queue is empty and tells how many entries it did. Each result is stored
-    /// before the next entry is begun, so that a crash repeats at most the entry it hits; whoever
-    /// can do a batch as one takes [`take`](Drain::take) and [`finish`](Drain::finish).
+    /// before the next entry is begun, so that a crash repeats at most the entry it hits; a worker
+    /// that can do a batch as one uses [`take`](Drain::take) and [`finish`](Drain::finish).
     ///
     /// # Errors
     ///

@@ -274,7 +274,7 @@ impl Stock {
         match reply {
             Reply::Mismatch => self.part.mismatch(
                 "the id was used before with other pieces: give every order and every delivery \
-                 an id of its own",
+                 a different id",
             ),
             Reply::Overflow => {
                 let why = "more pieces than can be counted, 2^53 - 1: look at the last delivery";

@@ -240,7 +240,7 @@ async fn the_documented_rights_are_enough_and_nothing_else_is_tried() {
     assert!(server.acl_log().unwrap().is_empty(), "{:?}", server.acl_log());
 }
 
-/// Every promise, on a store of its own.
+/// Every promise, each on a new store.
 macro_rules! promises {
     ($($promise:ident,)*) => {
         mod file {

@@ -14,9 +14,9 @@ const MANIFEST: &str = "appendonly.aof.manifest";
 /// What a power loss takes from the end of the newest append-only file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tail {
-    /// So many bytes: it may end in the middle of a command.
+    /// This many bytes: it may end in the middle of a command.
     Bytes(u64),
-    /// So many transactions: all that a script wrote is one, or a single command.
+    /// This many transactions: all that a script wrote is one, or a single command.
     Transactions(usize),
 }
 
@@ -70,7 +70,7 @@ fn transaction_ends(bytes: &[u8]) -> io::Result<Vec<usize>> {
         } else if command.eq_ignore_ascii_case(b"EXEC") {
             is_open = false;
         }
-        // Choosing the database is no change of its own.
+        // Choosing the database is no separate change.
         if !is_open && !command.eq_ignore_ascii_case(b"SELECT") {
             ends.push(at);
         }

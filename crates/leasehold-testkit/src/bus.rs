@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-/// The forwarders of so many nodes. They run on a thread of their own and end with this value.
+/// The forwarders of a number of nodes. They run on their own thread and end with this value.
 #[derive(Debug)]
 pub(crate) struct Bus {
     ports: Vec<u16>,
@@ -28,7 +28,7 @@ struct Shared {
 }
 
 impl Bus {
-    /// Starts a forwarder for each of so many nodes.
+    /// Starts a forwarder for each node.
     ///
     /// # Errors
     ///

@@ -48,7 +48,7 @@ fn jobs() -> io::Result<Sender<Job>> {
 
 fn start(jobs: &Receiver<Job>) {
     for (mut command, answer) in jobs {
-        // Whoever asked has gone: then the child ends with this process.
+        // The caller has gone: then the child ends with this process.
         let _ = answer.send(command.spawn());
     }
 }

@@ -30,7 +30,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts three primaries, each with so many replicas, and waits until they serve.
+    /// Starts three primaries, each with this number of replicas, and waits until they serve.
     ///
     /// # Errors
     ///
@@ -200,8 +200,8 @@ impl Cluster {
         self.until_all("the cluster is up", Node::is_ok)
     }
 
-    /// Waits until every node that answers serves, sees so many nodes for each slot, and follows
-    /// its primary if it has one.
+    /// Waits until every node that answers serves, sees the given number of nodes for each slot,
+    /// and follows its primary if it has one.
     ///
     /// # Errors
     ///

@@ -27,7 +27,7 @@ const HANGS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_
 pub struct Contenders {
     shared: Arc<Shared>,
     names: Vec<LockName>,
-    /// Whoever holds something lets go.
+    /// All holders let go.
     leave: watch::Sender<()>,
     tasks: JoinSet<()>,
 }
@@ -82,7 +82,7 @@ impl Contenders {
                 must(server.cont());
             }
             self.until_taken().await;
-            // Whoever else holds in error shows while they go on.
+            // Another that holds in error shows while they go on.
             sleep(random.between(Duration::ZERO, POLL_INTERVAL)).await;
         }
     }

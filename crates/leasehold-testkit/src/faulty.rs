@@ -53,7 +53,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// Whether something happens that happens in so many percent of all cases.
+    /// Whether something happens that happens in this percentage of all cases.
     fn happens(&self, percent: u64) -> bool {
         !self.healed.load(Ordering::Relaxed) && lock(&self.jitter).next_u64() % 100 < percent
     }
@@ -124,7 +124,7 @@ impl Faulty {
             false => None,
         };
         if let Some(operation) = late {
-            // Nobody waits for this answer any more.
+            // The caller of this answer has gone.
             drop(self.inner.execute(operation).await);
         }
     }

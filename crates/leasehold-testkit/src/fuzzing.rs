@@ -49,7 +49,7 @@ fn script_arguments(bytes: &[u8]) {
     });
 }
 
-/// A server of its own.
+/// A private server.
 struct Server {
     connection: Connection,
     /// It ends with this.

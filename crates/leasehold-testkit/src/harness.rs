@@ -140,7 +140,7 @@ pub async fn connect(url: impl AsRef<str>) -> Client {
     }
 }
 
-/// Waits until so many wait for a name.
+/// Waits until a given number wait for a name.
 ///
 /// # Panics
 ///

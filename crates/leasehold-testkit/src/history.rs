@@ -94,10 +94,9 @@ pub enum Violation {
     LostWakeUp,
     /// One attempt has tokens of two grants.
     AttemptTwice,
-    /// Something was left in the store when nobody could want it any more.
+    /// Something was left in the store that no client could still want.
     Remains,
-    /// A caller was told of something that passes or of a lost lease as if it were another
-    /// thing.
+    /// A caller got a passing fault or a lost lease as another error.
     WrongError,
 }
 
@@ -276,8 +275,8 @@ impl History {
     }
 }
 
-/// Faults that pass, and the loss of a lease, are what a caller can be told of during faults that
-/// pass; a refusal, a wrong record or a wrong name is none of them.
+/// During passing faults, a caller may get an error for such a fault or for the loss of a lease. A
+/// refusal, a wrong record or a wrong name is none of them.
 fn is_wrong(error: &Error) -> bool {
     !error.is_transient() && !matches!(error, Error::Lost { .. } | Error::NotAdopted { .. })
 }

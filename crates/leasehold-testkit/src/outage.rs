@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use crate::harness::{LOOK_EVERY, PATIENCE, must};
 use crate::worker::{Worker, listen, say};
 
-/// Where a server was: whoever connects is counted and sent away.
+/// Where a server was: clients that connect are counted and sent away.
 #[derive(Debug)]
 pub struct Refusing {
     port: u16,
@@ -106,9 +106,9 @@ impl Usage {
 /// Leases that each client holds: of one renewals fail soon, the other outlives a minute.
 const HELD: [Duration; 2] = [Duration::from_secs(9), Duration::from_secs(60)];
 
-/// In a worker: so many clients hold two leases each and wait with so many tasks, each for a name
-/// of its own that begins with `prefix`; says when they wait and when all have had their turn. They
-/// begin when the worker is told to.
+/// In a worker: each of `clients` clients holds two leases and waits with `tasks` tasks, each for a
+/// different name that begins with `prefix`. Says when they wait and when all have had their turn.
+/// They begin when the worker is told to.
 pub async fn wait_it_out(url: &str, prefix: &str, clients: usize, tasks: usize) {
     let own = std::process::id();
     let (mut crowd, mut held) = (Vec::new(), Vec::new());

@@ -32,8 +32,7 @@ const PGBOUNCER: &str = "/usr/sbin/pgbouncer";
 /// How long a server may take to begin.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server on a socket in a directory of its own, without a network. It is killed when it is
-/// dropped.
+/// A server on a socket in its own directory, without a network. It is killed when it is dropped.
 #[derive(Debug)]
 pub struct Postgres {
     directory: TempDir,
@@ -51,7 +50,7 @@ impl Postgres {
         Self::start_with(&["fsync=off"])
     }
 
-    /// The same with settings of one's own.
+    /// The same with further settings.
     ///
     /// # Errors
     ///
@@ -121,7 +120,7 @@ impl Drop for Postgres {
     }
 }
 
-/// A PgBouncer in transaction mode before a server, at a socket of its own. It is killed when it is
+/// A PgBouncer in transaction mode before a server, at its own socket. It is killed when it is
 /// dropped.
 #[derive(Debug)]
 pub struct PgBouncer {
@@ -130,7 +129,8 @@ pub struct PgBouncer {
 }
 
 impl PgBouncer {
-    /// Starts one that has so many sessions with the server; `None` where it is not installed.
+    /// Starts one that has the given number of sessions with the server; `None` where it is not
+    /// installed.
     ///
     /// # Errors
     ///

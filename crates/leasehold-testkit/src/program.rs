@@ -23,7 +23,7 @@ pub(crate) fn server() -> Result<PathBuf> {
     }
 }
 
-/// The server program that this machine has of its own: the first on PATH.
+/// The server program of this machine: the first on PATH.
 pub(crate) fn installed() -> Result<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     first(&env::split_paths(&path).collect::<Vec<_>>()).ok_or_else(|| {

@@ -15,7 +15,7 @@ pub struct Replicated {
 }
 
 impl Replicated {
-    /// Starts a primary and so many replicas, and waits until they are in sync.
+    /// Starts a primary and the given number of replicas, and waits until they are in sync.
     ///
     /// # Errors
     ///

@@ -20,8 +20,8 @@ impl Section {
     ///
     /// # Errors
     ///
-    /// Says so when whoever was in it before has not left and does not know either that its lease
-    /// has ended, or when its token was newer. The new holder is then in it all the same.
+    /// Says so when the holder before has not left and does not know that its lease has ended, or
+    /// when its token was newer. The new holder is then in it all the same.
     pub fn enter(&self, guard: &Guard) -> Result<(), String> {
         let token = guard.token();
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -23,7 +23,7 @@ const AT_FIRST: &str = "SENTINEL DEBUG publish-period 100 info-period 200";
 /// do not know why make it a replica again.
 const LATER: &str = "SENTINEL DEBUG publish-period 1000";
 
-/// What a sentinel may do at the servers that it watches, as a user of its own there.
+/// What a sentinel may do at the servers that it watches, as a separate user there.
 const SEEING: &str = "allchannels allcommands";
 
 /// What it may do at one that it is not to see.
@@ -212,7 +212,7 @@ impl SentinelFleet {
     /// The server's or the driver's.
     pub fn show(&self, server: usize) -> RedisResult<()> {
         (0..SENTINELS).try_for_each(|at| self.set_rights(server, at, SEEING))?;
-        // Whoever saw it may have had it write down what the others may not do.
+        // The check that saw it may have had it write down what the others may not do.
         self.servers[server].command("CONFIG REWRITE")
     }
 

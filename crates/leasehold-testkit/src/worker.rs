@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! #[test]
-//! #[ignore = "a job of the tests above, for a process of its own"]
+//! #[ignore = "a job of the tests above, for a separate process"]
 //! fn job() {
 //!     match worker::arguments().as_slice() { … }
 //! }
@@ -23,7 +23,7 @@ const ARGUMENTS: &str = "LEASEHOLD_TEST_JOB";
 /// Precedes what a job says, to tell it from what the test program says by itself.
 const MARK: &str = "@@ ";
 
-/// A process that does the job `job` of this test program. It ends with whoever has started it.
+/// A process that does the job `job` of this test program. It ends with its parent.
 #[derive(Debug)]
 pub struct Worker {
     process: Child,
@@ -164,15 +164,15 @@ pub fn arguments() -> Vec<String> {
     arguments.split('\n').map(str::to_owned).collect()
 }
 
-/// In a worker: says something to whoever started it.
+/// In a worker: says something to the parent.
 pub fn say(line: &str) {
-    // Nobody listens any more: then there is no use in going on.
+    // The parent has gone: then there is no use in going on.
     if writeln!(stdout(), "{MARK}{line}").and_then(|()| stdout().flush()).is_err() {
         exit(1);
     }
 }
 
-/// In a worker: waits for the next thing that whoever started it says, and ends with it.
+/// In a worker: waits for the next thing that the parent says, and ends with the parent.
 pub fn listen() -> String {
     let mut line = String::new();
     if stdin().read_line(&mut line).unwrap_or(0) == 0 {
@@ -181,7 +181,7 @@ pub fn listen() -> String {
     line.trim_end().to_owned()
 }
 
-/// In a worker that does not listen: ends it when whoever started it has ended.
+/// In a worker that does not listen: ends it when the parent has ended.
 pub fn end_with_parent() {
     // It lives as long as the process; there is nobody to join it.
     thread::spawn(|| {

@@ -102,7 +102,7 @@ impl Counter {
         Ok(batcher)
     }
 
-    /// Installs the token, reads, decides, and writes under the token: whoever was overtaken gets
+    /// Installs the token, reads, decides, and writes under the token: an overtaken holder gets
     /// `Fenced`, and has sold nothing.
     async fn under_lock(&self, guard: &Guard, orders: &[Order]) -> Outcome<Vec<Decision>> {
         let opened = self.cell(orders[0].product).open(guard).await?;
@@ -137,8 +137,8 @@ impl Counter {
         }
     }
 
-    /// One command. A user's order of a product is one order: whoever asks first has it, and its
-    /// note says who that was and under which number.
+    /// One command. A user's order of a product is one order: the first worker to ask has it, and
+    /// its note says who that was and under which number.
     async fn atomically(&self, order: Order) -> Outcome<Decision> {
         let Order { number, user, product } = order;
         let own = self.numbers.next().await?.value();

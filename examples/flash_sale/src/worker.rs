@@ -66,7 +66,7 @@ impl Shift {
     }
 }
 
-/// A process of its own.
+/// A separate process.
 pub(crate) fn main(arguments: &[String]) -> Outcome {
     let shift = Shift::parse(arguments)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -152,7 +152,7 @@ impl Work {
     fn step(&mut self, name: LockName, now: Now, rules: Rules, action: &Action) -> Outcome {
         let mut record = self.records.remove(&name).unwrap_or_default();
         if record.collect_at_us <= now.lease_us {
-            record = Record::default(); // its time was over: nobody relies on it any more
+            record = Record::default(); // its time was over: nobody relies on it
         }
         let outcome = step(&mut record, now, rules, action);
         if record.collect_at_us > now.lease_us {

@@ -18,8 +18,8 @@ const CLAIMED: Duration = Duration::from_secs(2);
 /// Waiters that give up at the same time.
 const CROWD: u32 = 20;
 
-/// A lease that nothing renews ends, and whoever waits gets the lock; what the one of before still
-/// asks for is refused and harms nobody.
+/// A lease that nothing renews ends, and a waiter gets the lock; later requests of the former
+/// holder are refused and harm nobody.
 ///
 /// Redisson: `testExpire`, `testAutoExpire`. redsync: `TestMutexExtendExpired`,
 /// `TestMutexUnlockExpired`, `TestSetNXOnExtendFailsToAcquireLockWhenKeyIsTaken`. bsm/redislock:
@@ -87,7 +87,7 @@ pub async fn the_signal_of_a_guard_that_is_let_go_ends_without_a_loss(subject: &
     }
 }
 
-/// Waiters that give up, at a limit or in the middle, cost whoever waits behind them nothing.
+/// Waiters that give up, at a limit or in the middle, cost the waiters behind them nothing.
 ///
 /// Redisson's fair lock: `testWaitTimeoutDrift`, `testLockAcquiredTimeoutDrift`,
 /// `testFirstThreadDeathTimeoutDrift` and their four `_Descrete`. rueidislock:

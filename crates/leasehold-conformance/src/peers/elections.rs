@@ -5,7 +5,7 @@ use leasehold::election::{Observation, Observed};
 
 use crate::subject::{Subject, must};
 
-/// What the next leader says that is seen, whoever led in between.
+/// What the next visible leader says, whichever client led in between.
 async fn next_value(observation: &mut Observation) -> String {
     loop {
         if let Observed::Leader(leader) = must(observation.next().await) {

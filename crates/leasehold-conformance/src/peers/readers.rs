@@ -43,8 +43,8 @@ pub async fn a_dead_reader_is_not_kept_by_a_living_one(subject: &Subject) {
     }
 }
 
-/// Whoever waits behind a waiter that gives up is let in if there is room for it, by nobody's
-/// release: readers behind a writer, few permits behind many.
+/// A waiter behind one that gives up is let in if there is room for it, without a release: readers
+/// behind a writer, few permits behind many.
 ///
 /// tokio: `write_read_shared_pending`, `write_read_shared_drop_pending`,
 /// `cancel_acquire_releases_permits`. DistributedLock: `TestWriterTrumpsReader`.

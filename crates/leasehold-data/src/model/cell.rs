@@ -1,4 +1,4 @@
-//! One value that a holder of a lock, or whoever knows its version, may replace.
+//! One value that a holder of a lock, or a caller that knows its version, may replace.
 
 use leasehold::FencingToken;
 use leasehold::fence::{Fence, Fences};
@@ -20,7 +20,7 @@ pub struct Cell {
 /// What to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Tells the value. With a fence, installs it first: whoever was overtaken can no longer write
+    /// Tells the value. With a fence, installs it first: an overtaken holder can no longer write
     /// what the reader is about to see.
     Read,
     /// Replaces the value.

@@ -30,7 +30,7 @@ pub struct Sequence {
 /// How numbers grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Numbers begin anew each day of a time zone so many microseconds east of UTC.
+    /// Numbers begin anew each day of the time zone this many microseconds east of UTC.
     pub day_offset_us: Option<i64>,
     /// Microseconds that stand for one number of the floor; 0 for a plain counter.
     pub step_us: u64,
@@ -39,7 +39,7 @@ pub struct Plan {
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Takes so many numbers.
+    /// Takes `count` numbers.
     Take {
         /// How many; with a floor at most `LEAD_US / step_us`.
         count: u64,

@@ -1,4 +1,4 @@
-//! What producers append, and what whoever holds the lease has made of it.
+//! What producers append, and what the holder of the lease has made of it.
 //!
 //! An entry leaves the queue in the same step in which its result is stored, so there is no moment
 //! in which a crash could lose one of the two.
@@ -66,7 +66,7 @@ pub enum Action {
     Push(Entry),
     /// Shows the oldest entries, and leaves them where they are.
     Take {
-        /// At most so many.
+        /// The most entries to give.
         limit: u64,
     },
 }
@@ -78,7 +78,7 @@ pub enum Reply {
     Done(Vec<u8>),
     /// The oldest entries.
     Entries(Vec<Entry>),
-    /// So many were waiting and are done now.
+    /// This many were waiting and are done now.
     Finished(u64),
     /// No room; nothing was appended.
     Full,

@@ -22,7 +22,7 @@ pub const MAX_QUANTITY: u64 = 1_000_000_000;
 /// Longest note of an order, in bytes.
 pub const MAX_NOTE_BYTES: usize = 256;
 
-/// So many pieces of one item.
+/// A number of pieces of one item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     /// Which.

@@ -49,7 +49,7 @@ const TABLES: &str = "
 /// As many as a step collects, and the one it was asked for, which may be among them.
 const LOOK_BOUND: i64 = COLLECT_BOUND as i64 + 1;
 
-/// Data in tables of their own, in the file of a store of locks.
+/// Data in separate tables, in the file of a store of locks.
 ///
 /// Clones share one connection.
 #[derive(Clone, Debug)]

@@ -35,7 +35,7 @@ impl Memory {
         Self::with_clock(SystemClock::new())
     }
 
-    /// An empty store on a clock of one's own.
+    /// An empty store on the given clock.
     pub fn with_clock(clock: impl Clock) -> Self {
         Self { clock: Arc::new(clock), records: Arc::default() }
     }

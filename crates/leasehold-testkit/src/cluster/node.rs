@@ -71,12 +71,13 @@ impl Node {
         Ok(info.contains("cluster_state:ok"))
     }
 
-    /// Whether it serves, and sees each third of the slots at so many nodes.
+    /// Whether it serves, and sees each third of the slots at the given number of nodes.
     pub(super) fn is_ready(&self, nodes_each: usize) -> RedisResult<bool> {
         Ok(self.is_whole(nodes_each)? && self.ranges()?.len() == PRIMARIES)
     }
 
-    /// Whether it serves, sees each slot at so many nodes, and follows its primary if it has one.
+    /// Whether it serves, sees each slot at the given number of nodes, and follows its primary if
+    /// it has one.
     pub(super) fn is_whole(&self, nodes_each: usize) -> RedisResult<bool> {
         let is_whole = |range: &Range| range.ports.len() == nodes_each;
         Ok(self.is_ok()?

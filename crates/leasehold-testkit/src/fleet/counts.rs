@@ -24,7 +24,7 @@ pub struct Counts {
     pub others: u64,
     /// Messages that it published for its own names.
     pub messages: u64,
-    /// Connections that were opened to it, or tried in vain.
+    /// Connections that were opened to it, or that failed.
     pub dials: u64,
     /// How often it was asked who serves what.
     pub maps: u64,

@@ -27,7 +27,7 @@ const LATENCY: [(Duration, Duration); 2] = [
 /// What the network does.
 #[derive(Clone, Copy, Debug)]
 pub struct Weather {
-    /// Of a million requests, and answers, so many are lost.
+    /// How many of a million requests, and answers, are lost.
     pub lost_requests: u64,
     /// Of a million messages.
     pub lost_messages: u64,
@@ -37,7 +37,7 @@ pub struct Weather {
 
 /// Who listens for messages.
 pub(super) trait Listener: Send + Sync {
-    /// Whether it listens at this server, of so many.
+    /// Whether it listens at this server, one of `nodes`.
     fn listens_at(&self, index: usize, nodes: usize) -> bool;
 
     /// Opens a subscription again until somebody is there; false if the process is gone.
@@ -73,13 +73,13 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(super) enum Fate {
     /// Its answer, which arrives then.
     Answered(Box<Answer>, Instant),
-    /// The connection is closed: nobody is there any more who knows of it.
+    /// The connection is closed: nothing that knows of the request is left.
     Closed,
     Lost,
 }
 
 impl Network {
-    /// A cluster of so many servers, on a clock that somebody moves.
+    /// A cluster of `nodes` servers, on a clock that somebody moves.
     pub fn new(clock: FakeClock, nodes: usize, weather: Weather, seed: u64) -> Arc<Self> {
         // Times of zero mean "never" here and there: a store's clock has been running for a while.
         clock.advance(Duration::from_secs(1_000));
@@ -277,7 +277,7 @@ impl Network {
         (0..self.len()).fold(Counts::default(), |sum, index| sum.with(self.counts(index)))
     }
 
-    /// How many messages each server was told of.
+    /// How many messages each server received.
     pub fn bus_messages(&self) -> u64 {
         self.bus_messages.load(Ordering::Relaxed)
     }

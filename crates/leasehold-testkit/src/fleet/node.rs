@@ -11,15 +11,15 @@ use leasehold_core::{Action, Addressed, Answer, Now, Operation, Page};
 
 use super::counts::{Counts, Timeline};
 
-/// What one script costs a server where each client has a connection of its own, 12 µs: a hand-over
-/// is two and a message, and costs it 35 µs (benches: contended).
+/// What one script costs a server where each client has its own connection, 12 µs: a hand-over is
+/// two and a message, and costs it 35 µs (benches: contended).
 pub const SCRIPT: Duration = Duration::from_micros(12);
 
 /// What each lease of a renewal costs it, 11 µs (benches: held).
 pub const RENEWED_LEASE: Duration = Duration::from_micros(11);
 
-/// What a message costs each node of a cluster, whoever it is for, 9 µs: 27 µs more in all for
-/// three nodes more (benches: how a waiter is told).
+/// What a message costs each node of a cluster, whichever client it is for, 9 µs: 27 µs more in all
+/// for three nodes more (benches: how a waiter is told).
 pub const BUS_MESSAGE: Duration = Duration::from_micros(9);
 
 /// What it costs to take a connection in, with its greeting: 60 µs, and the same for a map of

@@ -209,7 +209,7 @@ impl Listener for Process {
     }
 }
 
-/// A dial under way. Whoever is dropped leaves it to the next.
+/// A dial under way. A caller that is dropped leaves it to the next.
 struct Opening<'a> {
     process: &'a Process,
     index: usize,

@@ -60,7 +60,7 @@ pub struct Failover {
 }
 
 impl Report {
-    /// The hand-over that so many of a thousand were faster than.
+    /// The hand-over that a given number of a thousand were faster than.
     pub fn hand_over(&self, permille: usize) -> Duration {
         let last = self.hand_overs.len().saturating_sub(1);
         let index = (self.hand_overs.len() * permille / 1000).min(last);

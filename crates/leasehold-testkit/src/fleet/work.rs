@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_mins(60);
 /// A fleet, and what befalls it.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// How many clients, each a process of its own.
+    /// How many clients, each a separate process.
     pub clients: usize,
     /// How many servers.
     pub nodes: usize,

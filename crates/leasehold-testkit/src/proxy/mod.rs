@@ -24,8 +24,7 @@ use crate::resp;
 /// Bytes that are read at once from the server by [`Proxy::deliver`].
 const BUFFER: usize = 4 * 1024;
 
-/// A port that leads to a server without TLS. It runs on a thread of its own and ends with this
-/// value.
+/// A port that leads to a server without TLS. It runs on its own thread and ends with this value.
 #[derive(Debug)]
 pub struct Proxy {
     port: u16,
@@ -101,7 +100,7 @@ impl Proxy {
         self.deafen(swallow);
     }
 
-    /// Lets everything arrive so much later from now on; a round trip takes twice as much.
+    /// Lets everything arrive later by this delay from now on; a round trip takes two delays more.
     pub fn delay(&self, delay: Duration) {
         self.shared.link.send_modify(|link| link.delay = delay);
     }
@@ -135,8 +134,8 @@ impl Proxy {
         locked(&self.shared.strikes).clear();
     }
 
-    /// Delivers the requests that are kept, each by a connection of its own, and returns what the
-    /// server says to them.
+    /// Delivers the requests that are kept, each by a new connection, and returns what the server
+    /// says to them.
     ///
     /// # Errors
     ///

@@ -12,7 +12,7 @@ use crate::resp;
 /// What befalls one call of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The call is executed. So many bytes of its reply arrive; then the connection is reset.
+    /// The call is executed. This many bytes of its reply arrive; then the connection is reset.
     BreakReply(usize),
     /// The call is executed. Instead of its reply, bytes arrive that are none.
     GarbleReply,

@@ -1,6 +1,6 @@
 //! Private Redis or Valkey servers that a test starts, hurts and ends.
 //!
-//! Every server has a directory of its own, a port the kernel picked, and a unix socket in that
+//! Every server has its own directory, a port the kernel picked, and a unix socket in that
 //! directory by which the test looks at it: so a test never talks to a server it did not start.
 
 mod launch;
@@ -167,7 +167,7 @@ impl RedisServer {
         connect(&self.socket(), self.options.password.as_deref())
     }
 
-    /// Sends one command by a connection of its own: `server.command("CLIENT KILL TYPE normal")`.
+    /// Sends one command by a new connection: `server.command("CLIENT KILL TYPE normal")`.
     ///
     /// # Errors
     ///
@@ -290,8 +290,8 @@ impl RedisServer {
         }
     }
 
-    /// Sets the wall clock of a server that has [its own](crate::RedisOptions::own_clock): so many
-    /// seconds ahead of the machine's, or behind it, and running at `rate` from now on.
+    /// Sets the wall clock of a server that has [its own](crate::RedisOptions::own_clock): the
+    /// given seconds ahead of the machine's, or behind it, and running at `rate` from now on.
     ///
     /// A rate other than 1 counts from the start of the process, which is known to some 10 ms.
     ///

@@ -29,7 +29,7 @@ impl RedisOptions {
         self.line("appendonly yes").line(format!("appendfsync {appendfsync}"))
     }
 
-    /// Limits the data to so many bytes; nothing is evicted.
+    /// Limits the data to this many bytes; nothing is evicted.
     #[must_use]
     pub fn max_memory(self, bytes: u64) -> Self {
         self.line(format!("maxmemory {bytes}")).line("maxmemory-policy noeviction")
@@ -71,9 +71,9 @@ impl RedisOptions {
         self
     }
 
-    /// Gives it a wall clock of its own, for
-    /// [`RedisServer::set_clock`](crate::RedisServer::set_clock). It is then the machine's
-    /// own server, whatever [`SERVER_PROGRAM`](crate::SERVER_PROGRAM) says.
+    /// Gives it its own wall clock, for [`RedisServer::set_clock`](crate::RedisServer::set_clock).
+    /// It is then the machine's own server, whatever [`SERVER_PROGRAM`](crate::SERVER_PROGRAM)
+    /// says.
     #[must_use]
     pub fn own_clock(mut self) -> Self {
         self.own_clock = true;

@@ -16,8 +16,8 @@ use crate::model::{Answer, Request};
 
 /// The rights that a program needs to use the data parts, as `ACL SETUSER` takes them after a name
 /// and a password. They begin from nothing: one that also holds locks is given those of a holder
-/// ([`Redis::HOLDER_RIGHTS`]), and after them the words here that begin with `+`. With a `prefix=`
-/// of one's own, the pattern begins with it; with a database in the URL, `+select` comes on top.
+/// ([`Redis::HOLDER_RIGHTS`]), and after them the words here that begin with `+`. With a `prefix=`,
+/// the pattern begins with it; with a database in the URL, `+select` comes on top.
 pub const REDIS_RIGHTS: &str = "resetkeys ~lh:%* -@all +evalsha +script|load +time \
     +ping +info +hget +hmget +hset +hdel +hexists +zadd +zrange +zrem +xadd +xrange +xdel \
     +xlen";
