@@ -59,6 +59,7 @@ const LAYERS: [(&str, &[&str]); 9] = [
             "options",
             "connection url",
             "record schema",
+            "held_back",
             "inbox listing quick step",
             "doctor",
             "chores wire",

@@ -4,8 +4,10 @@
 //! fail.
 #![cfg(test)]
 
+mod at_commit;
 mod conformance;
 mod fence;
+mod held_back;
 mod pages;
 mod quick;
 mod roles;

@@ -33,6 +33,22 @@
 /// before the dot.
 pub const FENCE: &str = "SELECT leasehold.fence($1, $2)";
 
+/// The statement that fences a transaction as [`FENCE`] does, with the same values, and ends the
+/// lease with its commit: what was written and the end of the lease are one.
+///
+/// Let go of the guard after the commit: it has nothing left to release, and hands the name on. If
+/// the process dies before that, the name is free all the same, and the next waiter is granted it
+/// within a second. It is the last statement of its transaction, and not for guards of
+/// [`run`](crate::Lock::run), which would take the end for a loss. A `min_hold` is not kept.
+pub const RELEASE_AT_COMMIT: &str = "SELECT leasehold.release_at_commit($1, $2)";
+
+/// The statement that selects whether nobody holds the name `$1`; then nobody is granted it before
+/// this transaction ends. The transactional lock: no lease and no token, and nothing to release.
+///
+/// At READ COMMITTED only, outside savepoints. A holder that died is in its way until its end was
+/// noticed: by the next who asks for a lease, or once its `retention` is over.
+pub const TRY_HOLD: &str = "SELECT leasehold.try_hold($1)";
+
 /// What a fenced transaction fails with whose lease is over: `LH001`.
 pub const OVERTAKEN: &str = "LH001";
 

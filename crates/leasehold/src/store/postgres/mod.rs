@@ -7,6 +7,7 @@
 mod chores;
 mod connection;
 mod doctor;
+mod held_back;
 mod inbox;
 mod listing;
 mod options;
@@ -211,7 +212,8 @@ impl Shared {
 
     fn steps(&self) -> Steps<'_> {
         let rules = Rules::new(self.settings.retention);
-        Steps { sessions: &self.sessions, statements: &self.statements, rules }
+        let end_fenced = self.settings.end_fenced;
+        Steps { sessions: &self.sessions, statements: &self.statements, rules, end_fenced }
     }
 
     fn quick(&self) -> Quick<'_> {
@@ -260,8 +262,9 @@ impl Shared {
                 return Ok(answer);
             }
             if Instant::now() + HELD_BACK_PAUSE >= give_up {
-                let text = "a fenced transaction of the holder before is still open";
-                return Err(StoreError::new(StoreErrorKind::Timeout, text));
+                let Operation::On { name, .. } = operation else { return Ok(answer) };
+                let store = (&self.sessions, &self.statements);
+                return Err(held_back::refusal(store, std::slice::from_ref(name)).await);
             }
             sleep(HELD_BACK_PAUSE).await;
         }

@@ -3,8 +3,10 @@
 //! commits (`close`).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use leasehold_core::model::{self, Outcome, Record, Records, Rules};
+use leasehold_core::time::micros;
 use leasehold_core::{
     Action, Addressed, Answer, FencingToken, HoldState, HolderId, LOCK_CAPACITY, LockName, Now,
     Operation, Page, RenewLease, Reply, StoreError, StoreErrorKind,
@@ -13,6 +15,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::connection::{Sessions, Taken, error};
+use super::held_back;
 use super::record::{self, damaged, now};
 use super::schema::Statements;
 
@@ -28,6 +31,8 @@ pub(crate) struct Steps<'a> {
     pub(crate) sessions: &'a Sessions,
     pub(crate) statements: &'a Statements,
     pub(crate) rules: Rules,
+    /// How long after its lease a fenced transaction is ended.
+    pub(crate) end_fenced: Option<Duration>,
 }
 
 /// Why a try came to nothing, and nothing was written.
@@ -60,10 +65,13 @@ impl Steps<'_> {
             match self.try_to(operation, &names, &held_back).await {
                 Ok(done) => return Ok(done),
                 Err(Failed::HeldBack(more)) if tries < MOST_TRIES => held_back.extend(more),
-                Err(Failed::HeldBack(names)) => return Err(still_held_back(&names)),
+                Err(Failed::HeldBack(names)) => {
+                    let store = (self.sessions, self.statements);
+                    return Err(held_back::refusal(store, &names).await);
+                }
                 Err(Failed::With(error)) => {
                     if error::is_standby(&error) {
-                        self.sessions.close(std::time::Duration::ZERO);
+                        self.sessions.close(Duration::ZERO);
                     }
                     let is_certain = !error.may_have_executed();
                     let may_pass = error::is_worth_another_try(&error) || error::is_broken(&error);
@@ -92,6 +100,7 @@ impl Steps<'_> {
         let (now, forgotten, opened) = read(&rows?)?;
         let mut stepping = Stepping { opened, forgotten, held_back, rules: self.rules };
         let done = model::apply(&mut stepping, now, operation)?;
+        let ended_long_ago = stepping.ended_before(now, self.end_fenced);
         let changed = Changes::of(stepping.opened);
         if changed.names.is_empty() {
             taken.batch("COMMIT").await?;
@@ -101,10 +110,13 @@ impl Steps<'_> {
         let is_flushed = changed.has_tokens() || is_flushed(operation, &done.0.reply);
         let blocked = self.close(&taken, &changed, is_flushed).await?;
         taken.give_back();
-        match blocked.is_empty() {
-            true => Ok(done),
-            false => Err(Failed::HeldBack(blocked)),
+        if blocked.is_empty() {
+            return Ok(done);
         }
+        for name in blocked.iter().filter(|name| ended_long_ago.contains(name)) {
+            held_back::end((self.sessions, self.statements), name).await?;
+        }
+        Err(Failed::HeldBack(blocked))
     }
 
     /// Writes what has changed and commits. Gives the names that are held back, if there are any;
@@ -140,6 +152,9 @@ impl Steps<'_> {
         let row = rows.first().ok_or_else(|| damaged("an answer"))?;
         let now = now(row.get(0))?;
         let mut record = record::read(name, row, 1)?;
+        if let Some(release) = released(&record, row.get("released"), action) {
+            model::step(&mut record, now, self.rules.with_held_back(true), &release);
+        }
         let Outcome { reply, more, .. } = model::step(&mut record, now, self.rules, action);
         Ok(Answer::new(now, reply).with_more(more))
     }
@@ -152,6 +167,8 @@ struct Opened {
     /// The record before the step, and as it is now.
     before: Record,
     record: Record,
+    /// The token of a hold that a transaction has released.
+    released: Option<i64>,
     /// Why there is none.
     unreadable: Option<StoreError>,
 }
@@ -166,20 +183,25 @@ fn read(rows: &[Row]) -> Result<(Now, u64, BTreeMap<LockName, Opened>), StoreErr
     for row in rows {
         let name = LockName::new(row.get::<_, String>(1)).map_err(|_| damaged("a name"))?;
         let found = row.get::<_, Option<i64>>(2).zip(row.get(3));
+        let released = row.get("released");
         let (record, unreadable) = match record::read(&name, row, RECORD_AT) {
             Ok(record) => (record, None),
             Err(error) => (Record::default(), Some(error)),
         };
         let row = found.map(|(epoch, changes)| (epoch, changes, record.to_bytes()));
-        opened.insert(name, Opened { row, before: record.clone(), record, unreadable });
+        let before = record.clone();
+        opened.insert(name, Opened { row, before, record, released, unreadable });
     }
     Ok((now, forgotten, opened))
 }
 
-fn still_held_back(names: &[LockName]) -> StoreError {
-    let names: Vec<_> = names.iter().map(LockName::as_str).collect();
-    let text = format!("{} is held back by a fenced transaction that is open", names.join(", "));
-    StoreError::new(StoreErrorKind::Timeout, text)
+/// The release of a hold that a transaction has ended by its commit (`release_at_commit`). The
+/// holder's own release does it by itself.
+fn released(record: &Record, token: Option<i64>, action: &Action) -> Option<Action> {
+    let (id, token_us) = exclusive(record)?;
+    let is_own = matches!(action, Action::Release { id: own, .. } if *own == id);
+    let is_released = token == Some(number(token_us)) && !is_own;
+    is_released.then_some(Action::Release { id, cooldown: Duration::ZERO, unanswered: false })
 }
 
 /// The records of the names of one operation.
@@ -188,6 +210,19 @@ struct Stepping<'a> {
     forgotten: u64,
     held_back: &'a BTreeSet<LockName>,
     rules: Rules,
+}
+
+impl Stepping<'_> {
+    /// The names whose last hold ended longer ago than this.
+    fn ended_before(&self, now: Now, span: Option<Duration>) -> BTreeSet<LockName> {
+        let Some(span) = span else { return BTreeSet::new() };
+        let opened = self.opened.iter().filter(|(_, opened)| {
+            let ended_us = opened.before.last.as_ref().map(|last| last.ended_us);
+            let is_over = |us: u64| us.saturating_add(micros(span)) <= now.lease_us;
+            opened.before.holds.is_empty() && ended_us.is_some_and(is_over)
+        });
+        opened.map(|(name, _)| name.clone()).collect()
+    }
 }
 
 impl Records for Stepping<'_> {
@@ -217,7 +252,14 @@ impl Records for Stepping<'_> {
             now.token_us = now.token_us.max(forgotten.map_or(0, |token| token.micros() + 1));
         }
         let rules = self.rules.with_held_back(self.held_back.contains(name));
-        Ok(model::step(&mut opened.record, now, rules, action))
+        let mut told = match released(&opened.record, opened.released, action) {
+            Some(release) => model::step(&mut opened.record, now, rules, &release).messages,
+            None => Vec::new(),
+        };
+        let mut outcome = model::step(&mut opened.record, now, rules, action);
+        told.append(&mut outcome.messages);
+        outcome.messages = told;
+        Ok(outcome)
     }
 
     fn renew(&mut self, now: Now, lease: &RenewLease) -> Result<Outcome, StoreError> {
@@ -252,7 +294,7 @@ struct Changes {
 impl Changes {
     fn of(opened: BTreeMap<LockName, Opened>) -> Self {
         let mut changed = Self::default();
-        for (name, Opened { row, before, record, unreadable }) in opened {
+        for (name, Opened { row, before, record, unreadable, .. }) in opened {
             let is_worth_nothing = row.is_none() && record.collect_at_us == 0;
             if unreadable.is_some() || is_worth_nothing {
                 continue;

@@ -7,6 +7,7 @@ use leasehold_core::Error;
 
 use self::facts::Facts;
 use super::connection::{Sessions, on_keeper};
+use super::held_back;
 use super::options::{PostgresOptions, Settings, SslMode};
 use super::schema::Statements;
 use crate::store::finding::Finding;
@@ -35,7 +36,9 @@ pub(crate) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
         let mut findings = vec![Finding::ok(place, "server", facts.version.clone())];
         findings.extend(of_server(&facts, &settings));
         findings.extend(of_load(&facts));
+        let statements = Statements::new(&settings);
         findings.push(of_schema(place, &sessions, &settings).await);
+        findings.extend(of_names(place, &sessions, &statements).await);
         Ok(findings)
     }));
     Ok(found.await?)
@@ -170,6 +173,25 @@ fn of_load(facts: &Facts) -> Vec<Finding> {
         false => Finding::ok(place, "transaction ids", "enough are left"),
     });
     findings
+}
+
+/// Names that are held back. Without the schema, or the right to its functions, there is nothing to
+/// say that the finding on the schema does not.
+async fn of_names(place: &str, sessions: &Sessions, statements: &Statements) -> Vec<Finding> {
+    let Ok(found) = held_back::find((sessions, statements), None).await else { return Vec::new() };
+    if found.is_empty() {
+        return vec![Finding::ok(place, "fenced transactions", "none is open")];
+    }
+    let findings = found.iter().map(|holder| {
+        Finding::warning(
+            place,
+            "fenced transactions",
+            format!("{:?} is held back by {holder}", holder.name),
+            "nobody is granted the name before that transaction has ended",
+            "let it commit, or end it by pg_terminate_backend; `end_fenced=30s` does that",
+        )
+    });
+    findings.collect()
 }
 
 async fn of_schema(place: &str, sessions: &Sessions, settings: &Settings) -> Finding {

@@ -27,6 +27,10 @@ const DEFAULT_OFFSET: Duration = Duration::from_millis(500);
 /// The range of that: far less than the 10 s after which copies of requests are too late.
 const OFFSETS: Range = (Duration::ZERO, Duration::from_secs(10));
 
+/// When fenced transactions are ended: a second is enough for a commit, and a day is as long as any
+/// lease.
+const ENDS: Range = (Duration::from_secs(1), Duration::from_hours(24));
+
 /// Where a PostgreSQL store is and how it is used: all that a store URL can say, as values.
 ///
 /// What is out of range, and what does not go together, is refused when the store is opened, with
@@ -97,6 +101,11 @@ option_table! {
     offset: Duration = DEFAULT_OFFSET; (span: Duration) => span, within OFFSETS;
     "how far apart the clocks of servers may be that take over from each other, up to `10s`",
     "`500ms`";
+
+    end_fenced: Option<Duration> = None; (span: Duration) => Some(span), within ENDS;
+    "how long after the end of its lease a fenced transaction may keep its name from others before \
+     its session is ended, `1s` to `24h`",
+    "for as long as it likes";
 
     sslmode: Option<SslMode> = None; (mode: SslMode) => Some(mode);
     "`disable`, `require` (encrypted, with anybody), `verify-ca`, `verify-full`",

@@ -5,8 +5,8 @@
 -- whether the commit must wait for the disk.
 -- quick_from_us: from when quick paths may give a record to somebody.
 --
--- Gives the names that are held back: a transaction that has passed `fence` for them is open, so
--- nobody may be given a token. Then nothing is written at all.
+-- Gives the names that are held back: a transaction that has passed `fence` or `try_hold` for them
+-- is open, so nobody may be given a token. Then nothing is written at all.
 CREATE FUNCTION leasehold.close_1(
   names text[], epochs bigint[], changes int[], records bytea[], idle boolean[],
   collect_at_us bigint[], last_tokens bigint[], fences bigint[], tokens bigint[],
@@ -32,6 +32,8 @@ BEGIN
         IF NOT FOUND THEN
           held_back := held_back || names[i];
         END IF;
+      ELSIF NOT pg_try_advisory_xact_lock(leasehold.hold_1(names[i])) THEN
+        held_back := held_back || names[i];
       END IF;
     END IF;
     token_epochs[i] := token_epoch;

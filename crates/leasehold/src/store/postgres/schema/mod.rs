@@ -18,7 +18,7 @@ use super::options::{CommitLevel, Settings};
 const LAYOUT: i64 = 1;
 
 /// What an installation runs after the schema is there, in this order.
-const PARTS: [&str; 14] = [
+const PARTS: [&str; 18] = [
     include_str!("tables.sql"),
     include_str!("layout.sql"),
     include_str!("clock.sql"),
@@ -30,6 +30,10 @@ const PARTS: [&str; 14] = [
     include_str!("list.sql"),
     include_str!("tidy.sql"),
     include_str!("fence.sql"),
+    include_str!("release_at_commit.sql"),
+    include_str!("try_hold.sql"),
+    include_str!("require_fence.sql"),
+    include_str!("held_back.sql"),
     include_str!("quick_acquire.sql"),
     include_str!("quick_renew.sql"),
     include_str!("quick_end.sql"),
@@ -44,7 +48,7 @@ const NUMBERS: [(&str, u64); 3] = [
 ];
 
 /// The functions that a role may call, by what it is for.
-const OF_HOLDERS: [&str; 9] = [
+const OF_HOLDERS: [&str; 11] = [
     "layout()",
     "open_1(text[])",
     "close_1(text[], bigint[], int[], bytea[], boolean[], bigint[], bigint[], bigint[], bigint[], \
@@ -52,14 +56,18 @@ const OF_HOLDERS: [&str; 9] = [
     "read_1(text)",
     "list_1(text, text, bigint, boolean)",
     "tidy_1(text, bigint)",
+    "held_back_1(text[])",
+    "end_fenced_1(text)",
     "quick_acquire_1(text[], bytea[], bytea[], bigint[], bigint[], bigint[], bytea, text, text)",
     "quick_renew_1(text[], bytea[], bigint[], bigint, text, text)",
     "quick_end_1(text[], bytea[], boolean[], bigint, text)",
 ];
-const OF_FENCERS: [&str; 1] = ["fence(text, bigint)"];
+const OF_FENCERS: [&str; 4] =
+    ["fence(text, bigint)", "release_at_commit(text, bigint)", "try_hold(text)", "require_fence()"];
 
 /// Those that only others call.
-const INNER: [&str; 3] = ["clock_1()", "mutex_1(text)", "sum_1(bytea)"];
+const INNER: [&str; 5] =
+    ["clock_1()", "mutex_1(text)", "hold_1(text)", "is_free_1(text)", "sum_1(bytea)"];
 
 /// For how long a transaction may be idle between the halves of a step: 1 s. A client that stops
 /// there costs others no more.
@@ -105,6 +113,8 @@ pub(crate) struct Statements {
     pub(crate) read: String,
     pub(crate) list: String,
     pub(crate) tidy: String,
+    pub(crate) held_back: String,
+    pub(crate) end_fenced: String,
     pub(crate) quick_acquire: String,
     pub(crate) quick_renew: String,
     pub(crate) quick_end: String,
@@ -130,6 +140,8 @@ impl Statements {
             read: format!("SELECT * FROM {schema}.read_1($1)"),
             list: format!("SELECT * FROM {schema}.list_1($1, $2, $3, $4)"),
             tidy: format!("SELECT {schema}.tidy_1($1, $2)"),
+            held_back: format!("SELECT * FROM {schema}.held_back_1($1)"),
+            end_fenced: format!("SELECT {schema}.end_fenced_1($1)"),
             quick_acquire: format!(
                 "SELECT * FROM {schema}.quick_acquire_1($1, $2, $3, $4, $5, $6, $7, '{commit}', \
                  '{timeout}ms')"

@@ -1,13 +1,13 @@
 -- Begins a step on some names: takes their mutexes, then reads, then looks at the clock.
 --
 -- names: each once. Gives a row for each: the clock, the name, and of its row the epoch, the
--- changes and the record, NULL where there is none; the token above which new names begin; and
--- what quick paths have done to the record.
+-- changes and the record, NULL where there is none; the token above which new names begin;
+-- what quick paths have done to the record; and the token of a hold that a transaction has released.
 CREATE FUNCTION leasehold.open_1(names text[])
 RETURNS TABLE (now_us bigint, name text, epoch bigint, changes int, forgotten bigint, record bytea,
   last_token bigint, collect_at_us bigint, since_us bigint, given bytea, deadline_us bigint,
   ttl_us bigint, bound_us bigint, longest_ttl_us bigint, ended bytea, ended_token bigint,
-  ended_since_us bigint, ended_us bigint)
+  ended_since_us bigint, ended_us bigint, released bigint)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -30,7 +30,9 @@ BEGIN
       (SELECT n.value FROM leasehold.number n WHERE n.name = 'forgotten'), found.record,
       found.last_token, found.collect_at_us, found.since_us, found.given, found.deadline_us,
       found.ttl_us, found.bound_us, found.longest_ttl_us, found.ended, found.ended_token,
-      found.ended_since_us, found.ended_us
+      found.ended_since_us, found.ended_us,
+      (SELECT t.released FROM leasehold.token t WHERE t.name = wanted COLLATE "C"
+        ORDER BY t.epoch DESC LIMIT 1)
     FROM unnest(names) AS wanted
     LEFT JOIN LATERAL (
       SELECT l.* FROM leasehold.lock l

@@ -39,6 +39,8 @@ BEGIN
       IF seen.holder <> holders[i] AND now_us >= seen.quick_from_us AND now_us < seen.bound_us
         AND seen.bound_us <= now_us + seen.longest_ttl_us + CLAIM_WINDOW_US
         AND now_us <= not_after_us[i]
+        AND NOT EXISTS (SELECT FROM leasehold.token t
+          WHERE t.name = names[i] COLLATE "C" AND t.released = seen.last_token)
       THEN
         until_us := seen.bound_us;
       END IF;
@@ -61,7 +63,7 @@ BEGIN
       SELECT n.value INTO newest FROM leasehold.number n WHERE n.name = 'forgotten';
       PERFORM 1 FROM leasehold.lock l WHERE l.name = names[i] COLLATE "C"
       UNION ALL SELECT 1 FROM leasehold.token t WHERE t.name = names[i] COLLATE "C";
-      IF FOUND THEN
+      IF FOUND OR NOT pg_try_advisory_xact_lock(leasehold.hold_1(names[i])) THEN
         RETURN NEXT;
         CONTINUE;
       END IF;

@@ -27,7 +27,10 @@ BEGIN
     now_us := leasehold.clock_1();
     SELECT l.* INTO seen FROM leasehold.lock l
     WHERE l.name = names[i] COLLATE "C" ORDER BY l.epoch DESC LIMIT 1;
-    IF NOT FOUND OR seen.holder IS DISTINCT FROM holders[i] THEN
+    IF NOT FOUND OR seen.holder IS DISTINCT FROM holders[i] OR EXISTS (
+      SELECT FROM leasehold.token t
+      WHERE t.name = names[i] COLLATE "C" AND t.released = seen.last_token)
+    THEN
       RETURN NEXT;
       CONTINUE;
     END IF;

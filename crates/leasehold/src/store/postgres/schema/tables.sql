@@ -35,10 +35,13 @@ CREATE TABLE leasehold.lock (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02);
 
 -- The newest token of each name. Grants alone touch it, and fenced transactions share-lock it.
+-- `released` is the token whose hold ends with a transaction that has committed; the next step on
+-- the name brings that into the record.
 CREATE TABLE leasehold.token (
   name text COLLATE "C",
   epoch bigint,
   token bigint NOT NULL,
+  released bigint,
   PRIMARY KEY (name, epoch)
 ) WITH (fillfactor = 50);
 

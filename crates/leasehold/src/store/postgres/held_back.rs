@@ -1,0 +1,93 @@
+//! Who holds a name back: transactions that have passed `fence` or `try_hold` and are open.
+
+use std::fmt;
+use std::time::Duration;
+
+use leasehold_core::{LockName, StoreError, StoreErrorKind};
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use super::connection::Sessions;
+use super::schema::Statements;
+
+/// One transaction that holds a name back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct HolderBack {
+    pub(super) name: String,
+    /// The process of its session; a prepared transaction has none.
+    pid: Option<i32>,
+    application: Option<String>,
+    open: Option<Duration>,
+}
+
+impl HolderBack {
+    fn read(row: &Row) -> Self {
+        let micros: Option<i64> = row.get(3);
+        let micros = micros.and_then(|us| u64::try_from(us).ok());
+        Self {
+            name: row.get(0),
+            pid: row.get(1),
+            application: row.get(2),
+            open: micros.map(Duration::from_micros),
+        }
+    }
+}
+
+impl fmt::Display for HolderBack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(pid) = self.pid else { return f.write_str("a prepared transaction") };
+        write!(f, "process {pid} of the server")?;
+        if let Some(application) = self.application.as_deref().filter(|name| !name.is_empty()) {
+            write!(f, ", application {application:?}")?;
+        }
+        match self.open {
+            Some(open) => write!(f, ", open for {} s", open.as_secs()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The transactions that hold names back: some names, or all.
+pub(super) async fn find(
+    (sessions, statements): (&Sessions, &Statements),
+    names: Option<&[LockName]>,
+) -> Result<Vec<HolderBack>, StoreError> {
+    let names: Option<Vec<&str>> = names.map(|names| names.iter().map(LockName::as_str).collect());
+    let values = [(&names as _, Type::TEXT_ARRAY)];
+    let rows = sessions.query(&statements.held_back, &values).await?;
+    Ok(rows.iter().map(HolderBack::read).collect())
+}
+
+/// Why a step on some names came to nothing.
+pub(super) async fn refusal(
+    (sessions, statements): (&Sessions, &Statements),
+    names: &[LockName],
+) -> StoreError {
+    let listed: Vec<_> = names.iter().map(LockName::as_str).collect();
+    let listed = listed.join(", ");
+    // It may have ended since.
+    let found = find((sessions, statements), Some(names)).await.unwrap_or_default();
+    let found: Vec<_> = found.iter().map(ToString::to_string).collect();
+    let by = match found.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", found.join("; ")),
+    };
+    let text = format!("{listed}: held back by an open transaction on its fence{by}");
+    StoreError::new(StoreErrorKind::Timeout, text)
+}
+
+/// Ends the fenced transactions of a name.
+pub(super) async fn end(
+    (sessions, statements): (&Sessions, &Statements),
+    name: &LockName,
+) -> Result<(), StoreError> {
+    let values = [(&name.as_str() as _, Type::TEXT)];
+    let ended = sessions.query(&statements.end_fenced, &values).await;
+    ended.map(drop).map_err(|refused| {
+        let text = format!(
+            "`end_fenced` could end no session ({refused}): give the owner of the schema the role \
+             pg_signal_backend, or leave the option out"
+        );
+        StoreError::new(refused.kind(), text)
+    })
+}

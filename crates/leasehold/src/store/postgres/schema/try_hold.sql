@@ -1,0 +1,41 @@
+-- Whether nobody holds a name: then nobody is granted it before the calling transaction has ended.
+-- The transactional lock, for work that is one transaction: no lease, no token, nothing to renew.
+--
+-- At READ COMMITTED only: an older snapshot does not show who holds the name now. A holder that has
+-- died counts until a step has noticed it, or its retention is over.
+CREATE FUNCTION leasehold.try_hold(name text) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+  token_epoch bigint;
+BEGIN
+  IF current_setting('transaction_isolation') <> 'read committed' THEN
+    RAISE EXCEPTION 'leasehold: try_hold needs READ COMMITTED' USING ERRCODE = 'LH002';
+  END IF;
+  -- Looked at before, so that a name that is taken is left as it is, and after.
+  IF NOT leasehold.is_free_1(name)
+    OR NOT pg_try_advisory_xact_lock(leasehold.hold_1(name))
+  THEN
+    RETURN false;
+  END IF;
+  SELECT t.epoch INTO token_epoch FROM leasehold.token t
+  WHERE t.name = try_hold.name COLLATE "C" ORDER BY t.epoch DESC LIMIT 1;
+  IF FOUND THEN
+    PERFORM 1 FROM leasehold.token t
+    WHERE t.name = try_hold.name COLLATE "C" AND t.epoch = token_epoch
+    FOR NO KEY UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+      RETURN false;
+    END IF;
+  END IF;
+  RETURN leasehold.is_free_1(name);
+END
+$$;
+
+-- Whether nobody holds or awaits a name.
+CREATE FUNCTION leasehold.is_free_1(name text) RETURNS boolean
+LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT NOT EXISTS (SELECT FROM leasehold.lock l WHERE l.name = is_free_1.name COLLATE "C"
+    AND NOT l.idle AND l.collect_at_us > leasehold.clock_1())
+$$;
