@@ -1,17 +1,15 @@
-//! GUARANTEES.md, held to its word: every promise names tests, every test it names exists, and each
-//! cell of its tables that says something is shown by a test that is named.
+//! GUARANTEES.md, held to its word by docs/coverage.md: every promise and each cell of a table that
+//! says something has a test there, and every test that either page names exists.
 //!
-//! A table begins with `| fault | …` and has a column for each mode. The table of its tests
-//! begins with `| shown by | …`: the fault's number, the modes, the tests.
+//! A table of faults begins with `| fault | …` and has a column for each mode. A table of tests
+//! begins with `| shown by | …`: the fault's number, the modes, the tests. A fault has one row.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::tree::File;
 
 const PAGE: &str = "GUARANTEES.md";
-
-/// What a promise's list of tests begins with.
-const TESTS: &str = "Tests:";
+const COVERAGE: &str = "docs/coverage.md";
 
 /// What a cell may say; `–` says that the fault does not concern the mode.
 const OUTCOMES: [&str; 4] = ["✔", "gap", "neither", "order"];
@@ -20,32 +18,38 @@ const NOTHING: &str = "–";
 const FAULTS: &str = "fault";
 const SHOWN: &str = "shown by";
 
-/// Checks the page against the functions of the tree.
+/// Checks both pages against each other and the functions of the tree.
 pub(crate) fn check(files: &[File]) -> Vec<String> {
-    let Some(page) = files.iter().find(|file| file.path == PAGE) else {
-        return vec![format!("{PAGE} is missing")];
+    let text = |path: &str| files.iter().find(|file| file.path == path).map(|file| &*file.text);
+    let (Some(page), Some(coverage)) = (text(PAGE), text(COVERAGE)) else {
+        return vec![format!("{PAGE} or {COVERAGE} is missing")];
     };
     let sources = files.iter().filter(|file| file.is("rs"));
     let functions: BTreeSet<&str> = sources.flat_map(|file| functions(&file.text)).collect();
-    let tables = check_tables(&page.text).into_iter();
-    let mut wrong: Vec<String> = tables.map(|why| format!("{PAGE}: {why}")).collect();
-    let elsewhere = quoted(&page.text).filter(|word| is_test(word) && !functions.contains(*word));
-    wrong.extend(elsewhere.map(|test| format!("{PAGE}: no test `{test}`")));
-    let mut number = 0_u32;
-    for promise in promises(&page.text) {
-        number += 1;
-        let title = promise.lines().next().unwrap_or_default();
+    let mut wrong = check_tables(page, coverage);
+    for (path, text) in [(PAGE, page), (COVERAGE, coverage)] {
+        let unknown = quoted(text).filter(|word| is_test(word) && !functions.contains(*word));
+        wrong.extend(unknown.map(|test| format!("{path}: no test `{test}`")));
+    }
+    let shown: Vec<(&str, &str)> = promises(coverage).collect();
+    let said: Vec<&str> = promises(page).map(|(title, _)| title).collect();
+    for (at, title) in said.iter().enumerate() {
+        let number = at + 1;
         if !title.starts_with(&format!("G{number}.")) {
             wrong.push(format!("{PAGE}: `{title}` should be number G{number}"));
         }
-        let tests = named_tests(promise);
-        if tests.is_empty() {
-            wrong.push(format!("{PAGE}: G{number} names no test after `{TESTS}`"));
+        if !shown.iter().any(|(shown, tests)| shown == title && quoted(tests).next().is_some()) {
+            wrong.push(format!("{COVERAGE}: no test of `{title}`"));
         }
-        let missing = tests.iter().filter(|test| !is_test(test) && !functions.contains(**test));
-        wrong.extend(missing.map(|test| format!("{PAGE}: G{number}: no test `{test}`")));
     }
-    if number == 0 {
+    let unsaid = shown.iter().filter(|(title, _)| !said.contains(title));
+    wrong.extend(unsaid.map(|(title, _)| format!("{COVERAGE}: `{title}` is no promise")));
+    for name in shown.iter().flat_map(|(_, tests)| quoted(tests)) {
+        if !is_test(name) && !functions.contains(name) {
+            wrong.push(format!("{COVERAGE}: no test `{name}`"));
+        }
+    }
+    if said.is_empty() {
         wrong.push(format!("{PAGE}: no promises (`### G1. …`)"));
     }
     wrong
@@ -58,19 +62,14 @@ fn functions(text: &str) -> impl Iterator<Item = &str> {
     after.filter_map(|(_, name)| name.split(['(', '<']).next())
 }
 
-/// The sections of the page that are promises, each from its number on.
-fn promises(page: &str) -> impl Iterator<Item = &str> {
+/// The sections of a page that are promises: title and text.
+fn promises(page: &str) -> impl Iterator<Item = (&str, &str)> {
     let sections = page.split("\n#").map(|section| section.trim_start_matches('#').trim_start());
-    sections.filter(|section| {
-        let number = section.strip_prefix('G').and_then(|rest| rest.split_once('.'));
+    let titled = sections.filter_map(|section| section.split_once('\n'));
+    titled.filter(|(title, _)| {
+        let number = title.strip_prefix('G').and_then(|rest| rest.split_once('.'));
         number.is_some_and(|(number, _)| number.parse::<u32>().is_ok())
     })
-}
-
-/// The names in backquotes behind `Tests:`, without the modules before them.
-fn named_tests(promise: &str) -> Vec<&str> {
-    let Some((_, tests)) = promise.split_once(TESTS) else { return Vec::new() };
-    quoted(tests).collect()
 }
 
 /// What stands in backquotes, without the modules before it.
@@ -88,32 +87,30 @@ fn is_test(word: &str) -> bool {
 /// Cells by the fault's number and the mode.
 type Cells<'a> = BTreeMap<(&'a str, &'a str), &'a str>;
 
-/// What is wrong with the tables of the page. Whether the tests exist is checked with all others.
-fn check_tables(page: &str) -> Vec<String> {
+/// What is wrong with the tables. Whether the tests exist is checked with all others.
+fn check_tables(page: &str, coverage: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut open = Cells::new();
     for table in tables(page) {
-        let Some(([first, columns @ ..], rows)) = table.split_first().map(|(h, r)| (&h[..], r))
-        else {
-            continue;
-        };
-        match *first {
-            FAULTS => {
-                wrong.extend(unshown(&open));
-                open = cells(columns, rows, &mut wrong);
-            }
-            SHOWN => {
-                for row in rows {
-                    wrong.extend(show(&mut open, row));
-                }
-                wrong.extend(unshown(&open));
-                open.clear();
-            }
-            _ => {}
+        if let Some(([FAULTS, columns @ ..], rows)) = table.split_first().map(|(h, r)| (&h[..], r))
+        {
+            let more = cells(columns, rows, &mut wrong);
+            let twice = more.keys().filter(|key| open.contains_key(*key));
+            wrong.extend(twice.map(|(fault, mode)| format!("{fault}, {mode}: said twice")));
+            open.extend(more);
+        }
+    }
+    for table in tables(coverage).iter().filter(|table| table.first().is_some_and(is_shown)) {
+        for row in &table[1..] {
+            wrong.extend(show(&mut open, row));
         }
     }
     wrong.extend(unshown(&open));
     wrong
+}
+
+fn is_shown(header: &Vec<&str>) -> bool {
+    header.first() == Some(&SHOWN)
 }
 
 /// The tables of a page, as rows of cells; the line below the header is left out.
@@ -186,28 +183,33 @@ fn unshown(open: &Cells<'_>) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn wrong(page: &str) -> Vec<String> {
+    fn wrong(page: &str, coverage: &str) -> Vec<String> {
         check(&[
             File::new(PAGE, page),
+            File::new(COVERAGE, coverage),
             File::new("tests/a.rs", "fn it_holds() {}\n// fn it_does_not()\n"),
         ])
     }
 
+    const PROMISE: &str = "# Promises\n\n### G1. It holds\n\nAlways.\n";
+
     #[test]
     fn a_promise_whose_test_exists_passes() {
-        assert_eq!(wrong("# Promises\n\n### G1. It holds\n\nTests: `a::it_holds`.\n"), [""; 0]);
+        assert_eq!(wrong(PROMISE, "# Tests\n\n### G1. It holds\n\n- `a::it_holds`\n"), [""; 0]);
     }
 
     #[test]
     fn a_promise_without_a_real_test_fails() {
-        let missing = "\n### G1. It holds\n\nTests: `it_holds`, `it_does_not`.\n";
-        assert!(wrong(missing)[0].contains("no test `it_does_not`"));
-        assert!(wrong("\n### G1. It holds\n\nTrust us.\n")[0].contains("names no test"));
-        let skipped = "\n### G2. It holds\n\nTests: `it_holds`.\n";
-        assert!(wrong(skipped)[0].contains("should be number G1"));
-        assert!(wrong("# Promises\n")[0].contains("no promises"));
-        let in_the_text = "Broken by `it_is_broken_by_this`.\n\n### G1. It\n\nTests: `it_holds`.\n";
-        assert_eq!(wrong(in_the_text), ["GUARANTEES.md: no test `it_is_broken_by_this`"]);
+        let missing = "\n### G1. It holds\n\n- `it_holds`\n- `it_does_not`\n";
+        assert_eq!(wrong(PROMISE, missing), ["docs/coverage.md: no test `it_does_not`"]);
+        assert_eq!(wrong(PROMISE, "\n"), ["docs/coverage.md: no test of `G1. It holds`"]);
+        let shown = "\n### G1. It holds\n\n- `it_holds`\n";
+        assert!(wrong("# Promises\n", shown)[0].contains("is no promise"));
+        let skipped = wrong(&PROMISE.replace("G1", "G2"), &shown.replace("G1", "G2"));
+        assert!(skipped[0].contains("should be number G1"), "{skipped:?}");
+        assert!(wrong("# Promises\n", "\n")[0].contains("no promises"));
+        let in_the_text = format!("Broken by `it_is_broken_by_this`.\n{PROMISE}");
+        assert_eq!(wrong(&in_the_text, shown), ["GUARANTEES.md: no test `it_is_broken_by_this`"]);
         assert!(check(&[])[0].contains("missing"));
     }
 
@@ -216,18 +218,20 @@ mod tests {
     #[test]
     fn a_cell_that_a_test_shows_passes() {
         let shown = "| shown by | modes | tests |\n|---|---|---|\n| C1 | one | `it_holds` |\n";
-        assert_eq!(check_tables(&format!("{SAID}{shown}")), [""; 0]);
+        assert_eq!(check_tables(SAID, shown), [""; 0]);
     }
 
     #[test]
     fn a_cell_without_a_test_and_a_test_without_a_cell_fail() {
         let header = "| shown by | modes | tests |\n|---|---|---|\n";
-        assert!(check_tables(SAID)[0].contains("shown by no test"));
-        let missing = check_tables(&format!("{SAID}{header}| C1 | one | see above |\n"));
+        assert!(check_tables(SAID, "")[0].contains("shown by no test"));
+        let missing = check_tables(SAID, &format!("{header}| C1 | one | see above |\n"));
         assert!(missing[0].contains("no test is named"), "{missing:?}");
-        let unsaid = check_tables(&format!("{SAID}{header}| C1 | one, two | `it_holds` |\n"));
+        let unsaid = check_tables(SAID, &format!("{header}| C1 | one, two | `it_holds` |\n"));
         assert!(unsaid[0].contains("not said"), "{unsaid:?}");
-        let strange = check_tables("| fault | one |\n|---|---|\n| C1 it burns | perhaps |\n");
+        let twice = check_tables(&format!("{SAID}{SAID}"), "");
+        assert!(twice[0].contains("said twice"), "{twice:?}");
+        let strange = check_tables("| fault | one |\n|---|---|\n| C1 it burns | perhaps |\n", "");
         assert!(strange[0].contains("no outcome"), "{strange:?}");
     }
 }
