@@ -7,7 +7,9 @@ use std::io;
 use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use redis::{Cmd, Pipeline, RedisError, RedisResult, Value};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -22,6 +24,11 @@ use super::resp::Frame;
 /// What is kept for reading and for writing: 16 KiB each. What a long reply or a long request takes
 /// beyond that is given back.
 pub(super) const ROOM: usize = 16 << 10;
+
+/// How long a server that owes a reply may say nothing before the connection is given up: 2 s,
+/// four requests of the default timeout. Half-open links (a cable, a firewall) are otherwise only
+/// noticed by the kernel.
+pub(crate) const SILENCE: Duration = Duration::from_secs(2);
 
 /// A socket, with TLS or without.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -120,6 +127,8 @@ pub(super) struct Link {
     filled: usize,
     frame: Frame,
     flights: VecDeque<Flight>,
+    /// Since when the server owes a reply and has sent nothing.
+    quiet_since: Instant,
     pub(super) pushes: Option<PushSender>,
     timer: Pin<Box<Sleep>>,
     /// Whether everybody ran who was ready, since something waits.
@@ -140,6 +149,7 @@ impl Link {
             filled: 0,
             frame: Frame::default(),
             flights: VecDeque::new(),
+            quiet_since: Instant::now(),
             pushes,
             timer: Box::pin(sleep_until(Instant::now())),
             has_yielded: false,
@@ -154,6 +164,9 @@ impl Link {
 
     /// Makes calls of requests, and notes whose the replies are.
     pub(super) fn pack(&mut self, items: Vec<Item>) {
+        if self.flights.is_empty() {
+            self.quiet_since = Instant::now();
+        }
         for items in bundles(items, Item::request, self.most) {
             let count = match &items[0].ask {
                 Ask::Packed(bytes, count) => {
@@ -203,6 +216,7 @@ impl Link {
                 0 => return Poll::Ready(Err(over())),
                 count => self.filled += count,
             }
+            self.quiet_since = Instant::now();
         }
     }
 
@@ -233,12 +247,14 @@ impl Link {
         Ok(self.flights.pop_front().map(|flight| (flight.items, value)))
     }
 
-    /// Tells everybody whose time is over, of them and of those who wait, and wakes the task when
-    /// somebody's is; gives when.
+    /// Tells the callers whose time is over, those in `waiting` too, and wakes the task when the
+    /// next one's is; gives when that is. Before that it notes whether the server has been silent
+    /// for too long: callers may have gone before their time was over, so none of them can judge.
     pub(super) fn expire(
         &mut self,
         waiting: &mut [Item],
         mut expires: Option<Instant>,
+        is_silent: &AtomicBool,
         cx: &mut Context<'_>,
     ) -> Option<Instant> {
         while let Some(at) = expires {
@@ -249,6 +265,9 @@ impl Link {
                 break;
             }
             let now = Instant::now();
+            if !self.flights.is_empty() && now - self.quiet_since >= SILENCE {
+                is_silent.store(true, Ordering::Relaxed);
+            }
             let flying = self.flights.iter_mut().flat_map(|flight| &mut flight.items);
             expires = waiting.iter_mut().chain(flying).filter_map(|item| item.expire(now)).min();
         }

@@ -15,8 +15,8 @@ mod wire;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use leasehold_core::{StoreError, StoreErrorKind};
 use redis::{Cmd, Pipeline, Value};
@@ -26,12 +26,9 @@ use tokio::task::AbortHandle;
 use self::call::Request;
 use self::info::Info;
 use self::link::Ask;
+pub(crate) use self::link::SILENCE;
 use self::wire::Wire;
 use crate::store::redis::options::Address;
-
-/// How long a connection may answer nothing before it is given up: 2 s, four requests of the
-/// default timeout. Half-open links (a cable, a firewall) are otherwise only noticed by the kernel.
-const SILENCE: Duration = Duration::from_secs(2);
 
 /// One connection. Dropping the last handle closes it.
 pub(crate) struct Connection {
@@ -39,13 +36,9 @@ pub(crate) struct Connection {
     server: Arc<str>,
     timeout: Duration,
     wire: Wire,
-    opened: Instant,
     retired: AtomicBool,
     /// The run of the server, which ends with this connection at the latest.
     run_id: OnceCell<String>,
-    /// When the first of the requests was sent that have had no answer since the last answer:
-    /// microseconds since `opened`, zero for none.
-    silent_since_us: AtomicU64,
 }
 
 impl fmt::Debug for Connection {
@@ -60,22 +53,6 @@ impl AsRef<Self> for Connection {
     }
 }
 
-/// A request under way. A caller with the same limit, such as a quorum, may drop it before it has
-/// been told that its time is over: that is silence, too. One that is dropped soon says nothing.
-struct Unheard<'a> {
-    connection: &'a Connection,
-    sent: Instant,
-    limit: Duration,
-}
-
-impl Drop for Unheard<'_> {
-    fn drop(&mut self) {
-        if self.sent.elapsed() >= self.limit / 2 && self.connection.is_silent(self.sent) {
-            self.connection.retire();
-        }
-    }
-}
-
 impl Connection {
     /// A connection that was opened just now.
     fn new(address: Address, timeout: Duration, wire: Wire) -> Self {
@@ -84,10 +61,8 @@ impl Connection {
             address,
             timeout,
             wire,
-            opened: Instant::now(),
             retired: AtomicBool::new(false),
             run_id: OnceCell::new(),
-            silent_since_us: AtomicU64::new(0),
         }
     }
 
@@ -197,25 +172,14 @@ impl Connection {
         replies.into_iter().try_for_each(|reply| self.check(reply).map(drop))
     }
 
-    /// Sends something, and learns from the answer, or from its absence, whether the connection is
-    /// worth keeping.
+    /// Sends something. A connection that failed is not worth another request.
     async fn exchange(&self, ask: Ask, limit: Duration) -> Result<Value, StoreError> {
-        let sent = Instant::now();
-        let unheard = Unheard { connection: self, sent, limit };
-        let outcome = self.wire.send(ask, limit).await;
-        std::mem::forget(unheard);
-        match outcome {
-            Ok(value) => {
-                self.silent_since_us.store(0, Ordering::Relaxed);
-                Ok(value)
+        self.wire.send(ask, limit).await.map_err(|failure| {
+            if !failure.is_timeout() {
+                self.retire();
             }
-            Err(failure) => {
-                if !failure.is_timeout() || self.is_silent(sent) {
-                    self.retire();
-                }
-                Err(error::unanswered(&self.server, limit, failure))
-            }
-        }
+            error::unanswered(&self.server, limit, failure)
+        })
     }
 
     /// Takes a refusal for what it is.
@@ -234,29 +198,8 @@ impl Connection {
         self.wire.closer()
     }
 
-    /// Learns the same from another connection to the same server.
-    pub(crate) fn note_answer_elsewhere(&self, sent: Instant, failure: Option<&StoreError>) {
-        match failure.map(StoreError::kind) {
-            None => self.silent_since_us.store(0, Ordering::Relaxed),
-            Some(StoreErrorKind::Timeout) if !self.is_silent(sent) => {}
-            Some(_) => self.retire(),
-        }
-    }
-
     /// Gives it up: the next call opens another.
     pub(crate) fn retire(&self) {
         self.retired.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether nothing has arrived for too long, after a request sent at `sent` had no answer.
-    fn is_silent(&self, sent: Instant) -> bool {
-        let since_open =
-            |at: Instant| u64::try_from((at - self.opened).as_micros()).unwrap_or(u64::MAX).max(1);
-        let sent_us = since_open(sent);
-        let first =
-            self.silent_since_us.compare_exchange(0, sent_us, Ordering::Relaxed, Ordering::Relaxed);
-        let since_us = first.unwrap_or_else(|earlier| earlier);
-        let silence_us = since_open(Instant::now()).saturating_sub(since_us);
-        Duration::from_micros(silence_us) >= SILENCE
     }
 }

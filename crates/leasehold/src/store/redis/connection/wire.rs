@@ -9,6 +9,7 @@ use std::future::Future;
 use std::iter::zip;
 use std::mem;
 use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -40,7 +41,11 @@ struct State {
 }
 
 /// One connection, as it is shared with its driver.
-struct Shared(Mutex<State>);
+struct Shared {
+    state: Mutex<State>,
+    /// Whether the server owed a reply for too long and sent nothing.
+    is_silent: AtomicBool,
+}
 
 /// One connection. Dropping it closes it.
 pub(super) struct Wire {
@@ -57,14 +62,15 @@ impl Drop for Wire {
 impl Wire {
     /// Drives a socket on the calling runtime. So many requests may share a call.
     pub(super) fn open(stream: Box<dyn Stream>, pushes: Option<PushSender>, most: usize) -> Self {
-        let shared = Arc::new(Shared(Mutex::new(State {
+        let state = Mutex::new(State {
             waiting: Vec::new(),
             link: Some(Box::new(Link::new(stream, pushes, most))),
             closed: None,
             driver: Waker::noop().clone(),
             is_missed: false,
             expires: None,
-        })));
+        });
+        let shared = Arc::new(Shared { state, is_silent: AtomicBool::new(false) });
         let driver = tokio::spawn(Driver(Arc::clone(&shared)));
         Self { shared, driver }
     }
@@ -76,9 +82,9 @@ impl Wire {
         reply.await.unwrap_or_else(|_| Err(self.shared.state().closed.clone().unwrap_or_else(over)))
     }
 
-    /// Whether it still works.
+    /// Whether it still works, as far as is known.
     pub(super) fn is_open(&self) -> bool {
-        !self.driver.is_finished()
+        !self.driver.is_finished() && !self.shared.is_silent.load(Ordering::Relaxed)
     }
 
     /// What closes it at once, from anywhere.
@@ -89,7 +95,7 @@ impl Wire {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock()
+        self.state.lock()
     }
 
     /// Takes a request in: writes it, or leaves it to the driver.
@@ -152,7 +158,7 @@ impl Shared {
         }
         let mut state = self.state();
         let expires = state.expires;
-        state.expires = link.expire(&mut state.waiting, expires, cx);
+        state.expires = link.expire(&mut state.waiting, expires, &self.is_silent, cx);
         drop(state);
         self.give_back(link, false);
         Poll::Pending

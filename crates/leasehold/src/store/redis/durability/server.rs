@@ -7,7 +7,7 @@ use std::ops::Deref;
 use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Instant;
 
-use leasehold_core::{Effect, StoreError};
+use leasehold_core::{Effect, StoreError, StoreErrorKind};
 use redis::{Cmd, Pipeline, Value};
 
 use super::policy::{Durability, Judged, Verdict};
@@ -19,7 +19,7 @@ use crate::store::redis::connection::call::{Call, ScriptText};
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::connection::eval::{self, Failure, Loads};
 use crate::store::redis::connection::pushes::PushSender;
-use crate::store::redis::connection::{Connection, error};
+use crate::store::redis::connection::{Connection, SILENCE, error};
 use crate::store::redis::layout::boot_key::Part;
 use crate::store::redis::options::Address;
 
@@ -152,6 +152,8 @@ struct Durable {
     /// The scripts that were given to the server over this connection, by their names. Else the
     /// first call of each would wait for replicas only to learn that the server does not know it.
     loaded: Mutex<HashSet<&'static str>>,
+    /// When the first script was sent of those to which `waiting` had no answer since the last.
+    silent_since: Mutex<Option<Instant>>,
 }
 
 impl fmt::Debug for Durable {
@@ -170,6 +172,7 @@ impl Durable {
             begun: Mutex::default(),
             waiting: OnceLock::new(),
             loaded: Mutex::default(),
+            silent_since: Mutex::default(),
         }
     }
 
@@ -352,7 +355,14 @@ impl Durable {
         let open = || WaitBatcher::open(&self.durability, &self.dialer, &self.address);
         let sent = Instant::now();
         let outcome = self.waiting.get_or_init(open).submit(command, asking, part).await;
-        connection.note_answer_elsewhere(sent, outcome.as_ref().err());
+        let mut silent_since = self.silent_since.lock();
+        match outcome.as_ref().map_err(StoreError::kind) {
+            Ok(_) => *silent_since = None,
+            Err(StoreErrorKind::Timeout)
+                if silent_since.get_or_insert(sent).elapsed() < SILENCE => {}
+            Err(_) => connection.retire(),
+        }
+        drop(silent_since);
         outcome
     }
 

@@ -181,3 +181,27 @@ async fn what_is_pushed_between_replies_goes_its_own_way() {
     drop(server);
     assert_eq!(pushed.next().await, None, "nothing more will come");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_says_nothing_is_given_up_although_each_caller_goes_before_its_time_is_over()
+{
+    let limit = Duration::from_millis(500);
+    let asking = async |wire: &Wire| {
+        let _ = tokio::time::timeout(limit / 2, wire.send(call("a"), limit)).await;
+        tokio::time::sleep(limit / 2).await;
+    };
+    let (wire, mut server) = open(4096);
+    for _ in 0..3 {
+        asking(&wire).await;
+    }
+    // An answer counts although its caller has gone.
+    server.write_all(b"$1\r\n1\r\n").await.unwrap();
+    for _ in 0..3 {
+        asking(&wire).await;
+    }
+    assert!(wire.is_open());
+    for _ in 0..3 {
+        asking(&wire).await;
+    }
+    assert!(!wire.is_open());
+}
