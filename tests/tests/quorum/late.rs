@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use leasehold::LockName;
+use leasehold::lease::Renewal;
 use leasehold::store::redis_wire::Script;
 use leasehold_testkit::harness::{soon, until};
 use leasehold_testkit::must;
@@ -111,4 +112,23 @@ async fn h17_a_grant_whose_reply_comes_too_late_is_released() {
         fleet.until_free(index, &name).await;
     }
     must(must(soon(client.mutex(&name).acquire()).await).release().await);
+}
+
+/// Two nodes always answer before the third: its connection, and what is asked over it before the
+/// first grant, must not depend on callers that go with the majority.
+#[tokio::test]
+async fn a_node_that_answers_after_a_majority_is_granted_leases_too() {
+    let fleet = Fleet::start(3);
+    let network = fleet.network();
+    let far = &network.proxies[2];
+    let client = network.guarded_client().await;
+    must(client.admin().end_quarantine().await);
+    far.delay(Duration::from_millis(40));
+    let name = name("far");
+    until("the far node has granted one", async || {
+        let lock = client.mutex(&name).ttl(Duration::from_secs(30)).renewal(Renewal::Off);
+        must(must(soon(lock.acquire()).await).release().await);
+        fleet.seen_by(2, &name).await.last_token.is_some()
+    })
+    .await;
 }

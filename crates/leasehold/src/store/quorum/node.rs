@@ -1,6 +1,8 @@
 //! One node: a store, what time it is there, and whether it can be reached.
 
+use std::pin::Pin;
 use std::sync::{Arc, MutexGuard, Weak};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
@@ -9,7 +11,7 @@ use leasehold_core::model::NOT_AFTER;
 use leasehold_core::text::show_duration;
 use leasehold_core::time::micros;
 use leasehold_core::{
-    Action, Bounds, Clock, Instant, LockName, Operation, StoreError, StoreErrorKind,
+    Action, Bounds, BoxFuture, Clock, Instant, LockName, Operation, StoreError, StoreErrorKind,
 };
 use tokio::sync::watch;
 
@@ -27,6 +29,10 @@ const SILENCE: Duration = Duration::from_secs(1);
 /// First and longest pause before a node that is away is asked whether it is back: the longest is
 /// how long it may be there and not be known to be.
 const PROBE_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
+
+/// How long the answer to a request is waited for that its caller has left: 500 ms, as for any
+/// request. In that time no other one is followed.
+const FOLLOWED: Duration = Duration::from_millis(500);
 
 /// How long such a question may take: 1 s, a connection to another continent and an answer.
 const PROBE_PATIENCE: Duration = Duration::from_secs(1);
@@ -53,6 +59,37 @@ struct Presence {
     silent_since: Option<Instant>,
     /// The background thread probes whether it is back.
     is_probed: bool,
+    /// Until when no request is followed that its caller has left: one is, or was a moment ago.
+    follows_after: Option<Instant>,
+}
+
+type Asking = BoxFuture<'static, Result<TimedAnswer, StoreError>>;
+
+/// A request to a node. Its caller leaves it as soon as enough other nodes have answered. A node
+/// that always answers last must still be connected to, know the scripts, and have its clock read,
+/// so the background thread follows such a request to its end now and then.
+struct Request {
+    node: Arc<Node>,
+    asking: Option<Asking>,
+}
+
+impl Future for Request {
+    type Output = Result<TimedAnswer, StoreError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(asking) = &mut self.asking else { return Poll::Ready(Err(no_answer())) };
+        let answer = ready!(asking.as_mut().poll(cx));
+        self.asking = None;
+        Poll::Ready(answer)
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        if let Some(asking) = self.asking.take() {
+            self.node.follow(asking);
+        }
+    }
 }
 
 impl Node {
@@ -85,6 +122,12 @@ impl Node {
         self: &Arc<Self>,
         operation: Operation,
     ) -> Result<TimedAnswer, StoreError> {
+        let node = Arc::clone(self);
+        let asking = async move { node.send(operation).await };
+        Request { node: Arc::clone(self), asking: Some(Box::pin(asking)) }.await
+    }
+
+    async fn send(self: &Arc<Self>, operation: Operation) -> Result<TimedAnswer, StoreError> {
         let name = name_of(&operation).cloned();
         if name.is_some() {
             self.state().asked.clone_from(&name);
@@ -109,6 +152,23 @@ impl Node {
     fn answered(&self) {
         self.state().silent_since = None;
         self.come_back();
+    }
+
+    /// Waits in the background for the answer to a request that its caller has left, for one of
+    /// them at a time.
+    fn follow(self: &Arc<Self>, asking: Asking) {
+        let now = self.store.clock.now();
+        let until = now + FOLLOWED;
+        let mut state = self.state();
+        if state.follows_after.is_some_and(|after| now < after) {
+            return;
+        }
+        state.follows_after = Some(until);
+        drop(state);
+        let timer = self.store.clock.sleep_until(until);
+        let following = async { drop(select(asking, timer).await) };
+        // Without the thread, the next request has to do without, too.
+        let _ = background::spawn(&*self.store.clock, Box::pin(following));
     }
 
     /// A request that was sent at `sent` had no answer in time.

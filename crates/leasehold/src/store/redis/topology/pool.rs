@@ -4,13 +4,14 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::Hash;
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use futures_util::future::Shared;
 use leasehold_core::{BoxFuture, StoreError, StoreErrorKind};
 use tokio::runtime::{Handle, Id};
+use tokio::task::JoinError;
 
 use crate::mutex::Mutex;
 use crate::store::redis::durability::{Server, ServerDialer};
@@ -46,25 +47,27 @@ type SharedAttempt = Shared<BoxFuture<'static, Result<Arc<Server>, StoreError>>>
 #[derive(Debug)]
 enum Slot {
     Open(Arc<Server>),
-    /// Callers share one attempt. It is driven by whoever waits for it, so nothing is lost when
-    /// one of them gives up.
+    /// Callers share one attempt. A task of the runtime drives it to its end: a caller of a quorum
+    /// goes as soon as a majority has answered, and the other nodes must be connected to as well.
     Opening {
         since: Instant,
         attempt: SharedAttempt,
     },
 }
 
+type Slots<T> = Mutex<HashMap<(Id, T), Slot>>;
+
 /// The connections of one store, each made by and used from one runtime only: the sockets of a
 /// runtime that has ended are dead, and a keeper must not depend on a runtime that is blocked.
 #[derive(Debug)]
 pub(crate) struct Pool<O: Open> {
     opener: Arc<O>,
-    slots: Mutex<HashMap<(Id, O::Target), Slot>>,
+    slots: Arc<Slots<O::Target>>,
 }
 
 impl<O: Open> Pool<O> {
     pub(crate) fn new(opener: Arc<O>) -> Self {
-        Self { opener, slots: Mutex::default() }
+        Self { opener, slots: Arc::default() }
     }
 
     /// The connection of the calling runtime to a place, opened if need be.
@@ -75,27 +78,20 @@ impl<O: Open> Pool<O> {
                 "a Redis store was called outside of a tokio runtime: use leasehold::blocking",
             ));
         };
-        let place = (runtime.id(), place.clone());
-        let attempt = match self.open_or_join(&place) {
-            Ok(server) => return Ok(server),
-            Err(attempt) => attempt,
-        };
-        let outcome = attempt.clone().await;
-        let mut slots = self.slots();
-        if let Some(Slot::Opening { attempt: current, .. }) = slots.get(&place)
-            && current.ptr_eq(&attempt)
-        {
-            match &outcome {
-                Ok(server) => slots.insert(place, Slot::Open(Arc::clone(server))),
-                Err(_) => slots.remove(&place),
-            };
+        match self.open_or_join(&runtime, place) {
+            Ok(server) => Ok(server),
+            Err(attempt) => attempt.await,
         }
-        outcome
     }
 
-    fn open_or_join(&self, place: &(Id, O::Target)) -> Result<Arc<Server>, SharedAttempt> {
-        let mut slots = self.slots();
-        match slots.get(place) {
+    fn open_or_join(
+        &self,
+        runtime: &Handle,
+        place: &O::Target,
+    ) -> Result<Arc<Server>, SharedAttempt> {
+        let at = (runtime.id(), place.clone());
+        let mut slots = self.slots.lock();
+        match slots.get(&at) {
             Some(Slot::Open(server)) if server.is_alive() => return Ok(Arc::clone(server)),
             Some(Slot::Opening { since, attempt }) if self.is_fresh(*since) => {
                 return Err(attempt.clone());
@@ -106,21 +102,42 @@ impl<O: Open> Pool<O> {
             Slot::Open(server) => server.is_alive(),
             Slot::Opening { since, .. } => self.is_fresh(*since),
         });
-        let opening = Arc::clone(&self.opener).open(place.1.clone());
-        let attempt = opening.map(|outcome| outcome.map(Arc::new)).boxed().shared();
-        slots.insert(
-            place.clone(),
-            Slot::Opening { since: Instant::now(), attempt: attempt.clone() },
-        );
+        let since = Instant::now();
+        let (opener, waiting) = (Arc::clone(&self.opener), Arc::downgrade(&self.slots));
+        let opening = runtime.spawn(open(opener, waiting, at.clone(), since));
+        let attempt = opening.map(|ended| ended.unwrap_or_else(|why| Err(stopped(&why))));
+        let attempt = attempt.boxed().shared();
+        slots.insert(at, Slot::Opening { since, attempt: attempt.clone() });
         Err(attempt)
     }
 
-    /// An attempt that nobody has driven for so long would only report its own age.
+    /// An attempt that its runtime has not driven for so long would only report its own age.
     fn is_fresh(&self, since: Instant) -> bool {
         since.elapsed() < self.opener.open_limit()
     }
+}
 
-    fn slots(&self) -> MutexGuard<'_, HashMap<(Id, O::Target), Slot>> {
-        self.slots.lock()
+/// The runtime ended meanwhile.
+fn stopped(why: &JoinError) -> StoreError {
+    let why = format!("connecting was given up: {why}");
+    StoreError::new(StoreErrorKind::Unreachable, why)
+}
+
+/// Opens a connection, and puts it where the attempt was.
+async fn open<O: Open>(
+    opener: Arc<O>,
+    slots: Weak<Slots<O::Target>>,
+    at: (Id, O::Target),
+    began: Instant,
+) -> Result<Arc<Server>, StoreError> {
+    let outcome = opener.open(at.1.clone()).await.map(Arc::new);
+    let Some(slots) = slots.upgrade() else { return outcome };
+    let mut slots = slots.lock();
+    if matches!(slots.get(&at), Some(Slot::Opening { since, .. }) if *since == began) {
+        match &outcome {
+            Ok(server) => slots.insert(at, Slot::Open(Arc::clone(server))),
+            Err(_) => slots.remove(&at),
+        };
     }
+    outcome
 }
