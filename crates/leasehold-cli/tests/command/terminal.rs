@@ -226,6 +226,28 @@ fn foreground(shell: &mut Terminal) {
 }
 
 #[test]
+fn after_fg_ctrl_z_and_ctrl_c_are_the_commands_again() {
+    let place = Place::on_file();
+    let mut shell = with_a_stopped_job(&place, "", "echo ru''ns; exec cat");
+    for line in ["once", "twice"] {
+        foreground(&mut shell);
+        shell.cat(line);
+        shell.type_in("\x1a");
+        shell.until("Stopped");
+        shell.until("$ ");
+    }
+    foreground(&mut shell);
+    shell.cat("for good");
+    assert!(place.token("x").is_some(), "it holds the lock all the while");
+    shell.type_in("\x03");
+    shell.until("$ ");
+    shell.type_in("echo co''de $?; exit\n");
+    shell.until("code 130");
+    assert_eq!(shell.end().0, Some(0));
+    place.end(&["run", "x", "-n", "--", "true"]).assert_silent(0);
+}
+
+#[test]
 fn a_stopped_job_goes_on_in_the_background_and_lets_go_at_its_end() {
     let place = Place::on_file();
     let script = "mkfifo go; echo ru''ns; read line < go; echo go''es on";

@@ -75,6 +75,8 @@ pub(super) struct Supervisor {
     over_at: Option<Instant>,
     phase: Phase,
     how: Option<CommandEnd>,
+    /// Leasehold, which therefore runs, has had the command go on since it stopped.
+    is_continued: bool,
     reports: OwnedWriteHalf,
     /// Leasehold has died: nobody reads reports or sends orders.
     alone: bool,
@@ -96,6 +98,7 @@ impl Supervisor {
             over_at: begin.max_hold_us.map(|us| CLOCK.now() + Duration::from_micros(us)),
             phase: Phase::Running,
             how: None,
+            is_continued: false,
             reports,
             alone: false,
         };
@@ -206,7 +209,10 @@ impl Supervisor {
             Some(Order::Lost) => self.stop_because(EndReason::Lost),
             Some(Order::Signal { number }) => match numbered(number) {
                 Some(Signal::TERM) if self.is_undisturbed() => self.stop(EndReason::Asked),
-                Some(signal) => self.signal_group(signal),
+                Some(signal) => {
+                    self.is_continued |= signal == Signal::CONT;
+                    self.signal_group(signal);
+                }
                 None => {}
             },
             None => {
@@ -291,10 +297,14 @@ impl Supervisor {
 
     fn changed(&mut self, status: WaitStatus) {
         if let Some(signal) = status.stopping_signal() {
+            self.is_continued = false;
             self.report(&Report::Stopped { signal });
         } else if status.continued() {
-            // Leasehold may have stopped itself along with the command.
-            if let (false, Some(leasehold)) = (self.alone, getppid()) {
+            // Leasehold may have stopped itself along with the command, and somebody else has had
+            // the command go on. If it was leasehold, it would take this for a request to do that
+            // again, and the command would not stop for a Ctrl-Z that comes meanwhile.
+            let is_needed = !self.alone && !self.is_continued;
+            if let (true, Some(leasehold)) = (is_needed, getppid()) {
                 let _died = kill_process(leasehold, Signal::CONT);
             }
         } else if let Some(signal) = status.terminating_signal() {
