@@ -57,7 +57,7 @@ const LAYERS: [(&str, &[&str]); 9] = [
         "crates/leasehold/src/store/postgres",
         &[
             "options",
-            "connection url",
+            "bundle connection url",
             "record schema",
             "held_back",
             "inbox listing quick step",

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use leasehold::LockName;
+use futures_util::future::join_all;
 use leasehold::store::protocol::{
     Acquire, Action, Cancelled, ClientId, HolderId, Mode, Operation, RenewLease, Reply,
 };
 use leasehold::store::{Postgres as Store, Store as _};
+use leasehold::{Client, LockName};
 use leasehold_testkit::fresh_number;
 
 use crate::Database;
@@ -96,4 +97,37 @@ async fn a_general_step_finds_what_a_quick_path_has_done() {
     let again = one.mutex("a").acquire().await.unwrap();
     assert_eq!(database.ask("SELECT count(holder) FROM @.lock"), "1", "nobody waits any more");
     again.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn callers_of_one_client_who_ask_at_once_share_a_transaction() {
+    let Some(database) = Database::new() else { return };
+    let client = Client::connect(&format!("{}&connections=1", database.url())).await.unwrap();
+    let mutexes = (0..100).map(|number| client.mutex(format!("a/{number}")));
+    let guards = join_all(mutexes.map(|mutex| async move { mutex.acquire().await.unwrap() })).await;
+    let counted = "SELECT count(*), count(DISTINCT xmin::text) < 100 FROM @.lock";
+    assert_eq!(database.ask(counted), "100|t");
+    assert!(guards.iter().all(|guard| guard.is_held()));
+    join_all(guards.into_iter().map(|guard| async move { guard.release().await.unwrap() })).await;
+    assert_eq!(database.ask("SELECT count(*) FROM @.lock WHERE idle AND fence IS NULL"), "100");
+}
+
+#[tokio::test]
+async fn who_shares_a_transaction_waits_for_nobody_who_is_busy_with_another_name() {
+    let Some(database) = Database::new() else { return };
+    let store = crate::open(&database.url()).await;
+    let [busy, free] = ["busy", "free"].map(|name| LockName::new(name).unwrap());
+    for name in [&busy, &free] {
+        let id = attempt(1);
+        assert!(matches!(acquire(&store, name, id).await, Reply::Granted(_)));
+        assert_eq!(ask(&store, name, release(id)).await, Reply::Released);
+    }
+    // Somebody is in the middle of a step on one of the names.
+    let other = database.session().await;
+    let begun = format!("BEGIN; SELECT * FROM {}.open_1(ARRAY['busy'])", database.schema);
+    other.batch_execute(&begun).await.unwrap();
+    let asked = "SELECT string_agg((got IS NOT NULL)::text, ' ') FROM @.quick_acquire_1( \
+        '{busy,free}', '{one,other}', '{one,other}', '{1000,1000}', \
+        '{9000000000000000,9000000000000000}', '{1,1}', '', 'on', '20s')";
+    assert_eq!(database.ask(asked), "false true");
 }

@@ -4,6 +4,7 @@
 //! transaction of two round trips around [`leasehold_core::model::step`]; no session is held for a
 //! lock, so a pooler may be between. What operators need to know: [`Postgres::MANUAL`].
 
+mod bundle;
 mod chores;
 mod connection;
 mod doctor;
@@ -68,6 +69,7 @@ struct Shared {
     settings: Settings,
     sessions: Sessions,
     statements: Statements,
+    quick: Quick,
     inboxes: Arc<Inboxes>,
     warnings: Arc<Warnings>,
     upkeep: Arc<Upkeep>,
@@ -135,7 +137,8 @@ impl Postgres {
         let inboxes = Inboxes::new(&settings, sessions.clone(), Arc::clone(&warnings))?;
         let statements = Statements::new(&settings);
         let upkeep = Arc::new(Upkeep::new(sessions.clone(), statements.clone()));
-        let shared = Shared { settings, sessions, statements, inboxes, warnings, upkeep };
+        let quick = Quick::new(&settings, sessions.clone(), statements.clone());
+        let shared = Shared { settings, sessions, statements, quick, inboxes, warnings, upkeep };
         Ok(Self { made_in: MadeIn::this(), shared: Arc::new(shared) })
     }
 
@@ -216,14 +219,9 @@ impl Shared {
         Steps { sessions: &self.sessions, statements: &self.statements, rules, end_fenced }
     }
 
-    fn quick(&self) -> Quick<'_> {
-        let Self { sessions, statements, settings, .. } = self;
-        Quick { sessions, statements, retention: settings.retention }
-    }
-
     /// Applies an operation: by a quick path, and by a general step what that has given up.
     async fn step(&self, operation: &Operation) -> Result<Answer, StoreError> {
-        let parts = match self.quick().apply(operation).await? {
+        let parts = match self.quick.apply(operation).await? {
             Done::Answered(answer) => return Ok(answer),
             Done::Nothing => return self.step_in_general(operation).await,
             Done::InPart(parts) => parts,

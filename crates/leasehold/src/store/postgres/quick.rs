@@ -6,26 +6,40 @@
 //! reply and every record.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::model::Record;
 use leasehold_core::{
     Acquire, Action, Answer, Cancelled, FencingToken, Grant, HolderId, LockName, Mode, Operation,
-    RenewLease, Reply, StoreError,
+    RenewLease, Reply, StoreError, StoreErrorKind,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
+use super::bundle::Lane;
 use super::connection::{Sessions, Value, error};
+use super::options::Settings;
 use super::record::{self, damaged, now};
 use super::schema::Statements;
 
-/// What quick paths need.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Quick<'a> {
-    pub(crate) sessions: &'a Sessions,
-    pub(crate) statements: &'a Statements,
-    pub(crate) retention: Duration,
+/// The longest span that a function reckons with: a year, far from the end of its numbers.
+const LONGEST: Duration = Duration::from_hours(365 * 24);
+
+/// The quick paths of one store.
+#[derive(Debug)]
+pub(crate) struct Quick {
+    functions: Arc<Functions>,
+    acquires: Arc<Lane<(LockName, Acquire)>>,
+    /// Of a holder, or of one that has had nothing yet.
+    ends: Arc<Lane<(LockName, HolderId, bool)>>,
+}
+
+#[derive(Debug)]
+struct Functions {
+    sessions: Sessions,
+    statements: Statements,
+    retention: Duration,
 }
 
 /// What they have done of an operation.
@@ -36,30 +50,53 @@ pub(crate) enum Done {
     Nothing,
 }
 
-impl Quick<'_> {
-    /// Applies an operation, as far as it is one for a quick path.
-    pub(crate) async fn apply(&self, operation: &Operation) -> Result<Done, StoreError> {
-        let mut answers = match operation {
-            Operation::On { name, action } => match action {
-                Action::Acquire(request) if is_plain(request) => {
-                    self.acquire(&[(name, request)]).await?
-                }
-                Action::Release { id, cooldown, unanswered: false } if cooldown.is_zero() => {
-                    self.end(&[(name, *id, true)]).await?
-                }
-                Action::Cancel { id, unanswered: false } => self.end(&[(name, *id, false)]).await?,
-                _ => return Ok(Done::Nothing),
-            },
-            Operation::Renew(leases) if are_plain(leases) => return self.renew(leases).await,
-            _ => return Ok(Done::Nothing),
-        };
-        Ok(answers.pop().flatten().map_or(Done::Nothing, Done::Answered))
+impl Quick {
+    pub(crate) fn new(settings: &Settings, sessions: Sessions, statements: Statements) -> Self {
+        let (retention, count) = (settings.retention, settings.connections as usize);
+        let functions = Arc::new(Functions { sessions, statements, retention });
+        let [of_acquires, of_ends] = [&functions; 2].map(Arc::clone);
+        Self {
+            functions,
+            acquires: Lane::new(count, move |asked| {
+                let functions = Arc::clone(&of_acquires);
+                Box::pin(async move { functions.acquire(&asked).await })
+            }),
+            ends: Lane::new(count, move |asked| {
+                let functions = Arc::clone(&of_ends);
+                Box::pin(async move { functions.end(&asked).await })
+            }),
+        }
     }
 
+    /// Applies an operation, as far as it is one for a quick path.
+    pub(crate) async fn apply(&self, operation: &Operation) -> Result<Done, StoreError> {
+        let answer = match operation {
+            Operation::On { name, action } => match action {
+                Action::Acquire(request) if is_plain(request) => {
+                    self.acquires.ask((name.clone(), request.clone())).await?
+                }
+                Action::Release { id, cooldown, unanswered: false } if cooldown.is_zero() => {
+                    self.ends.ask((name.clone(), *id, true)).await?
+                }
+                Action::Cancel { id, unanswered: false } => {
+                    self.ends.ask((name.clone(), *id, false)).await?
+                }
+                _ => return Ok(Done::Nothing),
+            },
+            Operation::Renew(leases) if are_plain(leases) => {
+                return self.functions.renew(leases).await;
+            }
+            _ => return Ok(Done::Nothing),
+        };
+        Ok(answer.map_or(Done::Nothing, Done::Answered))
+    }
+}
+
+impl Functions {
     /// Acquires of some names.
     async fn acquire(
         &self,
-        asked: &[(&LockName, &Acquire)],
+        asked: &[(LockName, Acquire)],
     ) -> Result<Vec<Option<Answer>>, StoreError> {
         let names: Vec<&str> = asked.iter().map(|(name, _)| name.as_str()).collect();
         let holders: Vec<Vec<u8>> = asked.iter().map(|(_, it)| holder(it.id)).collect();
@@ -102,7 +139,7 @@ impl Quick<'_> {
     /// Releases; or cancels, of what nobody has had.
     async fn end(
         &self,
-        asked: &[(&LockName, HolderId, bool)],
+        asked: &[(LockName, HolderId, bool)],
     ) -> Result<Vec<Option<Answer>>, StoreError> {
         let names: Vec<&str> = asked.iter().map(|(name, ..)| name.as_str()).collect();
         let holders: Vec<Vec<u8>> = asked.iter().map(|(_, id, _)| holder(*id)).collect();
@@ -157,8 +194,10 @@ impl Quick<'_> {
 
     /// Runs one of the functions. No row says that the general path must do it.
     async fn ask(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, StoreError> {
-        let Ok(mut taken) = self.sessions.take(self.sessions.give_up()).await else {
-            return Ok(Vec::new()); // as the general path will say
+        let mut taken = match self.sessions.take(self.sessions.give_up()).await {
+            Ok(taken) => taken,
+            Err(error) if error.kind() == StoreErrorKind::Timeout => return Err(error),
+            Err(_) => return Ok(Vec::new()), // a general step tries again, or says why not
         };
         match taken.query(sql, values).await {
             Ok(rows) => {
@@ -194,14 +233,18 @@ pub(crate) fn joined(
 
 /// Whether it is for a lock alone, and leaves the token to the store.
 fn is_plain(request: &Acquire) -> bool {
-    request.mode == Mode::Exclusive && request.ballot_us.is_none()
+    request.mode == Mode::Exclusive
+        && request.ballot_us.is_none()
+        && [request.ttl, request.remember].iter().all(|span| *span <= LONGEST)
 }
 
 /// Whether each is of another name, and of a hold whose mode nobody has asked to change.
 fn are_plain(leases: &[RenewLease]) -> bool {
     let names: BTreeSet<&LockName> = leases.iter().map(|lease| &lease.name).collect();
     names.len() == leases.len()
-        && leases.iter().all(|lease| lease.mode == Mode::Exclusive && lease.change == 0)
+        && leases
+            .iter()
+            .all(|lease| lease.mode == Mode::Exclusive && lease.change == 0 && lease.ttl <= LONGEST)
 }
 
 /// An attempt as the database has it: its client, then its number.

@@ -1,0 +1,87 @@
+//! Callers of one client who ask at once share a transaction: while as many requests are under way
+//! as there are sessions, others gather, and the next one takes all of them along.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::iter;
+use std::sync::Arc;
+
+use leasehold_core::{Answer, BoxFuture, StoreError, StoreErrorKind};
+use tokio::sync::oneshot;
+
+use crate::mutex::Mutex;
+
+/// Most requests in one transaction: 64. Their names are kept from others until it commits.
+const MOST: usize = 64;
+
+/// What became of a request: an answer, or nothing, where a general step must do it.
+type Tried = Result<Option<Answer>, StoreError>;
+
+/// Some requests that are sent at once, and what becomes of each.
+type Sending = BoxFuture<'static, Result<Vec<Option<Answer>>, StoreError>>;
+
+/// The requests of one kind.
+pub(crate) struct Lane<T> {
+    send: Box<dyn Fn(Vec<T>) -> Sending + Send + Sync>,
+    /// At most so many transactions at once.
+    sessions: usize,
+    gathered: Mutex<Gathered<T>>,
+}
+
+struct Gathered<T> {
+    under_way: usize,
+    waiting: VecDeque<(T, oneshot::Sender<Tried>)>,
+}
+
+impl<T> fmt::Debug for Lane<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lane").field("sessions", &self.sessions).finish_non_exhaustive()
+    }
+}
+
+impl<T: Send + 'static> Lane<T> {
+    pub(crate) fn new(
+        sessions: usize,
+        send: impl Fn(Vec<T>) -> Sending + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        let gathered = Gathered { under_way: 0, waiting: VecDeque::new() };
+        Arc::new(Self { send: Box::new(send), sessions, gathered: Mutex::new(gathered) })
+    }
+
+    /// Asks for something, alone or with others. It runs on the keeper's runtime.
+    pub(crate) async fn ask(self: &Arc<Self>, what: T) -> Tried {
+        let (sender, receiver) = oneshot::channel();
+        self.gathered.lock().waiting.push_back((what, sender));
+        self.set_out();
+        receiver.await.unwrap_or_else(|_| {
+            let text = "the keeper's thread has ended";
+            Err(StoreError::new(StoreErrorKind::Unreachable, text).maybe_executed())
+        })
+    }
+
+    /// Sends what has gathered, if a session is free for it.
+    fn set_out(self: &Arc<Self>) {
+        let mut gathered = self.gathered.lock();
+        if gathered.under_way >= self.sessions || gathered.waiting.is_empty() {
+            return;
+        }
+        gathered.under_way += 1;
+        let count = gathered.waiting.len().min(MOST);
+        let (asked, askers): (Vec<_>, Vec<_>) = gathered.waiting.drain(..count).unzip();
+        drop(gathered);
+        let (lane, sent) = (Arc::clone(self), (self.send)(asked));
+        tokio::spawn(async move {
+            let sent = sent.await;
+            lane.gathered.lock().under_way -= 1;
+            lane.set_out();
+            let tried: Box<dyn Iterator<Item = Tried> + Send> = match sent {
+                Ok(answers) => Box::new(answers.into_iter().map(Ok).chain(iter::repeat(Ok(None)))),
+                Err(error) => Box::new(iter::repeat(Err(error))),
+            };
+            for (asker, tried) in askers.into_iter().zip(tried) {
+                // It may have gone.
+                let _ = asker.send(tried);
+            }
+        });
+    }
+}
