@@ -73,8 +73,8 @@ BEGIN
         record, quick_from_us, quick_sum, since_us, holder, given, deadline_us, ttl_us, bound_us,
         longest_ttl_us)
       VALUES (names[i], 1, 1, got, got, false, until_us + keep_us[i] + keep_us[i] / 2,
-        blank, 0,
-        leasehold.sum_1(blank), now_us, holders[i], gifts[i], until_us, ttls_us[i], until_us, ttls_us[i]);
+        blank, 0, leasehold.sum_1(blank), now_us, holders[i], gifts[i], until_us, ttls_us[i],
+        until_us, ttls_us[i]);
       INSERT INTO leasehold.token VALUES (names[i], 1, got);
       RETURN NEXT;
       CONTINUE;

@@ -1,6 +1,6 @@
 -- A sum over a record, and NULL for one that another release has written.
 CREATE FUNCTION leasehold.sum_1(record bytea) RETURNS bigint
-LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN substring(record, 1, 1) = RECORD_VERSION
     THEN hashtextextended(encode(record, 'hex'), 0) END
 $$;

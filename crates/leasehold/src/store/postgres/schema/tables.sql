@@ -5,10 +5,11 @@
 -- walked again and again.
 --
 -- `quick_from_us`: from when the quick paths may give an idle record to somebody, NULL if they may
--- not, and `quick_sum` a sum over `record` by which they see that it is not damaged. What they have done since `record` was written is in the columns behind it, all NULL before
--- that: the exclusive hold that they gave (`given`, as a record whose times are zero), if it has
--- not ended, with the sweep's bounds; and the one before it, if it was released (`ended`). Whatever
--- writes `record` brings that into it, and empties them.
+-- not; `quick_sum`: a sum over `record`, by which they see that it is not damaged. What they have
+-- done since `record` was written is in the columns behind these, all NULL before that: the
+-- exclusive hold that they gave (`given`, as a record whose times are zero), if it has not ended,
+-- with the sweep's bounds; and the one before it, if it was released (`ended`). Whatever writes
+-- `record` brings that into it, and empties them.
 CREATE TABLE leasehold.lock (
   name text COLLATE "C",
   epoch bigint,
