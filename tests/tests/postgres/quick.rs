@@ -107,7 +107,7 @@ async fn callers_of_one_client_who_ask_at_once_share_a_transaction() {
     let guards = join_all(mutexes.map(|mutex| async move { mutex.acquire().await.unwrap() })).await;
     let counted = "SELECT count(*), count(DISTINCT xmin::text) < 100 FROM @.lock";
     assert_eq!(database.ask(counted), "100|t");
-    assert!(guards.iter().all(|guard| guard.is_held()));
+    assert!(guards.iter().all(leasehold::Guard::is_held));
     join_all(guards.into_iter().map(|guard| async move { guard.release().await.unwrap() })).await;
     assert_eq!(database.ask("SELECT count(*) FROM @.lock WHERE idle AND fence IS NULL"), "100");
 }
