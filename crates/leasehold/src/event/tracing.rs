@@ -206,7 +206,7 @@ fn tell_of_lease(event: &Event<'_>, LeaseFacts { name, token, mode, .. }: LeaseF
         Event::Released { held, .. } => debug!(%name, %token, ?held, "released"),
         Event::Renewed { validity, .. } => debug!(%name, %token, ?validity, "renewed"),
         Event::Undelivered { held, .. } => {
-            debug!(%name, %token, ?held, "granted, and reached no caller")
+            debug!(%name, %token, ?held, "granted, and reached no caller");
         }
         _ => {}
     }
