@@ -3,7 +3,7 @@
 redis_py.py PORT NAME: does what each line on stdin says, and answers on stdout.
   acquire TTL_MS       waits for the lock       -> acquired
   release              lets go                  -> released, or refused if it is not its own
-  add COUNTER ROUNDS   adds 1 so many times, reading and writing under the lock -> added
+  add COUNTER ROUNDS   adds 1 in each round, reading and writing under the lock -> added
 """
 
 import sys

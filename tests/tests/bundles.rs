@@ -43,7 +43,7 @@ fn name(caller: u64) -> String {
     format!("name/{caller}")
 }
 
-/// All callers ask at the same moment, on one thread, for names of their own.
+/// All callers ask at the same moment, on one thread, each for a different name.
 async fn at_once(
     store: &Redis,
     operation: impl Fn(u64) -> Operation,

@@ -14,7 +14,7 @@ fn client(store: impl Store) -> Client {
 
 fn until_so_many_wait(client: &Client, count: u32) {
     let name = must(LockName::new("a"));
-    until_so("so many wait", || must(client.admin().inspect(&name)).waiting == count);
+    until_so("as many wait", || must(client.admin().inspect(&name)).waiting == count);
 }
 
 /// What waits while another holds, and is then cancelled.

@@ -92,7 +92,7 @@ fn read(directory: &Path) -> (u64, u64) {
 }
 
 /// Acquires, and works under what it was given: right after a hand-over that is two seconds, as for
-/// every user. Whoever was kept waiting for longer by a busy machine asks again.
+/// every user. A worker that a busy machine kept waiting for longer asks again.
 async fn acquire(lock: &Lock) -> Guard {
     loop {
         match lock.acquire().await {
@@ -165,7 +165,7 @@ async fn enter_once(job: Job<'_>, number: &str) {
 }
 
 #[test]
-#[ignore = "the jobs of the tests below, each for a process of its own"]
+#[ignore = "the jobs of the tests below, each for a separate process"]
 fn job() {
     let arguments = worker::arguments();
     let [job, url, directory, ttl_ms, rest @ ..] = &arguments[..] else { panic!("{arguments:?}") };

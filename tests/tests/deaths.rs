@@ -56,7 +56,8 @@ fn start(url: &str) -> Worker {
     process
 }
 
-/// Kills a holder, and the first of two who wait; `wait` waits until so many are seen to wait.
+/// Kills a holder, and the first of two who wait; `wait` waits until the given number are seen to
+/// wait.
 fn kill_who_holds_and_who_is_next(url: &str, wait: fn(&str, u32)) {
     let mut holder = start(url);
     let [_, until, token] = hear(&mut holder);

@@ -50,7 +50,7 @@ async fn is_soon_free(subject: &Subject, other: &Client, name: &LockName) -> boo
     false
 }
 
-/// Drops an acquire after so many polls; the lock is held at first and let go after `held_for`.
+/// Drops an acquire after a number of polls; the lock is held at first and let go after `held_for`.
 async fn drop_after(polls: u32, held_for: u32) -> bool {
     let (subject, network, name) = slow_store(u64::from(polls * 100 + held_for)).await;
     let (client, other) = (subject.client_of(network).await, subject.client().await);
@@ -198,8 +198,8 @@ async fn poll_so_often(
     false
 }
 
-/// A reader that is dropped while it becomes the writer, after so many polls, and tries again. The
-/// other reader leaves after `held_for` polls.
+/// A reader that is dropped while it becomes the writer, after a number of polls, and tries again.
+/// The other reader leaves after `held_for` polls.
 async fn drop_upgrade_after(polls: u32, held_for: u32) -> bool {
     let (subject, network, name) = slow_store(u64::from(polls * 100 + held_for)).await;
     let (client, other) = (subject.client_of(network).await, subject.client().await);
@@ -261,7 +261,7 @@ async fn an_upgrade_that_is_dropped_at_any_point_leaves_an_upgradable_reader() {
         let (read, upgradable) =
             (other.rwlock(&name).read(), other.rwlock(&name).upgradable_read());
         let reader = must(subject.drive(read.acquire()).await);
-        // It may become the writer while nobody waits for that any more.
+        // It may become the writer after its caller has stopped waiting.
         assert!(!poll_so_often(&subject, polls, guard.upgrade(), |_| ()).await);
         drop(reader);
         subject.pass(SOON).await;

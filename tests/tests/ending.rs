@@ -18,7 +18,7 @@ fn runtime(kind: &str) -> Runtime {
 }
 
 #[test]
-#[ignore = "a job of the tests below, for a process of its own"]
+#[ignore = "a job of the tests below, for a separate process"]
 fn job() {
     let arguments = worker::arguments();
     let [end, url] = arguments.as_slice() else { panic!("{arguments:?}") };

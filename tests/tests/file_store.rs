@@ -108,8 +108,8 @@ fn enter_once(path: &str) {
     });
 }
 
-/// Whoever is in the section has a link there that names its process. If it still is when the next
-/// one comes, it was killed inside.
+/// The holder in the section has a link there that names its process. If the link is there when the
+/// next one comes, that holder was killed inside.
 fn occupy(path: &Path, token: u64) {
     let own = std::process::id().to_string();
     let link = section(path);
@@ -139,7 +139,7 @@ fn section(path: &Path) -> PathBuf {
     path.with_extension("section")
 }
 
-/// The token of whoever was last in the section; 0 while it is being written.
+/// The token of the last holder in the section; 0 while it is being written.
 fn newest(path: &Path) -> u64 {
     let text = fs::read_to_string(path.with_extension("newest"));
     text.ok().and_then(|text| text.parse().ok()).unwrap_or(0)
@@ -151,14 +151,14 @@ fn see_entries(path: &Path, count: u64) {
     for _ in 0..count {
         let before = newest(path);
         while newest(path) == before {
-            assert!(began.elapsed() < PATIENCE, "nobody enters any more");
+            assert!(began.elapsed() < PATIENCE, "nobody enters");
             std::thread::yield_now();
         }
     }
 }
 
 #[test]
-#[ignore = "the jobs of the tests below, each for a process of its own"]
+#[ignore = "the jobs of the tests below, each for a separate process"]
 fn job() {
     match worker::arguments().iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["enter and leave", path] => enter_and_leave(path),
@@ -211,7 +211,7 @@ fn when_the_holder_is_killed_the_first_of_ten_waiters_enters() {
         waiters.push(start());
         until_so("it joins", || waiting(&store) == count);
     }
-    // The second one too: whoever is behind a dead one takes its place.
+    // The second one too: the waiter behind a dead one takes its place.
     waiters[1].kill9();
     holder.kill9();
     for (position, mut waiter) in waiters.into_iter().enumerate() {

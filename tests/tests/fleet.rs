@@ -20,8 +20,8 @@ const COMMANDS_EACH: u32 = 5;
 /// How often one client dials one address in a second at most.
 const DIALS_EACH: u32 = 4;
 
-/// The longest that a lock may lie idle that was released: whoever is next may have been killed,
-/// and does not claim it, and the one behind it may just have asked.
+/// The longest that a released lock may lie idle: the next waiter may have been killed, and does
+/// not claim it, and the one behind it may just have asked.
 const PATIENCE: Duration = CLAIM_WINDOW.saturating_add(POLL_INTERVAL);
 
 fn played(weather: Weather) -> Report {

@@ -23,7 +23,7 @@ const ONLY: &str = "--only";
 
 type Done = Result<(), Box<dyn StdError>>;
 
-/// A test: what it says, and what it does in a directory of its own.
+/// A test: what it says, and what it does in its own directory.
 type Test = (&'static str, fn(&Path) -> Done);
 
 const TESTS: &[Test] = &[
@@ -124,7 +124,7 @@ fn both_sides_of_redis(directory: &Path) -> Done {
     let children = (0..3).map(|_| {
         in_child(|| {
             let guard = lock.acquire_within(Duration::from_secs(10))?;
-            expect(guard.holder().client != id, "a child has an identity of its own")?;
+            expect(guard.holder().client != id, "a child has its own identity")?;
             guard.release()?;
             contend(&client, directory)
         })
@@ -137,7 +137,7 @@ fn both_sides_of_redis(directory: &Path) -> Done {
     let all = tokens.len();
     tokens.sort_unstable();
     tokens.dedup();
-    expect(tokens.len() == all && all > 20, "each grant has a token of its own")
+    expect(tokens.len() == all && all > 20, "each grant has a new token")
 }
 
 fn file_is_refused(directory: &Path) -> Done {

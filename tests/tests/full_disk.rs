@@ -1,7 +1,6 @@
 //! A file store on a disk that is full: what is held is renewed and let go, and handed on.
 //!
-//! The disk is a small one in memory, which a process may mount that is in a mount namespace of
-//! its own.
+//! The disk is a small one in memory, which a process in its own mount namespace may mount.
 #![cfg(test)]
 
 use std::fs::{self, File as Disk};
@@ -160,7 +159,7 @@ fn work_on_a_small_disk(directory: &str) {
 }
 
 #[test]
-#[ignore = "the jobs of the tests below, each for a process of its own"]
+#[ignore = "the jobs of the tests below, each for a separate process"]
 fn job() {
     match worker::arguments().iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["hold", directory] => hold_on_a_full_disk(directory),
@@ -178,7 +177,7 @@ fn on_a_disk_of(size: &str, job: &str) {
     let tried = must(Command::new(program[0]).args(&program[1..]).arg("true").output());
     if !tried.status.success() {
         let why = String::from_utf8_lossy(&tried.stderr);
-        println!("left out: a disk of its own is not allowed here: {why}");
+        println!("left out: mounting a disk is not allowed here: {why}");
         return;
     }
     Worker::start_by(&program, &[job, directory]).finish();

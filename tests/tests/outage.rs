@@ -15,7 +15,7 @@ const WAITERS: usize = 100;
 /// Clients of each process where there are many, as many as a process may have connections for.
 const CROWD: usize = 100;
 
-/// Long enough that whoever asks again and again has asked a thousand times.
+/// Long enough that a client that asks again and again has asked a thousand times.
 const OUTAGE: Duration = Duration::from_secs(6);
 
 /// How often an address is dialled in a second by one client, at most; and how often before it is
@@ -35,14 +35,14 @@ fn workers(url: &str, prefix: &str) -> Vec<Worker> {
     workers_of(url, prefix, 1, WAITERS)
 }
 
-/// The same of so many clients each, with so many waiters each.
+/// The same of several clients, with several waiters each.
 fn workers_of(url: &str, prefix: &str, clients: usize, waiters: usize) -> Vec<Worker> {
     let arguments = [url, prefix, &clients.to_string(), &waiters.to_string()];
     (0..PROCESSES).map(|_| Worker::start(&arguments)).collect()
 }
 
 #[test]
-#[ignore = "a job of the tests, for a process of its own"]
+#[ignore = "a job of the tests, for a separate process"]
 fn job() {
     let arguments = worker::arguments();
     let [url, prefix, clients, tasks] = arguments.as_slice() else { panic!("{arguments:?}") };
@@ -61,7 +61,7 @@ fn watch(crowd: &Crowd, gone: &[Refusing]) {
     count(gone, span, PROCESSES);
 }
 
-/// None of so many clients dials the servers that are gone too often.
+/// None of many clients dials the servers that are gone too often.
 fn count(gone: &[Refusing], span: Duration, clients: usize) {
     for node in gone {
         println!("{} connections in {span:?}", node.count());

@@ -1,7 +1,7 @@
 //! Clients, their keepers and their store on one clock that the simulation moves, with faults in
 //! between that a seed decides. Then the faults end, and everything must come to rest.
 //!
-//! `LEASEHOLD_SEED=N` plays one seed again; `LEASEHOLD_SEEDS=N` plays so many.
+//! `LEASEHOLD_SEED=N` plays one seed again; `LEASEHOLD_SEEDS=N` plays N of them.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(12);
 /// The same without faults: no timer of a waiter is longer than a second.
 const CALM_PATIENCE: Duration = Duration::from_secs(1);
 
-/// The end of a simulation that does not end: an hour of its own time.
+/// The end of a simulation that does not end: an hour of simulated time.
 const LIMIT: Duration = Duration::from_secs(3600);
 
 struct Simulation {
@@ -185,7 +185,7 @@ impl Simulation {
             let work = self.sleep(random.between(Duration::ZERO, Duration::from_millis(600)));
             let is_lost =
                 matches!(select(guard.lost(), std::pin::pin!(work)).await, Either::Left(_));
-            // Whoever is told works until that moment.
+            // A holder that is told works until that moment.
             hold.left = self.now();
             hold.was_told = is_lost;
             hold.valid_until = self.now() + guard.validity();
@@ -197,7 +197,7 @@ impl Simulation {
     }
 
     /// Makes a reader the writer, or the writer a reader, or gives that up after a while. A callee
-    /// with a guard of its own tries the same before, in vain.
+    /// with a second guard tries the same before, and fails.
     async fn change_mode(&self, guard: &mut Guard, hold: &mut Hold, random: &mut Jitter) {
         if let Ok(mut inner) = guard.reenter() {
             assert!(inner.downgrade().await.is_err() && inner.upgrade().await.is_err());
@@ -228,7 +228,7 @@ impl Simulation {
             Err(Error::WouldDeadlock { .. }) if was == Mode::Upgradable => {
                 panic!("an upgradable reader only waits: {guard:?}");
             }
-            // Whoever is told so can let go of the read lease, and does so sooner or later.
+            // A caller that is told so can let go of the read lease, and does so sooner or later.
             Ok(()) | Err(Error::WouldDeadlock { .. }) => {}
             Err(error) => self.history.borrow_mut().errors.push(error),
         }
@@ -256,7 +256,7 @@ impl Simulation {
                 was_told: false,
                 changes: Vec::new(),
             };
-            assert!(hold.token > lease.token, "it fences whoever handed it out");
+            assert!(hold.token > lease.token, "it fences the holder that handed it out");
             let work = self.sleep(random.between(Duration::ZERO, Duration::from_secs(3)));
             hold.was_told =
                 matches!(select(guard.lost(), std::pin::pin!(work)).await, Either::Left(_));
@@ -306,7 +306,7 @@ async fn play(seed: u64, mode: Mode, faults: Faults) {
     let (mut clients, mut networks) = (Vec::new(), Vec::new());
     for number in 0..CLIENTS {
         let seed = seed << 8 | number as u64;
-        // From no delay to a long one: whoever is near enters the moment a far one's lease ends.
+        // From no delay to a long one: a near client enters the moment a far one's lease ends.
         let faults = Faults { delay: faults.delay * number as u32, ..faults };
         let network =
             Faulty::new(simulation.subject.store(), simulation.clock.clone(), faults, seed);

@@ -104,7 +104,7 @@ async fn a_lease_that_a_server_does_not_renew_any_more_is_lost_with_the_reason()
     until(&mut told, Told::Lost(Some(Kind::Unreachable))).await;
 }
 
-/// Its holder is told of the damage, and relies on it to the end: nobody else can have it.
+/// Its holder learns of the damage, and relies on it to the end: nobody else can have it.
 async fn lost_by_damage(url: &str, damage: impl AsyncFnOnce()) {
     let (client, mut told) = observed(url).await;
     let guard = must(client.mutex("a").ttl(Duration::from_secs(4)).acquire().await);

@@ -1,6 +1,7 @@
-//! The style of pages, as far as a program can tell: their length, their links, and sentences that
-//! have to be read twice.
+//! The style of pages and comments, as far as a program can tell: their length, their links, their
+//! order, and sentences that have to be read twice.
 
+use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use crate::run::root;
@@ -10,8 +11,8 @@ use crate::tree::File;
 const LENGTHS: [(&str, usize); 3] =
     [("README.md", 150), ("CONTRIBUTING.md", 60), ("ARCHITECTURE.md", 150)];
 
-/// Words in a sentence: beyond 40 a reader loses its subject.
-const MAX_WORDS: usize = 40;
+/// Words in a sentence: beyond 35 a reader loses its subject.
+const MAX_WORDS: usize = 35;
 
 /// Words that hide who does what: name the holder, the waiter, the server, the client.
 const VAGUE: [&str; 8] = [
@@ -28,9 +29,50 @@ const VAGUE: [&str; 8] = [
 /// The reports of runs, whose tables programs write.
 const REPORTS: &str = "evidence/";
 
-/// What is wrong with the pages of the tree.
+/// How comments begin, by the extension of the file.
+const COMMENTS: [(&str, &str); 3] = [("rs", "//"), ("lua", "--"), ("py", "#")];
+
+/// The order of the book, as mdBook reads it.
+const SUMMARY: &str = "docs/SUMMARY.md";
+
+/// What is wrong with the pages and comments of the tree.
 pub(crate) fn check(files: &[File]) -> Vec<String> {
-    files.iter().filter(|file| file.is("md")).flat_map(check_page).collect()
+    let mut wrong: Vec<String> =
+        files.iter().filter(|file| file.is("md")).flat_map(check_page).collect();
+    for (extension, mark) in COMMENTS {
+        for file in files.iter().filter(|file| file.is(extension)) {
+            for paragraph in paragraphs(&comments(&file.text, mark)) {
+                wrong.extend(check_paragraph(&file.path, &paragraph));
+            }
+        }
+    }
+    wrong
+}
+
+/// The book names each page of `docs`, once. Its links are checked with all others.
+pub(crate) fn check_book() -> Vec<String> {
+    check_summary(&fs::read_to_string(root().join(SUMMARY)).unwrap_or_default())
+}
+
+fn check_summary(summary: &str) -> Vec<String> {
+    let pages = fs::read_dir(root().join("docs")).into_iter().flatten().flatten();
+    let names = pages.map(|page| page.file_name().to_string_lossy().into_owned());
+    let pages = names.filter(|name| name.ends_with(".md") && name != "SUMMARY.md");
+    let count = |name: &str| links(summary).filter(|link| *link == name).count();
+    pages.filter(|name| count(name) != 1).map(|name| format!("{SUMMARY}: {name} once")).collect()
+}
+
+/// The comments of a file as a page: an empty line stands for code, and before an indented line.
+fn comments(text: &str, mark: &str) -> String {
+    let lines = text.lines().map(|line| match line.trim_start().strip_prefix(mark) {
+        Some(comment) => {
+            let comment = comment.trim_start_matches(['/', '!']);
+            let gap = if comment.starts_with("  ") { "\n" } else { "" };
+            format!("{gap}{}\n", comment.trim_start())
+        }
+        None => "\n".to_owned(),
+    });
+    lines.collect()
 }
 
 fn check_page(page: &File) -> Vec<String> {
@@ -160,14 +202,29 @@ mod tests {
         fails("docs/a.md", "It waits\nin vain.\n", "in vain");
         fails(
             "docs/a.md",
-            &format!("{}\n", "word ".repeat(41)),
-            "a sentence of more than 40 words",
+            &format!("{}\n", "word ".repeat(36)),
+            "a sentence of more than 35 words",
         );
     }
 
     #[test]
+    fn comments_are_read_like_pages_and_code_is_not() {
+        fails("a.rs", "//! A module.\n\n/// Whoever\n/// waits.\nfn f() {}\n", "whoever");
+        fails("a.lua", "-- It waits in\n-- vain.\nreturn 1\n", "in vain");
+        assert_eq!(wrong("a.rs", "//! A module.\n\nfn f() { so_many(\"so many\") }\n"), [""; 0]);
+    }
+
+    #[test]
+    fn the_summary_names_each_page_once() {
+        let wrong = check_summary("# Summary\n\n- [Start](install.md)\n- [Start](install.md)\n");
+        for page in ["install.md", "stores.md"] {
+            assert!(wrong.iter().any(|why| why.contains(&format!("{page} once"))), "{wrong:?}");
+        }
+    }
+
+    #[test]
     fn a_number_with_a_point_ends_no_sentence() {
-        assert_eq!(wrong("docs/a.md", &format!("{}1.5 s.\n", "word ".repeat(38))), [""; 0]);
-        fails("docs/a.md", &format!("{}1.5 s\n", "word ".repeat(39)), "a sentence of");
+        assert_eq!(wrong("docs/a.md", &format!("{}1.5 s.\n", "word ".repeat(33))), [""; 0]);
+        fails("docs/a.md", &format!("{}1.5 s\n", "word ".repeat(34)), "a sentence of");
     }
 }

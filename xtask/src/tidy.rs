@@ -28,6 +28,7 @@ pub(crate) fn run() -> Outcome {
     let mut wrong: Vec<String> = files.iter().flat_map(check).collect();
     wrong.extend(promises::check(&files));
     wrong.extend(prose::check(&files));
+    wrong.extend(prose::check_book());
     wrong.extend(check_changelog(&files));
     let copied = LINKS.iter().filter(|page| !root().join(page).is_symlink());
     wrong.extend(copied.map(|page| format!("{page}: make it a link to that of crates/leasehold")));

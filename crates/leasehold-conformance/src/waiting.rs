@@ -51,7 +51,7 @@ fn told(own: &Own) -> Vec<FencingToken> {
     own.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// A caller that waits for a lease of its own client is told so, at once and at the end of the
+/// A caller that waits for a lease of the same client is told so, at once and at the end of the
 /// wait.
 pub async fn who_waits_for_a_lease_of_its_own_client_is_told_so(subject: &Subject) {
     let ((one, own), (two, others)) = (observed(subject).await, observed(subject).await);

@@ -122,9 +122,9 @@ impl Client {
     /// those who want a part take [`rwlock`](Client::rwlock)`(whole).read()` first.
     ///
     /// Of callers that [try](Lock::try_acquire) at the same moment and have a name in common, at
-    /// least one gets all that it asks for, unless somebody really holds a name: one that lacks the
-    /// first of its names, as they are sorted, is told at once that it is busy, and one that has it
-    /// asks on for those that were just taken, for 500 ms at most.
+    /// least one gets all that it asks for, unless somebody really holds a name: a call that lacks
+    /// the first of its sorted names gets "busy" at once. A call that has it asks on for names that
+    /// were just taken, for 500 ms at most.
     ///
     /// ```
     /// # #[tokio::main]

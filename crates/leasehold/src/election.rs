@@ -135,9 +135,9 @@ impl Election {
     /// resigned, or was dropped after a second or more, and when the lease of one ends that
     /// crashed. The holder of the name as a plain [`Lock`] leads, too, but does not announce it. An
     /// observer sees it when it looks at the record, after 11 s at most; a holder that has let go
-    /// by then is not seen. A store without messages (a Redis user who may not subscribe, a file on
-    /// a file system without pipes) is looked at once a second, and a leader that lasts less than
-    /// that may not be seen.
+    /// by then is not seen. An observer looks once a second at a store without messages: a Redis
+    /// user who may not subscribe, a file on a file system without pipes. There it may miss a
+    /// leader that lasts less than that.
     ///
     /// Cost: one round trip every 10 s while nothing changes.
     ///

@@ -245,7 +245,7 @@ pub enum Event<'a> {
     Waiting {
         /// What was asked for.
         request: RequestFacts<'a>,
-        /// The most waiters that can come before, in the store's queue or in the line of its own
+        /// The most waiters that can come before, in the store's queue or in the line of the same
         /// client; `None` where there is no queue.
         ahead: Option<u32>,
     },

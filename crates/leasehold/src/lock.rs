@@ -162,9 +162,9 @@ impl Lock {
     /// releases what it was granted meanwhile. Its place goes to the next in line, or is lost.
     ///
     /// A future that is kept and not polled (another branch of a `select!` is at work, its thread
-    /// is blocked) gets nothing either: what it does not fetch within 2 s of the grant, or within
-    /// three quarters of the ttl if that is less, is given back, and so are names that it holds
-    /// already while it waits for others. When it is polled again, it joins the queue anew.
+    /// is blocked) gets nothing either. A grant that it does not fetch within 2 s, or within three
+    /// quarters of the ttl if that is less, is given back. So are names that it holds already while
+    /// it waits for others. When it is polled again, it joins the queue anew.
     pub async fn acquire(&self) -> Result<Guard> {
         self.wait(Limit::Forever).await
     }

@@ -1,5 +1,5 @@
 //! Acquire and release where nobody waits: leasehold, the raw scripts and rslock, in one runtime,
-//! in turns, each task on a name of its own.
+//! in turns, each task on its own name.
 
 use std::time::{Duration, Instant};
 
@@ -107,7 +107,7 @@ impl Score {
 }
 
 fn print(tasks: usize, scores: Vec<Score>) {
-    let title = format!("Alone: acquire + release, {tasks} tasks on names of their own");
+    let title = format!("Alone: acquire + release, {tasks} tasks on separate names");
     let heads = [
         "",
         "pairs/s",

@@ -50,7 +50,7 @@ pub(crate) async fn run() -> Outcome {
 
 async fn pairs(places: &[Place<'_>]) -> Outcome<Table> {
     let heads = ["", "tasks", "pairs/s", "median", "p99", "CPU µs/pair, all servers"];
-    let mut table = Table::new("Cluster: acquire + release on names of their own", &heads);
+    let mut table = Table::new("Cluster: acquire + release on separate names", &heads);
     let mut contenders = Vec::new();
     for place in places {
         contenders.push(Kind::Leasehold.connect(&place.url).await?);

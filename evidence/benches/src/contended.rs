@@ -1,5 +1,5 @@
-//! One name that all want: each waiter is a client of its own with connections of its own, and
-//! leaves the critical section as soon as it is in.
+//! One name that all want: each waiter is a separate client with its own connections, and leaves
+//! the critical section as soon as it is in.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -76,7 +76,7 @@ pub(crate) async fn run() -> Outcome {
     Ok(())
 }
 
-/// What so many waiters gave.
+/// What a number of waiters gave.
 pub(crate) struct Row {
     pub(crate) waits: Times,
     turns: Vec<usize>,
@@ -85,7 +85,8 @@ pub(crate) struct Row {
     pub(crate) done: Done,
 }
 
-/// Lets so many wait for one name of the store at `url`, and asks its servers what that cost them.
+/// Lets a number of clients wait for one name of the store at `url`, and asks its servers what that
+/// cost them.
 pub(crate) async fn contend(
     servers: &[&RedisServer],
     url: &str,

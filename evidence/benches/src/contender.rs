@@ -18,7 +18,7 @@ const TTL: Duration = Duration::from_secs(30);
 const COMPARE_AND_DELETE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
 
-/// Whoever is measured.
+/// The contender that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Leasehold,

@@ -81,7 +81,7 @@ fn flock_pairs(directory: &Path) -> Outcome<Times> {
     Ok(Times::new(times))
 }
 
-/// From just before a release to the entry of the one that waits, a client of its own.
+/// From just before a release to the entry of the one that waits, a separate client.
 async fn hand_overs(url: &str) -> Outcome<Times> {
     let (first, second) = (Client::connect(url).await?, Client::connect(url).await?);
     let mut times = Vec::new();
@@ -189,7 +189,7 @@ pub(crate) async fn wait(url: &str, name: &str) -> Outcome {
     Ok(guard.release().await?)
 }
 
-/// Processes that are ended when nobody watches them any more.
+/// Processes that end when their owner is dropped.
 struct Waiters(Vec<Child>);
 
 impl Waiters {

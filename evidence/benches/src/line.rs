@@ -22,7 +22,7 @@ pub(crate) const PEER: &str = "line-peer";
 
 const NAME: &str = "line";
 
-/// So many tasks in each of several processes.
+/// A number of tasks in each of several processes.
 const PROCESSES: usize = 4;
 const TASKS: usize = 16;
 

@@ -103,7 +103,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs each in a process of its own: what one leaves in memory must not flatter the next.
+/// Runs each in a separate process: what one leaves in memory must not flatter the next.
 fn all(names: &[&str]) -> Outcome {
     if let Some(wrong) = names.iter().find(|name| !ALL.contains(name)) {
         return Err(format!("no benchmark {wrong:?}; {USAGE}").into());
@@ -147,8 +147,8 @@ fn block_on<T>(work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
 }
 
-/// A thousand clients with connections of their own need a few thousand files, and so does the
-/// server, which inherits the limit.
+/// A thousand clients with their own connections need a few thousand files, and so does the server,
+/// which inherits the limit.
 fn raise_file_limit() -> Outcome {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;

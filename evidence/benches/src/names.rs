@@ -1,4 +1,4 @@
-//! What a lock that nobody uses any more costs the server, until its record is forgotten.
+//! What an unused lock costs the server, until its record is forgotten.
 
 use std::time::Instant;
 

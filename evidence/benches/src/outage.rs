@@ -31,7 +31,7 @@ const MANY: Clients = Clients { each: 500, waiters: 1 };
 /// Prints a table.
 pub(crate) fn run() -> Outcome {
     let title =
-        "Outage: what each of two clients with 100 waiters needs, names of their own, one minute";
+        "Outage: what each of two clients with 100 waiters needs, separate names, one minute";
     let heads = ["store", "connects/s", "of a core", "MiB more", "all served after"];
     let mut table = Table::new(title, &heads);
     table.row(server("one server", "", FEW)?);

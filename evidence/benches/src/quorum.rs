@@ -27,7 +27,7 @@ const SLOW: Duration = Duration::from_millis(80);
 /// How often each is measured, in turns.
 const ROUNDS: usize = 200;
 
-/// How many tasks ask at once for locks of their own.
+/// How many tasks ask at once, each for a different lock.
 const TASKS: [usize; 3] = [1, 16, 64];
 
 /// How long they ask.
@@ -79,7 +79,7 @@ async fn latencies(ports: &[u16]) -> Outcome {
     Ok(())
 }
 
-/// Who asks the same nodes, by the same networks.
+/// The client that asks the same nodes, by the same networks.
 struct Contenders {
     nodes: Vec<MultiplexedConnection>,
     client: Client,
@@ -142,7 +142,7 @@ impl Contenders {
 async fn rates(ports: &[u16]) -> Outcome {
     let client = Client::connect(url(ports)).await?;
     let heads = ["tasks", "pairs/s", "median", "p99"];
-    let title = "Quorum: acquire + release on five nodes of this machine, names of their own";
+    let title = "Quorum: acquire + release on five nodes of this machine, separate names";
     let mut table = Table::new(title, &heads);
     for tasks in TASKS {
         let begin = Instant::now();

@@ -103,7 +103,7 @@ fn micros() -> Outcome<u128> {
     Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros())
 }
 
-/// Starts so many processes of ours and the rest of a fleet as JVMs.
+/// Starts a number of processes of ours and the rest of a fleet as JVMs.
 fn fleet(server: &RedisServer, of_ours: usize) -> Outcome<Vec<Worker>> {
     let mut fleet = Vec::new();
     for index in 0..PROCESSES {

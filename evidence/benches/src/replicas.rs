@@ -1,5 +1,5 @@
 //! What it costs that more than one server must have a grant before it counts: acquire and release
-//! by clients of one primary with two replicas, in turns, each task on a name of its own.
+//! by clients of one primary with two replicas, in turns, each task on its own name.
 
 use std::time::Duration;
 

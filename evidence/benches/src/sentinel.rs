@@ -42,7 +42,7 @@ async fn alone(fleet: &SentinelFleet) -> Outcome<Table> {
         ("one server with a replica", Client::connect(fleet.servers()[0].url()).await?),
         ("the same by its sentinels", Client::connect(fleet.url()).await?),
     ];
-    let title = "Sentinel: acquire + release on names of their own";
+    let title = "Sentinel: acquire + release on separate names";
     let mut table = Table::new(title, &["", "tasks", "pairs/s", "median", "p99"]);
     for tasks in TASKS {
         let mut times = [const { Vec::new() }; 3];

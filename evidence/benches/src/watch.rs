@@ -56,7 +56,8 @@ async fn hold(client: &Client) -> Outcome<Vec<Guard>> {
     Ok(held)
 }
 
-/// What it costs to watch with so many keys a second, from when all names are known on; or not to.
+/// What it costs to watch with this many keys a second, from when all names are known on; or not
+/// to.
 async fn measure(server: &RedisServer, budget: Option<u32>) -> Outcome<[String; 6]> {
     let Some(budget) = budget else {
         let cost = Cost::of(server, sleep(SPAN)).await?;

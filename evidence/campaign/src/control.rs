@@ -29,7 +29,7 @@ const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../controls");
 /// Tasks of each process.
 const TASKS: usize = 8;
 
-/// After an error a library is left alone for so long.
+/// For how long a library is left alone after an error.
 const REST: Duration = Duration::from_millis(50);
 
 /// A place that has gone silent is given up after this.

@@ -1,6 +1,6 @@
 //! Runs a topology: rounds, in which processes take turns at the locks of a place and are stopped
-//! and killed while the nemesis hurts the place, and after each of which everybody must be served,
-//! nothing must be left behind, and what was written is judged.
+//! and killed while the nemesis hurts the place. After each round everybody must be served, nothing
+//! must be left behind, and what was written is judged.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -258,7 +258,7 @@ impl Member {
 }
 
 impl Crew<'_> {
-    /// Works for so long, and comes to rest; gives what is wrong with that.
+    /// Works for the given time, and comes to rest; gives what is wrong with that.
     fn work(
         &mut self,
         span: Duration,
@@ -338,7 +338,7 @@ impl Crew<'_> {
         }
     }
 
-    /// Nobody is hurt any more: everybody is served, and then nothing is left behind.
+    /// The place is healed: everybody is served, and then nothing is left behind.
     fn rest(&mut self) -> Vec<(&'static str, String)> {
         let mut wrong = Vec::new();
         for member in &mut self.members {

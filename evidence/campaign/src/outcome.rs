@@ -115,7 +115,7 @@ impl Outcome {
         )
     }
 
-    /// Writes it into a directory of runs, under a name of its own.
+    /// Writes it into a directory of runs, under a new name.
     pub(crate) fn write(&mut self, directory: &Path, took: Duration) -> PathBuf {
         self.seconds = took.as_secs_f64();
         self.at = must(SystemTime::now().duration_since(UNIX_EPOCH)).as_secs();

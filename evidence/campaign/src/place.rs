@@ -153,7 +153,7 @@ impl Place {
         Self { proxies, calls: &NATIVE, hang, quarantine, ..place }
     }
 
-    /// A primary with so many replicas, of which so many must acknowledge.
+    /// A primary with a number of replicas, some of which must acknowledge.
     fn replicas(topology: Topology, policy: &str, count: usize) -> Self {
         let servers = must(Replicated::start(count));
         let url = format!("{}?replicas={policy}", servers[0].url());
@@ -279,7 +279,7 @@ pub(crate) fn command(server: &RedisServer, words: &str) {
     must(server.command::<redis::Value>(words));
 }
 
-/// One of so many; of three, two in one of five cases.
+/// A number below a limit; of three, two in one of five cases.
 fn drawn(count: usize, random: &mut Random) -> Vec<usize> {
     let first = random.below(count);
     match count > 2 && random.chance(20) {

@@ -14,7 +14,7 @@ pub(crate) struct Plan {
     pub(crate) names: usize,
     pub(crate) semaphores: usize,
     pub(crate) ttls: [Duration; 3],
-    /// In so many of a hundred cases a lease is held for long: up to this.
+    /// In how many of a hundred cases a lease is held for long: up to this.
     pub(crate) lingering: usize,
     pub(crate) longest: Duration,
     pub(crate) modes: Modes,
@@ -43,7 +43,7 @@ pub(crate) const QUARANTINE: Duration = Duration::from_secs(1);
 /// The permits of each semaphore.
 pub(crate) const PERMITS: u32 = 4;
 
-/// Values that are read and written under a lock of their own each.
+/// Values that are read and written each under its own lock.
 pub(crate) const REGISTERS: usize = 8;
 
 /// What all names begin with.
@@ -66,8 +66,8 @@ impl Plan {
         sells: false,
     };
 
-    /// For stores of which a part is away now and then, for longer than a short lease; with so few
-    /// names, and leases held for so long, that each name has waiters in every client.
+    /// For stores of which a part is away now and then, for longer than a short lease; with few
+    /// names, and leases held long, so that each name has waiters in every client.
     pub(crate) const SLOW: Self = Self {
         names: 24,
         semaphores: 6,

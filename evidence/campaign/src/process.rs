@@ -88,7 +88,7 @@ async fn take_turns(
         };
         tasks.spawn(player.play(Arc::clone(&is_over)));
     }
-    // Told to stop; the process ends here if nobody can tell it any more.
+    // Told to stop; the process ends here if its parent has gone.
     must(tokio::task::spawn_blocking(|| listening.join()).await).unwrap();
     over.store(true, Ordering::Relaxed);
     let mut all = pin!(async {
@@ -117,7 +117,7 @@ async fn take_turns(
     worker::say("at rest");
 }
 
-/// What one of the processes is told when nobody takes turns any more.
+/// What one of the processes is told when all turns are over.
 pub(crate) const TAKE_STOCK: &str = "take stock";
 
 /// For how long something may go on.
@@ -190,8 +190,8 @@ async fn come_to_rest(client: &Client, directory: &Path) {
     }
 }
 
-/// The names that somebody holds, or that this process still waits for. Those who were killed while
-/// they waited are found out when somebody asks for that name, which nobody does any more.
+/// The names that somebody holds, or that this process still waits for. A waiter that was killed is
+/// found out when somebody asks for that name, which nobody does at the end.
 async fn what_is_left(client: &Client) -> leasehold::Result<Vec<(LockName, Status)>> {
     let mut left = Vec::new();
     for name in client.admin().list(PREFIX, 100).await? {

@@ -25,7 +25,7 @@ pub(crate) fn now_ns() -> u64 {
     u64::try_from(SystemClock::new().now().since_origin().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What one process has to say: lines, appended to a file of its own by one call each time.
+/// What one process has to say: lines, appended to a separate file by one call each time.
 pub(crate) struct Log {
     file: File,
     /// The number of the process, in the high bits of what it counts.

@@ -18,7 +18,7 @@ impl Random {
         (self.0.next_u64() % end as u64) as usize
     }
 
-    /// True in so many of a hundred cases.
+    /// True in this many of a hundred cases.
     pub(crate) fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }

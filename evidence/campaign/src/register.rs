@@ -1,6 +1,6 @@
 //! What the locks protect: values that are read, and written some time later, under a lock and with
-//! its token. They are on a server of their own, which nothing befalls and which refuses whoever
-//! comes with a lower token than somebody before.
+//! its token. They are on a separate server, which no fault befalls and which refuses a write with
+//! a lower token than one before.
 
 use leasehold_testkit::must;
 use redis::AsyncConnectionConfig;

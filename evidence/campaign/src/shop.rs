@@ -20,14 +20,15 @@ use crate::random::Random;
 
 const ITEMS: [&str; 3] = ["chair", "lamp", "table"];
 
-/// How often something is asked before it is left open; whoever takes stock asks more often.
+/// How often something is asked before it is left open; the process that takes stock asks more
+/// often.
 const TRIES: u32 = 4;
 const LAST_TRIES: u32 = 200;
 
 /// Orders that are asked for at the same time when stock is taken.
 const AT_ONCE: usize = 32;
 
-/// After an error the store is left alone for so long.
+/// For how long the store is left alone after an error.
 const REST: Duration = Duration::from_millis(100);
 
 /// The longest for which pieces are set apart.
@@ -110,13 +111,14 @@ impl Shop {
             Some(Outcome::Deducted { again: true, .. }) if had => {}
             // There may be enough now.
             Some(Outcome::Short { .. }) if !had => {}
-            // Something came in between. Nobody counts it: whoever takes stock cancels it.
+            // Something came in between. It does not count: the process that takes stock cancels
+            // it.
             Some(Outcome::Deducted { .. }) if !had => self.log.event("asked-again-and-taken"),
             Some(other) => self.wrong(&format!("order {id} had {had} and is {other:?} again")),
         }
     }
 
-    /// Takes stock when nobody trades any more, from what all have written.
+    /// Takes stock when all trade is over, from what all have written.
     pub(crate) async fn audit(&self, directory: &Path) {
         let books = Books::read(directory);
         let deliveries = stream::iter(&books.deliveries);

@@ -14,10 +14,10 @@ const SHARDED: [Duration; 3] =
 /// A kind of place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Topology {
-    /// One server with a wall clock of its own, which goes back and runs badly.
+    /// One server with its own wall clock, which goes back and runs badly.
     Clock,
     Cluster,
-    /// One server with a file, synced `always`, and a user of its own for clients.
+    /// One server with a file, synced `always`, and a separate user for clients.
     Durable,
     File,
     /// One server that forgets, and whose clock goes forward: two may hold, and tokens grow.
@@ -192,7 +192,7 @@ impl Topology {
             Self::Durable | Self::File | Self::Server => {
                 Plan { keeps: true, sells: true, ..Plan::QUICK }
             }
-            // One process has it; its stock is in a memory of its own.
+            // One process has it; its stock is in its own memory.
             Self::Memory => {
                 Plan { processes: 1, clients: 6, keeps: true, sells: true, ..Plan::QUICK }
             }

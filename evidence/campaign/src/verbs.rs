@@ -21,7 +21,7 @@ use crate::random::Random;
 use crate::register::Register;
 use crate::shop::Shop;
 
-/// How often whoever holds asks its guard.
+/// How often a holder asks its guard.
 const ASK_EVERY: Duration = Duration::from_millis(4);
 
 /// After an error the store is left alone for less than this.
@@ -206,8 +206,8 @@ impl Player {
         (lock.ttl(ttl).renewal(renewal), what)
     }
 
-    /// Reads and writes what a lock protects. Whoever has lost it in between finds that out by
-    /// being refused.
+    /// Reads and writes what a lock protects. A holder that has lost it in between finds that out
+    /// by being refused.
     async fn update(&mut self) {
         let name = Plan::register(self.random.below(REGISTERS));
         let lock = self.client().mutex(&name).ttl(self.random.one_of(&self.plan.ttls));
@@ -436,7 +436,7 @@ impl Player {
         let found = must(std::fs::read_dir(&self.handed_out)).find_map(|entry| {
             let path = must(entry).path();
             let is_whole = path.extension().is_some_and(|end| end == "lease");
-            // Whoever renames it has it.
+            // The process that renames it has it.
             let taken = path.with_extension("taken");
             (is_whole && std::fs::rename(path, &taken).is_ok()).then_some(taken)
         })?;

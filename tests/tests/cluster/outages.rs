@@ -60,7 +60,7 @@ async fn e4_a_minority_refuses_in_words_and_leases_end_by_their_holders_clock() 
 /// Waits until a node's replica has everything that the node has been told by now.
 fn replicate(cluster: &Cluster, node: usize) {
     let mut connection = must(cluster.node(node).connection());
-    // WAIT counts who has the last write of its own connection.
+    // WAIT counts the replicas that have the last write of this connection.
     let (name, _) = cluster.fresh_name(node);
     must(redis::cmd("SET").arg(format!("lh:{name}")).arg(1).exec(&mut connection));
     let has_it: u32 = must(redis::cmd("WAIT").arg(1).arg(0).query(&mut connection));
@@ -218,7 +218,7 @@ async fn e6_when_both_sides_have_granted_the_loser_is_told_when_they_meet() {
 async fn a_node_that_hangs_costs_its_own_leases_and_no_others() {
     let mut cluster = three_alone();
     let client = client(&cluster).await;
-    // So many that leases of all nodes are due for renewal together.
+    // Enough for leases of all nodes to be due for renewal together.
     let mut guards = [const { Vec::new() }; 3];
     for (node, guards) in guards.iter_mut().enumerate() {
         for _ in 0..LEASES {

@@ -1,5 +1,5 @@
-//! One call for many names does to each what a call of its own would have done: replies, records
-//! and messages, whatever state the names are in.
+//! One call for many names does to each what a separate call would have done: replies, records and
+//! messages, whatever state the names are in.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use redis::{Cmd, ConnectionLike as _, Value};
 use super::history::START_US;
 use super::server::Server;
 
-/// How many bundles are compared, each of them of up to so many names.
+/// How many bundles are compared, and of how many names each may be.
 const BUNDLES: u32 = 600;
 const MOST_NAMES: usize = 9;
 
@@ -24,7 +24,7 @@ const NOW_US: u64 = START_US + 30_000_000;
 /// What one name of a bundle has gone through, and what is asked of it.
 #[derive(Clone, Debug)]
 struct Name {
-    /// What was asked before, each so many µs before the bundle.
+    /// What was asked before, and how many µs before the bundle.
     before: Vec<(u64, Action)>,
     damage: Option<Damage>,
     acquire: Action,
@@ -156,7 +156,7 @@ impl Server {
         });
         let keys = keys.collect();
         let mut told = self.heard();
-        // Each is told in the order of its own name; among names there is none.
+        // The messages of one name are in order; those of different names are not.
         told.sort_by_key(|told: &Addressed| format!("{told:?}"));
         Traces { replies: replies.into_iter().map(said).collect(), keys, told }
     }

@@ -84,7 +84,7 @@ fn before() -> Vec<Step> {
     ]
 }
 
-/// What is done to these records next, and all that is told of it.
+/// What is done to these records next, and all that comes of it.
 fn after() -> Vec<Step> {
     use Who::{Holder, New, Waiter};
     let release = || Verb::Release { cooldown: Duration::ZERO, unanswered: true };

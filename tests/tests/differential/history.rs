@@ -63,7 +63,7 @@ pub(crate) enum Verb {
         late: bool,
         ballot: Option<Named>,
     },
-    /// The lease of whoever holds; rarely of another mode, or with another token.
+    /// The lease of the holder; rarely of another mode, or with another token.
     Adopt {
         from: usize,
         other: Other,
@@ -122,8 +122,8 @@ pub(crate) enum Other {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Believed(pub(crate) Option<Mode>, pub(crate) i64);
 
-/// A token time that a caller names: so far from the clock, from the last token of the name, or
-/// from the token of its own hold, in µs.
+/// A token time that a caller names: its distance in µs from the clock, from the last token of the
+/// name, or from the token of the caller's hold.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Named {
     Clock(i64),

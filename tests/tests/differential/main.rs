@@ -62,7 +62,7 @@ fn steps_wanted(usual: u64) -> u64 {
     wanted.map_or(usual, |number| must(number.parse()))
 }
 
-/// Compares so many steps.
+/// Compares a number of steps.
 fn compare(wanted: u64) {
     let server = RefCell::new(Server::start(RedisServer::options()));
     play(KEPT, wanted, &strategies::steps(), |steps| {
@@ -83,7 +83,7 @@ fn compare_actions<H: Debug>(
     play(kept, ACTIONS, histories, |history| compare(&mut place.borrow_mut(), history));
 }
 
-/// Plays histories until so many steps were compared.
+/// Plays histories until that many steps were compared.
 fn play<H: Debug>(
     kept: &'static str,
     wanted: u64,

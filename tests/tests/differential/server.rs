@@ -18,7 +18,7 @@ use super::history::{Asked, NAMES, Played, name};
 /// The clock of the scripts under test: their last argument.
 pub(crate) const TEST_CLOCK: &str = "local now = tonumber(table.remove(ARGV))\n";
 
-/// Reads a whole hash and when it expires, as two values: to read each field as a value of its own
+/// Reads a whole hash and when it expires, as two values: to read each field as a separate value
 /// would take the test longer than all else.
 const DUMP: &str = r"#!lua flags=no-writes
 local fields = redis.call('HGETALL', KEYS[1])

@@ -50,7 +50,8 @@ async fn i1_a_clock_set_forward_lets_another_in_with_a_greater_token() {
     .await;
 }
 
-/// I1 and I2: whoever uses the store next is warned, once for each time that the clock is set.
+/// I1 and I2: the client that uses the store next is warned, once for each time that the clock is
+/// set.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn i1_a_clock_that_was_set_is_warned_of_at_the_next_renewal() {
     let scene = scene().await;
@@ -68,8 +69,8 @@ async fn i1_a_clock_that_was_set_is_warned_of_at_the_next_renewal() {
     assert_eq!(warnings.load(Ordering::Relaxed), 2);
 }
 
-/// I2: set back. Tokens go on growing, and a lease that nobody renews any more does not last for
-/// as long as the clock was set back.
+/// I2: set back. Tokens go on growing, and a lease without renewals does not last longer by as much
+/// as the clock was set back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn i2_a_clock_set_back_only_delays_the_next_and_tokens_go_on_growing() {
     let scene = scene().await;

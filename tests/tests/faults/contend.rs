@@ -54,7 +54,7 @@ impl Work {
         Self { memory, since: Instant::now(), turns: AtomicU64::new(0), inside, history }
     }
 
-    /// Whoever was in it before must have left, or must know that its lease has ended.
+    /// The holder before must have left, or must know that its lease has ended.
     fn enter(&self, guard: &Guard) {
         let entered = self.inside.enter(guard);
         assert!(entered.is_ok() || self.memory == Memory::Lost, "{entered:?}");
@@ -151,7 +151,7 @@ enum What {
     ReadWriteLock,
 }
 
-/// So many clients of one server.
+/// A number of clients of one server.
 pub(crate) async fn connect_all(url: &str, clients: u32) -> Vec<Client> {
     let mut connected = Vec::new();
     for _ in 0..clients {

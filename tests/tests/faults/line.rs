@@ -1,6 +1,6 @@
-//! What befalls a holder befalls it with a line behind it: three callers of its own client, to whom
-//! its lease would be passed on. Whatever becomes of that, they are served, one at a time, in their
-//! order, with growing tokens.
+//! What befalls a holder befalls it with a line behind it: three callers of the same client, to
+//! whom its lease would be passed on. Whatever becomes of that, they are served, one at a time, in
+//! their order, with growing tokens.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -45,7 +45,7 @@ impl Line {
         (guard, Self(line))
     }
 
-    /// Whoever is next has the lease, and nobody behind.
+    /// The next caller has the lease, and nobody behind it.
     async fn next(&mut self) -> Guard {
         let guard = soon(self.0.remove(0)).await.unwrap().unwrap();
         assert!(self.0.iter().all(|behind| !behind.is_finished()), "one at a time");
@@ -110,7 +110,7 @@ async fn c5_the_line_behind_a_holder_is_served_by_a_server_that_goes_on_after_th
 async fn c11_the_line_behind_a_holder_is_served_after_a_flush() {
     let scene = Scene::new().await;
     let (guard, mut line) = Line::behind_a_holder(&scene.server.patient_url(), LONG).await;
-    // Whoever has it when it turns out to be lost is told, and not whoever had it before.
+    // The caller that has it when it turns out to be lost is told, and no caller before.
     soon(guard.release()).await.unwrap();
     let guard = line.next().await;
     scene.server.command::<()>("FLUSHALL").unwrap();
@@ -119,7 +119,7 @@ async fn c11_the_line_behind_a_holder_is_served_after_a_flush() {
     line.served_after(guard.token(), &scene).await;
 }
 
-/// B7: nothing passes between the client and the server. Whoever holds is told before somebody else
+/// B7: nothing passes between the client and the server. The holder is told before somebody else
 /// enters, and nobody in line holds anything until the link is mended.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b7_a_line_that_is_cut_off_gets_nothing_and_is_served_when_it_is_not() {
@@ -140,7 +140,7 @@ async fn b7_a_line_that_is_cut_off_gets_nothing_and_is_served_when_it_is_not() {
     line.served_after(last, &scene).await;
 }
 
-/// An operator revokes the grant that he sees; whoever of the line has it is asked to end.
+/// An operator revokes the grant that he sees; the caller in line that has it is asked to end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_that_is_revoked_is_lost_by_whoever_has_it_and_the_line_is_served() {
     let scene = Scene::new().await;

@@ -1,4 +1,4 @@
-//! F: messages that do not arrive. They are hints: whoever waits for one also asks by itself.
+//! F: messages that do not arrive. They are hints: a waiter also asks by itself.
 
 use std::time::{Duration, Instant};
 

@@ -65,7 +65,7 @@ impl Scene {
         until("an inbox is open", cut).await;
     }
 
-    /// Waits until so many wait.
+    /// Waits until the given number wait.
     pub(crate) async fn queued(&self, many: u32) {
         queued(&self.near, NAME, many).await;
     }
@@ -83,7 +83,7 @@ impl Scene {
 
     /// Somebody else's wait for the name, which has begun.
     pub(crate) async fn wait(&self) -> impl Future<Output = Guard> + use<> {
-        // A client of its own: in that of a holder it would stand in line, and not in the queue.
+        // A separate client: in that of a holder it would stand in line, and not in the queue.
         let lock = connect(&self.server.patient_url()).await.mutex(NAME).ttl(LONG);
         let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
         self.queued(1).await;

@@ -158,7 +158,7 @@ pub(crate) fn work(arguments: &[String]) {
     });
 }
 
-/// What is said to a worker. It ends with whoever has started it, also while it waits for a lock.
+/// What is said to a worker. It ends with its parent, also while it waits for a lock.
 fn lines() -> UnboundedReceiver<String> {
     let (sender, lines) = unbounded_channel();
     // It lives as long as the process; there is nobody to join it.
@@ -170,7 +170,7 @@ fn lines() -> UnboundedReceiver<String> {
 fn add(data: &mut Connection, counter: &str) {
     let inside = format!("{counter}:inside");
     let count: u64 = must(redis::cmd("INCR").arg(&inside).query(data));
-    assert_eq!(count, 1, "so many hold the lock");
+    assert_eq!(count, 1, "this many hold the lock");
     let value: Option<u64> = must(redis::cmd("GET").arg(counter).query(data));
     must(redis::cmd("SET").arg(counter).arg(value.unwrap_or(0) + 1).exec(data));
     must(redis::cmd("DECR").arg(&inside).exec(data));

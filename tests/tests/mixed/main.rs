@@ -29,7 +29,7 @@ const COUNTER: &str = "counter";
 
 /// What a process of our own does.
 #[test]
-#[ignore = "a job of the tests above, for a process of its own"]
+#[ignore = "a job of the tests above, for a separate process"]
 fn job() {
     contender::work(&worker::arguments());
 }

@@ -1,4 +1,4 @@
-//! What is told of calls and leases: to the metrics, and as spans.
+//! What calls and leases report: to the metrics, and as spans.
 
 mod calls;
 mod gauges;

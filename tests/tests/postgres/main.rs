@@ -28,7 +28,7 @@ fn server() -> Option<Postgres> {
     installed("PostgreSQL", must(Postgres::start_with(&settings)))
 }
 
-/// A server, and a pooler before it with so many sessions.
+/// A server, and a pooler before it with a number of sessions.
 fn pooled(sessions: u32) -> Option<(Postgres, PgBouncer)> {
     let server = server()?;
     let bouncer = installed("PgBouncer", must(PgBouncer::start(&server, sessions)))?;
@@ -49,7 +49,7 @@ async fn open(url: &str) -> leasehold::store::Postgres {
     must(leasehold::store::Postgres::open(must(PostgresOptions::from_url(url))).await)
 }
 
-/// A schema of one's own on a server that tests share while they run.
+/// A new schema on a server that tests share while they run.
 struct Database {
     server: Arc<Postgres>,
     schema: String,

@@ -15,7 +15,7 @@ use crate::fleet::{Fleet, memory_nodes, name, subject};
 
 const TTL: Duration = Duration::from_secs(6);
 
-/// Two clients, each with a network of its own to the same nodes, and one that has acquired.
+/// Two clients, each with its own network to the same nodes, and one that has acquired.
 struct Race {
     subject: Subject,
     holder: Client,

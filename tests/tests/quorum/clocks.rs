@@ -54,8 +54,8 @@ async fn h4_a_node_whose_clock_is_a_minute_ahead_is_no_part_of_a_majority() {
 
 /// Tokens stay in order beyond the memory of the nodes as long as that is longer than two leads of
 /// a ballot and the difference of the clocks together: 30 s at the least, and one lead is the most
-/// that nodes believe each other. Whoever connects is told what is beyond that, and what comes
-/// near.
+/// that nodes believe each other. A client that connects is told what is beyond that, and what
+/// comes near.
 #[tokio::test]
 async fn h4_clocks_of_nodes_that_are_far_apart_are_said_on_connecting() {
     let fleet = Fleet::start_with(3, &RedisServer::options().own_clock());

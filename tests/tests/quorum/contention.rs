@@ -17,7 +17,7 @@ use crate::fleet::{memory_nodes, subject};
 const CLIENTS: u64 = 3;
 const TTL: Duration = Duration::from_secs(2);
 
-/// The end of a simulation that does not end: ten minutes of its own time.
+/// The end of a simulation that does not end: ten minutes of simulated time.
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// One lock, the clients that race for it, and what happened.

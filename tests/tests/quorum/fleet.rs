@@ -1,5 +1,4 @@
-//! Servers that are the nodes of a quorum, and clients that reach them, each by a network of its
-//! own.
+//! Servers that are the nodes of a quorum, and clients that reach them, each by its own network.
 
 use leasehold::admin::Status;
 use leasehold::store::{Redis, Store, connect};
@@ -124,7 +123,7 @@ pub(crate) fn memory_nodes(
     (0..count).map(|_| leasehold::store::Memory::with_clock(clock.clone())).collect()
 }
 
-/// The subject of a test on a clock that it moves; each client makes a quorum of its own.
+/// The subject of a test on a clock that it moves; each client makes a separate quorum.
 pub(crate) fn subject(clock: &leasehold::time::FakeClock) -> Subject {
     Subject::fake(leasehold::store::Memory::with_clock(clock.clone()), clock.clone())
 }

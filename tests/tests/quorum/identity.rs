@@ -49,8 +49,8 @@ async fn h18_an_address_that_comes_to_lead_to_another_node_does_not_count() {
     }
 }
 
-/// What a client is told that connects now, once it has left its list at all of its nodes: of so
-/// many other lists. Of one that a busy machine was too slow to answer for, the next is told.
+/// What a client that connects now is told once it has left its list at all of its nodes: the
+/// number of other lists. If a busy machine was too slow to answer, the next client is told.
 async fn told_of(fleet: &Fleet, ports: &[u16], lists: usize) -> Vec<String> {
     let patient = url(ports.iter().copied()).replace("500ms", "20s");
     let mut sorted = ports.to_vec();
@@ -74,8 +74,8 @@ async fn told_of(fleet: &Fleet, ports: &[u16], lists: usize) -> Vec<String> {
     .await
 }
 
-/// Two lists that have one node in common: each has a majority of its own, and whoever comes
-/// second is told.
+/// Two lists that have one node in common: each has its own majority, and the second client is
+/// told.
 #[tokio::test]
 async fn h14_clients_with_different_lists_of_nodes_may_both_hold_and_are_warned() {
     let fleet = Fleet::start(5);

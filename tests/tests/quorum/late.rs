@@ -56,7 +56,7 @@ async fn h10_an_acquire_that_arrives_after_a_renewal_and_the_release_grants_noth
     network.proxies[2].strike(1, Script::Acquire, Fault::HoldRequest);
     let lock = client.mutex(&name).ttl(Duration::from_secs(3));
     let guard = must(soon(lock.acquire()).await);
-    // The keeper's renewals go by a connection of their own.
+    // The keeper's renewals go by a separate connection.
     fleet.until(2, &name, |status| !status.holders.is_empty()).await;
     must(soon(guard.release()).await);
     fleet.until(2, &name, |status| status.holders.is_empty()).await;

@@ -132,7 +132,7 @@ impl Crowd {
         self.ways.iter().for_each(|ways| ways[..2].iter().for_each(|way| way.set(line)));
     }
 
-    /// Waits for a majority with many who each want a name of their own, and says how long it took
+    /// Waits for a majority with many waiters, each for a different name, and says how long it took
     /// to serve them once it was there.
     async fn ride_out(&self, line: Line) -> Duration {
         self.set(line);
@@ -146,7 +146,7 @@ impl Crowd {
         self.clock.now().saturating_since(back)
     }
 
-    /// Many of each client wait, each for a name of its own.
+    /// Many of each client wait, each for a different name.
     fn wait(&self) -> Vec<JoinHandle<()>> {
         let waiting = self.clients.iter().enumerate().flat_map(|(number, client)| {
             (0..WAITERS).map(move |waiter| {
@@ -168,7 +168,7 @@ impl Crowd {
         for ways in &self.ways {
             let asked: Vec<_> = ways.iter().map(Way::asked).collect();
             assert!(asked[..2].iter().all(|asked| *asked <= most), "{line:?}: {asked:?}");
-            // What is granted in vain is given back.
+            // What is granted by a minority is given back.
             assert!(asked[2] <= 2 * at_first, "{line:?}: {asked:?}");
         }
     }

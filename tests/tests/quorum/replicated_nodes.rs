@@ -1,5 +1,4 @@
-//! H15: a node that is a primary with a replica of its own, which takes over without the last
-//! writes.
+//! H15: a node that is a primary with a replica, which takes over without the last writes.
 
 use std::time::Duration;
 

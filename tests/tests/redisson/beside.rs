@@ -1,4 +1,4 @@
-//! Beside Redisson itself, in JVMs of their own.
+//! Beside Redisson itself, in separate JVMs.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use leasehold_testkit::{Cluster, RedisServer, SentinelFleet, Worker, must};
 
 use super::contender::{COUNTER, NAME, Place};
 
-/// Processes of ours, and JVMs with so many threads.
+/// Processes of ours, and JVMs with a number of threads.
 const OURS: usize = 8;
 const JVMS: usize = 2;
 const THREADS: usize = 4;

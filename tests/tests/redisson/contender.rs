@@ -165,7 +165,7 @@ fn lock(client: &Client, kind: &str) -> Lock {
     }
 }
 
-/// What is said to a worker. It ends with whoever has started it, also while it waits for a lock.
+/// What is said to a worker. It ends with its parent, also while it waits for a lock.
 fn lines() -> UnboundedReceiver<String> {
     let (sender, lines) = unbounded_channel();
     // It lives as long as the process; there is nobody to join it.
@@ -185,7 +185,7 @@ async fn add(lock: Lock, port: &str, counter: &str, rounds: &str) {
     for _ in 0..must(rounds.parse::<usize>()) {
         let held = must(lock.acquire().await);
         let count: u64 = must(redis::cmd("INCR").arg(&inside).query(&mut data));
-        assert_eq!(count, 1, "so many hold the lock");
+        assert_eq!(count, 1, "this many hold the lock");
         let value: Option<u64> = must(redis::cmd("GET").arg(counter).query(&mut data));
         must(redis::cmd("SET").arg(counter).arg(value.unwrap_or(0) + 1).exec(&mut data));
         must(redis::cmd("DECR").arg(&inside).exec(&mut data));

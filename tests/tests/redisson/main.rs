@@ -14,7 +14,7 @@ use leasehold_testkit::worker;
 
 /// What a process of our own does.
 #[test]
-#[ignore = "a job of the tests here, for a process of its own"]
+#[ignore = "a job of the tests here, for a separate process"]
 fn job() {
     contender::work(&worker::arguments());
 }

@@ -40,7 +40,7 @@ impl Store for Claims {
     }
 }
 
-/// Whether a waiter that is told of its grant enters although the store refuses its claim.
+/// Whether a waiter that learns of its grant enters although the store refuses its claim.
 async fn enters_unclaimed(come_first: bool) -> bool {
     let clock = FakeClock::new();
     let memory = Memory::with_clock(clock.clone());

@@ -14,7 +14,7 @@ const NAMES: usize = 8;
 /// How often each of the locks changes hands while the replica hangs.
 const TIMES: u64 = 6;
 
-/// Lets three clients contend for locks on a primary with two replicas, of which so many hang again
+/// Lets three clients contend for locks on a primary with two replicas, some of which hang again
 /// and again.
 async fn contend(hanging: usize, options: &str) {
     let servers = must(Replicated::start(2));

@@ -1,8 +1,8 @@
 //! Failovers that forget, and primaries that were left behind: what each `replicas=` prevents, and
 //! what it does not.
 //!
-//! Whoever speaks to the old primary and whoever speaks to the new one are two clients with two
-//! URLs, as if each had been told so.
+//! The client of the old primary and the client of the new one have two URLs, as if each had been
+//! told so.
 
 use leasehold::error::StoreErrorKind;
 use leasehold::lease::Renewal;

@@ -13,7 +13,7 @@ const PATIENT: &str = "timeout=20s";
 async fn a_primary_that_is_stopped_is_left_also_by_those_who_wait_for_replicas() {
     let (servers, sentinels) = (RedisServer::options(), RedisServer::options());
     let fleet = must(SentinelFleet::start_with(servers, &[100, 100], sentinels));
-    // Its requests travel on connections of their own: what those hear must count.
+    // Its requests travel on separate connections: what those hear must count.
     let client = connect(&format!("{}?replicas=1", fleet.url())).await;
     let lock = client.mutex("a").ttl(TTL);
     must(must(lock.acquire_within(PATIENCE).await).release().await);

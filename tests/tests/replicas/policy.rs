@@ -155,8 +155,8 @@ async fn a_waiter_enters_only_once_the_replica_has_its_grant() {
     must(servers[1].stop());
     let (waits_before, _) = must(servers[0].command_stats("wait"));
     must(held.release().await);
-    // It was told of its grant, has claimed it, and the claim was not acknowledged.
-    until("a WAIT has ended in vain", async || {
+    // It has learned of its grant, has claimed it, and the claim was not acknowledged.
+    until("a WAIT has ended unfulfilled", async || {
         must(servers[0].command_stats("wait")).0 > waits_before
     })
     .await;
@@ -184,8 +184,8 @@ async fn a_waiter_that_is_handed_a_lock_keeps_it_and_its_turn_until_the_replica_
     must(servers[1].stop());
     let (waits_before, _) = must(servers[0].command_stats("wait"));
     must(held.release().await);
-    // Those in vain are the first's claims; the second asks now and then, too.
-    until("many a WAIT has ended in vain", async || {
+    // The failed ones are the first's claims; the second asks now and then, too.
+    until("many a WAIT has ended unfulfilled", async || {
         must(servers[0].command_stats("wait")).0 >= waits_before + 6
     })
     .await;
@@ -195,7 +195,7 @@ async fn a_waiter_that_is_handed_a_lock_keeps_it_and_its_turn_until_the_replica_
     assert!(!first.is_finished() && !second.is_finished());
     must(servers[1].cont());
     let guard = soon(first).await.unwrap().unwrap();
-    assert_eq!(guard.holder(), handed, "it was left to whoever had it");
+    assert_eq!(guard.holder(), handed, "it was left to its holder");
     must(guard.release().await);
     must(must(soon(second).await.unwrap()).release().await);
 }
@@ -212,8 +212,10 @@ async fn an_upgrade_that_is_not_acknowledged_is_asked_for_until_the_replica_has_
         let outcome = guard.upgrade().await;
         (guard, outcome)
     });
-    until("a WAIT has ended in vain", async || must(servers[0].command_stats("wait")).0 > waits)
-        .await;
+    until("a WAIT has ended unfulfilled", async || {
+        must(servers[0].command_stats("wait")).0 > waits
+    })
+    .await;
     assert!(!upgrading.is_finished());
     must(servers[1].cont());
     let (guard, outcome) = must(soon(upgrading).await);
@@ -261,8 +263,10 @@ async fn an_adoption_that_is_not_acknowledged_is_nobodys_until_its_adopter_gives
     must(servers[1].stop());
     let (waits, _) = must(servers[0].command_stats("wait"));
     let adopting = tokio::spawn(async move { careful.adopt(lease).await });
-    until("a WAIT has ended in vain", async || must(servers[0].command_stats("wait")).0 > waits)
-        .await;
+    until("a WAIT has ended unfulfilled", async || {
+        must(servers[0].command_stats("wait")).0 > waits
+    })
+    .await;
     let taken = must(try_acquire(&careless, "a").await);
     assert!(adopting.is_finished() || taken.is_none(), "{taken:?}");
     drop(taken);

@@ -14,8 +14,8 @@ use super::{TTL, connect, request, soon, until};
 
 const ID: HolderId = HolderId { client: ClientId(7), attempt: 1 };
 
-/// A primary with a replica, and stores that wait for it: one for a short time, and one for so long
-/// that a test ends it by letting the replica go on.
+/// A primary with a replica, and stores that wait for it: one for a short time, and one until a
+/// test lets the replica go on.
 struct Pair {
     servers: Replicated,
     hasty: Redis,
@@ -74,7 +74,7 @@ impl Pair {
         let status = must(self.careless.admin().inspect(&self.name).await);
         let holders: Vec<_> = status.holders.iter().map(|holder| holder.id).collect();
         assert_eq!(holders, [ID], "what was answered \"yours\" is taken away");
-        assert!(error.may_have_executed(), "it is for whoever asked to take back: {error}");
+        assert!(error.may_have_executed(), "it is for the caller to take back: {error}");
     }
 }
 

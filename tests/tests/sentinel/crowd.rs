@@ -66,7 +66,7 @@ impl Crowd {
         let wanted = self.turns() + (CLIENTS * TASKS) as usize;
         let since = Instant::now();
         while self.turns() < wanted {
-            assert!(since.elapsed() < PATIENCE, "nobody gets in any more");
+            assert!(since.elapsed() < PATIENCE, "nobody gets in");
             sleep(Duration::from_millis(10)).await;
         }
     }

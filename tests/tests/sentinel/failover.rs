@@ -184,7 +184,7 @@ async fn d15_a_switch_message_that_is_missed_is_no_matter() {
     let client = connect(fleet.url()).await;
     let guard = client.mutex("a").ttl(LONG).acquire().await.unwrap();
     fleet.servers().wait_in_sync().unwrap();
-    // Whoever listens is back after the pause between two tries, while the primary is dead.
+    // A listener is back after the pause between two tries, while the primary is dead.
     fleet.servers_mut()[0].kill9().unwrap();
     while fleet.servers().primary() != Some(1) {
         for sentinel in fleet.sentinels() {

@@ -21,7 +21,7 @@ const LONG: Duration = Duration::from_secs(300);
 const SHORT: Duration = Duration::from_secs(2);
 
 #[test]
-#[ignore = "a job of the tests, for a process of its own"]
+#[ignore = "a job of the tests, for a separate process"]
 fn job() {
     passwords::job();
 }

@@ -1,6 +1,6 @@
-//! Servers and sentinels have passwords of their own, and neither is shown to the other.
+//! Servers and sentinels have different passwords, and neither is shown to the other.
 //!
-//! The password for sentinels comes from the environment, so each case is a process of its own.
+//! The password for sentinels comes from the environment, so each case is a separate process.
 
 use leasehold::store::Redis;
 use leasehold_testkit::harness::connect;

@@ -97,7 +97,7 @@ const HANGS: Duration = Duration::from_secs(60);
 #[tokio::test]
 async fn d14_sentinels_that_hang_delay_nobody() {
     let fleet = SentinelFleet::start().unwrap();
-    // Whoever waited for a sentinel that hangs would wait for longer than the test does.
+    // A client that waited for a sentinel that hangs would wait for longer than the test does.
     let url = format!("{}?connect_timeout={}s", fleet.url(), HANGS.as_secs());
     for hanging in [0, 1] {
         fleet.sentinels()[hanging].stop().unwrap();

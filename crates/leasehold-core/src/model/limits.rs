@@ -33,8 +33,8 @@ pub const NOT_AFTER: Duration = Duration::from_secs(10);
 pub const BALLOT_LEAD: Duration = Duration::from_secs(10);
 
 /// How long the nodes of a quorum keep the last token of a name at least: 30 s. A token may be one
-/// lead ahead of the node that gave it, the next is no more than one behind the node that gives
-/// that, and nodes whose clocks are further apart than one do not believe each other's tokens.
+/// lead ahead of the node that gave it, and the next no more than one behind the node that gives
+/// it. Nodes whose clocks are further apart than one lead do not believe each other's tokens.
 pub const LEAST_RETENTION: Duration = BALLOT_LEAD.saturating_mul(3);
 
 /// Most clients a record remembers finished attempts of; the oldest goes first.

@@ -11,12 +11,12 @@
 //! *while X held there*, by the grant itself or by a commit, before X was told; and p(X) is at
 //! least what each of these nodes granted X with.
 //!
-//! **If no node's last token ever goes down, successful acquisitions have distinct tokens, ordered
-//! as on every node they have in common, and as in real time.** No clock, delay, pause or ttl
-//! enters into it. Take A and B and a node of both majorities where A was granted before B. There
-//! A's token was stored while A held, hence before B was granted; B was then granted with more than
-//! the last token, so p(B) > p(A). Numbers have one order, so it is the same on every common node;
-//! and if A was told before B asked, that order is the one of real time.
+//! **If no node's last token ever goes down, successful acquisitions have distinct tokens. Their
+//! order is that on every node they have in common, and that of real time.** No clock, delay, pause
+//! or ttl enters into it. Take A and B and a node of both majorities where A was granted before B.
+//! There A's token was stored while A held, hence before B was granted; B was then granted with
+//! more than the last token, so p(B) > p(A). Numbers have one order, so it is the same on every
+//! common node; and if A was told before B asked, that order is the one of real time.
 //!
 //! That is so where A and B cannot hold together. Of two *readers* B may be granted on the common
 //! node before A's commit arrives there, and both may come to one number: on two nodes that had

@@ -1,9 +1,9 @@
 //! The keeper: renews leases, finishes releases and cancels that nobody waits for, polls on behalf
 //! of waiters and hands grants to them. What peers call a watchdog is its renewing half.
 //!
-//! One future per client. In production the process's one background thread drives it, so that a
-//! caller that blocks its runtime does not lose its lease, a guard can be dropped anywhere, and no
-//! slow command stands before a renewal. With a clock that a test moves, the caller's runtime does.
+//! One future per client. In production the process's one background thread drives it. So a caller
+//! that blocks its runtime does not lose its lease, a guard can be dropped anywhere, and no slow
+//! command stands before a renewal. With a clock that a test moves, the caller's runtime does.
 
 mod cleanups;
 mod due_queue;

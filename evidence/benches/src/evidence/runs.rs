@@ -122,7 +122,7 @@ impl Run {
     }
 }
 
-/// The value that so many of all are not above.
+/// The value that a given share of all are not above.
 pub(super) fn quantile(values: &[u64], share: f64) -> u64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable();

@@ -1,7 +1,7 @@
 //! A hundred thousand clients on a cluster of a hundred servers, simulated: what they ask of it,
 //! how soon they are served, and what a failover and a restart of a tenth of them do.
 //!
-//! `LEASEHOLD_FLEET=N` plays so many clients, on a server for each thousand.
+//! `LEASEHOLD_FLEET=N` plays N clients, on a server for each thousand.
 
 mod plot;
 
@@ -76,7 +76,7 @@ fn print(plan: &Plan, report: &Report) {
         ("releases", |counts| counts.releases, None),
         ("polls", |counts| counts.polls, Some(rates.polls)),
         ("leases renewed", |counts| counts.leases, Some(rates.leases)),
-        ("messages of its own", |counts| counts.messages, None),
+        ("its own messages", |counts| counts.messages, None),
     ];
     for (what, count, formula) in rows {
         let formula = formula.map_or_else(|| "–".to_owned(), number);

@@ -8,7 +8,7 @@ pub(super) const TURN: Duration = Duration::from_secs(4);
 /// What all tasks want.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Want {
-    /// Each a name of its own.
+    /// Each a separate name.
     Alone,
     /// All the same name.
     Hot,
@@ -36,7 +36,7 @@ impl Row {
     pub(super) fn title(self) -> String {
         let Self { want, processes, tasks } = self;
         match want {
-            Want::Alone => format!("{tasks} tasks of one process, each on a name of its own"),
+            Want::Alone => format!("{tasks} tasks of one process, each on a separate name"),
             Want::Hot => format!("one hot name, {processes} processes × {tasks} tasks"),
         }
     }

@@ -1,4 +1,4 @@
-//! One peer in one row, once: its processes against a server of their own.
+//! One peer in one row, once: its processes against a private server.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};

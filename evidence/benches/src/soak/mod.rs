@@ -33,20 +33,20 @@ const NAMES: u64 = 4_000;
 /// How many samples are taken, but none more often than every second.
 const SAMPLES: u32 = 240;
 
-/// A process is killed, and connections are cut, after so many samples.
+/// A process is killed, and connections are cut, after this many samples.
 const DISTURB_EVERY: usize = 5;
 
 /// What a record is kept for after its last use: as short as may be, so that the number of keys is
 /// what it will be from then on after some seconds.
 const RETENTION: &str = "?retention=10s";
 
-/// How long keys may stay when nobody acquires any more: 2 min, twice as long as a finished attempt
-/// is remembered for the sake of its late copies.
+/// How long keys may stay after the last acquire: 2 min, twice as long as a finished attempt is
+/// remembered for the sake of its late copies.
 const FORGOTTEN: Duration = TOMBSTONE_LIFE.saturating_mul(2);
 
-/// What is measured, by how much it may rise in the second half: a share of its mean, or so much.
-/// Keys are those of names that were used of late, so at most so many as there are names, and as
-/// many as the machine has time for.
+/// What is measured, and by how much it may rise in the second half: a share of its mean, or an
+/// amount. Keys are those of names that were used lately: at most as many as there are names, and
+/// as the machine has time for.
 const MEASURES: [(&str, f64, f64); 8] = [
     ("client memory, MiB", 0.05, 2.0),
     ("client descriptors", 0.0, 4.0),
@@ -73,7 +73,8 @@ pub(crate) struct Soak {
     pub(crate) trends: BTreeMap<String, Trend>,
 }
 
-/// Runs for so long, writes what came of it into the directory, and fails unless all is flat.
+/// Runs for the given time, writes what came of it into the directory, and fails unless all is
+/// flat.
 pub(crate) fn run(minutes: &str, directory: &Path) -> Outcome {
     let span = Duration::from_secs_f64(minutes.parse::<f64>()? * 60.0);
     let server = RedisServer::start()?;

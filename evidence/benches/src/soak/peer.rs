@@ -1,5 +1,5 @@
-//! A process of a soak: tasks that come, take locks in every way, and go; and now and then a client
-//! of its own for some of them.
+//! A process of a soak: tasks that come, take locks in every way, and go; and sometimes a separate
+//! client for some of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,7 @@ const TASKS: usize = 32;
 /// Turns that a task takes before it goes, at most.
 const TURNS: u64 = 200;
 
-/// After so many tasks the client is closed, and a new one connects.
+/// After this many tasks the client is closed, and a new one connects.
 const TASKS_OF_A_CLIENT: u64 = 500;
 
 const TTL: Duration = Duration::from_secs(5);
@@ -29,7 +29,7 @@ const TTL: Duration = Duration::from_secs(5);
 pub(super) async fn run(url: &str, names: u64, seed: u64) -> Outcome {
     let acquired = Arc::<AtomicU64>::default();
     let (counted, handle) = (Arc::clone(&acquired), Handle::current());
-    // It lives as long as the process, which ends with whoever has started it.
+    // It lives as long as the process, which ends with its parent.
     std::thread::spawn(move || {
         loop {
             listen();
@@ -44,7 +44,7 @@ pub(super) async fn run(url: &str, names: u64, seed: u64) -> Outcome {
             started += 1;
             if u64::is_multiple_of(started, TASKS_OF_A_CLIENT) {
                 let old = std::mem::replace(&mut client, connect(url).await?);
-                // Whoever still uses it is told, and goes.
+                // A task that still uses it is told, and goes.
                 drop(old.close().await);
             }
             let jitter = Jitter::new(random.next_u64());

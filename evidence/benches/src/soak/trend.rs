@@ -14,7 +14,7 @@ pub(crate) struct Trend {
 }
 
 impl Trend {
-    /// Of samples (time, value); it may rise by a share of the mean, or by so much.
+    /// Of samples (time, value); it may rise by a share of the mean, or by an amount.
     pub(super) fn of(samples: &[(f64, f64)], share: f64, by: f64) -> Self {
         let half = &samples[samples.len() / 2..];
         let count = half.len().max(1) as f64;

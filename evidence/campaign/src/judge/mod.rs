@@ -21,8 +21,8 @@ use crate::stall::Stalls;
 /// How many violations of each check are shown with what was before and after them.
 const SHOWN: usize = 2;
 
-/// The checks, by their numbers. `holds`: who holds alone has a higher token than all whose holds
-/// have ended. `leader`: nobody is told of a leader that was replaced before. `stock`: what came,
+/// The checks, by their numbers. `holds`: a lone holder has a higher token than all whose holds
+/// have ended. `leader`: nobody learns of a leader that was replaced before. `stock`: what came,
 /// less what was taken, is there. `updates`: reading and writing what is protected was one step.
 pub(crate) const CHECKS: [&str; 16] = [
     "I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10", "I11", "I12", "holds", "leader",

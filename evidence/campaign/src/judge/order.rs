@@ -1,5 +1,5 @@
-//! Whether waiters are served in the order of the queue, and whether whoever asks is told of the
-//! newest leader, where the store forgets neither.
+//! Whether waiters are served in the order of the queue, and whether a caller learns of the newest
+//! leader, where the store forgets neither.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use leasehold_core::model::DEAD_AFTER;
 
 use super::story::{Story, Violation};
 
-/// A client that waits loses its place when it was not seen for so long; somewhat less, because of
-/// what clocks and journeys differ by.
+/// A client that waits loses its place when it was not seen for this time; somewhat less, because
+/// of what clocks and journeys differ by.
 const KEEPS_ITS_PLACE: Duration = DEAD_AFTER.saturating_sub(Duration::from_millis(200));
 
 /// What is wrong with the order in which those were served who were seen in a queue.
@@ -42,7 +42,7 @@ pub(super) fn violations(story: &Story) -> Vec<Violation> {
     found
 }
 
-/// Who is told of a leader is told of none that had been replaced before it asked.
+/// A caller that learns of a leader learns of none that had been replaced before it asked.
 fn leaders_of_the_past(story: &Story) -> Vec<Violation> {
     let replaced = story.led.iter().filter_map(|(token, asked)| {
         let before = story.grants.iter().filter(|grant| grant.entered < *asked);

@@ -84,8 +84,8 @@ impl Story {
         found.into_values().collect()
     }
 
-    /// Whoever holds alone has a higher token than all whose promises had ended before, and a lower
-    /// one than all whose promises begin after.
+    /// A lone holder has a higher token than all whose promises had ended before, and a lower one
+    /// than all whose promises begin after.
     fn promises_out_of_order(&self) -> Vec<Violation> {
         let mut ended: Vec<&Promise> = self.promises.iter().collect();
         ended.sort_unstable_by_key(|promise| promise.to);

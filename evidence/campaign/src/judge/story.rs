@@ -30,7 +30,7 @@ pub(super) struct Promise {
     pub(super) capacity: u64,
 }
 
-/// A grant: when it was asked for, by when it had come, and who asked.
+/// A grant: when it was asked for, by when it had come, and which process asked.
 #[derive(Clone, Debug)]
 pub(super) struct Grant {
     pub(super) guard: u64,
@@ -51,7 +51,7 @@ pub(super) struct Story {
     pub(super) updates: Vec<Update>,
     /// Queues as somebody saw them.
     pub(super) queues: Vec<Queue>,
-    /// What was answered to those who asked who leads.
+    /// The answers to questions about the leader.
     pub(super) led: Vec<Led>,
 }
 

@@ -14,7 +14,7 @@ fn broken(log: &str) -> Vec<&'static str> {
     Verdict::of(directory.path(), &mut HashMap::new()).violations.into_keys().collect()
 }
 
-/// A promise of a guard (with a lease of its own) on the name `n`.
+/// A promise of a guard (with a separate lease) on the name `n`.
 fn promise(guard: u64, span: (u64, u64), token: u64, weight: u32, capacity: u32) -> String {
     format!("p n {guard} {guard} {} {} {token} {weight} {capacity}\n", span.0, span.1)
 }
@@ -92,7 +92,7 @@ fn a_name_that_is_free_for_minutes_while_somebody_waits_is_found() {
         (vec![""; 0], vec![""; 0]),
         "the machine was too busy"
     );
-    assert_eq!(broken(&format!("u n 1 {minutes}\ns 1 2000000000\n")), ["I8"], "not for so long");
+    assert_eq!(broken(&format!("u n 1 {minutes}\ns 1 2000000000\n")), ["I8"], "it is too long");
 }
 
 #[test]

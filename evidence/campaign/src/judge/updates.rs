@@ -13,7 +13,7 @@ use super::story::{Update, Violation};
 /// overlap, and a lock leaves none that do.
 const WINDOW: usize = 24;
 
-/// More than that in one window are not searched: so many have overlapped.
+/// The most updates of one window that are searched; more have never overlapped.
 const MOST: usize = 48;
 
 /// What is protected: a value that is swapped.

@@ -7,7 +7,7 @@ use leasehold_testkit::{Data, Tail, must};
 use crate::place::Place;
 use crate::random::Random;
 
-/// So many of the last transactions are lost with the power, at the most.
+/// The most of the last transactions that are lost with the power.
 const LOST: usize = 40;
 
 /// Stops servers for a while.

@@ -13,7 +13,7 @@ const ALLOWED: &str = "ACL SETUSER default +psync";
 const REFUSED: &str = "ACL SETUSER default -psync -sync";
 
 /// Cuts the replicas of a primary off, and keeps them off for a while: each is sent away and finds
-/// no way back. Both sides go on serving whoever reaches them.
+/// no way back. Both sides go on serving the clients that reach them.
 pub(super) fn cut(place: &mut Place, random: &mut Random) {
     let span = place.hang.0 + random.up_to(place.hang.1);
     let primaries: Vec<&RedisServer> = match &place.servers {

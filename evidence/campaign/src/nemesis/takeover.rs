@@ -34,7 +34,7 @@ pub(super) fn kill_primary(place: &mut Place) {
 }
 
 /// Keeps sentinels from the primary until they have replaced it, and for a while more: it goes on
-/// serving whoever reaches it. Then they find it again, and it becomes a replica.
+/// serving the clients that reach it. Then they find it again, and it becomes a replica.
 pub(super) fn hide_primary(place: &mut Place, random: &mut Random) {
     let span = random.up_to(place.hang.1);
     let Servers::Watched(fleet) = &place.servers else { panic!("no sentinels") };

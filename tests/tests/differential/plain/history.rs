@@ -80,7 +80,7 @@ pub(crate) enum Token {
 /// What the lock of the Redis documentation does, and what may be done to it besides.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Their {
-    /// Somebody deletes the key, whosever it is.
+    /// Somebody deletes the key, whichever client holds it.
     Break,
     /// Compare and expire.
     Extend { lease_ms: u64 },
@@ -171,7 +171,7 @@ impl Player {
         self.judge()
     }
 
-    /// The token of whoever holds, or the next.
+    /// The token of the holder, or the next.
     fn token(&self, which: Token) -> Option<FencingToken> {
         let token_us = match self.key.as_ref().map(|key| &key.value) {
             Some(Value::Ours(hold)) => hold.token_us,

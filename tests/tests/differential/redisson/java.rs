@@ -18,7 +18,7 @@ const UNIT: u64 = 600_000;
 /// How many verbs of each of its locks are compared.
 const VERBS: usize = 300;
 
-/// One verb of one thread; a lock is held for so many units.
+/// One verb of one thread; a lock is held for the given units.
 #[derive(Clone, Copy, Debug)]
 enum Verb {
     Force,

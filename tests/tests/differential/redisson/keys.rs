@@ -1,4 +1,4 @@
-//! A lock of Redisson's as its keys, and what is told of it by its channels.
+//! A lock of Redisson's as its keys, and what its channels say of it.
 
 use leasehold::store::redis_wire::Redisson;
 use leasehold_core::LockName;

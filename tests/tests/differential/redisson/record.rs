@@ -189,7 +189,7 @@ impl Record {
         self.end_ms = end_ms;
     }
 
-    /// Whether a writer is let in; one that is in gets so much longer.
+    /// Whether a writer is let in; one that is in gets its lease prolonged.
     pub(crate) fn write_lock(&mut self, owner: &str, now_ms: u64, end_ms: u64) -> bool {
         let field = writer(owner);
         match (self.mode, self.owners.get_mut(&field)) {

@@ -6,14 +6,15 @@
 //! ```
 //!
 //! It is this same program, started by itself (`@guardian`) while leasehold still asks for the
-//! lease, so that the command need not wait for it; and does nothing but this: when the
-//! deadline comes near and no renewal has moved it, when it is told that the lease is lost, or when
-//! the control socket ends because leasehold died, it ends CMD and all that CMD started, in
-//! whatever process group ([`descendants`]): TERM first, KILL in time. So it works when leasehold
-//! is killed with -9, and when it is stopped. Should the guardian itself be killed, the kernel
-//! kills CMD (see [`exec`]) and leasehold the rest; should it be stopped, leasehold continues it,
-//! and takes its place if that is of no use ([`watch`]). Only if both are killed or both are
-//! stopped, something goes on.
+//! lease, so that the command need not wait for it. It does one thing: it ends CMD and all that CMD
+//! started, in whatever process group ([`descendants`]), by TERM first and KILL in time. It does so
+//! when the deadline comes near and no renewal has moved it, when it is told that the lease is
+//! lost, or when the control socket ends because leasehold died. So it works when leasehold is
+//! killed with -9, and when it is stopped.
+//!
+//! If the guardian itself is killed, the kernel kills CMD (see [`exec`]), and leasehold the rest. If
+//! it is stopped, leasehold continues it, and takes its place if that is of no use ([`watch`]). Only
+//! if both are killed or both are stopped, something goes on.
 
 pub(crate) mod descendants;
 mod exec;

@@ -1,5 +1,5 @@
 //! The record of a name in its row: the bytes that the general path has written, and what quick
-//! paths have done since then, in columns of their own.
+//! paths have done since then, in separate columns.
 
 use leasehold_core::model::{Hold, LastHold, Record, Sweep, UnreadableRecord};
 use leasehold_core::{

@@ -7,8 +7,8 @@
 //! writing, which the kernel reports as broken within microseconds of the death.
 //!
 //! A pipe rather than a lock on a file and a socket: there is no moment between creation and
-//! locking, asking takes no lock that another asker could mistake for life, waiting for a death
-//! needs no thread, paths may be as long as they like, and a supervisor that outlives a client may
+//! locking, asking takes no lock that another asker could mistake for life, and waiting for a death
+//! needs no thread. Paths may be as long as they like, and a supervisor that outlives a client may
 //! keep it alive.
 //!
 //! A pipe that is *not there* proves nothing, since somebody may have cleaned up; then the lease

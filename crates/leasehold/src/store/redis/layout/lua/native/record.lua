@@ -4,7 +4,7 @@
 -- be damaged half-way leaves the whole record as it is.
 --
 -- Words in capitals are numbers and formats that script.rs writes into the text. The functions of a
--- file are built as one table, because Lua builds them anew on each call of a script, and each name
+-- file are built as one table, because Lua builds them anew on each call of a script. Each name
 -- that a function borrows from outside costs a search among all names that are borrowed so far.
 --
 -- Fields of the hash. Numbers are little-endian doubles, or integers of as many bytes as

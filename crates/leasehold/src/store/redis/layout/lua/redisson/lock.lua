@@ -2,10 +2,10 @@
 -- field `mode` says read or write, and where it is missing the lock is no read/write lock. A reader
 -- has for each entry a key that ends with it; the hash ends with the last of them.
 --
--- A hold of ours is one owner more, with one entry. It is always that of a reader or of a writer,
--- because a writer is kept out by every lock of that name and keeps all of them out, whichever kind
--- the other side has taken. Its key has `leasehold-1 ID TOKEN STATE FACTS` as its value: Redisson
--- asks for the time that such a key has left, and for nothing else.
+-- A hold of ours is one owner more, with one entry. It is always that of a reader or of a writer. A
+-- writer is kept out by every lock of that name and keeps all of them out, whichever kind the other
+-- side has taken. Its key has `leasehold-1 ID TOKEN STATE FACTS` as its value: Redisson asks for
+-- the time that such a key has left, and for nothing else.
 --
 -- It takes both to hold: the hash is deleted by a forced unlock, the key ends with the lease.
 
