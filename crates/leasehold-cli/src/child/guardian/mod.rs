@@ -12,9 +12,9 @@
 //! lost, or when the control socket ends because leasehold died. So it works when leasehold is
 //! killed with -9, and when it is stopped.
 //!
-//! If the guardian itself is killed, the kernel kills CMD (see [`exec`]), and leasehold the rest. If
-//! it is stopped, leasehold continues it, and takes its place if that is of no use ([`watch`]). Only
-//! if both are killed or both are stopped, something goes on.
+//! If the guardian itself is killed, the kernel kills CMD (see [`exec`]), and leasehold the rest.
+//! If it is stopped, leasehold continues it, and takes its place if that is of no use ([`watch`]).
+//! Only if both are killed or both are stopped, something goes on.
 
 pub(crate) mod descendants;
 mod exec;
