@@ -23,7 +23,7 @@ type Sending = BoxFuture<'static, Result<Vec<Option<Answer>>, StoreError>>;
 /// The requests of one kind.
 pub(crate) struct Lane<T> {
     send: Box<dyn Fn(Vec<T>) -> Sending + Send + Sync>,
-    /// At most so many transactions at once.
+    /// The most transactions at once.
     sessions: usize,
     gathered: Mutex<Gathered<T>>,
 }

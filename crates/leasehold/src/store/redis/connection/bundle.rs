@@ -12,8 +12,8 @@ use super::call::Request;
 /// each.
 pub(crate) const MOST_IN_A_CALL: usize = 24;
 
-/// Puts requests that may share a call into one bundle, at most so many. Bundles are to be sent in
-/// their order: then what is asked of one key is asked in the order in which it came, and no key is
+/// Puts requests that may share a call into one bundle, up to a limit. Bundles are to be sent in
+/// their order: then requests for one key are sent in the order in which they came, and no key is
 /// in a bundle twice. What is no request for a script stays alone, behind all before it and in
 /// front of all after it.
 pub(crate) fn bundles<T>(

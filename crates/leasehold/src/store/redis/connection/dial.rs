@@ -28,9 +28,9 @@ use super::wire::Wire;
 use crate::store::redis::options::{Address, Login, Settings, Tls};
 use crate::store::tls::{self, TlsFiles, Trust};
 
-/// How long an idle connection is silent before the kernel asks whether the other side is still
-/// there (15 s), how often it then asks (every 5 s), and how often in vain (3 times): so that a
-/// link that died while nobody used it is known before a renewal needs it.
+/// When the kernel asks whether the other side of an idle connection is still there: after 15 s of
+/// silence, and then every 5 s; it gives up after 3 failures. So a link that died while it was idle
+/// is known before a renewal needs it.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_COUNT: u32 = 3;
@@ -100,7 +100,7 @@ impl Dialer {
         Ok(Self { peer: Peer::Sentinel, login, database: 0, ..dialer })
     }
 
-    /// The same, without a login: whether a server lets in whoever gives no password.
+    /// The same, without a login: whether a server lets in clients that give no password.
     pub(crate) fn without_login(&self) -> Self {
         let (login, paces) = (Login::default(), Arc::default());
         Self { admission: None, login, database: 0, paces, ..self.clone() }
@@ -205,7 +205,7 @@ impl Dialer {
             hello.arg("AUTH").arg(self.login.user()).arg(secret.reveal());
         }
         let wire = Wire::open(stream, pushes, if self.bundles { MOST_IN_A_CALL } else { 1 });
-        // It is a part of connecting, and has no limit of its own.
+        // It is a part of connecting, and has no separate limit.
         let left = until.saturating_duration_since(Instant::now());
         match wire.send((&hello).into(), left).await {
             Ok(Value::ServerError(refusal)) => Err(error::not_let_in(self.peer, &server, &refusal)),

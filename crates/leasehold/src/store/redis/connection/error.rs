@@ -188,7 +188,7 @@ pub(crate) fn unreachable(server: &str, error: io::Error) -> StoreError {
         io::ErrorKind::PermissionDenied => {
             (StoreErrorKind::Denied, "this user may not open the socket".to_owned())
         }
-        // Somebody must make room: whoever waits is told, and does not wait for it in silence.
+        // Somebody must make room: a waiter is told, and does not wait for it in silence.
         _ if is_out_of_descriptors(&error) => (
             StoreErrorKind::Full,
             format!("no connection: {}: raise the limit (ulimit -n)", quote(&error.to_string())),

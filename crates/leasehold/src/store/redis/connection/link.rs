@@ -38,7 +38,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 pub(super) enum Ask {
     /// A call of a script, which may travel with others.
     Call(Arc<Request>),
-    /// One command, or with a number so many, whose replies come as a list.
+    /// One command, or as many as the number says, whose replies come as a list.
     Packed(Vec<u8>, Option<usize>),
 }
 
@@ -58,7 +58,7 @@ impl From<&Pipeline> for Ask {
 pub(super) struct Item {
     ask: Ask,
     pub(super) until: Instant,
-    /// Gone once who asked has been told that the time is over.
+    /// Gone once the caller has been told that the time is over.
     answer: Option<oneshot::Sender<RedisResult<Value>>>,
 }
 
@@ -84,7 +84,7 @@ impl Item {
         }
     }
 
-    /// Gives the reply. Whoever asked may have gone.
+    /// Gives the reply. The caller may have gone.
     pub(super) fn answer(self, outcome: RedisResult<Value>) {
         if let Some(answer) = self.answer {
             let _ = answer.send(outcome);
@@ -96,7 +96,7 @@ impl Item {
         self.answer.as_ref().is_some_and(|answer| !answer.is_closed())
     }
 
-    /// Tells who asked if the time is over; else gives when it is.
+    /// Tells the caller if the time is over; else gives when it is.
     fn expire(&mut self, now: Instant) -> Option<Instant> {
         if self.is_awaited() && now < self.until {
             return Some(self.until);
@@ -115,7 +115,7 @@ struct Flight {
     count: Option<usize>,
 }
 
-/// The socket and what is on its way. Whoever reads or writes takes all of it.
+/// The socket and what is on its way. A task that reads or writes takes all of it.
 pub(super) struct Link {
     stream: Box<dyn Stream>,
     /// What is being written, and how much of it has been.
@@ -138,7 +138,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Of a socket that was opened just now. So many requests may share a call.
+    /// Of a socket that was opened just now, with a limit of requests that share a call.
     pub(super) fn new(stream: Box<dyn Stream>, pushes: Option<PushSender>, most: usize) -> Self {
         Self {
             stream,
@@ -232,7 +232,7 @@ impl Link {
         }
     }
 
-    /// Who asked for what this is the reply to, once it is whole.
+    /// The caller that this reply is for, once the reply is whole.
     pub(super) fn land(&mut self, value: Value) -> RedisResult<Option<(Vec<Item>, Value)>> {
         // A server that answers what was not asked is not to be believed.
         let flight = self.flights.front_mut().ok_or_else(over)?;

@@ -163,7 +163,7 @@ impl Connection {
         verb: &str,
         channels: &[Vec<u8>],
     ) -> Result<(), StoreError> {
-        // Each channel has a reply of its own.
+        // Each channel has a separate reply.
         let mut each = Pipeline::new();
         for channel in channels {
             each.cmd(verb).arg(channel);

@@ -1,6 +1,6 @@
 //! How often an address is dialled at which nothing is there.
 //!
-//! Requests of several runtimes, and subscriptions, each open connections of their own, and all of
+//! Requests of several runtimes, and subscriptions, each open their own connections, and all of
 //! them try again while a server is away. Together they dial it a few times a second, however many
 //! callers wait: each of them takes what came of the next dial as its own.
 
@@ -43,7 +43,7 @@ struct Failing {
 #[derive(Debug)]
 enum Turn {
     Dial,
-    /// Somebody else has, in vain.
+    /// Another caller has, and failed.
     Failed(StoreError),
     Wait(Instant),
 }

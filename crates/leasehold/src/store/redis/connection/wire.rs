@@ -1,9 +1,9 @@
-//! The way of requests to one server, and of its replies to who asked.
+//! The way of requests to one server, and of its replies to the callers.
 //!
-//! Who finds nothing under way writes its request itself, at once and alone. Other requests wait
-//! until the driver, a task, gets to run: it lets everybody run who is ready, and then writes all
-//! that has come meanwhile, in as few calls as may carry it. It waits for nobody, and for no reply.
-//! Replies it reads as they come, and wakes each who asked once.
+//! A caller that finds nothing under way writes its request itself, at once and alone. Other
+//! requests wait until the driver, a task, gets to run: it lets every ready task run, and then
+//! writes all that has come meanwhile, in as few calls as may carry it. It waits for nobody, and
+//! for no reply. Replies it reads as they come, and wakes each caller once.
 
 use std::future::Future;
 use std::iter::zip;
@@ -60,7 +60,7 @@ impl Drop for Wire {
 }
 
 impl Wire {
-    /// Drives a socket on the calling runtime. So many requests may share a call.
+    /// Drives a socket on the calling runtime, with a limit of requests that share a call.
     pub(super) fn open(stream: Box<dyn Stream>, pushes: Option<PushSender>, most: usize) -> Self {
         let state = Mutex::new(State {
             waiting: Vec::new(),
@@ -102,7 +102,7 @@ impl Shared {
     fn enter(&self, item: Item) {
         let mut state = self.state();
         if state.closed.is_some() {
-            return; // dropping it tells who asked
+            return; // dropping it tells the caller
         }
         let is_first = state.waiting.is_empty();
         let is_sooner = state.expires.is_none_or(|expires| item.until < expires);
@@ -131,7 +131,7 @@ impl Shared {
     fn give_back(&self, link: Box<Link>, wakes: bool) {
         let mut state = self.state();
         if state.closed.is_some() {
-            return; // dropping it tells who asked
+            return; // dropping it tells the caller
         }
         state.link = Some(link);
         if mem::take(&mut state.is_missed) || wakes {
@@ -152,7 +152,7 @@ impl Shared {
         drop(state);
         let outcome = self.read(&mut link, cx).and_then(|()| self.write(&mut link, cx));
         if let Err(error) = outcome {
-            // Before the link is dropped: whoever is told by that asks why.
+            // Before the link is dropped: a caller that is told by that asks why.
             self.state().closed.get_or_insert(error);
             return Poll::Ready(());
         }
@@ -208,13 +208,13 @@ impl Shared {
                 return Ok(());
             }
             if !mem::replace(&mut link.has_yielded, true) {
-                // Whoever is woken runs next, before others who are ready: here it steps behind.
+                // A woken task runs next, before others that are ready: here it steps behind.
                 drop(state);
                 let _ = pin!(yield_now()).poll(cx);
                 return Ok(());
             }
             let count = state.waiting.len().min(MOST_AT_ONCE);
-            // Nobody waits any more for a request that was dropped before it was sent.
+            // A request that was dropped before it was sent has no caller left.
             let items = state.waiting.drain(..count).filter(Item::is_awaited).collect();
             drop(state);
             link.pack(items);
@@ -238,7 +238,7 @@ impl Drop for Driver {
     fn drop(&mut self) {
         let mut state = self.0.state();
         state.closed.get_or_insert_with(over);
-        // Whoever asked is told by that it is dropped, once others may look at the state.
+        // The caller learns it by the drop, once others may look at the state.
         let left = (mem::take(&mut state.waiting), state.link.take());
         drop(state);
         drop(left);

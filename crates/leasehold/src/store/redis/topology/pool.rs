@@ -111,7 +111,7 @@ impl<O: Open> Pool<O> {
         Err(attempt)
     }
 
-    /// An attempt that its runtime has not driven for so long would only report its own age.
+    /// An attempt that its runtime has not driven for this long would only report its own age.
     fn is_fresh(&self, since: Instant) -> bool {
         since.elapsed() < self.opener.open_limit()
     }
