@@ -70,8 +70,8 @@ impl Dialer {
         let (mut failures, limit) = (Vec::new(), self.settings.connect_timeout);
         for (server, tls) in &self.servers {
             let give_up = Instant::now() + limit;
-            let dialing = self.dial_one(server, tls.as_ref());
-            match timeout_at(give_up, dialing).await {
+            let opening = async { greeted(self.dial_one(server, tls.as_ref()).await?).await };
+            match timeout_at(give_up, opening).await {
                 Ok(Ok(dialed)) => return Ok(dialed),
                 Ok(Err(failure)) => failures.push(failure),
                 Err(_) => {
@@ -136,13 +136,26 @@ impl Dialer {
     }
 }
 
+/// The session, if its server will do. Nobody drives it yet, so that is done here meanwhile.
+async fn greeted(mut dialed: Dialed) -> Result<Dialed, StoreError> {
+    let Dialed { client, driver, server } = &mut dialed;
+    tokio::select! {
+        greeted = greet(client, server) => greeted?,
+        () = driver.listen(|_, _| {}) => {
+            let text = format!("{server}: it ended the session at once");
+            return Err(StoreError::new(StoreErrorKind::Unreachable, text));
+        }
+    }
+    Ok(dialed)
+}
+
 /// Why a program had no password to give.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct NoPassword(Box<dyn std::error::Error + Send + Sync>);
 
 /// Refuses a session with a server that cannot keep locks, or not now.
-pub(crate) async fn greet(client: &Client, server: &str) -> Result<(), StoreError> {
+async fn greet(client: &Client, server: &str) -> Result<(), StoreError> {
     let row = client.query_typed_one(GREETING, &[]).await;
     let row = row.map_err(|failure| error::opening(server, failure))?;
     let (is_standby, number): (bool, i32) = (row.get(0), row.get(1));

@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Row};
 
-use self::dial::{Dialed, Dialer, Driver, greet};
+use self::dial::{Dialed, Dialer, Driver};
 use super::options::Settings;
 use crate::background;
 use crate::clock::SystemClock;
@@ -56,7 +56,6 @@ impl Manager for SessionManager {
     async fn create(&self) -> Result<Session, StoreError> {
         let Dialed { client, driver, server } = self.0.dial().await?;
         tokio::spawn(driver.run());
-        greet(&client, &server).await?;
         Ok(Session { client, server })
     }
 
@@ -70,14 +69,14 @@ impl Manager for SessionManager {
 
 impl Driver {
     /// Sends and receives until the session ends.
-    async fn run(self) {
+    async fn run(mut self) {
         self.listen(|_, _| {}).await;
     }
 
     /// The same, and passes on what the server notifies of: channel and payload.
-    pub(crate) async fn listen(mut self, mut notified: impl FnMut(&str, &str)) {
+    pub(crate) async fn listen(&mut self, mut notified: impl FnMut(&str, &str)) {
         loop {
-            let message = poll_fn(|context| match &mut self {
+            let message = poll_fn(|context| match self {
                 Self::Plain(connection) => connection.poll_message(context),
                 Self::Tls(connection) => connection.poll_message(context),
             });

@@ -12,7 +12,7 @@ use tokio_postgres::Client;
 
 use super::Inboxes;
 use crate::mutex::Mutex;
-use crate::store::postgres::connection::dial::{Dialed, greet};
+use crate::store::postgres::connection::dial::Dialed;
 use crate::store::postgres::connection::error;
 
 /// How often a quiet session is asked whether it still lives: 5 s. Waiters ask the store themselves
@@ -107,7 +107,6 @@ async fn listen_to_all(inboxes: &Arc<Inboxes>) -> Result<(), StoreError> {
     let (heard, trial) = oneshot::channel();
     let client = Arc::new(client);
     tokio::spawn(drive(Arc::downgrade(inboxes), driver, heard));
-    greet(&client, &server).await?;
     let own = format!("lh_t_{:032x}", random()?);
     listen_to(&client, wanted.iter().chain([&own]))
         .await
@@ -153,7 +152,7 @@ async fn listen_to<'a>(
 /// Drives the session, and passes on what arrives.
 async fn drive(
     inboxes: Weak<Inboxes>,
-    driver: crate::store::postgres::connection::dial::Driver,
+    mut driver: crate::store::postgres::connection::dial::Driver,
     heard: oneshot::Sender<()>,
 ) {
     let mut heard = Some(heard);
