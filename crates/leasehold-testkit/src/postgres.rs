@@ -1,23 +1,26 @@
 //! A private PostgreSQL server, and a PgBouncer before it.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{Error, Result};
-use std::os::unix::fs::{MetadataExt as _, chown};
+use std::net::TcpListener;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use crate::certificates::Certificates;
 use crate::child;
 
 /// Where Debian keeps the programs of each version.
 const DEBIAN: &str = "/usr/lib/postgresql";
 
 /// What is needed of them.
-const PROGRAMS: [&str; 3] = ["initdb", "pg_isready", "postgres"];
+const PROGRAMS: [&str; 4] = ["initdb", "pg_basebackup", "pg_isready", "postgres"];
 
 /// Its superuser, and the user of the system that runs it where root may not.
 const USER: &str = "postgres";
@@ -26,16 +29,25 @@ const USER: &str = "postgres";
 const PORT: u16 = 5432;
 const BOUNCER_PORT: u16 = 6432;
 
+/// PgBouncer's console, as a database, and the user that may use it.
+const CONSOLE: &str = "pgbouncer";
+
+/// The file with PgBouncer's settings.
+const SETTINGS: &str = "pgbouncer.ini";
+
 /// Where Debian keeps PgBouncer.
 const PGBOUNCER: &str = "/usr/sbin/pgbouncer";
 
 /// How long a server may take to begin.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server on a socket in its own directory, without a network. It is killed when it is dropped.
+/// A server on a socket in its own directory, without a network unless settings say otherwise. It
+/// is killed when it is dropped.
 #[derive(Debug)]
 pub struct Postgres {
     directory: TempDir,
+    programs: PathBuf,
+    settings: Vec<String>,
     process: Child,
 }
 
@@ -58,24 +70,129 @@ impl Postgres {
     pub fn start_with(settings: &[&str]) -> Result<Option<Self>> {
         let Some(programs) = programs() else { return Ok(None) };
         let directory = directory_for_servers()?;
-        let data = directory.path().join("data");
         let words = ["-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync", "-D"];
-        let initdb = as_user(&programs.join("initdb"), &words, &data)?;
-        read(Command::new(&initdb[0]).args(&initdb[1..]))?;
-        let words = ["-c", "listen_addresses=", "-c"];
-        let socket = format!("unix_socket_directories={}", directory.path().display());
-        let mut server = as_user(&programs.join("postgres"), &words, Path::new(&socket))?;
-        for setting in settings {
-            server.extend(["-c".into(), setting.into()]);
+        let data = directory.path().join("data");
+        run_as_user(&programs.join("initdb"), &words, &data)?;
+        Self::begin(directory, programs, settings).map(Some)
+    }
+
+    /// Starts a standby that streams from it, with its settings.
+    ///
+    /// # Errors
+    ///
+    /// What went wrong when it was set up or started.
+    pub fn standby(&self) -> Result<Self> {
+        let directory = directory_for_servers()?;
+        let host = self.directory.path().to_string_lossy();
+        let words =
+            ["-h", &host, "-U", USER, "-R", "-X", "stream", "-c", "fast", "--no-sync", "-D"];
+        let data = directory.path().join("data");
+        run_as_user(&self.programs.join("pg_basebackup"), &words, &data)?;
+        let settings: Vec<&str> = self.settings.iter().map(String::as_str).collect();
+        Self::begin(directory, self.programs.clone(), &settings)
+    }
+
+    /// Starts one that also listens on TCP at 127.0.0.1 and 127.0.0.2, with a certificate of its own.
+    ///
+    /// # Errors
+    ///
+    /// What went wrong when it was set up or started.
+    pub fn start_with_tls(files: &Certificates) -> Result<Option<Self>> {
+        if is_root()? {
+            let (user, group) = ids()?;
+            let folder = files.server.parent().map(Path::to_path_buf);
+            let files = [&files.server, &files.server_key, &files.authority];
+            for path in files.into_iter().chain(&folder) {
+                chown(path, Some(user), Some(group))?;
+            }
         }
-        server.extend(["-D".into(), data.into_os_string()]);
-        let process = child::spawn(PathBuf::from(&server[0]), server[1..].to_vec())?;
-        let server = Self { directory, process };
-        until_ready(|| {
-            let mut asked = Command::new(programs.join("pg_isready"));
-            read(asked.arg("-h").arg(server.directory.path()))
-        })?;
-        Ok(Some(server))
+        fs::set_permissions(&files.server_key, Permissions::from_mode(0o600))?;
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let settings = [
+            format!("port={port}"),
+            "listen_addresses=127.0.0.1,127.0.0.2".to_owned(),
+            "ssl=on".to_owned(),
+            format!("ssl_cert_file={}", files.server.display()),
+            format!("ssl_key_file={}", files.server_key.display()),
+            format!("ssl_ca_file={}", files.authority.display()),
+        ];
+        Self::start_with(&settings.each_ref().map(String::as_str))
+    }
+
+    /// The port of its socket, and on TCP if it listens there.
+    pub fn port(&self) -> u16 {
+        let port = self.settings.iter().find_map(|setting| setting.strip_prefix("port="));
+        port.and_then(|port| port.parse().ok()).unwrap_or(PORT)
+    }
+
+    fn begin(directory: TempDir, programs: PathBuf, settings: &[&str]) -> Result<Self> {
+        let settings: Vec<String> = settings.iter().map(ToString::to_string).collect();
+        let process = launch(directory.path(), &programs, &settings)?;
+        let mut server = Self { directory, programs, settings, process };
+        server.until_ready()?;
+        Ok(server)
+    }
+
+    /// Kills its first process, as `kill -9` does.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn kill9(&mut self) -> Result<()> {
+        self.process.kill()?;
+        self.process.wait().map(drop)
+    }
+
+    /// Ends it at once, without writing anything more: an immediate shutdown.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn stop_at_once(&mut self) -> Result<()> {
+        kill_process(Pid::from_child(&self.process), Signal::QUIT)?;
+        self.process.wait().map(drop)
+    }
+
+    /// Starts it again.
+    ///
+    /// # Errors
+    ///
+    /// What went wrong.
+    pub fn restart(&mut self) -> Result<()> {
+        self.process = launch(self.directory.path(), &self.programs, &self.settings)?;
+        self.until_ready()
+    }
+
+    /// Kills a process that serves a session of leasehold, if there is one, as a system without
+    /// memory does. The server then ends all other sessions, and recovers.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system, and of asking the server.
+    pub fn kill_a_session(&self) -> Result<()> {
+        let sql = "SELECT pid FROM pg_stat_activity WHERE application_name = 'leasehold' LIMIT 1";
+        let found = self.query(sql)?;
+        match found.trim().parse().ok().and_then(Pid::from_raw) {
+            Some(pid) => Ok(kill_process(pid, Signal::KILL)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until it takes sessions. A server that was killed leaves processes behind, which keep
+    /// the next one from the data for a moment: that one is started again and again.
+    fn until_ready(&mut self) -> Result<()> {
+        let give_up = Instant::now() + PATIENCE;
+        loop {
+            let mut asked = Command::new(self.programs.join("pg_isready"));
+            match read(asked.arg("-q").envs(self.environment())) {
+                Ok(_) => return Ok(()),
+                Err(error) if Instant::now() >= give_up => return Err(error),
+                Err(_) => thread::sleep(Duration::from_millis(20)),
+            }
+            if self.process.try_wait()?.is_some() {
+                self.process = launch(self.directory.path(), &self.programs, &self.settings)?;
+            }
+        }
     }
 
     /// The URL of its database for its superuser, as a store takes it, in which a request has time
@@ -86,7 +203,15 @@ impl Postgres {
 
     /// The same for another role.
     pub fn url_as(&self, role: &str) -> String {
-        url(role, self.directory.path(), PORT)
+        url(role, self.directory.path(), self.port())
+    }
+
+    /// The URL of this server and another, one of which is the primary.
+    pub fn url_with(&self, other: &Self) -> String {
+        let (own, theirs) = (self.url(), other.url());
+        let host = theirs.split_once('@').and_then(|(_, rest)| rest.split_once('/'));
+        let host = host.map_or("", |(host, _)| host);
+        own.replacen(&format!("/{USER}?"), &format!(",{host}/{USER}?"), 1)
     }
 
     /// The process, to be stopped and continued with all that it has started.
@@ -95,9 +220,14 @@ impl Postgres {
     }
 
     /// The environment in which `psql` finds it.
-    pub fn environment(&self) -> [(&'static str, OsString); 3] {
+    pub fn environment(&self) -> [(&'static str, OsString); 4] {
         let host = self.directory.path().as_os_str().to_owned();
-        [("PGHOST", host), ("PGUSER", USER.into()), ("PGDATABASE", USER.into())]
+        [
+            ("PGHOST", host),
+            ("PGUSER", USER.into()),
+            ("PGDATABASE", USER.into()),
+            ("PGPORT", self.port().to_string().into()),
+        ]
     }
 
     /// Runs statements, and gives what they select: a line per row.
@@ -110,6 +240,24 @@ impl Postgres {
         psql.envs(self.environment()).args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]);
         read(psql.args(["-c", sql]))
     }
+}
+
+/// Starts a server on the data in a directory.
+fn launch(directory: &Path, programs: &Path, settings: &[String]) -> Result<Child> {
+    let words = ["-c", "listen_addresses=", "-c"];
+    let socket = format!("unix_socket_directories={}", directory.display());
+    let mut server = as_user(&programs.join("postgres"), &words, Path::new(&socket))?;
+    for setting in settings {
+        server.extend(["-c".into(), setting.into()]);
+    }
+    server.extend(["-D".into(), directory.join("data").into_os_string()]);
+    child::spawn(PathBuf::from(&server[0]), server[1..].to_vec())
+}
+
+/// Runs a program to its end, as the user that may run servers.
+fn run_as_user(program: &Path, words: &[&str], last: &Path) -> Result<()> {
+    let command = as_user(program, words, last)?;
+    read(Command::new(&command[0]).args(&command[1..])).map(drop)
 }
 
 impl Drop for Postgres {
@@ -146,16 +294,47 @@ impl PgBouncer {
             "[databases]\n{USER} = host={theirs} user={USER}\n\
              [pgbouncer]\nlisten_addr =\nlisten_port = {BOUNCER_PORT}\n\
              unix_socket_dir = {own}\nauth_type = any\npool_mode = transaction\n\
-             default_pool_size = {sessions}\nmax_client_conn = 200\nlogfile =\npidfile =\n"
+             admin_users = {CONSOLE}\ndefault_pool_size = {sessions}\nmax_client_conn = 200\nlogfile =\npidfile =\n"
         );
-        let file = directory.path().join("pgbouncer.ini");
-        fs::write(&file, settings)?;
-        let words = as_user(program, &["-q"], &file)?;
-        let process = child::spawn(PathBuf::from(&words[0]), words[1..].to_vec())?;
+        fs::write(directory.path().join(SETTINGS), settings)?;
+        let process = Self::launch(directory.path())?;
         let bouncer = Self { directory, process };
-        let socket = bouncer.directory.path().join(format!(".s.PGSQL.{BOUNCER_PORT}"));
-        until_ready(|| std::os::unix::net::UnixStream::connect(&socket))?;
+        bouncer.until_ready()?;
         Ok(Some(bouncer))
+    }
+
+    fn launch(directory: &Path) -> Result<Child> {
+        let words = as_user(Path::new(PGBOUNCER), &["-q"], &directory.join(SETTINGS))?;
+        child::spawn(PathBuf::from(&words[0]), words[1..].to_vec())
+    }
+
+    fn until_ready(&self) -> Result<()> {
+        let socket = self.directory.path().join(format!(".s.PGSQL.{BOUNCER_PORT}"));
+        until_ready(|| std::os::unix::net::UnixStream::connect(&socket))
+    }
+
+    /// Kills it, and starts it again.
+    ///
+    /// # Errors
+    ///
+    /// What went wrong.
+    pub fn restart(&mut self) -> Result<()> {
+        self.process.kill()?;
+        self.process.wait()?;
+        self.process = Self::launch(self.directory.path())?;
+        self.until_ready()
+    }
+
+    /// Runs a command of its console, such as `PAUSE`.
+    ///
+    /// # Errors
+    ///
+    /// What it says against that.
+    pub fn command(&self, command: &str) -> Result<String> {
+        let mut psql = Command::new("psql");
+        psql.args(["-X", "-q", "-A", "-t", "-U", CONSOLE, "-d", CONSOLE, "-c", command]);
+        psql.arg("-p").arg(BOUNCER_PORT.to_string());
+        read(psql.arg("-h").arg(self.directory.path()))
     }
 
     /// The URL of the server's database behind it.

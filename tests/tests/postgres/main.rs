@@ -6,12 +6,14 @@
 
 mod at_commit;
 mod conformance;
+mod faults;
 mod fence;
 mod held_back;
 mod pages;
 mod quick;
 mod roles;
 mod sessions;
+mod tls;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -81,7 +83,7 @@ impl Database {
 
     /// A session of an application's own.
     async fn session(&self) -> tokio_postgres::Client {
-        let [(_, host), (_, user), (_, database)] = self.server.environment();
+        let [(_, host), (_, user), (_, database), _] = self.server.environment();
         let text = |it: std::ffi::OsString| it.into_string().unwrap();
         let mut config = tokio_postgres::Config::new();
         config.host(text(host)).user(text(user)).dbname(text(database));
