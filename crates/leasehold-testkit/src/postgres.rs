@@ -92,7 +92,7 @@ impl Postgres {
         Self::begin(directory, self.programs.clone(), &settings)
     }
 
-    /// Starts one that also listens on TCP at 127.0.0.1 and 127.0.0.2, with a certificate of its own.
+    /// Starts one that also listens on TCP at 127.0.0.1 and 127.0.0.2, with this certificate.
     ///
     /// # Errors
     ///
@@ -294,7 +294,8 @@ impl PgBouncer {
             "[databases]\n{USER} = host={theirs} user={USER}\n\
              [pgbouncer]\nlisten_addr =\nlisten_port = {BOUNCER_PORT}\n\
              unix_socket_dir = {own}\nauth_type = any\npool_mode = transaction\n\
-             admin_users = {CONSOLE}\ndefault_pool_size = {sessions}\nmax_client_conn = 200\nlogfile =\npidfile =\n"
+             admin_users = {CONSOLE}\ndefault_pool_size = {sessions}\nmax_client_conn = 200\n\
+             logfile =\npidfile =\n"
         );
         fs::write(directory.path().join(SETTINGS), settings)?;
         let process = Self::launch(directory.path())?;
