@@ -119,7 +119,7 @@ impl Place {
         let store = runtime.block_on(Store::open(options)).unwrap();
         server.query(TEST_CLOCK).unwrap();
         let mut config = tokio_postgres::Config::new();
-        let [(_, host), (_, user), (_, database)] =
+        let [(_, host), (_, user), (_, database), _] =
             server.environment().map(|(name, value)| (name, value.into_string().unwrap()));
         config.host(host).user(user).dbname(database).options("-c synchronous_commit=off");
         let connecting = async {
