@@ -6,6 +6,7 @@
 mod api;
 mod bugs;
 mod layers;
+mod messages;
 mod needs;
 mod programs;
 mod promises;
@@ -27,6 +28,7 @@ usage: cargo xtask TASK
   test [--long]    the whole mandatory suite; --long plays random runs for hours
   tidy             the house style, as far as a program can tell
   layers           who imports whom, and no rings
+  messages         writes docs/messages.md: the texts of the library and the command
   api              writes the public API of what is published into `api`
   bugs [NAME...]   switches on each named bug, or those named, and the tests must find it
   bench [NAME...]  all benchmarks, or those named, in release mode; `python` by itself: the Python
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
         ["bugs", names @ ..] => programs::build().and_then(|built| bugs::run(&built, names)),
         ["dist"] => Run::program("packaging/dist.sh", &[]).show(),
         ["layers"] => layers::run(),
+        ["messages"] => messages::update(),
         ["platforms"] => Run::program("tests/platforms.sh", &[]).show(),
         ["python"] => python::run(false),
         ["python", "--long"] => python::run(true),

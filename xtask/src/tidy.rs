@@ -1,5 +1,6 @@
 //! `cargo xtask tidy`: the house style, as far as a program can tell.
 
+use crate::messages;
 use crate::promises;
 use crate::prose;
 use crate::run::{Outcome, root};
@@ -29,6 +30,7 @@ pub(crate) fn run() -> Outcome {
     wrong.extend(promises::check(&files));
     wrong.extend(prose::check(&files));
     wrong.extend(prose::check_book());
+    wrong.extend(messages::check(&files));
     wrong.extend(check_changelog(&files));
     let copied = LINKS.iter().filter(|page| !root().join(page).is_symlink());
     wrong.extend(copied.map(|page| format!("{page}: make it a link to that of crates/leasehold")));

@@ -34,7 +34,7 @@ pub enum Error {
     },
     /// It was made before a fork and cannot be made anew by itself: an observation of an election,
     /// a client over a store that it was given as a value.
-    #[error("made before a fork, and the parent's: make the client and this anew in this process")]
+    #[error("made before a fork by the parent: make the client and this anew in this process")]
     Forked,
     /// The request was sent and no answer came: a grant may exist, for `settles_within` at most.
     #[error(
@@ -345,7 +345,8 @@ impl StoreError {
 
     /// What a store says to an operation or an action that it does not know.
     pub fn unknown_request() -> Self {
-        let message = "the store does not know this request: it is of a later release of leasehold";
+        let message =
+            "the store does not know this request, which a later release of leasehold has sent";
         Self::new(StoreErrorKind::Unsupported, message)
     }
 

@@ -62,7 +62,7 @@ impl Bounds {
         }
         let [ttl, left, least, offset] = [ttl, left, least, self.offset].map(show_duration);
         let why = format!(
-            "of a ttl of {ttl} a holder may rely on {left}, and {least} is the least that will do: \
+            "a ttl of {ttl} leaves a holder {left} to rely on, and at least {least} is needed: \
              give a longer one, or, if the clocks of servers that take over from each other are \
              less than {offset} apart, a smaller offset= in every store URL"
         );

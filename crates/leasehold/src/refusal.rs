@@ -27,7 +27,7 @@ pub(crate) fn refused(name: &LockName, mode: Mode, refusal: Refusal) -> StoreErr
             },
         ),
         Refusal::QueueFull => {
-            (StoreErrorKind::Full, "as many wait for the name as may: try later".to_owned())
+            (StoreErrorKind::Full, "the queue for the name is full: try later".to_owned())
         }
         Refusal::Weight => {
             (StoreErrorKind::Unsupported, format!("{} can never be granted", asked_for(mode)))

@@ -38,7 +38,7 @@ impl Log {
         });
         Ok(syslog.unwrap_or_else(|_| {
             verbosity.remark(format_args!(
-                "a loss of this lease will be told nowhere, because nobody listens at {SYSLOG} \
+                "a loss of this lease will not be reported, because nothing listens at {SYSLOG} \
                  here: give --log FILE"
             ));
             Self::Nowhere

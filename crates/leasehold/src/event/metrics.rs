@@ -290,7 +290,7 @@ fn describe() {
         (RECONNECTS, "How often the store answered again after an outage."),
         (RENEWALS, "Renewals of leases, by whether they succeeded."),
         (STORE_ERRORS, "Requests to the store that failed."),
-        (UNDELIVERED, "Grants that have reached nobody and were given back."),
+        (UNDELIVERED, "Grants that reached no caller and were given back."),
     ];
     let gauges = [
         (HELD, "Leases that are held now."),

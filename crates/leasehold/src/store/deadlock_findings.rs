@@ -10,7 +10,7 @@ use super::traits::Store;
 const TOPIC: &str = "deadlocks";
 
 /// What could happen, in the words of a finding.
-const RISK: &str = "who waits for each other waits for ever, because what they hold is renewed";
+const RISK: &str = "they wait for ever, because the leases that they hold are renewed";
 
 /// What findings about records are about.
 const RECORDS: &str = "records";

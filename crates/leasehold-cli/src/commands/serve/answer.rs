@@ -63,8 +63,8 @@ impl IntoResponses for Refused {
         };
         let all = [
             ("401", "A token is needed."),
-            ("403", "Not allowed here, or asked by a page of another origin."),
-            ("421", "The Host header names somebody else."),
+            ("403", "Not allowed here, or requested by a page of another origin."),
+            ("421", "The Host header names another host."),
         ];
         all.map(described).into()
     }

@@ -29,7 +29,7 @@ pub(super) async fn authorize(
 ) -> Result<Response, Refused> {
     let (access, headers) = (&app.access, request.headers());
     if !access.is_for_us(headers) {
-        let why = "the Host header names somebody else: ask by an address, or start `leasehold \
+        let why = "the Host header names another host: use an address, or start `leasehold \
                    serve` with --allow-host NAME";
         return Err(Refused::new(StatusCode::MISDIRECTED_REQUEST, why));
     }

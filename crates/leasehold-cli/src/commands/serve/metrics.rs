@@ -112,9 +112,9 @@ impl Gauges<'_> {
         self.one("waiting", "How many wait.", totals.waiting)?;
         let help = "Names whose record cannot be read: they are counted nowhere else.";
         self.one("unreadable", help, totals.unreadable)?;
-        let help = "Circles of those who probably wait for each other.";
+        let help = "Probable deadlocks: circles of waiters that wait for each other.";
         self.one("deadlocks", help, totals.deadlocks)?;
-        let help = "How long the one has waited who has waited longest.";
+        let help = "The longest that a present waiter has waited.";
         self.one("longest_wait_seconds", help, since(totals.waited_since_ms, now_ms))?;
         let help = "How old the oldest hold is.";
         self.one("longest_hold_seconds", help, since(totals.held_since_ms, now_ms))?;
@@ -142,7 +142,7 @@ impl Gauges<'_> {
         let help = "When this lock was last given back, in seconds since 1970.";
         self.each("lock_last_released_timestamp_seconds", help, "name", released)?;
         rows.truncate(MOST_NAMES);
-        let help = "Names that begin as was asked for and are not told: there are too many.";
+        let help = "Names with a listed prefix that are left out: there are too many.";
         self.one("names_left_out", help, left_out)?;
         let holders = |row: &Row| row.status.holders.len() + row.status.foreign.iter().len();
         let help = "How many hold this lock.";
@@ -154,7 +154,7 @@ impl Gauges<'_> {
         let help = "How old the oldest hold of this lock is.";
         let spans = rows.iter().map(|(name, row)| (*name, since(row.held_since_ms(), now_ms)));
         self.each("lock_hold_seconds", help, "name", spans)?;
-        let help = "How long the one has waited who has waited longest.";
+        let help = "The longest that a present waiter has waited.";
         let spans = rows.iter().map(|(name, row)| (*name, since(row.waited_since_ms(), now_ms)));
         self.each("lock_wait_seconds", help, "name", spans)
     }

@@ -38,7 +38,7 @@ pub(super) struct StateView {
     first_deadlocks: Vec<DeadlockView>,
     longest_wait_seconds: Option<f64>,
     longest_hold_seconds: Option<f64>,
-    /// How long ago the lock was looked at whose turn was longest ago.
+    /// How long ago the lock was looked at that was not looked at for the longest time.
     oldest_look_seconds: Option<f64>,
     /// How long it takes to pass every key; none before the first time.
     scan_seconds: Option<f64>,

@@ -48,7 +48,7 @@ pub(super) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
     let shown = format!("file:{}", location.database.display());
     let findings = tokio::task::spawn_blocking(move || findings(&location)).await;
     findings.unwrap_or_else(|_| {
-        let text = format!("{shown}: looking at the file was broken off");
+        let text = format!("{shown}: looking at the file was interrupted");
         Err(StoreError::new(StoreErrorKind::Unreachable, text).into())
     })
 }

@@ -87,7 +87,7 @@ impl File {
     pub(super) async fn connect(options: FileOptions) -> Result<Self, Error> {
         let opened = tokio::task::spawn_blocking(move || Self::open(options)).await;
         opened.unwrap_or_else(|_| {
-            let text = "opening the file was broken off";
+            let text = "opening the file was interrupted";
             Err(StoreError::new(StoreErrorKind::Unreachable, text).into())
         })
     }

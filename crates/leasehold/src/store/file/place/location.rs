@@ -247,7 +247,7 @@ impl Location {
         let shown = self.database.display();
         let text = format!(
             "file:{shown} is in use by processes with another boot id or time namespace, whose \
-             leases run on another clock: give all the same, or use a server (redis://…)"
+             leases run on another clock: give them one clock, or use a server (redis://…)"
         );
         StoreError::new(StoreErrorKind::Unsupported, text)
     }

@@ -127,7 +127,7 @@ impl Dialer {
         config.user(user);
         if let Some(password) = &login.password {
             let secret = password.fetch().await.map_err(|cause| {
-                let text = format!("{server}: the password could not be had");
+                let text = format!("{server}: the source of the password has failed");
                 StoreError::new(StoreErrorKind::Unreachable, text).with_source(NoPassword(cause))
             })?;
             config.password(secret.reveal());

@@ -129,7 +129,7 @@ fn of_load(facts: &Facts) -> Vec<Finding> {
             "without a session no lock is taken, renewed or given back",
             "raise max_connections, or put a pooler before it",
         ),
-        false => Finding::ok(place, "sessions", format!("{free} more sessions are to be had")),
+        false => Finding::ok(place, "sessions", format!("{free} more sessions are available")),
     }];
     findings.push(match facts.listeners > MANY_LISTENERS {
         true => Finding::warning(
@@ -157,7 +157,7 @@ fn of_load(facts: &Facts) -> Vec<Finding> {
             place,
             "prepared transactions",
             format!("{} prepared transactions are open", facts.prepared),
-            "one that has passed a fence keeps its name from everybody",
+            "a transaction that has passed a fence keeps its name from everybody",
             "COMMIT PREPARED or ROLLBACK PREPARED each (pg_prepared_xacts)",
         ),
         false => Finding::ok(place, "prepared transactions", "none is open"),

@@ -103,10 +103,7 @@ pub(crate) fn unserved(server: &str, why: &str) -> StoreError {
 /// Refusals that share the code `ERR` and differ in their words.
 fn refused_by_words(server: &str, details: &str) -> StoreError {
     let (kind, words) = if details.starts_with("max number of clients") {
-        (
-            StoreErrorKind::Unreachable,
-            "the server has as many clients as it takes: raise maxclients",
-        )
+        (StoreErrorKind::Unreachable, "the server is at its limit of clients: raise maxclients")
     } else if details.starts_with("DB index") || details.starts_with("invalid DB") {
         (
             StoreErrorKind::Unsupported,

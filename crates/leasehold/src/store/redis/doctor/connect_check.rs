@@ -63,7 +63,7 @@ pub(crate) fn no_info(server: &str) -> Finding {
         server,
         "rights",
         "this user may not run INFO",
-        "nobody is told whether the server deletes locks or forgets them",
+        "it is not known whether the server deletes or forgets locks",
         "grant +info",
     )
 }

@@ -65,7 +65,7 @@ pub(crate) async fn sentinels(
                 "{first} names the primary {}, and {other} names {}",
                 watch.primary, otherwise.primary
             ),
-            "clients of the one and of the other may lock the same name",
+            "clients of one and of the other may lock the same name at once",
             "wait for the end of a failover; else SENTINEL RESET on those that are wrong",
         ));
     }
@@ -132,7 +132,7 @@ pub(crate) fn quorum(settings: &Settings, reports: &[ServerReport], nodes: usize
 fn lists(settings: &Settings, reports: &[ServerReport], nodes: usize) -> Vec<Finding> {
     let (place, topic) = (&settings.servers.to_string(), "nodes");
     if settings.layout.is_shared() {
-        let found = "programs in other languages leave no word of their nodes here: compare them";
+        let found = "programs in other languages do not record their nodes here: compare them";
         return vec![Finding::ok(place, topic, found)];
     }
     let Servers::Quorum(addresses) = &settings.servers else { return Vec::new() };
@@ -183,7 +183,7 @@ pub(crate) fn apart(one: &ServerClock, other: &ServerClock) -> Option<Finding> {
         let risk = "the server refuses tokens that the other has granted, and does not count";
         Some(Finding::danger(&one.server, "clock", found, risk, remedy))
     } else if apart.exceeds(CLOCK_OFFSET) {
-        let risk = "tokens need a second round trip, and grow ahead of the time";
+        let risk = "tokens need a second round trip, and run ahead of the clock";
         Some(Finding::warning(&one.server, "clock", found, risk, remedy))
     } else {
         None

@@ -198,7 +198,7 @@ fn unreachable(error: &StoreError) -> Finding {
         place,
         "reachable",
         why.to_owned(),
-        "what lives there cannot be locked, and one more failure may stop the rest",
+        "names that live there cannot be locked, and one more failure may stop the rest",
         "start it, or take it out of the store URL everywhere",
     )
 }
