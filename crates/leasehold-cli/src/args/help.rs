@@ -7,14 +7,14 @@ Examples:
   leasehold run gpu --permits 1/4 -- ./train.py       at most four at a time
   leasehold ls                                        what is held, by whom, and who waits
 
-Every machine that shall exclude the others needs the same store:
+Machines that exclude each other need the same store:
   export LEASEHOLD_STORE=redis://10.0.0.5/0
 Without one, locks are kept in a file and hold for this user on this machine only (see `leasehold
-where`). `leasehold man store | man -l -` tells of URLs, their options, passwords in the environment
-and the rights of users.";
+where`). `leasehold man store | man -l -` describes URLs, their options, passwords in the
+environment and the rights of users.";
 
 pub(super) const RUN_EXAMPLES: &str = "\
-A DURATION is a number with its unit, as in 500ms, 30s, 1.5h or 1h30m, or else of seconds.
+A DURATION is a number with its unit, as in 500ms, 30s, 1.5h or 1h30m. A bare number is seconds.
 
 Examples:
   leasehold run backup -- tar czf /backup/home.tgz /home
@@ -24,35 +24,34 @@ Examples:
   leasehold run catalogue --shared -- ./read-it.sh              readers together, a writer alone
   leasehold run migrate --ttl 10s -v -- sh -c 'echo \"token $LEASEHOLD_TOKEN\"'
 
-Exit code: that of CMD; if signal n ended it, leasehold dies of it, too, which a shell shows as
+Exit code: that of CMD; if signal n ended CMD, leasehold ends by it, too, which a shell shows as
 128 + n; 75 busy or timed out (see -E); 76 the lease was lost; 69 trouble with the store; 126 CMD
 cannot be executed; 127 CMD is not found; 2 usage.
 
 CMD sees LEASEHOLD_NAME, LEASEHOLD_TOKEN and LEASEHOLD_HOLDER; several names and their tokens in the
 order given, separated by spaces. Under a `leasehold run` around this one it also sees
 LEASEHOLD_OUTER_HOLDERS, the holders further out. CMD sees no password that leasehold has in its
-environment: LEASEHOLD_STORE comes without the one in its URL, so a `leasehold` in CMD that needs it
-asks for --keep-password. A file that LEASEHOLD_PASSWORD_FILE names is there for both.
+environment, and LEASEHOLD_STORE comes without the one in its URL. If a `leasehold` in CMD needs the
+password, give --keep-password. Both can read a file that LEASEHOLD_PASSWORD_FILE names.
 
-A `leasehold run` in CMD that asks for what CMD's own lease holds is told so, with exit code 75. The
-lease covers CMD and all that it starts: what CMD leaves behind is waited for, for up to
---kill-after (5s), and then ended before the lock is released, so start what shall stay with
-`setsid`. What runs as another user cannot be ended: write `sudo leasehold run …` instead of
-`… -- sudo CMD`.
+A nested `leasehold run` on a lock that CMD's own lease holds fails at once, with exit code 75. The
+lease covers CMD and all that it starts. Processes that CMD leaves behind have --kill-after (5s) to
+finish, and are then ended before the lock is released. To keep one, start it with `setsid`. A
+process of another user cannot be ended: write `sudo leasehold run …` instead of `… -- sudo CMD`.
 
-After --max-hold CMD is sent TERM, and KILL after --kill-after; the lease lasts until then. A TERM
-that leasehold is sent does the same. Other signals are passed on to CMD and nothing more; CMD has
-them as the caller had them, but for PIPE, which is set to its default.
+After --max-hold leasehold sends CMD TERM, and KILL after --kill-after; the lease lasts until then.
+A TERM to leasehold does the same. leasehold passes other signals on to CMD and does nothing more.
+CMD handles signals as the caller did, except PIPE, which is set to its default.
 
 Lines on stderr have no time: the journal and cron's log add one, and `2> >(ts)` does.
 
-A text that is too long for a NAME has one by its hash, the same as that of LockName::hashed:
+For a text that is too long for a NAME, use its hash, the same as that of LockName::hashed:
   \"${text:0:64}~$(printf %s \"$text\" | sha256sum | cut -c1-64)\"";
 
 pub(super) const HOLD_EXAMPLES: &str = "\
-A DURATION is a number with its unit, as in 500ms, 30s, 1.5h or 1h30m, or else of seconds.
+A DURATION is a number with its unit, as in 500ms, 30s, 1.5h or 1h30m. A bare number is seconds.
 
-Of several names the line has the first name and token, and all of them in `names`.
+With several names the line has the first name and token, and all of them in `names`.
 
 Examples:
   leasehold hold deploy --pid $$ &          # in the background, until this shell ends
@@ -63,7 +62,7 @@ Exit code: 0 let go as asked; 75 busy or timed out (see -E); 76 the lease was lo
 the store; 2 usage.";
 
 pub(super) const TAKE_EXAMPLES: &str = "\
-A DURATION is a number with its unit, as in 500ms, 30s, 1.5h or 1h30m, or else of seconds.
+A DURATION is a number with its unit, as in 500ms, 30s, 1.5h or 1h30m. A bare number is seconds.
 
 Examples:
   handle=$(leasehold take staging --for 2h) || exit       # a step of a build
@@ -72,37 +71,37 @@ Examples:
   leasehold take cache db --pid $$                        # until this shell ends
 
 The handle is one word: the machine, the user, the store without its password, the client, and each
-name with its token. It has no secret, and nothing is looked for at a path that it names. Others are
-shown until when the lock is taken and by whom, in the label. The process ends by a signal, too, and
-says so in --log. A process that is killed can renew no more:
-in a file the lease ends with it, elsewhere --ttl later. It is killed with its container, and with
-the unit of systemd that it was started in, after each ExecStartPre.
+name with its token. It has no secret, and leasehold opens no path that it names. The label shows
+others until when the lock is taken, and by whom. A signal ends the process, too, which says so in
+--log. If the process is killed, nothing renews the lease: in a file it ends at once, elsewhere
+--ttl later. The process is killed with its container, and with the unit of systemd that it was
+started in, after each ExecStartPre.
 
 Exit code: 0 it is held; 75 busy or timed out (see -E); 69 trouble with the store; 2 usage.";
 
 pub(super) const GIVE_EXAMPLES: &str = "\
-The process that renews the lease is asked, if it is this user's and on this machine. Else the lease
-is ended at the store: the configured one, if the lease was taken there, or the server that the
-handle names, which is told no password; --store names it with one.
+`give` asks the process that renews the lease, if it is this user's and on this machine. Else it
+ends the lease at the store: the configured one, if the lease was taken there, or the server that
+the handle names. That server gets no password: to give one, name it with --store.
 
-Exit code: 0 let go; 76 the lease had ended before: it was given back already, or was lost, so that
-what was done under it may not have been done alone, or its process has, and the store does not say
-more; 69 trouble with the store; 2 no handle, or one of another store.";
+Exit code: 0 let go; 76 the lease had ended before: it was given back, or it was lost, so that
+others may have held it meanwhile, or its process has ended, and the store does not say more; 69
+trouble with the store; 2 no handle, or one of another store.";
 
 pub(super) const RENEW_EXAMPLES: &str = "\
 Example:
   leasehold renew \"$handle\" --for 30m
 
 Exit code: 0 done; 76 the lease has ended: it was given back, is over or was lost; 69 trouble with
-the store; 2 no handle, or its process cannot be asked from here, but only as the user who took the
-lease, on the same machine.";
+the store; 2 no handle, or its process cannot be asked from here: run `renew` as the user who took
+the lease, on the same machine.";
 
 pub(super) const SCHEMA_EXAMPLES: &str = "\
 Examples:
   leasehold schema -s postgres://owner@db/shop --holder app --fencer app | less
   leasehold schema -s postgres://owner@db/shop --holder app --fencer app --install
 
-Roles must be there. What is there already stays as it is, so a role may be added later.
+The roles must exist. What exists already stays as it is, so a role may be added later.
 
 Exit code: 0 printed or installed; 69 trouble with the store; 2 usage.";
 
@@ -111,15 +110,15 @@ Examples:
   leasehold doctor                                  the store that `leasehold where` prints
   leasehold doctor -s redis://db:6379/0 --strict    for a deployment: warnings count, too
 
-Run it where the locks are used, as the user of theirs or one with +info and +config|get on top.
-It takes no lock and changes nothing.
+Run it where the locks are used, as their user, or as one that also has +info and +config|get. It
+takes no lock and changes nothing.
 
 Exit code: 0 nothing breaks a promise; 1 something does (with --strict: or may); 69 the store
 cannot be reached; 2 usage.";
 
 pub(super) const LS_EXAMPLES: &str = "\
 Examples:
-  leasehold ls invoices/                        those whose names begin so
+  leasehold ls invoices/                        names that begin with invoices/
   leasehold ls --held-longer-than 10m           what may have been forgotten
   leasehold ls --sort waiting --watch           kept up to date, until q
   leasehold ls --watch --json | jq -c .         a line of JSON for each change
