@@ -78,6 +78,7 @@ impl Completions {
 
     /// Begins a verb; [`take`](Self::take) gives what it ends with, under the key.
     fn begin(&self, py: Python<'_>, verb: &Verb) -> PyResult<u64> {
+        process::begin(py)?;
         let (doing, goes_on) = verb.take(py)?;
         let runtime = runtime().map_err(|failure| failure.raise(py))?;
         let (key, queue) = (next_number(), Arc::clone(&self.queue));

@@ -117,6 +117,10 @@ impl Slot {
         }
     }
 
+    fn is_let_go(&self) -> bool {
+        matches!(*lock(&self.place), Place::LetGo)
+    }
+
     /// What the lease says, unless a verb has it.
     fn ask<T>(&self, what: impl FnOnce(&Guard) -> T) -> Option<T> {
         match &*lock(&self.place) {
@@ -241,6 +245,9 @@ impl Drop for GuardCore {
         let shared = self.shared.take();
         if self.made_in.is_another() {
             std::mem::forget(shared);
+        } else if shared.as_ref().is_some_and(|(slot, _)| slot.is_let_go()) {
+            // Nothing is given back by this, so that nothing is waited for.
+            drop(shared);
         } else {
             process::drop_detached(shared);
         }

@@ -28,7 +28,7 @@ pub(crate) trait Close: Send + Sync {
 
 /// What there is once in a process.
 #[derive(Default)]
-struct State {
+pub(crate) struct State {
     /// The thread for events runs, and the end of the interpreter is waited for.
     has_begun: AtomicBool,
     ends: AtomicBool,
@@ -53,23 +53,26 @@ pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+impl State {
+    /// Whether the interpreter ends, so that nobody waits any more.
+    pub(crate) fn ends(&self) -> bool {
+        self.ends.load(Ordering::Acquire)
+    }
+}
+
+/// Which process this is takes a system call, so that a verb asks for it once.
 fn state() -> Result<&'static State, Failure> {
     Ok(STATE.this().map_err(leasehold::Error::from)?)
 }
 
 /// Before the first verb of a process: starts the thread for events, and has the exit of the
 /// interpreter give all back.
-pub(crate) fn begin(py: Python<'_>) -> PyResult<()> {
+pub(crate) fn begin(py: Python<'_>) -> PyResult<&'static State> {
     let state = state().map_err(|failure| failure.raise(py))?;
     if !state.has_begun.swap(true, Ordering::AcqRel) {
         py.import("leasehold._process")?.call_method0("begin")?;
     }
-    Ok(())
-}
-
-/// Whether the interpreter ends, so that no caller waits.
-pub(crate) fn ends() -> bool {
-    state().is_ok_and(|state| state.ends.load(Ordering::Acquire))
+    Ok(state)
 }
 
 /// A client that was connected in this process.
@@ -85,11 +88,10 @@ pub(crate) fn remember(client: Weak<dyn Close>) {
 pub(crate) struct Wait(&'static AtomicUsize);
 
 impl Wait {
-    pub(crate) fn begin() -> Result<Self, Failure> {
-        let state = state()?;
+    pub(crate) fn begin(state: &'static State) -> Result<Self, Failure> {
         state.waits.fetch_add(1, Ordering::AcqRel);
         let wait = Self(&state.waits);
-        if ends() { Err(Failure::Exit) } else { Ok(wait) }
+        if state.ends() { Err(Failure::Exit) } else { Ok(wait) }
     }
 }
 

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 
 use crate::done::Done;
 use crate::errors::Failure;
-use crate::process::{self, Wait, lock};
+use crate::process::{self, State, Wait, lock};
 
 /// How often who waits looks for signals and for the end of the program: every 50 ms.
 const TICK: Duration = Duration::from_millis(50);
@@ -30,7 +30,7 @@ pub(crate) struct Verb {
 /// Why who drives a verb comes back.
 enum Turn {
     Ended(Result<Done, Failure>),
-    Tick,
+    Tick(Doing),
 }
 
 impl Verb {
@@ -48,58 +48,33 @@ impl Verb {
 
     /// The future, once, and whether it goes on.
     pub(crate) fn take(&self, py: Python<'_>) -> PyResult<(Doing, bool)> {
-        process::begin(py)?;
         let doing = lock(&self.doing).take();
         let doing = doing.ok_or_else(|| Failure::Misuse("a verb is waited for once").raise(py))?;
         Ok((doing, self.goes_on))
     }
 
     /// Drives the future until it ends or, if the caller looks for signals, until it is time to.
-    fn drive(&self, doing: &mut Doing, looks: bool) -> Turn {
+    fn drive(&self, mut doing: Doing, state: &State, looks: bool) -> Turn {
         loop {
             let turn = async {
-                match select(&mut *doing, std::pin::pin!(tokio::time::sleep(TICK))).await {
-                    Either::Left((ended, _)) => Ok(Turn::Ended(ended)),
-                    Either::Right(_) => Ok(Turn::Tick),
+                match select(&mut doing, std::pin::pin!(tokio::time::sleep(TICK))).await {
+                    Either::Left((ended, _)) => Ok(Some(ended)),
+                    Either::Right(_) => Ok(None),
                 }
             };
-            match self.driver.wait(turn) {
-                Ok(Turn::Ended(ended)) => return Turn::Ended(ended),
-                Err(error) => return Turn::Ended(Err(error.into())),
-                Ok(Turn::Tick) if process::ends() => return Turn::Ended(Err(Failure::Exit)),
-                Ok(Turn::Tick) if looks => return Turn::Tick,
-                Ok(Turn::Tick) => {}
-            }
+            let ended = match self.driver.wait(turn) {
+                // Nothing is left of it that would have to be given up.
+                Ok(Some(ended)) => return Turn::Ended(ended),
+                Ok(None) if state.ends() => Failure::Exit,
+                Ok(None) if looks => return Turn::Tick(doing),
+                Ok(None) => continue,
+                Err(error) => error.into(),
+            };
+            self.give_up(doing);
+            return Turn::Ended(Err(ended));
         }
     }
-}
 
-#[pymethods]
-impl Verb {
-    /// Waits, driving it in this thread and without the GIL. The main thread has signals handled
-    /// meanwhile.
-    fn wait<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let (mut doing, _) = self.take(py)?;
-        let _wait = Wait::begin().map_err(|failure| failure.raise(py))?;
-        let mut looks = None;
-        let ended = loop {
-            match py.detach(|| self.drive(&mut doing, looks.unwrap_or(true))) {
-                Turn::Ended(ended) => break ended,
-                Turn::Tick => match look(py, &mut looks) {
-                    Ok(()) => {}
-                    Err(raised) => {
-                        py.detach(|| self.give_up(doing));
-                        return Err(raised);
-                    }
-                },
-            }
-        };
-        py.detach(|| self.give_up(doing));
-        ended.map_err(|failure| failure.raise(py))?.into_python(py)
-    }
-}
-
-impl Verb {
     /// Drops the future where its connections are.
     fn give_up(&self, doing: Doing) {
         let dropping = async {
@@ -108,6 +83,31 @@ impl Verb {
         };
         // Without a runtime there is nothing that it could have begun.
         drop(self.driver.wait(dropping));
+    }
+}
+
+#[pymethods]
+impl Verb {
+    /// Waits, driving it in this thread and without the GIL. The main thread has signals handled
+    /// meanwhile.
+    fn wait<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let state = process::begin(py)?;
+        let (mut doing, _) = self.take(py)?;
+        let _wait = Wait::begin(state).map_err(|failure| failure.raise(py))?;
+        let mut looks = None;
+        let ended = loop {
+            match py.detach(|| self.drive(doing, state, looks.unwrap_or(true))) {
+                Turn::Ended(ended) => break ended,
+                Turn::Tick(later) => match look(py, &mut looks) {
+                    Ok(()) => doing = later,
+                    Err(raised) => {
+                        py.detach(|| self.give_up(later));
+                        return Err(raised);
+                    }
+                },
+            }
+        };
+        ended.map_err(|failure| failure.raise(py))?.into_python(py)
     }
 }
 
