@@ -1,8 +1,8 @@
-"""What each family says to the `with` of the other."""
+"""What each family says to the `with` of the other. Type checkers see that it has none."""
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING
 
 _ASYNC = "what an AsyncClient gives is entered by `async with`, not by `with`"
 _PLAIN = "what a Client gives is entered by `with`, not by `async with`"
@@ -13,11 +13,13 @@ class OnlyAsync:
 
     __slots__ = ()
 
-    def __enter__(self) -> NoReturn:
-        raise TypeError(_ASYNC)
+    if not TYPE_CHECKING:
 
-    def __exit__(self, *_: object) -> None:
-        raise TypeError(_ASYNC)
+        def __enter__(self):
+            raise TypeError(_ASYNC)
+
+        def __exit__(self, *_):
+            raise TypeError(_ASYNC)
 
 
 class OnlyPlain:
@@ -25,8 +27,10 @@ class OnlyPlain:
 
     __slots__ = ()
 
-    async def __aenter__(self) -> Any:
-        raise TypeError(_PLAIN)
+    if not TYPE_CHECKING:
 
-    async def __aexit__(self, *_: object) -> None:
-        raise TypeError(_PLAIN)
+        async def __aenter__(self):
+            raise TypeError(_PLAIN)
+
+        async def __aexit__(self, *_):
+            raise TypeError(_PLAIN)

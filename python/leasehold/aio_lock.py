@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Coroutine, Generator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, final
+from typing import TYPE_CHECKING, Any, Protocol, final
 
 from leasehold._loop import this_task, wait
 from leasehold._made import _Lock, _RWLock, _Semaphore
@@ -72,9 +72,11 @@ class _Acquiring(OnlyAsync, Coroutine[Any, Any, AsyncGuard]):
     ) -> None:
         await self._guard.__aexit__(kind, error, trace)
 
-    def __enter__(self) -> NoReturn:
-        self.close()
-        super().__enter__()
+    if not TYPE_CHECKING:
+
+        def __enter__(self):
+            self.close()
+            super().__enter__()
 
     def __del__(self) -> None:
         if self._coroutine is None:

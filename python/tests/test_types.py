@@ -109,6 +109,28 @@ def test_code_in_order_passes_and_each_mistake_is_found(tmp_path: Path) -> None:
         assert f"sample.py:{3 + 2 * number}: error" in found.stdout, (name, found.stdout)
 
 
+def pyright(text: str, directory: Path) -> subprocess.CompletedProcess[str]:
+    program = os.environ.get("LEASEHOLD_PYRIGHT")
+    if program is None:
+        pytest.skip("pyright is not there: `cargo xtask python` installs it where npm is")
+    path = directory / "sample.py"
+    path.write_text("# pyright: strict\n" + text)
+    command = [program, "--pythonpath", sys.executable, str(path)]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=5 * PATIENCE, check=False, cwd=directory
+    )
+
+
+def test_pyright_sees_the_same(tmp_path: Path) -> None:
+    good = pyright(GOOD, tmp_path)
+    assert good.returncode == 0, good.stdout
+    begin = "from leasehold import AsyncClient, Client\n"
+    wrong = begin + "".join(f"def {name}() -> None:\n    {text}\n" for name, text in BAD.items())
+    found = pyright(wrong, tmp_path)
+    for number, name in enumerate(BAD):
+        assert f"sample.py:{4 + 2 * number}:" in found.stdout, (name, found.stdout)
+
+
 @pytest.mark.parametrize("name", leasehold.__all__)
 def test_a_public_name_says_where_it_is_and_what_it_does(name: str) -> None:
     found = getattr(leasehold, name)

@@ -17,6 +17,9 @@ const PLACE: &str = "target/python";
 const INTERPRETERS: [&str; 6] =
     ["python3", "python3.10", "python3.11", "python3.12", "python3.13", "python3.14"];
 
+/// The type checker that is no package of Python, as npm names it.
+const PYRIGHT: &str = "pyright@1.1.414";
+
 /// How often the tests for leaks acquire and release in each way, and how often with `--long`.
 const PAIRS: &str = "10000";
 const LONG_PAIRS: &str = "100000";
@@ -133,6 +136,22 @@ fn command() -> Outcome<String> {
     Ok(root().join("target/debug/leasehold").to_string_lossy().into_owned())
 }
 
+/// Installs the other type checker, where there is Node; the tests say that they leave it out else.
+fn pyright() -> Outcome<Option<String>> {
+    let place = root().join(PLACE).join(PYRIGHT);
+    let program = place.join("node_modules/.bin/pyright").to_string_lossy().into_owned();
+    if Run::program(&program, &["--version"]).works() {
+        return Ok(Some(program));
+    }
+    if !Run::program("npm", &["--version"]).works() {
+        return Ok(None);
+    }
+    let place = place.to_string_lossy();
+    let words = ["install", "--prefix", &place, "--no-package-lock", "--ignore-scripts"];
+    Run::program("npm", &[&words[..], &["--no-audit", "--no-fund", PYRIGHT]].concat()).show()?;
+    Ok(Some(program))
+}
+
 /// Runs the tests of the installed wheel, from outside of the sources.
 fn test(environment: &Environment, wheel: &str, is_long: bool) -> Outcome {
     install(environment, wheel)?;
@@ -143,5 +162,9 @@ fn test(environment: &Environment, wheel: &str, is_long: bool) -> Outcome {
     let pairs = ["--pairs", if is_long { LONG_PAIRS } else { PAIRS }];
     let run = environment.run("python", &[&words[..], &pairs, &[&tests]].concat());
     let run = run.with("PYTHONDONTWRITEBYTECODE", "1").with("LEASEHOLD_COMMAND", &command()?);
+    let run = match pyright()? {
+        Some(program) => run.with("LEASEHOLD_PYRIGHT", &program),
+        None => run,
+    };
     run.within(Path::new(&environment.0)).show()
 }
