@@ -54,7 +54,7 @@ pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl State {
-    /// Whether the interpreter ends, so that nobody waits any more.
+    /// Whether the interpreter ends, so that no caller waits.
     pub(crate) fn ends(&self) -> bool {
         self.ends.load(Ordering::Acquire)
     }
