@@ -153,6 +153,45 @@ impl Postgres {
         self.process.wait().map(drop)
     }
 
+    /// Stops all its processes where they are.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn stop(&self) -> Result<()> {
+        // The first starts no others from then on.
+        kill_process(Pid::from_child(&self.process), Signal::STOP)?;
+        self.signal_children(Signal::STOP)
+    }
+
+    /// Lets them go on.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn cont(&self) -> Result<()> {
+        self.signal_children(Signal::CONT)?;
+        Ok(kill_process(Pid::from_child(&self.process), Signal::CONT)?)
+    }
+
+    fn signal_children(&self, signal: Signal) -> Result<()> {
+        let parent = self.process.id().to_string();
+        for process in fs::read_dir("/proc")?.flatten() {
+            // Some have ended since, and others are no processes.
+            let Ok(stat) = fs::read_to_string(process.path().join("stat")) else { continue };
+            let Some((_, fields)) = stat.rsplit_once(") ") else { continue };
+            let pid = process.file_name().to_str().and_then(|pid| pid.parse().ok());
+            let pid = pid.and_then(Pid::from_raw);
+            if let Some(pid) = pid.filter(|_| fields.split(' ').nth(1) == Some(&parent)) {
+                match kill_process(pid, signal) {
+                    Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+                    Err(other) => return Err(other.into()),
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Starts it again.
     ///
     /// # Errors

@@ -137,7 +137,9 @@ pub(crate) fn address(place: &Place) -> Option<String> {
             let sentinels: Vec<_> = fleet.sentinels().iter().map(RedisServer::port).collect();
             Some(format!("sentinel,{},{}", SentinelFleet::SERVICE, ports(&sentinels)))
         }
-        Servers::None | Servers::Replicated(_) | Servers::Cluster(_) => None,
+        Servers::None | Servers::Replicated(_) | Servers::Cluster(_) | Servers::Postgres(..) => {
+            None
+        }
     }
 }
 

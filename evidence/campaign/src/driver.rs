@@ -70,7 +70,11 @@ pub(crate) fn run_control(topology: Topology, control: Control) {
 fn run_with(topology: Topology, who: Who) {
     let settings = Settings::read();
     let directory = must(tempfile::Builder::new().prefix("leasehold-campaign-").tempdir());
-    let mut place = Place::start(topology, directory.path());
+    let Some(mut place) = Place::start(topology, directory.path()) else {
+        assert!(std::env::var_os("CI").is_none(), "{}: not installed", topology.name());
+        println!("left out: {}: its servers are not installed", topology.name());
+        return;
+    };
     let protected = must(RedisServer::start());
     let mut random = Random::new(settings.seed);
     let promised = match topology.promised() {

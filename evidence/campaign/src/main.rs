@@ -76,6 +76,16 @@ fn plain_guards_keep_their_word_while_the_network_does_not() {
 }
 
 #[test]
+fn postgres_guards_keep_their_word_while_it_is_killed_and_recovers() {
+    run(Topology::Postgres);
+}
+
+#[test]
+fn postgres_bouncer_guards_keep_their_word_while_it_pauses_and_is_killed() {
+    run(Topology::PostgresBouncer);
+}
+
+#[test]
 fn quarantine_guards_keep_their_word_while_everything_is_forgotten() {
     run(Topology::Quarantine);
 }

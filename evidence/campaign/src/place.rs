@@ -9,7 +9,7 @@ use leasehold::store::Redis;
 use leasehold::store::redis_wire::Script;
 use leasehold_data::store::REDIS_RIGHTS;
 use leasehold_testkit::{
-    Cluster, Proxy, RedisOptions, RedisServer, Replicated, SentinelFleet, must,
+    Cluster, PgBouncer, Postgres, Proxy, RedisOptions, RedisServer, Replicated, SentinelFleet, must,
 };
 use tokio::runtime::Builder;
 
@@ -24,6 +24,9 @@ pub(crate) const LONG_NODE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// For how long a node of a cluster goes on at the most when a replica has taken over from it.
 const LEFT_BEHIND: Duration = Duration::from_secs(1);
+
+/// Sessions of a pooler with its server.
+const POOLED: u32 = 8;
 
 /// How long a server hangs: up to 700 ms.
 const HANG: (Duration, Duration) = (Duration::ZERO, Duration::from_millis(700));
@@ -53,6 +56,8 @@ pub(crate) enum Servers {
     Replicated(Replicated),
     Watched(SentinelFleet),
     Cluster(Cluster),
+    /// One, and the pooler before it.
+    Postgres(Postgres, Option<PgBouncer>),
 }
 
 /// A place that is ready.
@@ -73,13 +78,14 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Starts what there must be; a file is in this directory.
-    pub(crate) fn start(topology: Topology, directory: &Path) -> Self {
+    /// Starts what there must be; a file is in this directory. `None` where
+    /// that is not installed.
+    pub(crate) fn start(topology: Topology, directory: &Path) -> Option<Self> {
         let keeps = |appendfsync: &str| RedisServer::options().append_only(appendfsync);
         let keeps_nothing = RedisServer::options();
         let own_clock = RedisServer::options().own_clock();
         let quarantine = format!("?quarantine={}ms", QUARANTINE.as_millis());
-        match topology {
+        Some(match topology {
             Topology::Clock => Self::one(topology, own_clock, "", &NATIVE),
             Topology::Cluster => Self::cluster(topology),
             Topology::Durable => {
@@ -94,6 +100,8 @@ impl Place {
             Topology::Forgetful => Self::one(topology, keeps("no").own_clock(), "", &NATIVE),
             Topology::Memory => Self::of(topology, "memory:".to_owned(), Servers::None),
             Topology::Plain => Self::one(topology, keeps_nothing, "?layout=plain", &PLAIN),
+            Topology::Postgres => Self::postgres(topology, None)?,
+            Topology::PostgresBouncer => Self::postgres(topology, Some(POOLED))?,
             Topology::Quarantine => {
                 let place = Self::one(topology, keeps("everysec"), &quarantine, &NATIVE);
                 end_quarantine(&place.url);
@@ -106,7 +114,7 @@ impl Place {
             Topology::Sentinel => Self::sentinel(topology),
             Topology::Sharded => Self::sharded(topology),
             Topology::Server => Self::one(topology, keeps_nothing, "", &NATIVE),
-        }
+        })
     }
 
     fn of(topology: Topology, url: String, servers: Servers) -> Self {
@@ -136,6 +144,21 @@ impl Place {
         let url = format!("redis://{user}127.0.0.1:{}{url_options}", proxy.port());
         let place = Self::of(topology, url, Servers::Independent(vec![server]));
         Self { proxies: vec![proxy], calls, ..place }
+    }
+
+    /// A PostgreSQL server, and a pooler before it with this number of sessions, if any.
+    fn postgres(topology: Topology, sessions: Option<u32>) -> Option<Self> {
+        let server = must(Postgres::start())?;
+        let (url, pooler) = match sessions {
+            None => (server.url(), None),
+            Some(sessions) => {
+                let pooler = must(PgBouncer::start(&server, sessions))?;
+                (format!("{}&wake=poll", pooler.url()), Some(pooler))
+            }
+        };
+        // As in production: who waits for an answer does not wait for long.
+        let url = url.replace("timeout=20s&connect_timeout=20s", "timeout=2s");
+        Some(Self::of(topology, url, Servers::Postgres(server, pooler)))
     }
 
     /// Three nodes.
@@ -188,10 +211,10 @@ impl Place {
         Self { url, quarantine, ..place }
     }
 
-    /// All servers that clients talk to.
+    /// All servers of Redis that clients talk to.
     pub(crate) fn all(&self) -> Vec<&RedisServer> {
         match &self.servers {
-            Servers::None => Vec::new(),
+            Servers::None | Servers::Postgres(..) => Vec::new(),
             Servers::Independent(servers) => servers.iter().collect(),
             Servers::Replicated(servers) => servers.servers().iter().collect(),
             Servers::Watched(fleet) => fleet.servers().servers().iter().collect(),
@@ -206,7 +229,7 @@ impl Place {
     pub(crate) fn victims(&self, random: &mut Random) -> Vec<&RedisServer> {
         let all = self.all();
         match &self.servers {
-            Servers::None => Vec::new(),
+            Servers::None | Servers::Postgres(..) => Vec::new(),
             Servers::Independent(_) => {
                 drawn(all.len(), random).into_iter().map(|at| all[at]).collect()
             }

@@ -24,6 +24,10 @@ pub(crate) enum Topology {
     Forgetful,
     Memory,
     Plain,
+    /// One PostgreSQL server, whose processes are killed and which recovers.
+    Postgres,
+    /// The same behind a pooler in transaction mode.
+    PostgresBouncer,
     Quarantine,
     Quorum,
     Redisson,
@@ -64,7 +68,7 @@ macro_rules! network {
 }
 
 impl Topology {
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Clock,
         Self::Cluster,
         Self::Durable,
@@ -72,6 +76,8 @@ impl Topology {
         Self::Forgetful,
         Self::Memory,
         Self::Plain,
+        Self::Postgres,
+        Self::PostgresBouncer,
         Self::Quarantine,
         Self::Quorum,
         Self::Redisson,
@@ -96,6 +102,8 @@ impl Topology {
             Self::Forgetful => "forgetful",
             Self::Memory => "memory",
             Self::Plain => "plain",
+            Self::Postgres => "postgres",
+            Self::PostgresBouncer => "postgres-bouncer",
             Self::Quarantine => "quarantine",
             Self::Quorum => "quorum",
             Self::Redisson => "redisson",
@@ -118,6 +126,10 @@ impl Topology {
             }
             // A stopped server would let a late plain acquire in (B3 of GUARANTEES.md).
             Self::Plain => network![],
+            Self::Postgres => {
+                &[Fault::ConnectionsCut, Fault::Hang, Fault::Kill, Fault::SubscribersCut]
+            }
+            Self::PostgresBouncer => &[Fault::ConnectionsCut, Fault::Hang, Fault::Kill],
             Self::Quarantine => {
                 network![Hang, Flush, FullMemory, Kill, PowerLoss, RestartEmpty]
             }
@@ -174,6 +186,8 @@ impl Topology {
             | Self::File
             | Self::Memory
             | Self::Plain
+            | Self::Postgres
+            | Self::PostgresBouncer
             | Self::Quarantine
             | Self::Quorum
             | Self::Redisson
@@ -211,7 +225,8 @@ impl Topology {
             Self::Quorum => Plan { tasks: 6, semaphores: 0, elections: 0, ..Plan::WIDE },
             Self::Cluster => Plan { keeps: true, sells: true, ..Plan::WIDE },
             // Stock is as durable as the primary: `replicas=` is about grants.
-            Self::Sentinel => Plan::WIDE,
+            // A crash forgets releases that were not waited for, and grants are flushed.
+            Self::Postgres | Self::PostgresBouncer | Self::Sentinel => Plan::WIDE,
             // What is held for long is held by somebody when it is forgotten.
             Self::Sharded => {
                 Plan { ttls: SHARDED, longest: Duration::from_millis(800), ..Plan::SLOW }

@@ -5,6 +5,7 @@ mod clock;
 mod cluster;
 mod data;
 mod network;
+mod postgres;
 mod process;
 mod replication;
 mod rights;
@@ -30,6 +31,10 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// Lets a fault befall the place, and heals it.
 fn befall(fault: Fault, place: &mut Place, random: &mut Random) {
+    if let Servers::Postgres(server, pooler) = &mut place.servers {
+        let span = random.up_to(place.hang.1);
+        return postgres::befall(fault, (server, pooler.as_mut()), span);
+    }
     match fault {
         Fault::AclTaken => rights::take_away(place, random),
         Fault::BusCut => cluster::cut_bus(place, random),
