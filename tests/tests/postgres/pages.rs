@@ -3,6 +3,7 @@
 use leasehold::Client;
 use leasehold::error::StoreErrorKind;
 use leasehold::{Error, FencingToken};
+use tokio_postgres::SimpleQueryMessage;
 
 use crate::Database;
 
@@ -26,6 +27,48 @@ async fn a_row_turns_a_page_after_64_changes_and_says_the_same() {
     }
     let rows = database.ask("SELECT count(*), max(epoch) FROM @.lock");
     assert_eq!(rows, "1|3", "140 changes");
+}
+
+#[tokio::test]
+async fn a_snapshot_that_stays_open_does_not_slow_a_name_down() {
+    let Some(database) = Database::new() else { return };
+    let client = database.client().await;
+    let report = database.session().await;
+    client.mutex("a").acquire().await.unwrap().release().await.unwrap();
+    report.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1").await.unwrap();
+    for _ in 0..500 {
+        client.mutex("a").acquire().await.unwrap().release().await.unwrap();
+    }
+    let session = database.session().await;
+    let schema = &database.schema;
+    let acquire = format!(
+        "EXPLAIN (ANALYZE, BUFFERS) SELECT * FROM {schema}.quick_acquire_1('{{a}}', '{{me}}', \
+         '{{me}}', '{{30000000}}', '{{9000000000000000}}', '{{1}}', '', 'on', '20s')"
+    );
+    let release = format!(
+        "SELECT is_done::text FROM {schema}.quick_end_1('{{a}}', '{{me}}', '{{false}}', 1, '20s')"
+    );
+    let mut pages = 0;
+    // The first one fills the caches of the session.
+    for _ in 0..2 {
+        let plan = texts(&session.simple_query(&acquire).await.unwrap());
+        let buffers = plan.iter().find_map(|line| line.trim().strip_prefix("Buffers: shared "));
+        let counts = buffers.unwrap().split([' ', '=']).filter_map(|word| word.parse::<u32>().ok());
+        pages = counts.sum();
+        assert_eq!(texts(&session.simple_query(&release).await.unwrap()), ["true"], "{plan:?}");
+    }
+    // Each change leaves a version that the snapshot keeps: a thousand of them fill 50 pages.
+    assert!(pages <= 40, "{pages} pages");
+    report.batch_execute("COMMIT").await.unwrap();
+}
+
+/// The first column of what was selected.
+fn texts(messages: &[SimpleQueryMessage]) -> Vec<String> {
+    let rows = messages.iter().filter_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(row.get(0)?.to_owned()),
+        _ => None,
+    });
+    rows.collect()
 }
 
 #[tokio::test]
