@@ -21,6 +21,7 @@ mod outage;
 mod outcome;
 mod pairs;
 mod peers;
+mod postgres;
 mod process;
 mod quorum;
 mod redisson;
@@ -48,17 +49,18 @@ const SOAK: &str = "soak";
 const EVIDENCE: &str = "evidence";
 
 const USAGE: &str = "usage: leasehold-benches \
-    [alone|cluster|contended|crowd|data|file|fleet|held|line|names|observed|outage|peers|quorum|\
-    redisson|replicas|sentinel|together|waiters|watch]…";
+    [alone|cluster|contended|crowd|data|file|fleet|held|line|names|observed|outage|peers|postgres|\
+    quorum|redisson|replicas|sentinel|together|waiters|watch]…";
 
 /// In the order in which they are run.
-const ALL: [&str; 20] = [
+const ALL: [&str; 21] = [
     "alone",
     "contended",
     "line",
     "together",
     "observed",
     "file",
+    "postgres",
     "data",
     "cluster",
     "sentinel",
@@ -132,6 +134,7 @@ async fn one(name: &str) -> Outcome {
         "observed" => observed::run().await,
         "outage" => outage::run(),
         "peers" => peers::run(),
+        "postgres" => postgres::run().await,
         "quorum" => quorum::run().await,
         "redisson" => redisson::run().await,
         "replicas" => replicas::run().await,

@@ -1,0 +1,72 @@
+//! A network before a server: each message is under way for a while, however many there are.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until};
+
+/// The name of a server's socket in its directory.
+const SOCKET: &str = ".s.PGSQL.5432";
+
+/// A socket that leads to a server slowly, for as long as this value lives.
+pub(super) struct Far {
+    directory: TempDir,
+    accepting: JoinHandle<io::Result<()>>,
+}
+
+impl Far {
+    /// Begins to lead to the server whose socket is in a directory.
+    pub(super) fn start(server: PathBuf, under_way: Duration) -> io::Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let listener = UnixListener::bind(directory.path().join(SOCKET))?;
+        let accepting = tokio::spawn(async move {
+            loop {
+                let (here, _) = listener.accept().await?;
+                let there = UnixStream::connect(server.join(SOCKET)).await?;
+                let ((from, to), (from_there, to_there)) = (here.into_split(), there.into_split());
+                lead(from, to_there, under_way);
+                lead(from_there, to, under_way);
+            }
+        });
+        Ok(Self { directory, accepting })
+    }
+
+    /// The directory of the socket.
+    pub(super) fn socket(&self) -> PathBuf {
+        Path::to_owned(self.directory.path())
+    }
+}
+
+impl Drop for Far {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+/// Passes on what comes, late. Either end may close it.
+fn lead(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, under_way: Duration) {
+    let (sender, mut receiver) = mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
+    tokio::spawn(async move {
+        let mut bytes = vec![0; 64 * 1024];
+        while let Ok(count @ 1..) = from.read(&mut bytes).await {
+            if sender.send((Instant::now() + under_way, bytes[..count].to_vec())).is_err() {
+                return;
+            }
+        }
+    });
+    tokio::spawn(async move {
+        while let Some((at, bytes)) = receiver.recv().await {
+            sleep_until(at).await;
+            if to.write_all(&bytes).await.is_err() {
+                return;
+            }
+        }
+    });
+}
