@@ -3,15 +3,16 @@
 //! A child has copies of its parent's memory and descriptors, but only one of its threads. The
 //! keeper's thread is not there, a lock that another thread had stays locked, and sockets and
 //! tokio's epoll are shared with the parent. So a child uses nothing that its parent has made, and
-//! drops none of it. Each process of a row of forks has a number, and finds it by comparing its id
-//! with the last one noted. That is a system call: one for each question to a guard, and five for
-//! an acquire and its release. Each takes 0.4 to 0.7 µs on a virtual machine, where to read the
-//! clock takes 0.15 µs. Nothing here takes a lock, since the thread that had it may be in another
-//! process.
+//! drops none of it. Each process of a row of forks has a number. A handler of pthread_atfork(3)
+//! counts forks, so that a process which was not forked since it found its number reads it from
+//! memory: each question to a guard asks for it, and five steps of an acquire and its release. A
+//! process that was forked compares its id with those noted. Nothing here takes a lock, since the
+//! thread that had it may be in another process.
 
 #[cfg(feature = "file")]
 mod notes;
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use leasehold_core::{StoreError, StoreErrorKind};
@@ -28,20 +29,35 @@ static IDS: [AtomicU32; MOST] = [const { AtomicU32::new(0) }; MOST];
 /// The last of them.
 static LAST: AtomicUsize = AtomicUsize::new(0);
 
+/// What tells each of them that it is a child that was forked from it.
+static FORKS: [OnceLock<forkguard::Guard>; MOST] = [const { OnceLock::new() }; MOST];
+
 /// Says that this process is a child that was forked, and closes what it has inherited of its
 /// parent's file stores. A child that uses leasehold need not say so: its first call finds out. One
 /// that does not keeps others from seeing that its parent was killed, as long as both have the
-/// pipes open: leases of the parent then last until their ttl.
+/// pipes open: leases of the parent then last until their ttl. A child that was made by a bare
+/// system call, past the C library, must say so before it uses anything of leasehold.
 ///
 /// For children that a server forks in advance, and for `os.register_at_fork` of bindings. In a
 /// process that was not forked it does nothing.
 pub fn forked() {
-    number();
+    find_number();
 }
 
 /// The number of this process: zero for the first that uses leasehold, one more in each child;
 /// [`MOST`] for those that are too many.
 fn number() -> usize {
+    let last = LAST.load(Ordering::Acquire);
+    match FORKS[last].get() {
+        Some(forks) if !forks.clone().detected_fork() => last,
+        Some(_) | None => find_number(),
+    }
+}
+
+/// The same by the id of this process.
+fn find_number() -> usize {
+    // Before the id is read: a fork that comes after it is noticed.
+    let forks = forkguard::new();
     let id = std::process::id();
     let mut number = LAST.load(Ordering::Acquire);
     loop {
@@ -50,9 +66,9 @@ fn number() -> usize {
             Ok(_) => {
                 #[cfg(feature = "file")]
                 notes::close_lifelines_of_parents(number);
-                return number;
+                break;
             }
-            Err(found) if found == id => return number,
+            Err(found) if found == id => break,
             Err(_) if number + 1 == MOST => return MOST,
             Err(_) => {
                 number += 1;
@@ -60,6 +76,8 @@ fn number() -> usize {
             }
         }
     }
+    let _noted = FORKS[number].set(forks);
+    number
 }
 
 /// The process that something was made in. For bindings, too.
