@@ -146,7 +146,7 @@ def test_without_a_timeout_it_is_renewed(r: Any, name: str) -> None:
         assert 0 < r.pttl(name) < 31_000
 
 
-def test_threads_have_guards_of_their_own_unless_they_share(r: Any, name: str) -> None:
+def test_threads_have_separate_guards_unless_they_share(r: Any, name: str) -> None:
     own, shared = Lock(r, name), Lock(r, name + "/shared", thread_local=False)
     assert own.acquire() and shared.acquire()
     with ThreadPoolExecutor(1) as pool:

@@ -7,7 +7,7 @@ use leasehold::{Client, Error, LockName};
 use leasehold_testkit::RedisServer;
 
 #[tokio::test]
-async fn a_page_costs_one_scan_of_as_many_keys_as_were_allowed_whosever_they_are() {
+async fn a_page_costs_one_scan_of_as_many_keys_as_were_allowed_foreign_ones_too() {
     let server = RedisServer::start().unwrap();
     let client = Client::connect(&server.patient_url()).await.unwrap();
     let _held = client.mutex("a").acquire().await.unwrap();

@@ -324,7 +324,7 @@ async fn a_unix_socket_works() {
 }
 
 #[tokio::test]
-async fn a_database_of_its_own_is_used() {
+async fn a_separate_database_is_used() {
     let server = RedisServer::start().unwrap();
     let url = format!("redis://127.0.0.1:{}/3", server.port());
     let store = Redis::open(options_of(&url)).await.unwrap();

@@ -38,7 +38,7 @@ fn some_names(names: &[LockName], random: &mut Jitter) -> Vec<LockName> {
 /// With the same names for all, exactly one gets them; with others, those who get theirs have none
 /// in common, and somebody does.
 #[tokio::test]
-async fn of_far_callers_that_try_for_common_names_at_once_somebody_gets_all_of_its_own() {
+async fn of_far_callers_that_try_for_common_names_at_once_somebody_gets_all_its_names() {
     let mut random = Jitter::new(7);
     for round in 0..ROUNDS {
         let (subject, clients) = far_clients(round).await;
@@ -73,7 +73,7 @@ async fn of_far_callers_that_try_for_common_names_at_once_somebody_gets_all_of_i
 
 /// Somebody who works under a name is not waited for, however free the others are.
 #[tokio::test]
-async fn a_try_is_not_held_up_by_whoever_works_under_one_of_its_names() {
+async fn a_try_is_not_held_up_by_a_holder_at_work_under_one_of_its_names() {
     let clock = FakeClock::new();
     let subject = Subject::fake(Memory::with_clock(clock.clone()), clock.clone());
     let client = subject.client().await;

@@ -116,7 +116,7 @@ pub async fn of_many_who_try_for_several_names_at_once_one_gets_them(subject: &S
 
 /// A try for several names asks on for one that somebody has just taken and gives back, unless it
 /// is the first of them.
-pub async fn a_try_outlasts_whoever_has_just_taken_one_of_its_names(subject: &Subject) {
+pub async fn a_try_outlasts_a_caller_that_has_just_taken_one_of_its_names(subject: &Subject) {
     let (one, two) = (subject.client().await, subject.client().await);
     let names = names(subject);
     let all = one.multi(&names);

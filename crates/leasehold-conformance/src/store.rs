@@ -39,7 +39,7 @@ pub async fn a_copy_of_an_acquire_gets_the_same_grant_again(subject: &Subject) {
 
 /// Without a queue, an attempt that would wait is told that the name is busy, and leaves nothing
 /// behind.
-pub async fn without_a_queue_whoever_would_wait_is_told_so(subject: &Subject) {
+pub async fn without_a_queue_an_attempt_that_would_wait_is_told_so(subject: &Subject) {
     if subject.can().queued {
         return;
     }
@@ -168,7 +168,7 @@ pub async fn a_hand_over_that_nobody_confirms_goes_to_the_next(subject: &Subject
 }
 
 /// A lapsed lease goes to the waiter that polls, and its holder is told so.
-pub async fn a_lapsed_lease_goes_to_whoever_polls(subject: &Subject) {
+pub async fn a_lapsed_lease_goes_to_the_waiter_that_polls(subject: &Subject) {
     let (bench, holder, waiter) = (Bench::new(subject), somebody(), somebody());
     let lapsed = bench.take_briefly(holder, ALONE).await;
     subject.pass(AFTER_SHORT).await;

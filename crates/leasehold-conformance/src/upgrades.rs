@@ -55,7 +55,7 @@ impl<'a> Scene<'a> {
 }
 
 /// A tried upgrade says whether it writes. If not, it leaves a reader, and no wish.
-pub async fn an_upgrade_that_is_tried_in_vain_leaves_a_reader_and_no_wish(subject: &Subject) {
+pub async fn an_upgrade_that_is_tried_and_fails_leaves_a_reader_and_no_wish(subject: &Subject) {
     let Some(scene) = Scene::of(subject).await else { return };
     let mut guard = scene.read(&scene.one).await;
     let other = scene.read(&scene.two).await;
@@ -112,7 +112,7 @@ pub async fn an_upgrade_with_a_limit_writes_once_it_is_alone(subject: &Subject) 
 }
 
 /// Beside a reader that waits to become the writer no other does, and a try only says so.
-pub async fn an_upgrade_that_is_tried_beside_one_that_waits_is_in_vain(subject: &Subject) {
+pub async fn an_upgrade_that_is_tried_beside_one_that_waits_fails(subject: &Subject) {
     let Some(scene) = Scene::of(subject).await else { return };
     let mut first = scene.read(&scene.one).await;
     let mut second = scene.read(&scene.two).await;

@@ -53,7 +53,7 @@ fn told(own: &Own) -> Vec<FencingToken> {
 
 /// A caller that waits for a lease of the same client is told so, at once and at the end of the
 /// wait.
-pub async fn who_waits_for_a_lease_of_its_own_client_is_told_so(subject: &Subject) {
+pub async fn who_waits_for_a_lease_of_the_same_client_is_told_so(subject: &Subject) {
     let ((one, own), (two, others)) = (observed(subject).await, observed(subject).await);
     let name = subject.fresh_name("own/mutex");
     let guard = must(subject.drive(one.mutex(&name).acquire()).await);
@@ -86,7 +86,7 @@ pub async fn who_waits_for_a_lease_of_its_own_client_is_told_so(subject: &Subjec
 }
 
 /// A caller that waits for a lease of another client of the same process is told so after a while.
-pub async fn who_waits_for_another_client_of_its_own_process_is_told_so(subject: &Subject) {
+pub async fn who_waits_for_another_client_of_the_same_process_is_told_so(subject: &Subject) {
     let ((one, own), two) = (observed(subject).await, subject.client().await);
     let name = subject.fresh_name("own/process");
     let guard = must(subject.drive(two.mutex(&name).acquire()).await);

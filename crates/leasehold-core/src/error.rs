@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_trouble_has_a_word_of_its_own() {
+    fn each_kind_of_trouble_has_its_own_word() {
         use StoreErrorKind as Kind;
         let no_quorum = Kind::NoQuorum { granted: 1, needed: 2, nodes: 3 };
         let words =

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn each_reason_for_a_loss_has_a_word_and_a_sentence_of_its_own() {
+    fn each_reason_for_a_loss_has_its_own_word_and_sentence() {
         use LossReason::{Closed, Expired, Forked, HeldTooLong, Revoked, Superseded, Vanished};
         let by = FencingToken::from_micros(1_800_000_000_000_000);
         let said = [

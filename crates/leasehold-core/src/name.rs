@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn any_text_has_a_name_of_its_own_by_its_hash() {
+    fn any_text_has_its_own_name_by_its_hash() {
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(LockName::hashed("abc").as_str(), format!("abc~{abc}"));
         let long = "\u{10ffff}".repeat(10_000);

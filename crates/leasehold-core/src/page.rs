@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_has_the_names_in_use_and_ends_after_so_many_of_any_kind() {
+    fn a_page_has_the_names_in_use_and_ends_after_a_number_of_any_kind() {
         let [a, b, c] = ["a", "b", "c"].map(|name| LockName::new(name).unwrap());
         let mut page = Page::default();
         assert!(page.scan(&a, true, 3) && page.scan(&b, false, 3));

@@ -97,7 +97,7 @@ async fn a_step_under_an_older_token_is_refused_and_changes_nothing(data: Data) 
 }
 
 /// Their tokens are one apart, and larger than a double can tell apart.
-async fn whoever_a_lease_was_passed_on_to_fences_its_holder_of_before(data: Data) {
+async fn the_next_holder_of_a_passed_lease_fences_the_one_before(data: Data) {
     let grant = FencingToken::from_micros(1_800_000_000_000_001);
     let tokens = [0, 1, 2].map(|times| grant.passed_on(times).unwrap().get());
     assert!(tokens.windows(2).all(|pair| pair[0] as f64 == pair[1] as f64));
@@ -155,7 +155,7 @@ async fn an_entry_is_done_once_and_its_result_is_kept(data: Data) {
     assert_eq!(queue.result("o2").await.unwrap(), b"o2");
 }
 
-async fn numbers_come_once_whoever_asks(data: Data) {
+async fn numbers_come_once_whichever_process_asks(data: Data) {
     let mut all = Vec::new();
     let takers = (0..4u64).map(|taker| {
         let numbers = data.numbers("orders").block(1 + taker * 7);
@@ -236,7 +236,7 @@ async fn the_documented_rights_are_enough_and_nothing_else_is_tried() {
     an_order_is_deducted_once_and_all_or_nothing(data.clone()).await;
     a_cell_is_written_by_its_newest_opener_or_by_version(data.clone()).await;
     an_entry_is_done_once_and_its_result_is_kept(data.clone()).await;
-    numbers_come_once_whoever_asks(data).await;
+    numbers_come_once_whichever_process_asks(data).await;
     assert!(server.acl_log().unwrap().is_empty(), "{:?}", server.acl_log());
 }
 
@@ -287,7 +287,7 @@ promises! {
     an_id_that_was_used_for_something_else_is_refused,
     an_order_is_deducted_once_and_all_or_nothing,
     bad_input_is_refused_in_one_clear_line,
-    numbers_come_once_whoever_asks,
-    whoever_a_lease_was_passed_on_to_fences_its_holder_of_before,
+    numbers_come_once_whichever_process_asks,
+    the_next_holder_of_a_passed_lease_fences_the_one_before,
     short_numbers_count_from_one_and_dated_ones_show_their_day,
 }

@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_beside_a_writer_is_found_whoever_changed_the_mode() {
+    fn a_reader_beside_a_writer_is_found_whichever_changed_the_mode() {
         let beside = |mode, changes: &[(u64, Mode)]| {
             found(|h| {
                 let call = Call { mode: Mode::Shared, ..held(4, 50, 100) };

@@ -44,7 +44,7 @@ async fn the_systems_clock_does_not_spin_beside_a_paused_time() {
 }
 
 #[tokio::test]
-async fn a_client_in_a_runtime_whose_time_passes_has_a_keeper_of_its_own() {
+async fn a_client_in_a_runtime_whose_time_passes_has_its_own_keeper() {
     let client = Client::memory();
     let guard = client.mutex("a").ttl(SECOND / 2).acquire().await.unwrap();
     // The runtime is kept busy for longer than the lease.

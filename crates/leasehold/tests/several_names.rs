@@ -62,7 +62,7 @@ async fn a_try_takes_all_or_nothing() {
 }
 
 #[tokio::test]
-async fn whoever_waits_for_a_name_keeps_those_before_it_and_none_after_it() {
+async fn a_caller_that_waits_for_a_name_keeps_those_before_it_and_none_after_it() {
     let client = Client::memory();
     let busy = client.mutex("b").acquire().await.unwrap();
     let waiter = tokio::spawn({

@@ -426,7 +426,7 @@ async fn who_waits_for_another_capacity_is_told_why_and_served_once_it_is_set() 
 }
 
 #[tokio::test]
-async fn a_release_is_no_loss_and_ends_whoever_watches_for_one() {
+async fn a_release_is_no_loss_and_ends_the_watch_for_one() {
     let client = Client::memory();
     let guard = client.mutex("a").acquire().await.unwrap();
     let (tell, told) = std::sync::mpsc::channel();

@@ -99,7 +99,7 @@ async fn refusal(url: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_of_a_cluster_and_a_server_of_its_own_are_not_mistaken_for_each_other() {
+async fn a_node_of_a_cluster_and_a_lone_server_are_not_mistaken_for_each_other() {
     let (cluster, single) = (three_alone(), must(RedisServer::start()));
     let node = cluster.node(0).url();
     let why = refusal(&node).await;

@@ -198,7 +198,7 @@ fn name(index: usize) -> LockName {
 }
 
 #[test]
-fn a_call_for_many_names_does_to_each_what_a_call_of_its_own_does() {
+fn a_call_for_many_names_does_to_each_what_a_separate_call_does() {
     let server = RefCell::new(Server::start(RedisServer::options()));
     let config = Config { cases: BUNDLES, failure_persistence: None, ..Config::default() };
     let compare = |names: Vec<Name>| {

@@ -36,7 +36,7 @@ fn quick_paths_and_general_steps_of_postgres_mean_what_the_model_means() {
     let Some(place) = Place::start() else { return };
     let place = RefCell::new(place);
     let histories = prop_oneof![
-        3 => leases_of_whoever_is_alone(),
+        3 => leases_of_a_lone_caller(),
         1 => strategies::steps(),
     ];
     super::play(KEPT, super::steps_wanted(STEPS), &histories, |steps| {
@@ -52,7 +52,7 @@ fn quick_paths_and_general_steps_of_postgres_mean_what_the_model_means() {
 }
 
 /// What quick paths are for, and now and then what they must give up.
-fn leases_of_whoever_is_alone() -> impl Strategy<Value = Vec<Step>> {
+fn leases_of_a_lone_caller() -> impl Strategy<Value = Vec<Step>> {
     let (mode, ballot) = (Mode::Exclusive, None);
     let name = || 0..2_usize;
     let ttl = || {

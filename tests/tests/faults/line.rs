@@ -142,7 +142,7 @@ async fn b7_a_line_that_is_cut_off_gets_nothing_and_is_served_when_it_is_not() {
 
 /// An operator revokes the grant that he sees; the caller in line that has it is asked to end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lease_that_is_revoked_is_lost_by_whoever_has_it_and_the_line_is_served() {
+async fn a_lease_that_is_revoked_is_lost_by_its_holder_and_the_line_is_served() {
     let scene = Scene::new().await;
     let (guard, mut line) = Line::behind_a_holder(&scene.server.patient_url(), LONG).await;
     soon(guard.release()).await.unwrap();

@@ -174,7 +174,7 @@ async fn what_has_no_record_is_not_asked_to_remember_who_held_it() {
 }
 
 #[tokio::test]
-async fn others_cannot_release_what_we_hold_with_a_value_of_their_own() {
+async fn others_cannot_release_what_we_hold_with_another_value() {
     let mut shared = Shared::start().await;
     shared.take("a", id(1)).await;
     assert!(!shared.they_release("a", "theirs"));
@@ -183,7 +183,7 @@ async fn others_cannot_release_what_we_hold_with_a_value_of_their_own() {
 }
 
 #[tokio::test]
-async fn whoever_ended_by_time_lets_the_other_in_and_finds_out() {
+async fn a_holder_that_ended_by_time_lets_the_other_in_and_finds_out() {
     let mut shared = Shared::start().await;
     let moment = Duration::from_millis(50);
     assert!(shared.they_take("a", "theirs", moment));

@@ -65,10 +65,10 @@ fn revoke(place: &Place) {
 }
 
 on_each_store!(
-    groups_of_their_own_end_before_the_next_one_begins_when_the_lease_is_revoked,
-    groups_of_their_own_end_before_the_next_one_begins_when_leasehold_is_stopped,
-    groups_of_their_own_end_before_the_next_one_begins_when_leasehold_is_killed,
-    groups_of_their_own_end_when_the_guardian_is_killed,
+    separate_groups_end_before_the_next_one_begins_when_the_lease_is_revoked,
+    separate_groups_end_before_the_next_one_begins_when_leasehold_is_stopped,
+    separate_groups_end_before_the_next_one_begins_when_leasehold_is_killed,
+    separate_groups_end_when_the_guardian_is_killed,
     what_starts_itself_anew_in_group_after_group_is_ended_too,
     a_guardian_that_was_stopped_is_continued_and_ends_the_command_politely,
     a_guardian_that_does_not_answer_is_not_waited_for,
@@ -76,7 +76,7 @@ on_each_store!(
     when_leasehold_and_its_guardian_are_both_killed_what_the_command_started_goes_on,
 );
 
-fn groups_of_their_own_end_before_the_next_one_begins_when_the_lease_is_revoked(place: &Place) {
+fn separate_groups_end_before_the_next_one_begins_when_the_lease_is_revoked(place: &Place) {
     for script in IN_GROUPS {
         let (holder, beating) = beating(place, &["--kill-after", "500ms"], script);
         let next = next_holder(place);
@@ -87,7 +87,7 @@ fn groups_of_their_own_end_before_the_next_one_begins_when_the_lease_is_revoked(
     }
 }
 
-fn groups_of_their_own_end_before_the_next_one_begins_when_leasehold_is_stopped(place: &Place) {
+fn separate_groups_end_before_the_next_one_begins_when_leasehold_is_stopped(place: &Place) {
     for script in IN_GROUPS {
         let (holder, beating) = beating(place, &["--ttl", "4s"], script);
         let next = next_holder(place);
@@ -99,7 +99,7 @@ fn groups_of_their_own_end_before_the_next_one_begins_when_leasehold_is_stopped(
     }
 }
 
-fn groups_of_their_own_end_before_the_next_one_begins_when_leasehold_is_killed(place: &Place) {
+fn separate_groups_end_before_the_next_one_begins_when_leasehold_is_killed(place: &Place) {
     for script in IN_GROUPS {
         let (holder, beating) = beating(place, &["--ttl", "4s"], script);
         let next = next_holder(place);
@@ -109,7 +109,7 @@ fn groups_of_their_own_end_before_the_next_one_begins_when_leasehold_is_killed(p
     }
 }
 
-fn groups_of_their_own_end_when_the_guardian_is_killed(place: &Place) {
+fn separate_groups_end_when_the_guardian_is_killed(place: &Place) {
     for script in IN_GROUPS {
         let (holder, beating) = beating(place, &[], script);
         let next = next_holder(place);
@@ -209,7 +209,7 @@ fn a_guardian_that_does_not_answer_costs_no_overlap_when_the_server_is_gone() {
 }
 
 #[test]
-fn what_a_script_leaves_behind_in_a_group_of_its_own_may_finish_and_is_then_ended() {
+fn what_a_script_leaves_behind_in_a_separate_group_may_finish_and_is_then_ended() {
     let place = Place::on_file();
     let script = "timeout 1000 sh -c 'sleep 0.1; echo finished >log' & exec true";
     let finished = ended(place.shell("x", &["-q", "--kill-after", "15s"], script));
@@ -222,7 +222,7 @@ fn what_a_script_leaves_behind_in_a_group_of_its_own_may_finish_and_is_then_ende
 }
 
 #[test]
-fn what_has_made_a_session_of_its_own_stays() {
+fn what_has_made_its_own_session_stays() {
     let place = Place::on_file();
     let script = "setsid sh -c 'echo $$; exec sleep 1000 >&- 2>&-' & exec sleep 1000";
     let mut holder = Background::start(place.shell("x", &[], script));

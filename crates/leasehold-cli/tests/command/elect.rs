@@ -6,7 +6,7 @@ use crate::harness::{Background, Place, until};
 
 on_each_store!(
     the_command_runs_while_leading_and_the_next_leads_when_it_has_ended,
-    whoever_listens_is_told_of_every_change,
+    a_listener_is_told_of_every_change,
     nobody_leading_is_exit_code_1,
     without_a_command_it_leads_until_stdin_ends_or_a_signal_comes_or_it_is_lost,
     the_ready_file_says_who_stands_by_and_who_leads_and_is_gone_after_a_loss_and_at_the_end,
@@ -48,7 +48,7 @@ fn the_command_runs_while_leading_and_the_next_leads_when_it_has_ended(place: &P
     assert_eq!(second.end().code, Some(0));
 }
 
-fn whoever_listens_is_told_of_every_change(place: &Place) {
+fn a_listener_is_told_of_every_change(place: &Place) {
     let mut listener = Background::start(place.leasehold(&["elect", "e", "--listen"]));
     assert_eq!(listener.line(), "e: nobody leads");
     let mut first = candidate(place, "one");
@@ -61,7 +61,7 @@ fn whoever_listens_is_told_of_every_change(place: &Place) {
 }
 
 #[test]
-fn whoever_listens_is_told_once_that_the_store_is_away_and_once_that_it_is_back() {
+fn a_listener_is_told_once_that_the_store_is_away_and_once_that_it_is_back() {
     let mut place = Place::on_redis();
     let listen = ["elect", "e", "--listen", "--json", "-q"];
     let mut text = Background::start(place.leasehold(&listen[..3]));

@@ -48,7 +48,7 @@ on_each_store!(
     a_signal_to_everything_called_leasehold_reaches_the_command_and_leaves_the_guardian,
     a_guardian_that_waits_for_the_lease_outlives_signals_and_is_replaced_if_it_was_killed,
     a_guardian_that_waits_for_the_lease_ends_with_leasehold,
-    a_lease_within_a_lease_adds_no_grace_of_its_own,
+    a_lease_within_a_lease_adds_no_more_grace,
     a_revoked_lease_ends_the_command_politely_and_then_lets_go,
     on_lost_kill_does_not_ask_and_on_lost_ignore_does_nothing,
     max_hold_ends_the_command,
@@ -173,7 +173,7 @@ fn a_guardian_that_waits_for_the_lease_ends_with_leasehold(place: &Place) {
     holder.end().assert_silent(0);
 }
 
-fn a_lease_within_a_lease_adds_no_grace_of_its_own(place: &Place) {
+fn a_lease_within_a_lease_adds_no_more_grace(place: &Place) {
     let inner =
         format!("exec {PROGRAM} run inner --ttl 1h --kill-after 30m -- sh -c \"$STUBBORN\"");
     let mut command = place.shell("outer", &["--kill-after", "500ms"], &inner);

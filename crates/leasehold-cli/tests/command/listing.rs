@@ -122,7 +122,7 @@ fn a_list_that_is_watched_says_when_the_store_goes_away_and_when_it_is_back() {
 }
 
 #[test]
-fn whoever_reads_no_further_ends_the_list_without_a_word() {
+fn a_reader_that_stops_ends_the_list_without_a_word() {
     let place = Place::on_file();
     let mut watching =
         Background::start(place.leasehold(&["ls", "--watch", "--interval", "100ms"]));

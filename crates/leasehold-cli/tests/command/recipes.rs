@@ -127,7 +127,7 @@ fn a_script_tests_what_a_job_does_when_it_is_skipped_and_when_it_is_revoked(plac
 }
 
 #[test]
-fn a_row_in_postgresql_refuses_whoever_was_overtaken() {
+fn a_row_in_postgresql_refuses_a_holder_that_was_overtaken() {
     let Some(postgres) = Postgres::start().unwrap() else {
         println!("skipped: PostgreSQL is not installed: `cargo xtask test` does that");
         return;

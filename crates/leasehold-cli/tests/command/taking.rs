@@ -13,8 +13,8 @@ on_each_store!(
     what_is_taken_ends_at_its_time_which_can_be_moved,
     what_is_taken_ends_with_the_process_that_it_was_taken_for,
     a_holder_process_that_was_killed_is_given_back_for_at_the_store,
-    a_lease_that_was_taken_away_is_logged_and_told_to_whoever_gives_it,
-    whoever_stops_waiting_leaves_no_holder_process_behind,
+    a_lease_that_was_taken_away_is_logged_and_told_on_give,
+    a_user_who_stops_waiting_leaves_no_holder_process_behind,
     a_holder_process_that_is_ended_says_so_in_its_log,
     others_see_until_when_and_by_whom_it_is_taken,
 );
@@ -162,7 +162,7 @@ fn a_holder_process_that_was_killed_is_given_back_for_at_the_store(place: &Place
     give(place, &handle).assert_failed(76, "has ended before");
 }
 
-fn a_lease_that_was_taken_away_is_logged_and_told_to_whoever_gives_it(place: &Place) {
+fn a_lease_that_was_taken_away_is_logged_and_told_on_give(place: &Place) {
     let handle = taken(place, &["a", "--for", "1h"]);
     let (process, token) = (holder_process(place, "a"), place.token("a").unwrap());
     place.end(&["revoke", "a", "--token", &token]).assert_silent(0);
@@ -174,7 +174,7 @@ fn a_lease_that_was_taken_away_is_logged_and_told_to_whoever_gives_it(place: &Pl
     give(place, &handle).assert_failed(76, "or was lost");
 }
 
-fn whoever_stops_waiting_leaves_no_holder_process_behind(place: &Place) {
+fn a_user_who_stops_waiting_leaves_no_holder_process_behind(place: &Place) {
     let mut other = place.holder("a", &[]);
     for signal in [Signal::INT, Signal::KILL] {
         let waiting = Background::start(take(place, &["a", "--for", "1h", "-q"]));

@@ -83,7 +83,7 @@ fn two_that_await_what_the_other_holds_are_a_deadlock_and_are_named() {
 }
 
 #[test]
-fn a_cycle_of_any_length_is_found_and_whoever_waits_behind_it_is_no_part_of_it() {
+fn a_cycle_of_any_length_is_found_and_a_waiter_behind_it_is_no_part_of_it() {
     let ring = 7;
     let mut scene = Scene::new();
     for client in 0..ring {

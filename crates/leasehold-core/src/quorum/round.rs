@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_worth_asking_again_when_so_many_leases_have_ended_that_a_majority_is_free() {
+    fn it_is_worth_asking_again_when_enough_leases_have_ended_for_a_majority_to_be_free() {
         assert_eq!(round(&[busy(9), busy(4), granted(1)]).retry_after(), Duration::from_secs(4));
         assert_eq!(round(&[busy(9), busy(4), busy(5)]).retry_after(), Duration::from_secs(5));
     }

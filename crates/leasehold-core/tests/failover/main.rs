@@ -316,7 +316,7 @@ fn again(taken_back: TakenBack, questions: u8, failovers: u8) -> World {
 }
 
 #[test]
-fn d2_what_all_replicas_have_acknowledged_is_held_by_one_whoever_is_promoted() {
+fn d2_what_all_replicas_have_acknowledged_is_held_by_one_whichever_is_promoted() {
     holds_in(&once(2, 2));
 }
 

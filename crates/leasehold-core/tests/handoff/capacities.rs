@@ -187,13 +187,13 @@ impl Model for World {
 }
 
 #[test]
-fn two_capacities_are_never_mixed_and_whoever_is_next_is_served() {
+fn two_capacities_are_never_mixed_and_the_next_waiter_is_served() {
     for world in [World { settings: 0, mixes: false }, World { settings: 2, mixes: false }] {
         holds_in(&world);
     }
 }
 
 #[test]
-fn without_a_capacity_of_its_own_a_waiter_shares_more_than_it_asked_for() {
+fn without_its_own_capacity_a_waiter_shares_more_than_it_asked_for() {
     breaks(&World { settings: 0, mixes: true }, BOTH);
 }

@@ -29,7 +29,7 @@ fn two_lines_take_turns_alone_and_every_caller_is_served() {
 }
 
 #[test]
-fn whoever_gives_up_leaves_its_place_to_the_next_and_nothing_behind() {
+fn a_caller_that_gives_up_leaves_its_place_to_the_next_and_nothing_behind() {
     holds_in(&World { drops: 1, visits: [[1, 1], [1, 0]], ..World::calm() });
 }
 
@@ -39,12 +39,12 @@ fn an_answer_that_is_lost_costs_no_caller_its_turn() {
 }
 
 #[test]
-fn a_lease_that_is_lost_in_whosever_hands_is_held_by_nobody_when_the_other_line_has_its_own() {
+fn a_lease_that_is_lost_in_any_hands_is_held_by_nobody_when_the_other_line_has_its_own() {
     holds_in(&World { stops: 1, ..World::short() });
 }
 
 #[test]
-fn without_tokens_of_their_own_two_callers_of_a_line_have_the_same() {
+fn without_separate_tokens_two_callers_of_a_line_have_the_same() {
     fails_without(Protection::Tokens, World::calm(), TOKENS_GROW);
 }
 
@@ -64,7 +64,7 @@ fn without_a_new_attempt_a_yield_is_answered_with_the_grant_that_it_ends() {
 }
 
 #[test]
-fn without_taking_over_whoever_is_behind_a_caller_that_gives_up_waits_for_ever() {
+fn without_taking_over_a_caller_behind_one_that_gives_up_waits_for_ever() {
     fails_without(Protection::TakeOver, World { drops: 1, ..World::calm() }, SERVED);
 }
 

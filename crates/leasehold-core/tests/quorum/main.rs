@@ -57,7 +57,7 @@ fn readers() -> World {
 }
 
 #[test]
-fn two_readers_have_two_tokens_whoever_is_the_first_on_which_node() {
+fn two_readers_have_two_tokens_whichever_is_the_first_on_which_node() {
     holds_in(&readers());
     holds_in(&World { jumps: 0, losses: 1, copies: 1, ..readers() });
     holds_in(&World { mode: Mode::Shared, ..World::timeless() });

@@ -35,7 +35,7 @@ fn of_guards_that_go_at_once_each_holds_until_it_goes_and_the_last_releases_once
 }
 
 #[test]
-fn whoever_re_enters_while_another_guard_goes_holds_on() {
+fn a_caller_that_re_enters_while_another_guard_goes_holds_on() {
     explore(|| {
         let world = World::new();
         let client = world.client(SLICE);
@@ -66,7 +66,7 @@ fn a_guard_that_goes_while_its_client_ends_is_released_before_that_has() {
 }
 
 #[test]
-fn whoever_watches_a_guard_that_goes_is_woken() {
+fn a_watcher_of_a_guard_that_goes_is_woken() {
     explore(|| {
         let world = World::new();
         let client = world.client(SLICE);

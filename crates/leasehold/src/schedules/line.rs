@@ -83,7 +83,7 @@ fn callers_of_two_clients_are_alone_and_all_are_served_while_slices_end() {
 }
 
 #[test]
-fn whoever_gives_up_in_the_moment_of_its_turn_leaves_that_to_the_next() {
+fn a_caller_that_gives_up_in_the_moment_of_its_turn_leaves_that_to_the_next() {
     explore(|| {
         let (world, section) = (World::new(), Arc::<Section>::default());
         let client = world.client(LONG_SLICE);
@@ -109,7 +109,7 @@ fn whoever_gives_up_in_the_moment_of_its_turn_leaves_that_to_the_next() {
 
 /// The lease is asked to end while one lets go of it and another takes it.
 #[test]
-fn a_lease_that_is_revoked_while_it_is_passed_on_is_lost_by_whoever_has_it() {
+fn a_lease_that_is_revoked_while_it_is_passed_on_is_lost_by_its_holder() {
     explore(|| {
         let world = World::new();
         let client = world.client(LONG_SLICE);
@@ -140,7 +140,7 @@ fn a_lease_that_is_revoked_while_it_is_passed_on_is_lost_by_whoever_has_it() {
 
 /// A renewal is answered while the lease goes from one to the next.
 #[test]
-fn a_renewal_that_is_answered_while_the_lease_is_passed_on_counts_for_whoever_has_it() {
+fn a_renewal_that_is_answered_while_the_lease_is_passed_on_counts_for_its_holder() {
     explore(|| {
         let world = World::new();
         let client = world.client(LONG_SLICE);
@@ -167,7 +167,7 @@ fn a_renewal_that_is_answered_while_the_lease_is_passed_on_counts_for_whoever_ha
 
 /// A caller comes for its grant in the moment in which that is given back.
 #[test]
-fn whoever_comes_too_late_for_its_grant_is_served_as_is_whoever_has_it_instead() {
+fn a_caller_too_late_for_its_grant_is_served_as_is_the_one_that_has_it_instead() {
     explore(|| {
         let world = World::new();
         let client = world.client(LONG_SLICE);

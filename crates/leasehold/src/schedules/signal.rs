@@ -19,7 +19,7 @@ fn held() -> (FakeClock, Arc<Signal>) {
 }
 
 #[test]
-fn whoever_waits_for_the_end_is_woken_whenever_that_comes() {
+fn a_waiter_for_the_end_is_woken_whenever_that_comes() {
     explore(|| {
         let (_clock, signal) = held();
         let waits = [(); 2].map(|()| {

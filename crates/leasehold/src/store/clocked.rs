@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_outage_ends_with_the_answer_of_whoever_has_taken_over() {
+    async fn an_outage_ends_with_the_answer_of_the_server_that_took_over() {
         let (clock, away) = (FakeClock::new(), Arc::new(Mutex::new(Vec::new())));
         let has_taken_over = Arc::<AtomicBool>::default();
         let store = TakenOver { has_taken_over: Arc::clone(&has_taken_over) };

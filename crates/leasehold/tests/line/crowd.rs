@@ -113,7 +113,7 @@ async fn whatever_callers_do_one_holds_at_a_time_and_all_are_served() {
 /// First, second or third in line, while the name is free or held by another client, and while the
 /// request of the first is answered at once or not yet.
 #[tokio::test]
-async fn whoever_is_dropped_at_any_await_wherever_in_line_leaves_nothing_behind() {
+async fn a_caller_that_is_dropped_at_any_await_wherever_in_line_leaves_nothing_behind() {
     for (place, polls, case) in
         (0..3).flat_map(|p| (0..5).flat_map(move |n| (0..4).map(move |case| (p, n, case))))
     {

@@ -119,7 +119,7 @@ async fn clients_take_turns_and_each_turn_is_a_slice() {
 }
 
 #[tokio::test]
-async fn whoever_gives_up_leaves_its_place_at_the_store_to_the_next_in_line() {
+async fn a_caller_that_gives_up_leaves_its_place_at_the_store_to_the_next_in_line() {
     let world = World::new();
     let (client, other, third) = (world.client().await, world.client().await, world.client().await);
     let guard = Call::new(&other).granted();
@@ -311,7 +311,7 @@ async fn a_lease_of_which_too_little_is_left_is_not_passed_on() {
 }
 
 #[tokio::test]
-async fn whoever_stands_in_line_says_so_and_a_limit_names_the_holder() {
+async fn a_caller_in_line_says_so_and_a_limit_names_the_holder() {
     let world = World::new();
     let told = Arc::new(Mutex::new(Vec::new()));
     let observer = {
@@ -359,7 +359,7 @@ async fn an_answer_that_no_waiting_changes_goes_to_all_in_line() {
 }
 
 #[tokio::test]
-async fn whoever_asks_for_something_else_asks_the_store() {
+async fn a_caller_that_asks_for_something_else_asks_the_store() {
     let world = World::new();
     let client = world.client().await;
     let guard = Call::new(&client).granted();

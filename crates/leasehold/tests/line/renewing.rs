@@ -58,7 +58,7 @@ async fn a_renewal_that_is_refused_after_the_lease_was_passed_on_is_a_loss_of_th
 }
 
 #[tokio::test]
-async fn without_an_answer_to_the_renewal_the_lease_ends_in_time_in_whosever_hands() {
+async fn without_an_answer_to_the_renewal_the_lease_ends_in_time_in_any_hands() {
     let world = World::new();
     let (guard, mut behind) = passed_on(&world).await;
     let left = guard.validity();

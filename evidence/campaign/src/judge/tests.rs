@@ -96,7 +96,7 @@ fn a_name_that_is_free_for_minutes_while_somebody_waits_is_found() {
 }
 
 #[test]
-fn whoever_was_behind_another_in_the_queue_is_served_after_it() {
+fn a_waiter_behind_another_in_the_queue_is_served_after_it() {
     let (earlier, later) = (1_u64 << 12, 2_u64 << 12);
     let grant = |attempt: u64, token: u64| format!("g n {attempt} 1 30 {token} 7 {attempt}\n");
     let queue = "o n 7 1 5 7 2 6\n";

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_message_leads_to_a_poll_at_once_however_many_were_in_vain() {
+    async fn a_message_leads_to_a_poll_at_once_however_many_gave_nothing() {
         assert_eq!(asked_at_once(false).await, 20);
     }
 

@@ -40,7 +40,7 @@ fn a_try_is_busy_while_somebody_of_its_client_holds_or_asks() {
 }
 
 #[test]
-fn whoever_limits_how_long_it_is_held_or_asks_for_something_else_is_a_stranger_to_the_line() {
+fn a_caller_that_limits_its_hold_or_asks_for_something_else_is_a_stranger_to_the_line() {
     type Change = fn(&mut Attempt);
     let strangers: [Change; 7] = [
         |call| call.options.min_hold = Some(SLICE),
@@ -90,7 +90,7 @@ fn the_next_in_line_takes_over_the_attempt_of_the_first_who_gives_up() {
 }
 
 #[test]
-fn whoever_takes_over_a_place_in_the_stores_queue_has_only_to_wait() {
+fn a_caller_that_takes_over_a_place_in_the_stores_queue_has_only_to_wait() {
     let mut scene = Scene::new(SLICE);
     let (ticket, _first) = scene.first(1);
     let place = Place::new(7, 1, Duration::from_secs(1));
@@ -119,7 +119,7 @@ fn only_an_empty_line_cancels_its_attempt() {
 }
 
 #[test]
-fn whoever_gives_up_in_the_middle_leaves_the_others_in_their_order() {
+fn a_caller_that_gives_up_in_the_middle_leaves_the_others_in_their_order() {
     let mut scene = Scene::new(SLICE);
     let mut state = scene.held();
     let mut calls: Vec<_> = (2..6).map(|attempt| scene.behind(attempt)).collect();
@@ -133,7 +133,7 @@ fn whoever_gives_up_in_the_middle_leaves_the_others_in_their_order() {
 }
 
 #[test]
-fn whoever_gives_up_when_its_grant_is_on_its_way_has_had_its_turn() {
+fn a_caller_that_gives_up_when_its_grant_is_on_its_way_has_had_its_turn() {
     let mut scene = Scene::new(SLICE);
     let (ticket, _first) = scene.first(1);
     let (_, mut second) = scene.behind(2);

@@ -25,7 +25,7 @@ fn what_is_let_go_of_goes_to_the_next_in_line_with_a_token_one_higher() {
 }
 
 #[test]
-fn what_was_passed_on_is_not_passed_on_by_whoever_had_it_before() {
+fn what_was_passed_on_is_not_passed_on_by_its_former_holder() {
     let mut scene = Scene::new(SLICE);
     let state = scene.held();
     let (_, _second) = scene.behind(2);
@@ -37,7 +37,7 @@ fn what_was_passed_on_is_not_passed_on_by_whoever_had_it_before() {
 }
 
 #[test]
-fn when_the_slice_is_over_the_next_asks_for_another_lease_with_an_attempt_of_its_own() {
+fn when_the_slice_is_over_the_next_asks_for_another_lease_with_its_own_attempt() {
     let mut scene = Scene::new(SLICE);
     let state = scene.held();
     let (ticket, mut second) = scene.behind(2);
@@ -88,7 +88,7 @@ fn a_lease_is_passed_on_as_often_as_a_token_has_room_for_that() {
 }
 
 #[test]
-fn what_is_lost_in_the_hands_of_the_next_ends_there_and_whoever_is_behind_asks() {
+fn what_is_lost_in_the_hands_of_the_next_ends_there_and_the_caller_behind_asks() {
     let mut scene = Scene::new(SLICE);
     let state = scene.held();
     let (_, _second) = scene.behind(2);
@@ -164,7 +164,7 @@ fn a_lease_that_is_not_what_was_granted_any_more_leaves_the_line() {
 }
 
 #[test]
-fn whoever_comes_before_the_release_is_sent_has_what_was_let_go_of() {
+fn a_caller_that_comes_before_the_release_is_sent_has_what_was_let_go_of() {
     let mut scene = Scene::new(SLICE);
     let state = scene.held();
     let let_go = scene.let_go(&state, Some(&cleanup), start());
@@ -177,7 +177,7 @@ fn whoever_comes_before_the_release_is_sent_has_what_was_let_go_of() {
 }
 
 #[test]
-fn a_renewal_that_was_answered_while_nobody_had_the_lease_is_sent_again_for_whoever_takes_it() {
+fn a_renewal_that_was_answered_while_nobody_had_the_lease_is_sent_again_for_its_next_holder() {
     let mut scene = Scene::new(TTL);
     let state = scene.held();
     let due = start() + TTL * 2 / 5;
@@ -200,7 +200,7 @@ fn what_was_lost_or_revoked_while_nobody_had_it_is_taken_over_by_nobody() {
 }
 
 #[test]
-fn whoever_comes_when_the_slice_is_over_sends_the_release_with_its_own_request() {
+fn a_caller_that_comes_when_the_slice_is_over_sends_the_release_with_its_own_request() {
     let mut scene = Scene::new(SLICE);
     let state = scene.held();
     drop(scene.let_go(&state, Some(&cleanup), start()));

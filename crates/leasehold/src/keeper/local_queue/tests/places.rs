@@ -133,7 +133,7 @@ fn only_leases_of_the_same_name_are_in_the_way() {
 }
 
 #[test]
-fn permits_of_ones_own_are_in_the_way_only_if_they_leave_too_few() {
+fn own_permits_are_in_the_way_only_if_they_leave_too_few() {
     let keeper = idle_keeper();
     add_lease(&keeper, 1, "a", Mode::Permits { count: 2, capacity: 3 }, Handoff::Done);
     let blocks = |count| {

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn each_right_is_asked_about_with_a_command_of_its_own() {
+    fn each_right_is_asked_about_with_its_own_command() {
         let rights = [rights::HOLDER, rights::PLAIN, rights::REDISSON, rights::CLUSTER];
         let more = ["+config|get", "+role", "+scan", "+select", "+wait", "+waitaof"];
         for rule in rights.into_iter().flat_map(words).chain(more) {

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn sentinels_have_a_password_of_their_own() {
+    fn sentinels_have_their_own_password() {
         let environment = |name: &str| (name == SENTINEL_PASSWORD).then(|| "watch".to_owned());
         let options = RedisOptions::from_url_with("redis+sentinel://a/main", environment).unwrap();
         assert_eq!(revealed(options.0.sentinel_login()).as_deref(), Some("watch"));
