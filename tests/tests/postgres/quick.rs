@@ -131,3 +131,12 @@ async fn who_shares_a_transaction_waits_for_nobody_who_is_busy_with_another_name
         '{9000000000000000,9000000000000000}', '{1,1}', '', 'on', '20s')";
     assert_eq!(database.ask(asked), "false true");
 }
+
+#[tokio::test]
+async fn what_a_general_step_has_granted_is_released_without_asking_a_quick_path() {
+    let Some(database) = Database::new() else { return };
+    let client = database.client().await;
+    let guard = client.rwlock("a").read().acquire().await.unwrap();
+    database.ask("DROP FUNCTION @.quick_end_1");
+    guard.release().await.unwrap();
+}

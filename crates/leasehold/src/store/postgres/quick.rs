@@ -22,9 +22,14 @@ use super::connection::{Sessions, Value, error};
 use super::options::Settings;
 use super::record::{self, damaged, now};
 use super::schema::Statements;
+use crate::mutex::Mutex;
 
 /// The longest span that a function reckons with: a year, far from the end of its numbers.
 const LONGEST: Duration = Duration::from_hours(365 * 24);
+
+/// Most attempts that are noted: 100 000, some 5 MB. Leases that are lost are never released, so
+/// then all are forgotten, and general steps release them.
+const MOST_GIVEN: usize = 100_000;
 
 /// The quick paths of one store.
 #[derive(Debug)]
@@ -33,6 +38,8 @@ pub(crate) struct Quick {
     acquires: Arc<Lane<(LockName, Acquire)>>,
     /// Of a holder, or of one that has had nothing yet.
     ends: Arc<Lane<(LockName, HolderId, bool)>>,
+    /// Attempts that a quick path here has granted: others are not released by one.
+    given: Mutex<BTreeSet<HolderId>>,
 }
 
 #[derive(Debug)]
@@ -65,6 +72,7 @@ impl Quick {
                 let functions = Arc::clone(&of_ends);
                 Box::pin(async move { functions.end(&asked).await })
             }),
+            given: Mutex::default(),
         }
     }
 
@@ -73,12 +81,18 @@ impl Quick {
         let answer = match operation {
             Operation::On { name, action } => match action {
                 Action::Acquire(request) if is_plain(request) => {
-                    self.acquires.ask((name.clone(), request.clone())).await?
+                    let answer = self.acquires.ask((name.clone(), request.clone())).await?;
+                    if answer.as_ref().is_some_and(|it| matches!(it.reply, Reply::Granted(_))) {
+                        self.note_given(request.id);
+                    }
+                    answer
                 }
-                Action::Release { id, cooldown, unanswered: false } if cooldown.is_zero() => {
+                Action::Release { id, cooldown, unanswered: false }
+                    if cooldown.is_zero() && self.given.lock().remove(id) =>
+                {
                     self.ends.ask((name.clone(), *id, true)).await?
                 }
-                Action::Cancel { id, unanswered: false } => {
+                Action::Cancel { id, unanswered: false } if self.given.lock().remove(id) => {
                     self.ends.ask((name.clone(), *id, false)).await?
                 }
                 _ => return Ok(Done::Nothing),
@@ -89,6 +103,15 @@ impl Quick {
             _ => return Ok(Done::Nothing),
         };
         Ok(answer.map_or(Done::Nothing, Done::Answered))
+    }
+
+    /// A release of this attempt may be quick, too.
+    fn note_given(&self, id: HolderId) {
+        let mut given = self.given.lock();
+        if given.len() >= MOST_GIVEN {
+            given.clear();
+        }
+        given.insert(id);
     }
 }
 
