@@ -40,6 +40,12 @@ pub use self::semaphore::Semaphore;
 pub use leasehold_core::{Error, FencingToken, LeaseOptions, LockName, LossReason};
 
 /// What a verb gives.
+///
+/// In a task it tells what the error is:
+///
+/// ```
+/// let task = async { leasehold::Result::Ok(42) };
+/// ```
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// What can go wrong beside [`Error`] itself: with an input, with a store.

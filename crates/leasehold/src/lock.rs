@@ -12,7 +12,8 @@ use crate::engine::Handle;
 use crate::guard::Guard;
 use crate::lease_setters::lease_setters;
 
-/// A request for one lease: what to take and how. No I/O until a verb is called.
+/// A request for one lease: what to take and how. No I/O until a verb is called: a lock is no
+/// future, so it is `lock.acquire().await` and not `lock.await`.
 ///
 /// A mutex, a reader, a writer and a permit differ in what is asked, not in how it is asked: the
 /// verbs are the same, and so is the guard. A wrong name or option is reported by the verb.

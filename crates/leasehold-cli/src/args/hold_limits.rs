@@ -26,8 +26,8 @@ impl fmt::Display for Limit {
 /// How long a name is held, at least and at most, and remembered.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct HoldArgs {
-    /// Keeps the name taken for this long from the start, by nobody, even if it is let go before:
-    /// for jobs that machines start whose clocks differ (alias: --at-least)
+    /// Nobody else gets the name before this time is over, counted from the start, even if it is
+    /// let go before: for jobs that machines with differing clocks start (alias: --at-least)
     #[arg(long, alias = "at-least", value_name = "DURATION", value_parser = least)]
     min_hold: Option<Limit>,
     /// Ends what is done under the lock once it has lasted this long, and lets go, with exit code

@@ -19,7 +19,7 @@ use crate::report::Verbosity;
 )))]
 #[command(mut_arg("max_hold", |option| option.hide(true)))]
 #[command(mut_arg("min_hold", |option| option.help(
-    "Keeps the name taken for this long from the start, by nobody, even if it is given back before"
+    "Nobody else gets the name before this time is over, even if it is given back before"
 )))]
 pub(crate) struct Take {
     /// The name of the lock, 1 to 512 bytes; of several, up to 64, all are held or none

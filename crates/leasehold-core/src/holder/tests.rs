@@ -7,6 +7,7 @@ fn a_holder_id_survives_its_text() {
     let id = HolderId { client: ClientId(0xab), attempt: 7 };
     assert_eq!(id.to_string(), format!("{}ab-7", "0".repeat(30)));
     assert_eq!(id.to_string().parse::<HolderId>().unwrap(), id);
+    assert_eq!(format!("{id:?} {:?}", id.client), format!("{id} {}", id.client), "in events, too");
     assert_eq!(
         (String::from(id), String::from(id.client)),
         (id.to_string(), id.client.to_string())

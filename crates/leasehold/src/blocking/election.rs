@@ -40,7 +40,8 @@ impl Election {
 }
 
 /// A leadership, as [`crate::election::Leadership`]. Dropping it resigns as dropping a
-/// [`Guard`](super::Guard) lets go.
+/// [`Guard`](super::Guard) lets go. It has no guard to ask for more: a leader that needs the
+/// validity of its lease, or another ttl, takes the async one.
 #[derive(Debug)]
 #[must_use = "if unused the leadership ends at once"]
 pub struct Leadership {
