@@ -182,6 +182,25 @@ fn each_right_that_is_missing_is_named_with_the_rule_that_grants_it() {
 }
 
 #[test]
+fn a_right_that_is_missing_to_see_deadlocks_is_a_warning_with_its_remedy() {
+    let server = sound()
+        .user(&format!("holder on >secret {}", Redis::HOLDER_RIGHTS))
+        .user(&format!("operator on >secret {} +scan +config|get", Redis::HOLDER_RIGHTS))
+        .start()
+        .unwrap();
+    let url = |user| server.patient_url_as(user, "secret");
+    let holder = Visit::to(&url("holder"), &[]);
+    holder.assert_found("warning", "deadlocks", "the user holder lacks +scan");
+    holder.assert_found("warning", "deadlocks", "run doctor as a user with +scan");
+    let operator = Visit::to(&url("operator"), &["--strict"]);
+    operator.assert_found("ok", "deadlocks", "no deadlock among those who wait");
+    assert_eq!(operator.code, Some(0), "{}", operator.report);
+    // Where nobody can stand in a queue, nothing is to be mended.
+    let plain = Visit::to(&format!("{}&layout=plain&prefix=p:", url("holder")), &[]);
+    plain.assert_found("ok", "deadlocks", "there is no queue");
+}
+
+#[test]
 fn a_user_who_lacks_even_the_rights_to_ask_needs_one_remedy() {
     let server = sound()
         .user("nothing on >secret resetkeys resetchannels -@all")

@@ -86,8 +86,16 @@ fn unreadable(place: &str, names: &[(LockName, StoreError)]) -> Vec<Finding> {
 
 /// It is not known whether there are any, and nothing is wrong with that.
 #[cfg(feature = "redis")]
-pub(super) fn not_looked_for(place: &str, why: &str) -> Finding {
-    Finding::ok(place, TOPIC, format!("deadlocks cannot be looked for: {why}"))
+pub(super) fn no_queue(place: &str) -> Finding {
+    Finding::ok(place, TOPIC, "deadlocks cannot be looked for: there is no queue")
+}
+
+/// It is not known whether there are any, because a user lacks these rights.
+#[cfg(feature = "redis")]
+pub(super) fn not_allowed(place: &str, user: &str, rights: &str) -> Finding {
+    let found = format!("deadlocks cannot be looked for: the user {user} lacks {rights}");
+    let remedy = format!("run doctor as a user with {rights}");
+    Finding::warning(place, TOPIC, found, "a deadlock stays unseen, and lasts", remedy)
 }
 
 fn finding(place: &str, deadlock: &Deadlock) -> Finding {

@@ -16,7 +16,7 @@ use super::postgres::{self, Postgres, PostgresOptions};
 #[cfg(feature = "redis")]
 use super::quorum::Quorum;
 #[cfg(feature = "redis")]
-use super::redis::{self, Diagnosis, Redis, RedisOptions, quorum_node::QuorumNodes};
+use super::redis::{self, Blindness, Diagnosis, Redis, RedisOptions, quorum_node::QuorumNodes};
 use super::traits::Store;
 
 /// The kinds of stores that a URL can name.
@@ -166,7 +166,10 @@ async fn examine_and(url: &str, finds_deadlocks: bool) -> Result<Vec<Finding>> {
                 return Ok(findings);
             }
             findings.extend(match sees_no_waits {
-                Some(why) => vec![deadlock_findings::not_looked_for(&place, &why)],
+                Some(Blindness::NoQueue) => vec![deadlock_findings::no_queue(&place)],
+                Some(Blindness::Lacks { user, rights }) => {
+                    vec![deadlock_findings::not_allowed(&place, &user, &rights)]
+                }
                 None => deadlock_findings::findings(&place, connect(url).await).await,
             });
             for (place, options) in nodes {

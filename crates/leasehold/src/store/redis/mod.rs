@@ -32,7 +32,7 @@ use leasehold_core::{
 
 use self::connection::dial::Admission;
 use self::doctor::clocks::{self, ClockReading};
-pub(super) use self::doctor::{Diagnosis, diagnose};
+pub(super) use self::doctor::{Blindness, Diagnosis, diagnose};
 use self::durability::Durability;
 use self::layout::native::{Keyspace, Native};
 use self::layout::plain::{Plain, keys_note};

@@ -31,7 +31,15 @@ pub(crate) struct Diagnosis {
     /// The nodes of a quorum, each as a separate store.
     pub(crate) nodes: Vec<(String, RedisOptions)>,
     /// Why this user cannot see who waits for whom, if so.
-    pub(crate) sees_no_waits: Option<String>,
+    pub(crate) sees_no_waits: Option<Blindness>,
+}
+
+/// Why nobody, or not this user, sees who waits for whom.
+pub(crate) enum Blindness {
+    /// Nobody stands in a queue.
+    NoQueue,
+    /// The user lacks these rights to look at all locks.
+    Lacks { user: String, rights: String },
 }
 
 /// Reports of every server of a store, as findings.
@@ -86,13 +94,12 @@ pub(crate) async fn diagnose(url: &str) -> leasehold_core::Result<Diagnosis> {
 }
 
 /// Asking would only be refused, and the refusal logged.
-fn sees_no_waits(settings: &Settings, reports: &[ServerReport]) -> Option<String> {
+fn sees_no_waits(settings: &Settings, reports: &[ServerReport]) -> Option<Blindness> {
     if settings.layout != LayoutName::Native || matches!(settings.servers, Servers::Quorum(_)) {
-        return Some("there is no queue".to_owned());
+        return Some(Blindness::NoQueue);
     }
-    let missing = reports.iter().find_map(ServerReport::missing_to_look)?;
-    let user = settings.login.user();
-    Some(format!("the user {user} lacks {missing}"))
+    let rights = reports.iter().find_map(ServerReport::missing_to_look)?;
+    Some(Blindness::Lacks { user: settings.login.user().to_owned(), rights })
 }
 
 /// Whether servers that take over from each other show the same time, given the clocks of each
