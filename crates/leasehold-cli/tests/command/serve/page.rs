@@ -216,6 +216,30 @@ async fn of_5_000_names_only_those_are_drawn_that_can_be_seen_on_a_phone_too() {
 }
 
 #[tokio::test]
+async fn the_page_says_how_far_it_has_looked_until_it_has_looked_at_everything() {
+    let place = Place::on_redis();
+    let server = place.server.as_ref().unwrap();
+    // With this budget a walk over these keys takes longer than a quarter of an hour.
+    let () = server.command("DEBUG POPULATE 100000 foreign 16").unwrap();
+    let served = Served::start(&place, &["--budget", "100"]);
+    let browser = open(&served, 1000, 700).await;
+    let text = |id: &str| format!("document.getElementById('{id}').textContent");
+    let looks = "/^Still looking: [1-9][0-9]* keys so far$/";
+    browser.until(&format!("{looks}.test({})", text("verdict"))).await;
+    browser.until(&format!("{} === '0 of 0 locks found so far'", text("count"))).await;
+    let before = browser.run(&format!("return {}", text("verdict"))).await;
+    browser.until(&format!("{} !== {before}", text("verdict"))).await;
+    begins(&browser, "verdict", "Still looking: ").await;
+    // Nothing is left to be passed.
+    let () = server.command("FLUSHALL").unwrap();
+    let _held = place.holder("x", &["--ttl", "1h"]);
+    browser.until(&format!("{} === '1 of 1 locks'", text("count"))).await;
+    begins(&browser, "verdict", "Nothing is stuck").await;
+    assert_eq!(browser.errors().await, [""; 0]);
+    browser.close().await;
+}
+
+#[tokio::test]
 async fn those_who_wait_for_each_other_are_marked_and_a_click_draws_their_circle() {
     let place = Place::on_file();
     let scripts = circle(&place, &["a", "b", "<i>c"]);
