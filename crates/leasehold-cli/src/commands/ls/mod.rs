@@ -30,13 +30,12 @@ pub(crate) fn ls(args: &Ls) -> Outcome {
     let choice = store_choice::choose(args.store.store.as_ref())?;
     let locks = ask(&choice, args.output.verbosity, async |client| {
         let admin = client.admin();
-        // One more tells whether there are more.
-        let mut names = match args.all {
-            true => admin.list_all(&args.prefix, LIMIT + 1).await?,
-            false => admin.list(&args.prefix, LIMIT + 1).await?,
-        };
-        if names.len() > LIMIT as usize {
-            names.truncate(LIMIT as usize);
+        let (names, are_all) = first(async |most| match args.all {
+            true => admin.list_all(&args.prefix, most).await,
+            false => admin.list(&args.prefix, most).await,
+        })
+        .await?;
+        if !are_all {
             args.output
                 .verbosity
                 .remark(format_args!("only the first {LIMIT} names are listed: give a prefix"));
@@ -65,4 +64,32 @@ pub(crate) fn ls(args: &Ls) -> Outcome {
         print(listing::rows(&locks, now_ms(), room()))?;
     }
     Ok(0)
+}
+
+/// The first [`LIMIT`] of what is listed, and whether these are all. `list` lists at most as many
+/// as it is asked for.
+async fn first<T>(
+    list: impl AsyncFnOnce(u32) -> leasehold::Result<Vec<T>>,
+) -> leasehold::Result<(Vec<T>, bool)> {
+    // One more tells whether there are more.
+    let mut listed = list(LIMIT + 1).await?;
+    let are_all = listed.len() <= LIMIT as usize;
+    listed.truncate(LIMIT as usize);
+    Ok((listed, are_all))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn exactly_as_many_names_as_are_listed_are_all_and_one_more_is_not() {
+        for (there, listed, are_all) in
+            [(0, 0, true), (9_999, 9_999, true), (10_000, 10_000, true), (10_001, 10_000, false)]
+        {
+            let list = async |most| Ok((0..there).take(most as usize).collect());
+            let (names, all) = first(list).await.unwrap();
+            assert_eq!((names, all), ((0..listed).collect::<Vec<u32>>(), are_all), "of {there}");
+        }
+    }
 }
