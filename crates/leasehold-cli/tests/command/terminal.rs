@@ -11,6 +11,10 @@ use crate::harness::{Background, PATIENCE, PROGRAM, Place, until};
 /// Prints whether the shell's process group has the terminal.
 const IN_FRONT: &str = "set -- $(cat /proc/$$/stat); [ $5 = $8 ] && echo in front || echo behind";
 
+/// What shows a terminal's other screen, and the one with the shell's lines again.
+const ENTERS_ITS_SCREEN: &str = "\x1b[?1049h";
+const LEAVES_ITS_SCREEN: &str = "\x1b[?1049l";
+
 /// A program on a separate terminal, made by script(1).
 pub(crate) struct Terminal {
     running: Background,
@@ -359,6 +363,37 @@ fn top_shows_what_is_held_until_somebody_quits_and_gives_the_terminal_back() {
         assert!(rest.ends_with(" icanon\r\n"), "{rest:?}");
         holder.close_stdin();
     }
+}
+
+#[test]
+fn ctrl_z_stops_top_and_gives_the_terminal_back_and_fg_draws_it_again() {
+    let place = Place::on_file();
+    let mut holder = place.holder("invoices/42", &[]);
+    let mut shell = Terminal::start(&place, "bash --norc --noprofile -i");
+    shell.until("$ ");
+    shell.type_in(&format!("stty rows 24 cols 80; {PROGRAM} top\n"));
+    for _ in 0..2 {
+        shell.until(ENTERS_ITS_SCREEN);
+        shell.until("invoices/42");
+        shell.type_in("\x1a");
+        let screen = shell.until("Stopped");
+        assert!(screen.contains(LEAVES_ITS_SCREEN), "{screen:?}");
+        shell.until("$ ");
+        // What is typed is echoed and read in lines again.
+        shell.type_in("stty -a | grep -oE ' -?(icanon|echo) ' | tr -d '\\n'; echo is se''t\n");
+        shell.until("is se''t");
+        let modes = shell.until("is set");
+        assert!(modes.contains(" icanon  echo "), "{modes:?}");
+        shell.until("$ ");
+        shell.type_in("fg\n");
+    }
+    shell.until("invoices/42");
+    shell.type_in("q");
+    shell.until("$ ");
+    shell.type_in("echo co''de $?; exit\n");
+    shell.until("code 0");
+    assert_eq!(shell.end().0, Some(0));
+    holder.close_stdin();
 }
 
 #[test]
