@@ -1,5 +1,6 @@
 //! Connecting obeys the limits of the wait, and rides out what passes by itself.
 
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -56,18 +57,28 @@ fn a_server_that_is_a_replica_at_the_start_is_waited_for_until_it_is_promoted() 
         &["elect", "x", "--value", "me", "--", "echo", "runs"],
         &["hold", "x"],
     ];
-    for command in commands {
+    let promoted = |mut command: Command| {
         demote();
-        let mut waiter = Background::fed(place.leasehold(command));
+        // Where take has its socket.
+        command.env("XDG_RUNTIME_DIR", place.directory.path());
+        let mut waiter = Background::fed(command);
         let line = waiter.error_line();
         assert!(line.starts_with("leasehold: waits for the store: "), "{line}");
         assert!(line.contains("the server is a replica"), "{line}");
         role("NO ONE");
         let line = waiter.line();
-        assert!(line == "runs" || line.contains("token"), "{line}");
         waiter.close_stdin();
         waiter.end().assert_silent(0);
+        line
+    };
+    for command in commands {
+        let line = promoted(place.leasehold(command));
+        assert!(line == "runs" || line.contains("token"), "{line}");
     }
+    let log = place.path("log").display().to_string();
+    let handle = promoted(place.leasehold(&["take", "x", "--for", "1h", "--log", &log]));
+    assert!(place.token("x").is_some(), "it is taken: {handle}");
+    place.end(&["give", &handle]).assert_silent(0);
     demote();
     let why = "the server is a replica: give the primary";
     place.end(&["run", "x", "-n", "--", "true"]).assert_failed(69, why);
