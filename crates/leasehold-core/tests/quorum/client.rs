@@ -194,6 +194,8 @@ impl State {
         lease.until = lease.until.max(kept_until(world, &client.words, renewal.began));
         let is_overtaken = renewal.newest.is_some_and(|newest| newest > lease.token);
         self.was_overtaken |= renewal.tally.is_extended() && is_overtaken;
+        self.was_told_of_loss |= world.in_turn && renewal.tally.is_lost();
+        self.nodes[request.node].is_behind = false;
     }
 
     fn word(&self, request: Request, reply: &Reply) -> NodeHold {

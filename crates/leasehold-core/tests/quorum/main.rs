@@ -18,7 +18,7 @@ use leasehold_core::Mode;
 
 use self::scenario::{Protection, World};
 use self::search::{breaks, holds_in};
-use self::world::{ENDED_STAYS_ENDED, IN_ORDER, ONE_HOLDER, PROVEN};
+use self::world::{ENDED_STAYS_ENDED, IN_ORDER, KEPT, ONE_HOLDER, PROVEN};
 
 /// Where the worlds are searched too that take minutes each.
 const LARGE: &str = "LEASEHOLD_LARGE_WORLDS";
@@ -87,6 +87,30 @@ fn c1_a_node_that_forgets_makes_no_second_holder_and_gives_back_what_was_held() 
     let crash = World { is_held: true, crashes: 1, end: 3, delay: 0, ..World::timed() };
     holds_in(&crash);
     holds_in_large(&World { delay: 1, ..crash });
+}
+
+/// A holder, another client, and nodes that forget one after the other.
+fn in_turn() -> World {
+    World {
+        is_held: true,
+        crashes: 2,
+        in_turn: true,
+        renewals: 2,
+        jumps: 0,
+        ballots: &[1, 20],
+        ..World::timeless()
+    }
+}
+
+#[test]
+fn nodes_that_forget_in_turn_beside_another_client_keep_the_holder() {
+    holds_in(&in_turn());
+    holds_in_large(&World { crashes: 3, renewals: 3, ..in_turn() });
+}
+
+#[test]
+fn a_refused_acquire_that_leaves_a_trace_ends_a_lease_that_nobody_else_has() {
+    fails_without(Protection::RefusalFirst, in_turn(), KEPT);
 }
 
 #[test]

@@ -20,6 +20,8 @@ pub(crate) enum Protection {
     Quarantine,
     /// A node that has forgotten waits for less than the longest lease.
     QuarantineLength,
+    /// A node that refuses an acquire in its quarantine refuses before it does anything.
+    RefusalFirst,
     /// The record forgets attempts that have ended.
     Tombstone,
     /// A node that says it does not hold it is taken to have answered all that it was asked.
@@ -54,6 +56,8 @@ pub(crate) struct World {
     pub(crate) jumps: u8,
     /// How many times a node forgets everything.
     pub(crate) crashes: u8,
+    /// A node forgets only once the one before it has answered a renewal.
+    pub(crate) in_turn: bool,
     /// How many answers are lost.
     pub(crate) losses: u8,
     /// How many requests come a second time.
@@ -78,6 +82,7 @@ impl World {
             renewals: 0,
             jumps: 1,
             crashes: 0,
+            in_turn: false,
             losses: 0,
             copies: 0,
             without: None,

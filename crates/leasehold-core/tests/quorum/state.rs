@@ -24,6 +24,8 @@ pub(crate) struct State {
     pub(super) told: Vec<Told>,
     /// Somebody's lease was extended though a higher token had been told when it asked.
     pub(super) was_overtaken: bool,
+    /// Somebody was told that its lease was lost, in a world in which nodes forget in turn.
+    pub(super) was_told_of_loss: bool,
     pub(super) jumps: u8,
     pub(super) crashes: u8,
     pub(super) losses: u8,
@@ -36,6 +38,8 @@ pub(super) struct Node {
     /// Seconds that its clock has jumped.
     pub(super) ahead: u64,
     pub(super) quarantined_until: u64,
+    /// It has forgotten in its turn, and no renewal has been answered by it since.
+    pub(super) is_behind: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Hash)]
@@ -149,6 +153,13 @@ impl State {
     /// The newest token that anybody was told.
     pub(super) fn newest(&self) -> Option<FencingToken> {
         self.told.iter().map(|told| told.token).max()
+    }
+
+    /// Whether a node has not answered the last renewal of a client.
+    pub(super) fn is_renewing(&self, client: u8) -> bool {
+        self.requests.iter().any(|request| {
+            request.from == client && matches!(request.kind, Kind::Reclaim { .. } | Kind::Renew)
+        })
     }
 
     pub(super) fn believers(&self) -> usize {

@@ -13,6 +13,7 @@ use super::state::{Client, Kind, Node, Phase, Request, START_US, State, WALL_US,
 
 pub(crate) const ENDED_STAYS_ENDED: &str = "nothing granted to an attempt that has ended stays";
 pub(crate) const IN_ORDER: &str = "tokens are distinct and in the order of real time";
+pub(crate) const KEPT: &str = "who renews while nodes forget in turn is not told of a loss";
 pub(crate) const ONE_HOLDER: &str = "at most one client may believe that it holds";
 pub(crate) const PROVEN: &str = "who extends its lease was not overtaken when it asked";
 
@@ -44,16 +45,17 @@ impl World {
         let action = self.action(request);
         let time = state.time;
         let node = &mut state.nodes[request.node];
+        // Whether there is a quarantine is looked at in the script of the acquire, before anything.
+        let is_refused =
+            matches!(request.kind, Kind::Acquire { .. }) && time < node.quarantined_until;
+        if is_refused && self.has(Protection::RefusalFirst) {
+            return Reply::Gone;
+        }
         let now = node.now(time);
         let reply = step(&mut node.record, now, DEFAULT_RETENTION, &action).reply;
         self.take_away(&mut node.record, &reply);
         forget_times(&mut node.record);
-        let is_new = matches!(request.kind, Kind::Acquire { .. });
-        match is_new && time < node.quarantined_until {
-            // The guard that follows each acquire says so, whatever the acquire has done.
-            true => Reply::Gone,
-            false => reply,
-        }
+        if is_refused { Reply::Gone } else { reply }
     }
 
     fn take_away(&self, record: &mut Record, reply: &Reply) {
@@ -107,7 +109,7 @@ impl Model for World {
         let nodes = self.last_tokens.map(|beyond| {
             let last_token_us = if beyond > 0 { WALL_US + beyond } else { 0 };
             let record = Record { last_token_us, ..Record::default() };
-            Node { record, ahead: 0, quarantined_until: 0 }
+            Node { record, ahead: 0, quarantined_until: 0, is_behind: false }
         });
         let mut state = State {
             time: 0,
@@ -116,6 +118,7 @@ impl Model for World {
             requests: Vec::new(),
             told: Vec::new(),
             was_overtaken: false,
+            was_told_of_loss: false,
             jumps: self.jumps,
             crashes: self.crashes,
             losses: self.losses,
@@ -146,7 +149,9 @@ impl Model for World {
                 Phase::Asking(_) | Phase::Committing(..) => events.push(Event::GiveUp(number)),
                 Phase::Holding(lease) => {
                     events.push(Event::Leave(number));
-                    if lease.renewals < self.renewals && (self.end == 0 || state.time < lease.until)
+                    if lease.renewals < self.renewals
+                        && (self.end == 0 || state.time < lease.until)
+                        && !state.is_renewing(number)
                     {
                         events.push(Event::Renew(number));
                     }
@@ -176,7 +181,9 @@ impl Model for World {
             }
             // Where nodes are all alike, it does not matter which one forgets.
             let may_forget = node == 0 || self.last_tokens[0] > 0;
-            if state.crashes > 0 && may_forget && state.nodes[node].record != Record::default() {
+            let is_turn = !(self.in_turn && state.nodes.iter().any(|node| node.is_behind));
+            let knows = state.nodes[node].record != Record::default();
+            if state.crashes > 0 && may_forget && is_turn && knows {
                 events.push(Event::Forget(node));
             }
         }
@@ -196,6 +203,7 @@ impl Model for World {
                 state.crashes -= 1;
                 state.nodes[node].record = Record::default();
                 state.nodes[node].quarantined_until = state.time + self.quarantine();
+                state.nodes[node].is_behind = self.in_turn;
             }
             Event::GiveUp(number) => state.give_up(self, number),
             Event::Jump(node) => {
@@ -243,6 +251,13 @@ impl Model for World {
                 let mut forgetful = (0..NODES).filter(has_forgotten);
                 state.clients[0].is_extended() && forgetful.any(|node| state.holds(0, node))
             }));
+        }
+        if self.in_turn {
+            properties.push(Property::always(KEPT, |_, state: &State| !state.was_told_of_loss));
+            let have_all = |_: &Self, state: &State| {
+                state.crashes == 0 && state.nodes.iter().all(|node| !node.is_behind)
+            };
+            properties.push(Property::sometimes("every node has caught up", have_all));
         }
         if self.end > 0 {
             let one = |_: &Self, state: &State| state.believers() <= 1;
