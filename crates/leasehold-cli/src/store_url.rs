@@ -28,6 +28,11 @@ impl StoreUrl {
         self.file().is_none()
     }
 
+    /// Whether it names independent servers of which a majority decides.
+    pub(crate) fn is_on_quorum(&self) -> bool {
+        self.0.split_once(':').is_some_and(|(scheme, _)| scheme.ends_with("+quorum"))
+    }
+
     /// Whether it names a PostgreSQL database.
     pub(crate) fn is_on_postgres(&self) -> bool {
         ["postgres:", "postgresql:"].iter().any(|scheme| self.0.starts_with(scheme))

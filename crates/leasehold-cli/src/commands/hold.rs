@@ -48,7 +48,7 @@ pub(crate) fn hold(args: &Hold) -> Outcome {
     block_on(async {
         let process = args.pid.map(OtherProcess::find).transpose()?;
         let until = Until { limit: args.lock.hold.max_hold.as_ref(), process: process.as_ref() };
-        let mut connection = Connection::open(&choice, verbosity, (&args.lock).into()).await?;
+        let mut connection = Connection::open_for(&args.lock, &choice, verbosity).await?;
         let outcome = match connection.acquire(&args.names, &args.lock, options).await {
             Ok(guard) => hold_until_asked(args, &mut connection, guard, until).await,
             Err(failure) => Err(failure),

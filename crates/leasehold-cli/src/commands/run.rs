@@ -28,8 +28,7 @@ pub(crate) fn run(args: &Run) -> Outcome {
     block_on(async {
         // It starts while the lease is asked for.
         let guardian = IdleGuardian::start(&args.command)?;
-        let mut connection =
-            Connection::open(&choice, args.lock.verbosity, (&args.lock).into()).await?;
+        let mut connection = Connection::open_for(&args.lock, &choice, args.lock.verbosity).await?;
         let outcome = match connection.acquire(&args.names, &args.lock, options).await {
             Ok(guard) => LeasedCommand::run(spec, guardian, &mut connection, guard).await,
             Err(failure) => Err(failure),

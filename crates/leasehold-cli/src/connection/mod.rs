@@ -50,6 +50,23 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
+    /// Connects to the chosen store for what is asked for, and waits for it if it is away: but not
+    /// where such a store could not give it.
+    pub(crate) async fn open_for(
+        args: &LockArgs,
+        choice: &Choice,
+        verbosity: Verbosity,
+    ) -> Result<Self, Failure> {
+        if choice.url.is_on_quorum() && matches!(mode(args), Mode::Permits { capacity: 2.., .. }) {
+            return Err(Failure::usage(format!(
+                "{}: a quorum cannot give permits of several: choose a store with one primary, or \
+                 a name without --permits for each permit",
+                choice.url
+            )));
+        }
+        Self::open(choice, verbosity, args.into()).await
+    }
+
     /// Connects to the chosen store, and waits for it if it is away.
     pub(crate) async fn open(
         choice: &Choice,

@@ -58,7 +58,7 @@ fn hold(args: &Take, choice: &Choice) -> Outcome {
         let mut connection = tokio::select! {
             biased;
             () = taker.gone() => return Err(given_up()),
-            opened = Connection::open(choice, verbosity, (&args.lock).into()) => opened?,
+            opened = Connection::open_for(&args.lock, choice, verbosity) => opened?,
         };
         let acquired = tokio::select! {
             biased;
