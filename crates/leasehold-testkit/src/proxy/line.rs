@@ -166,6 +166,29 @@ impl<'a> Line<'a> {
         let _ = out.send(Parcel::Bytes { bytes, due });
     }
 
+    /// The next parcel; until it comes, a client that has subscribed is flooded.
+    async fn next(
+        &self,
+        parcels: &mut UnboundedReceiver<Parcel>,
+        to: &mut OwnedWriteHalf,
+        side: Side,
+    ) -> io::Result<Option<Parcel>> {
+        let mut flood = self.shared.flood.subscribe();
+        loop {
+            let is_flooded = |message: &Vec<u8>| {
+                let hears = side == Side::Client && self.has_subscribed.load(Ordering::Relaxed);
+                hears && !message.is_empty()
+            };
+            let messages = tokio::select! {
+                biased;
+                parcel = parcels.recv() => return Ok(parcel),
+                Ok(messages) = flood.wait_for(is_flooded) => messages.clone(),
+            };
+            to.write_all(&messages).await?;
+            self.shared.flooded.fetch_add(messages.len() as u64, Ordering::Relaxed);
+        }
+    }
+
     /// Writes what is due, while nothing holds it back. Fails only to end the whole connection.
     async fn write(
         &self,
@@ -175,7 +198,7 @@ impl<'a> Line<'a> {
     ) -> io::Result<()> {
         let mut link = self.shared.link.subscribe();
         let mut is_silent = false;
-        while let Some(parcel) = parcels.recv().await {
+        while let Some(parcel) = self.next(&mut parcels, &mut to, side).await? {
             let (bytes, due) = match parcel {
                 Parcel::Bytes { .. } if is_silent => continue,
                 Parcel::Bytes { bytes, due } => (bytes, due),

@@ -6,7 +6,7 @@ mod trouble;
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -23,6 +23,9 @@ use crate::resp;
 
 /// Bytes that are read at once from the server by [`Proxy::deliver`].
 const BUFFER: usize = 4 * 1024;
+
+/// Messages that [`Proxy::flood`] writes at once: 64, so that the proxy is faster than a client.
+const MESSAGES_AT_ONCE: usize = 64;
 
 /// A port that leads to a server without TLS. It runs on its own thread and ends with this value.
 #[derive(Debug)]
@@ -55,6 +58,8 @@ impl Proxy {
             server_port: AtomicU16::new(server_port),
             link: watch::Sender::default(),
             cuts: watch::Sender::default(),
+            flood: watch::Sender::default(),
+            flooded: AtomicU64::new(0),
             strikes: Mutex::default(),
             held: Mutex::default(),
         });
@@ -120,6 +125,19 @@ impl Proxy {
     /// Loses all that is published, or no longer.
     pub fn lose_messages(&self, lose: bool) {
         self.shared.link.send_modify(|link| link.loses_messages = lose);
+    }
+
+    /// Publishes this without end from now on, beside what the server says, on all connections that
+    /// have subscribed to something: as fast as it is taken.
+    pub fn flood(&self, payload: &str) {
+        let length = payload.len();
+        let message = format!(">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n${length}\r\n{payload}\r\n");
+        self.shared.flood.send_replace(message.repeat(MESSAGES_AT_ONCE).into_bytes());
+    }
+
+    /// How many bytes of the flood were taken.
+    pub fn flooded(&self) -> u64 {
+        self.shared.flooded.load(Ordering::Relaxed)
     }
 
     /// Lets a fault befall the `nth` call of a script from now on: 1 is the next one.

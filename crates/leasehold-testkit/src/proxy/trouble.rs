@@ -1,6 +1,6 @@
 //! What befalls the lines of a proxy, as its handle says and its lines read.
 
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -33,6 +33,10 @@ pub(super) struct Shared {
     pub(super) server_port: AtomicU16,
     pub(super) link: watch::Sender<Link>,
     pub(super) cuts: watch::Sender<u64>,
+    /// What is pushed without end on connections that have subscribed.
+    pub(super) flood: watch::Sender<Vec<u8>>,
+    /// How many bytes of that were taken.
+    pub(super) flooded: AtomicU64,
     pub(super) strikes: Mutex<Vec<Strike>>,
     /// Requests that are kept.
     pub(super) held: Mutex<Vec<Vec<u8>>>,
