@@ -42,19 +42,6 @@ async fn a_ttl_above_the_quarantine_is_refused_at_once() {
 }
 
 #[tokio::test]
-async fn permits_of_several_are_refused_at_once_also_while_the_nodes_are_away() {
-    let mut fleet = Fleet::start(3);
-    let client = fleet.client().await;
-    fleet.servers.iter_mut().for_each(|server| must(server.kill9()));
-    let tried = soon(client.mutex("gpu").try_acquire()).await;
-    let is_outage =
-        |error: &Error| matches!(error, Error::Store(error) if error.kind().is_outage());
-    assert!(tried.as_ref().is_err_and(is_outage), "{tried:?}");
-    let lock = client.semaphore("gpu", 4).permits(1);
-    all_say(&lock, StoreErrorKind::Unsupported, "one primary, or a mutex for each permit").await;
-}
-
-#[tokio::test]
 async fn nodes_that_are_full_are_said_to_be() {
     let fleet = Fleet::start(3);
     let client = fleet.client().await;
