@@ -49,7 +49,7 @@ async fn an_examination_names_the_session_that_holds_a_name_back() {
         found.map(|it| it.found).unwrap()
     };
     let before = held(examine(&database.url()).await.unwrap());
-    assert_eq!(before, "none is open");
+    assert_eq!(before, "no transaction holds a name back");
     let fenced = Transaction::begin(&database, "READ COMMITTED").await;
     fenced.run("SET application_name = 'billing'").await.unwrap();
     fenced.fence(NAME, guard.token()).await.unwrap();

@@ -65,7 +65,7 @@ fn durability(facts: &Facts) -> Finding {
             "a crash of the machine forgets locks that are held, or damages the database",
             format!("set {name} = on"),
         ),
-        None => Finding::ok(place, "durability", "what is granted is on the disk"),
+        None => Finding::ok(place, "durability", "each grant is on the disk before its answer"),
     }
 }
 
@@ -75,7 +75,9 @@ fn transport(facts: &Facts, settings: &Settings) -> Finding {
     let is_local = settings.servers.iter().all(super::options::Server::is_local);
     let remedy = "write sslmode=verify-full, with sslrootcert= if need be";
     match mode {
-        SslMode::Disable if is_local => Finding::ok(place, "tls", "nothing leaves this machine"),
+        SslMode::Disable if is_local => {
+            Finding::ok(place, "tls", "the connection stays on this machine")
+        }
         SslMode::Disable => Finding::danger(
             place,
             "tls",
@@ -97,7 +99,11 @@ fn transport(facts: &Facts, settings: &Settings) -> Finding {
             "another holder of a certificate may stand for the server",
             remedy,
         ),
-        SslMode::VerifyFull => Finding::ok(place, "tls", "encrypted, with the server of this name"),
+        SslMode::VerifyFull => Finding::ok(
+            place,
+            "tls",
+            "the connection is encrypted, and the server has the name in the URL",
+        ),
     }
 }
 
@@ -112,7 +118,7 @@ fn clocks(facts: &Facts) -> Finding {
             "where another server takes over, leases may overlap by what clocks differ",
             "run an NTP service on both",
         ),
-        false => Finding::ok(place, "clock", "its clock shows what this machine's shows"),
+        false => Finding::ok(place, "clock", "the server's clock agrees with this machine's"),
     }
 }
 
@@ -139,7 +145,11 @@ fn of_load(facts: &Facts) -> Vec<Finding> {
             "each notification wakes all of them, so hand-overs are slow",
             "let waiters of busy programs ask: write wake=poll",
         ),
-        false => Finding::ok(place, "listeners", format!("{} sessions listen", facts.listeners)),
+        false => Finding::ok(
+            place,
+            "listeners",
+            format!("{} sessions of leasehold listen", facts.listeners),
+        ),
     });
     findings.push(match facts.oldest_snapshot > OLD_SNAPSHOT {
         true => Finding::warning(
@@ -150,7 +160,7 @@ fn of_load(facts: &Facts) -> Vec<Finding> {
             "end the transaction (pg_stat_activity.backend_xmin), or set \
              idle_in_transaction_session_timeout",
         ),
-        false => Finding::ok(place, "snapshots", "no snapshot is old"),
+        false => Finding::ok(place, "snapshots", "no transaction keeps an old snapshot"),
     });
     findings.push(match facts.prepared > 0 {
         true => Finding::warning(
@@ -160,7 +170,7 @@ fn of_load(facts: &Facts) -> Vec<Finding> {
             "a transaction that has passed a fence keeps its name from everybody",
             "COMMIT PREPARED or ROLLBACK PREPARED each (pg_prepared_xacts)",
         ),
-        false => Finding::ok(place, "prepared transactions", "none is open"),
+        false => Finding::ok(place, "prepared transactions", "no prepared transaction is open"),
     });
     findings.push(match facts.transactions_used > MANY_TRANSACTIONS {
         true => Finding::warning(
@@ -170,7 +180,7 @@ fn of_load(facts: &Facts) -> Vec<Finding> {
             "at two thousand million the database takes no more writes",
             "let autovacuum run: two are used for each acquire and release",
         ),
-        false => Finding::ok(place, "transaction ids", "enough are left"),
+        false => Finding::ok(place, "transaction ids", "enough transaction ids are left"),
     });
     findings
 }
@@ -180,7 +190,7 @@ fn of_load(facts: &Facts) -> Vec<Finding> {
 async fn of_names(place: &str, sessions: &Sessions, statements: &Statements) -> Vec<Finding> {
     let Ok(found) = held_back::find((sessions, statements), None).await else { return Vec::new() };
     if found.is_empty() {
-        return vec![Finding::ok(place, "fenced transactions", "none is open")];
+        return vec![Finding::ok(place, "fenced transactions", "no transaction holds a name back")];
     }
     let findings = found.iter().map(|holder| {
         Finding::warning(
