@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 import redis as driver
 
@@ -60,6 +62,48 @@ class Redis:
 
     def end(self) -> None:
         self.stop()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class Postgres:
+    """A private server with a table of a shop, on a free port; root runs it as `postgres`."""
+
+    def __init__(self) -> None:
+        debian = Path("/usr/lib/postgresql").glob("*/bin/initdb")
+        found = shutil.which("initdb") or max(debian, default=None)
+        if found is None:
+            pytest.skip("PostgreSQL is not installed")
+        programs = Path(found).parent
+        self.directory = tempfile.mkdtemp()
+        self.user = "postgres" if os.geteuid() == 0 else None
+        if self.user is not None:
+            shutil.chown(self.directory, self.user)
+        data = f"{self.directory}/data"
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self.url = f"postgres://app@127.0.0.1:{port}/postgres?sslmode=disable"
+        begin = [programs / "initdb", "-U", "app", "-A", "trust", "--no-sync", "-D", data]
+        subprocess.run(begin, user=self.user, check=True, stdout=subprocess.DEVNULL)
+        serve = [programs / "postgres", "-D", data, "-F", "-h", "127.0.0.1", "-p", str(port)]
+        self.process = subprocess.Popen(
+            [*serve, "-k", self.directory], user=self.user, stderr=subprocess.DEVNULL
+        )
+        eventually(self._is_there)
+        with psycopg.connect(self.url) as connection:
+            connection.execute("CREATE TABLE invoice (id int PRIMARY KEY, charged int)")
+            connection.execute("INSERT INTO invoice VALUES (42, 0)")
+
+    def _is_there(self) -> bool:
+        try:
+            psycopg.connect(self.url).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def end(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait()
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
@@ -111,6 +155,13 @@ def redis() -> Iterator[Redis]:
     server.end()
 
 
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    server = Postgres()
+    yield server
+    server.end()
+
+
 @pytest.fixture
 def own_redis() -> Iterator[Redis]:
     """One that the test may kill."""
@@ -119,13 +170,13 @@ def own_redis() -> Iterator[Redis]:
     server.end()
 
 
-@pytest.fixture(params=["memory", "file", "redis"])
+@pytest.fixture(params=["memory", "file", "redis", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> str | Memory:
     if request.param == "memory":
         return Memory()
     if request.param == "file":
         return f"file:{tmp_path / 'locks.db'}"
-    server: Redis = request.getfixturevalue("redis")
+    server: Redis | Postgres = request.getfixturevalue(request.param)
     return server.url
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PATIENCE, Redis
+from conftest import PATIENCE, Postgres, Redis
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"```python\n(.*?)```(.*?)(?=```python\n|^#|\Z)", re.DOTALL | re.MULTILINE)
+SHOP = "postgres://app@10.0.0.7/shop"
 HIDDEN = re.compile(r"<!-- test\n(.*?)-->", re.DOTALL)
 
 
@@ -29,9 +30,14 @@ def programs() -> list[object]:
 
 
 @pytest.mark.parametrize("text", programs())
-def test_the_code_of_the_pages_runs(text: str, redis: Redis, tmp_path: Path) -> None:
+def test_the_code_of_the_pages_runs(
+    text: str, redis: Redis, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     path = tmp_path / "shop.py"
     database = redis.url.rsplit("/", 1)[0] + "/0"
+    if SHOP in text:
+        server: Postgres = request.getfixturevalue("postgres")
+        text = text.replace(SHOP, server.url)
     path.write_text(
         text.replace("redis://10.0.0.5/0", database).replace(
             "127.0.0.1:6379/0", f"127.0.0.1:{redis.port}/0"
