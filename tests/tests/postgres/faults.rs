@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use leasehold::error::StoreErrorKind;
 use leasehold::{Client, Error, Guard};
+use leasehold_testkit::harness::until;
 use leasehold_testkit::{Postgres, must};
 use tokio_postgres::{Config, NoTls};
 
@@ -133,6 +134,8 @@ async fn p1_no_update_is_lost_while_sessions_are_killed_and_the_server_recovers(
         let done = worker.await.unwrap();
         (written, unknown) = (written + done.0, unknown + done.1);
     }
+    // It may still be recovering.
+    until("it answers", async || server.query("SELECT value FROM value").is_ok()).await;
     let value: i32 = must(server.query("SELECT value FROM value")).trim().parse().unwrap();
     assert!((written..=written + unknown).contains(&value), "{value}: {written}, {unknown}");
 }

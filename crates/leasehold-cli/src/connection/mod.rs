@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use leasehold::admin::Admin;
 use leasehold::lease::Mode;
 use leasehold::time::show_duration;
-use leasehold::{Client, Error, Guard, LeaseOptions, LockName};
+use leasehold::{Client, Error, Guard, LeaseOptions, LockName, LossReason};
 use rustix::process::{Signal, getpid, kill_process};
 
 pub(crate) use self::acquire::lease_options;
@@ -101,12 +101,19 @@ impl Connection {
     ) -> Result<Guard, Failure> {
         let (asked_at, ttl, client) = (Instant::now(), options.ttl, self.client.clone());
         let lock = requested(&client, names, args)?.options(options);
-        // Connecting is a part of the wait.
-        let limit = args.wait.map(|limit| limit.saturating_sub(self.opened.elapsed()));
-        let acquiring = acquire(&lock, names, args, limit, &client);
-        let guard = self.wait(names, mode(args), acquiring).await?;
-        self.settle(&guard, ttl, asked_at).await?;
-        Ok(guard)
+        loop {
+            // Connecting is a part of the wait.
+            let limit = args.wait.map(|limit| limit.saturating_sub(self.opened.elapsed()));
+            let acquiring = acquire(&lock, names, args, limit, &client);
+            let guard = self.wait(names, mode(args), acquiring).await?;
+            match self.settle(&guard, ttl, asked_at).await {
+                Ok(()) => return Ok(guard),
+                // It came with the short validity of a hand-over, and could not be renewed before
+                // that was over. Nothing was done under it.
+                Err(Error::Lost { reason: LossReason::Expired, .. }) => self.has_held = false,
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// Waits for something that is acquired, and says meanwhile what is in the way.
@@ -143,7 +150,7 @@ impl Connection {
         guard: &Guard,
         ttl: Duration,
         asked_at: Instant,
-    ) -> Result<(), Failure> {
+    ) -> leasehold::Result<()> {
         self.has_held = true;
         // A hand-over may be entered on the short validity of its claim window, and a guardian that
         // knows no more than that would end the command at once.
@@ -154,7 +161,7 @@ impl Connection {
                 Err(Error::Store(error)) if error.kind().is_outage() => {
                     tokio::time::sleep(RENEW_AGAIN).await;
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }
         }
         let waited = show_duration(asked_at.elapsed());

@@ -1,6 +1,8 @@
 //! Who waits is told why, and who does not get the lock as well.
 
+use leasehold::store::redis_wire::Script;
 use leasehold_testkit::RedisServer;
+use leasehold_testkit::proxy::{Fault, Proxy};
 use rustix::process::Signal;
 
 use crate::harness::{Background, Place, until};
@@ -43,6 +45,23 @@ fn who_stands_for_election_or_holds_for_a_script_is_told_as_well(place: &Place) 
         assert!(line.starts_with("leasehold: waiting for x, held by "), "{line}");
         assert!(interrupted(waiter).contains("left the queue"));
     }
+}
+
+/// The renewal that makes a lease of a hand-over is held back until its claim window is over.
+#[test]
+fn a_lock_that_is_lost_before_the_command_has_begun_is_waited_for_again() {
+    let mut place = Place::on_redis();
+    let mut holder = place.holder("x", &[]);
+    let proxy = Proxy::start(place.server.as_ref().unwrap().port()).unwrap();
+    place.url = format!("{}?timeout=300ms", proxy.url());
+    let mut waiter = Background::start(place.shell("x", &[], "echo runs"));
+    waiter.error_line();
+    let struck = proxy.strike(1, Script::Renew, Fault::HoldRequest);
+    holder.close_stdin();
+    assert_eq!(waiter.line(), "runs");
+    assert_eq!(waiter.end().code, Some(0));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(struck.happened());
 }
 
 fn who_wants_to_be_told_nothing_waits_in_silence(place: &Place) {
