@@ -14,10 +14,11 @@ use leasehold_testkit::worker::{self, Worker, listen, say};
 use leasehold_testkit::{Proxy, RedisServer, SentinelFleet, must};
 use tokio::runtime::Builder;
 
-/// A lease that ends soon after renewals do.
-const TTL: Duration = Duration::from_secs(3);
+/// A lease that ends soon after renewals do. A busy machine, which a flood makes busier, may stop
+/// a process for some seconds.
+const TTL: Duration = Duration::from_secs(9);
 
-/// Renewals during a flood, one each second: the lease would have ended by the last of them.
+/// Renewals during a flood, one each 3 s: the lease would have ended by the last of them.
 const RENEWALS: u64 = 4;
 
 /// How much memory a flood may cost. What waits to be read is bounded to 4 MB.
@@ -49,8 +50,11 @@ async fn hold(url: &str) {
     say("held");
     listen();
     let before = renewals.load(Ordering::Relaxed);
-    until("it is renewed", async || renewals.load(Ordering::Relaxed) - before >= RENEWALS).await;
-    must(guard.ensure_held());
+    until("it is renewed", async || {
+        must(guard.ensure_held());
+        renewals.load(Ordering::Relaxed) - before >= RENEWALS
+    })
+    .await;
     say("renewed");
     listen();
     must(guard.release().await);
