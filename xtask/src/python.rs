@@ -1,6 +1,7 @@
 //! `cargo xtask python`: the Python package as its users have it. Builds the wheel, installs it
 //! into an environment, and runs what tests it there.
 
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -129,11 +130,12 @@ fn install(environment: &Environment, wheel: &str) -> Outcome {
 }
 
 /// Builds the command, which stands in queues with Python: as the suite does, so that it is built
-/// once.
+/// once. It is beside this program, wherever Cargo builds.
 fn command() -> Outcome<String> {
     let words = ["build", "--workspace", "--all-features", "--locked", "--bin", "leasehold"];
     Run::cargo(&words).for_tests().show()?;
-    Ok(root().join("target/debug/leasehold").to_string_lossy().into_owned())
+    let this = env::current_exe().map_err(|why| format!("where is xtask? {why}"))?;
+    Ok(this.with_file_name("leasehold").to_string_lossy().into_owned())
 }
 
 /// Installs the other type checker, where there is Node; the tests say that they leave it out else.
