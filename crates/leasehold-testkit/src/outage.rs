@@ -76,7 +76,8 @@ impl Drop for Refusing {
 pub struct Usage {
     /// Processor time so far.
     pub cpu: Duration,
-    /// Memory that is in RAM, in bytes.
+    /// Memory of its own in RAM, in bytes: what it wrote, not the pages of the program, which the
+    /// system drops and reads again.
     pub memory: u64,
 }
 
@@ -96,10 +97,10 @@ impl Usage {
             let used = text.split_whitespace().next().unwrap_or("0");
             cpu += Duration::from_nanos(used.parse().map_err(|_| nonsense())?);
         }
-        let statm = fs::read_to_string(format!("/proc/{pid}/statm"))?;
-        let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse().ok());
-        let memory = pages.map(|pages: u64| pages * rustix::param::page_size() as u64);
-        Ok(Self { cpu, memory: memory.ok_or_else(nonsense)? })
+        let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let anonymous = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+        let kb = anonymous.and_then(|kb| kb.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        Ok(Self { cpu, memory: kb.ok_or_else(nonsense)? * 1024 })
     }
 }
 

@@ -275,7 +275,7 @@ async fn a_release_of_either_side_wakes_the_waiters_of_the_other() {
         };
         let guard = must(mutex.clone().ttl(MINUTE).acquire().await);
         pair.java.tell(&format!("acquire {theirs} 60000"));
-        // It has asked, subscribed, and asked again.
+        // It has asked, has subscribed, and is about to ask again and to wait.
         let channel = if theirs == "lock" { "redisson_lock__channel" } else { "redisson_rwlock" };
         let subscribed = format!("PUBSUB NUMSUB {channel}:{{{NAME}}}");
         let subscribers = || must(pair.server.command::<(String, u32)>(&subscribed)).1;

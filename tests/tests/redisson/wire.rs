@@ -92,21 +92,22 @@ async fn a_hold_of_ours_is_an_owner_with_one_entry_and_a_key_that_ends_with_it()
 }
 
 #[tokio::test]
-async fn a_release_is_told_on_the_channels_of_both_kinds_as_redisson_tells_it() {
+async fn a_release_is_told_on_the_channels_of_both_kinds_to_those_who_wait_or_are_about_to() {
     let shared = Shared::start().await;
     let client = must(redis::Client::open(format!("redis://127.0.0.1:{}", shared.server.port())));
     let mut listener = must(client.get_connection());
     let mut heard = listener.as_pubsub();
     must(heard.psubscribe("redisson_*"));
-    for (mode, message) in [(Mode::Exclusive, "1"), (Mode::Shared, "0")] {
+    let (lock, rwlock) = ("redisson_lock__channel:{a}", "redisson_rwlock:{a}");
+    let to_all = [(lock, "0"), (rwlock, "1"), (rwlock, "0")];
+    let to_one = [(lock, "0"), (rwlock, "0")];
+    for (mode, messages) in [(Mode::Exclusive, &to_all[..]), (Mode::Shared, &to_one)] {
         shared.acquire(1, mode).await;
         must(shared.act(release(1)).await);
-        for (channel, payload) in
-            [("redisson_lock__channel:{a}", "0"), ("redisson_rwlock:{a}", message)]
-        {
+        for (channel, payload) in messages {
             let message = must(heard.get_message());
-            assert_eq!(message.get_channel_name(), channel);
-            assert_eq!(must(message.get_payload::<String>()), payload);
+            assert_eq!(message.get_channel_name(), *channel);
+            assert_eq!(must(message.get_payload::<String>()), *payload);
         }
     }
 }

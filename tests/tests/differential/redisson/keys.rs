@@ -33,10 +33,11 @@ pub(super) fn expected(history: &History, played: &Played) -> Expected {
 fn messages(told: &Told, base: &str) -> Vec<(String, String)> {
     match told {
         Told::Free { wrote } => {
-            let rwlock = if *wrote { "1" } else { "0" };
-            [("redisson_lock__channel", "0"), ("redisson_rwlock", rwlock)]
-                .map(|(channel, payload)| (format!("{channel}:{base}"), payload.to_owned()))
-                .to_vec()
+            let all = wrote.then_some(("redisson_rwlock", "1"));
+            let told = [Some(("redisson_lock__channel", "0")), all, Some(("redisson_rwlock", "0"))];
+            let told = told.into_iter().flatten();
+            told.map(|(channel, payload)| (format!("{channel}:{base}"), payload.to_owned()))
+                .collect()
         }
         Told::Revoked { id, token, force } => vec![revoked(*id, *token, *force)],
     }

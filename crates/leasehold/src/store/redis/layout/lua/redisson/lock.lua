@@ -64,11 +64,15 @@ local function write(hold)
   redis.call('SET', hold.key, value, 'KEEPTTL')
 end
 
--- Tells those who wait, as Redisson does: 0 wakes one of each JVM, 1 all of them. Last and through
--- pcall: a server that denies it must not make it look as if nothing had been written.
+-- Tells the waiters, as Redisson does: 1 wakes all of a JVM that wait already, 0 wakes one, also one
+-- that is only about to wait. Redisson's own release of a writer says 1 alone, and a thread that
+-- is about to wait then sleeps until the lease would have ended. So 0 comes after it here.
+-- Last and through pcall: a server that denies it must not make it look as if nothing had been
+-- written.
 local function tell(publish, channels, writes)
   redis.pcall(publish, channels[1], '0')
-  redis.pcall(publish, channels[2], writes and '1' or '0')
+  if writes then redis.pcall(publish, channels[2], '1') end
+  redis.pcall(publish, channels[2], '0')
 end
 
 -- When the last of the entries in a hash ends (ms), or 0.
