@@ -15,11 +15,11 @@ use leasehold_testkit::{Proxy, RedisServer, SentinelFleet, must};
 use tokio::runtime::Builder;
 
 /// A lease that ends soon after renewals do. A busy machine, which a flood makes busier, may stop
-/// a process for some seconds.
-const TTL: Duration = Duration::from_secs(9);
+/// a process for ten seconds.
+const TTL: Duration = Duration::from_secs(18);
 
-/// Renewals during a flood, one each 3 s: the lease would have ended by the last of them.
-const RENEWALS: u64 = 4;
+/// Renewals during a flood, one each 6 s: the lease would have ended by the last of them.
+const RENEWALS: u64 = 3;
 
 /// How much memory a flood may cost. What waits to be read is bounded to 4 MB.
 const MOST_MEMORY: u64 = 10_000_000;
