@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use rustix::process::{Pid, getpgrp};
-use rustix::termios::{tcgetpgrp, tcgetwinsize, tcsetpgrp};
+use rustix::termios::{LocalModes, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetpgrp};
 
 /// The controlling terminal of this process.
 #[derive(Debug)]
@@ -49,6 +49,11 @@ const USUAL_COLUMNS: u16 = 80;
 pub(crate) fn columns(terminal: impl AsFd) -> usize {
     let columns = tcgetwinsize(terminal).map_or(0, |size| size.ws_col);
     usize::from(if columns == 0 { USUAL_COLUMNS } else { columns })
+}
+
+/// Whether this terminal reads in lines and acts on Ctrl-C and Ctrl-Z itself.
+pub(crate) fn is_cooked(terminal: impl AsFd) -> bool {
+    tcgetattr(terminal).is_ok_and(|modes| modes.local_modes.contains(LocalModes::ICANON))
 }
 
 /// Blocks SIGTTIN in this thread: reading from the terminal in the background is then an error,

@@ -29,6 +29,7 @@ use crate::connection::ask;
 use crate::report::{Failure, Outcome, STORE, USAGE, Verbosity};
 use crate::store_choice;
 use crate::store_url::StoreUrl;
+use crate::terminal::is_cooked;
 use crate::watch::{Timekeeper, Watcher};
 
 /// Which locks are shown, and how often anew.
@@ -123,11 +124,14 @@ fn suspend(terminal: &mut DefaultTerminal) -> io::Result<()> {
     resume(terminal)
 }
 
-/// Takes the screen again, whatever others have made of the terminal meanwhile.
+/// Takes the screen again, whatever others have made of the terminal meanwhile. Where the terminal
+/// is raw, it stays so: a Ctrl-Z in between would stop this process with the screen still taken.
 fn resume(terminal: &mut DefaultTerminal) -> io::Result<()> {
-    // Has it forget how the terminal was when it was asked for last.
-    disable_raw_mode()?;
-    enable_raw_mode()?;
+    if is_cooked(stdin()) {
+        // Has it forget how the terminal was when it was asked for last.
+        disable_raw_mode()?;
+        enable_raw_mode()?;
+    }
     execute!(stdout(), EnterAlternateScreen, Clear(ClearType::All))?;
     // A new one draws all. `Terminal::clear` asks where the cursor is, and the thread that reads
     // what is typed would take the answer.
