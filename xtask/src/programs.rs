@@ -2,6 +2,7 @@
 //! a lease to end, and `cargo test` runs one after the other.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -28,6 +29,12 @@ pub(crate) struct Program {
     directory: String,
     pub(crate) package: String,
     pub(crate) target: String,
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.package, self.target)
+    }
 }
 
 /// What a program is run with.
@@ -91,7 +98,7 @@ impl Program {
 }
 
 /// Runs all of them to the end, in this order, and hands on what came of each.
-pub(crate) fn run(jobs: Vec<Job<'_>>, heard: impl Fn(&Job<'_>, Report) + Sync) -> Outcome {
+pub(crate) fn run<'a>(jobs: Vec<Job<'a>>, heard: impl Fn(&Job<'a>, Report) + Sync) -> Outcome {
     let jobs = Mutex::new(VecDeque::from(jobs));
     let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
     let work = || -> Outcome {
@@ -108,7 +115,12 @@ pub(crate) fn run(jobs: Vec<Job<'_>>, heard: impl Fn(&Job<'_>, Report) + Sync) -
 }
 
 impl Job<'_> {
-    fn run(&self) -> Outcome<Report> {
+    /// Only these tests of it.
+    pub(crate) fn alone<'a>(&'a self, tests: &[&'a str]) -> Job<'a> {
+        Job { words: [&["--exact"], tests].concat(), ..self.clone() }
+    }
+
+    pub(crate) fn run(&self) -> Outcome<Report> {
         let Self { program, words, environment, limit } = self;
         let words = [&["--kill-after=30s", limit, &program.path][..], words].concat();
         let run = Run::program("timeout", &words).within(Path::new(&program.directory));
@@ -127,6 +139,12 @@ impl Report {
         let tests = self.text.lines().filter_map(|line| line.strip_prefix("test "));
         let failed = tests.filter_map(|test| test.strip_suffix(" ... FAILED"));
         failed.map(|test| test.trim_end_matches(" - should panic")).collect()
+    }
+
+    /// What the tests that failed have printed.
+    pub(crate) fn said(&self) -> &str {
+        let after = self.text.split_once("\nfailures:\n").map_or("", |(_, after)| after);
+        after.split_once("\nfailures:\n").map_or(after, |(said, _)| said)
     }
 
     /// How many tests passed, failed and were ignored.
@@ -182,5 +200,13 @@ mod tests {
         let report = Report { text: text.to_owned(), succeeded: false, seconds: 1.0 };
         assert_eq!(report.failed(), ["b::c", "d"]);
         assert_eq!(report.counts(), [13, 2, 3]);
+    }
+
+    #[test]
+    fn what_the_tests_that_failed_have_printed_is_between_the_two_lists_of_them() {
+        let text = "test a ... FAILED\n\nfailures:\n\n---- a stdout ----\nno lease\n\n\n\
+                    failures:\n    a\n\ntest result: FAILED. 0 passed; 1 failed\n";
+        let report = Report { text: text.to_owned(), succeeded: false, seconds: 1.0 };
+        assert_eq!(report.said().trim(), "---- a stdout ----\nno lease");
     }
 }

@@ -76,8 +76,8 @@ impl Drop for Refusing {
 pub struct Usage {
     /// Processor time so far.
     pub cpu: Duration,
-    /// Memory of its own in RAM, in bytes: what it wrote, not the pages of the program, which the
-    /// system drops and reads again.
+    /// Memory that the process wrote and that is in RAM, in bytes. Pages of the program do not
+    /// count: the system drops them and reads them again.
     pub memory: u64,
 }
 

@@ -64,9 +64,9 @@ local function write(hold)
   redis.call('SET', hold.key, value, 'KEEPTTL')
 end
 
--- Tells the waiters, as Redisson does: 1 wakes all of a JVM that wait already, 0 wakes one, also one
--- that is only about to wait. Redisson's own release of a writer says 1 alone, and a thread that
--- is about to wait then sleeps until the lease would have ended. So 0 comes after it here.
+-- Tells the waiters, as Redisson does: 1 wakes all threads of a JVM that wait already. 0 wakes one
+-- thread, also one that is only about to wait. Redisson's own release of a writer says 1 alone, and
+-- a thread that is about to wait then sleeps until the lease would have ended: 0 comes after it.
 -- Last and through pcall: a server that denies it must not make it look as if nothing had been
 -- written.
 local function tell(publish, channels, writes)
