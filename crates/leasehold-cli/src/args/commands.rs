@@ -17,8 +17,8 @@ use crate::report::Verbosity;
 /// Arguments of `run`.
 #[derive(Args, Debug)]
 pub(crate) struct Run {
-    /// The name of the lock, 1 to 512 bytes; of several, up to 64, all are held or none. One that
-    /// begins with `-` stands between two `--`, as in `run -- -NAME -- CMD`
+    /// The name of the lock, 1 to 512 bytes; with several, up to 64, all are held or none. Write a
+    /// name that begins with `-` between two `--`, as in `run -- -NAME -- CMD`
     #[arg(required = true, value_name = "NAME", value_parser = name)]
     pub(crate) names: Vec<LockName>,
     #[command(flatten)]
@@ -50,27 +50,28 @@ pub(crate) struct Elect {
     /// The name of the election
     #[arg(value_parser = name)]
     pub(crate) name: LockName,
-    /// Stands for election, and says this while leading; without control characters. Without CMD
-    /// it prints one line of JSON once it leads, and leads until stdin ends or a signal comes, as
-    /// `hold` does
+    /// Stands for election, and announces this value while leading (no control characters). Without
+    /// CMD it prints one line of JSON once it leads, and leads until stdin ends or a signal comes,
+    /// as `hold` does
     #[arg(long, value_name = "TEXT", group = "what")]
     pub(crate) value: Option<String>,
-    /// Prints a line for every change, also when the store goes away and is back, until it is ended
+    /// Prints a line for every change, also when the store goes away or comes back, until a signal
+    /// comes
     #[arg(long, group = "what")]
     pub(crate) listen: bool,
-    /// Prints what the leader says; exit code 1 if nobody leads
+    /// Prints the leader's value; exit code 1 if nobody leads
     #[arg(long, group = "what")]
     pub(crate) show: bool,
     /// With --listen or --show, prints JSON; tokens are strings, because they do not fit a double
     #[arg(long, conflicts_with = "value")]
     pub(crate) json: bool,
-    /// Keeps a file for probes, which ask nobody: `stands by` once the store was reached, `leads`
-    /// while leading, no file after a loss or the end
+    /// Keeps a file for probes: it says `stands by` once the store was reached, `leads` while
+    /// leading; there is no file after a loss or the end
     #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "show"])]
     pub(crate) ready_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
-    /// How long a leader that crashed is waited for
+    /// How long other candidates wait for a leader that crashed
     #[arg(long, value_name = "DURATION", value_parser = ttl, default_value = "30s")]
     pub(crate) ttl: Duration,
     #[command(flatten)]
@@ -93,8 +94,8 @@ pub(crate) struct Ls {
     /// Also names that nobody holds or awaits, as long as the store remembers them
     #[arg(short, long, conflicts_with_all = ["held_longer_than", "watch"])]
     pub(crate) all: bool,
-    /// Only names whose oldest hold has lasted for longer than this; of other programs on the same
-    /// server it is not known how long they hold
+    /// Only names whose oldest hold has lasted for longer than this; how long other programs on the
+    /// same server hold is not known
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) held_longer_than: Option<Duration>,
     /// By what it is sorted: held, the longest hold first; left, what would end first; waiting, the
@@ -107,8 +108,8 @@ pub(crate) struct Ls {
         hide_possible_values = true
     )]
     pub(crate) sort: Sort,
-    /// Goes on until a signal comes: on a terminal the list is shown as by `top`; else a line for
-    /// each lock that appears in it, has changed, or is gone
+    /// Goes on until a signal comes: a terminal shows the list as `top` does; otherwise prints a
+    /// line for each lock that appears in the list, changes, or is gone
     #[arg(short, long)]
     pub(crate) watch: bool,
     /// With --watch, how often the list is drawn, or compared with the one before
@@ -120,8 +121,7 @@ pub(crate) struct Ls {
         requires = "watch"
     )]
     pub(crate) interval: Duration,
-    /// With --watch, most keys of the store that are looked at in a second, whatever else is in
-    /// there
+    /// With --watch, looks at no more than this many keys of the store in a second
     #[arg(
         long,
         value_name = "KEYS",
@@ -140,8 +140,8 @@ pub(crate) struct Show {
     /// The name of the lock
     #[arg(value_parser = name)]
     pub(crate) name: LockName,
-    /// Asks whether the lease with this token holds it now: exit code 1 if not. Nobody has asked
-    /// it to stop, either: it is what a holder's probe wants to know
+    /// Asks whether the lease with this token holds the lock now, and nobody has asked its holder
+    /// to stop: exit code 1 if not. For the probe of a holder
     #[arg(long, value_name = "TOKEN", value_parser = token)]
     pub(crate) token: Option<FencingToken>,
     #[command(flatten)]
@@ -161,7 +161,7 @@ pub(crate) struct Top {
     /// How often the table is drawn anew
     #[arg(long, value_name = "DURATION", value_parser = interval, default_value = "1s")]
     pub(crate) interval: Duration,
-    /// Most keys of the store that are looked at in a second, whatever else is in there
+    /// Looks at no more than this many keys of the store in a second
     #[arg(long, value_name = "KEYS", value_parser = budget, default_value = "2000")]
     pub(crate) budget: u32,
     /// By what the table is sorted at first: longest (the longest wait), waiting, held, left,
@@ -193,8 +193,8 @@ pub(crate) struct Permits {
     /// The name of the semaphore
     #[arg(value_parser = name)]
     pub(crate) name: LockName,
-    /// How many permits there are from now on. More are granted at once; fewer take none away, and
-    /// none is granted until those that are held fit
+    /// How many permits there are from now on. A higher number is granted at once. A lower number
+    /// ends no lease: nothing is granted until the held permits fit
     #[arg(value_name = "N", value_parser = capacity)]
     pub(crate) capacity: u32,
     #[command(flatten)]
@@ -209,13 +209,14 @@ pub(crate) struct Revoke {
     /// The name of the lock
     #[arg(value_parser = name)]
     pub(crate) name: LockName,
-    /// The token that `show` printed, or the holder's: only that very lease is taken away
+    /// The token that `show` printed, or the holder's own: only that lease is revoked
     ///
     /// A program may pass a lease on among its tasks. `show` and `revoke` know a task once it has
-    /// the lease for 100 ms; the token of a former one is refused from then on.
+    /// had the lease for 100 ms. From then on, the token of the task before is refused.
     #[arg(long, value_name = "TOKEN", value_parser = token)]
     pub(crate) token: FencingToken,
-    /// Ends the lease now, without waiting for its holder: two may be at work for a while
+    /// Ends the lease now, without waiting for its holder: two may then work at the same time for a
+    /// while
     #[arg(long, action = ArgAction::SetTrue)]
     pub(crate) force: bool,
     #[command(flatten)]

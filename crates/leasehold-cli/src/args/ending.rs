@@ -20,15 +20,15 @@ pub(crate) struct EndArgs {
     /// What happens to CMD when the lease is lost
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = OnLost::Term)]
     pub(crate) on_lost: OnLost,
-    /// What is sent first to CMD and all that it has started when they must end: INT, QUIT, …
+    /// The signal that CMD and all its processes get first when they must end: INT, QUIT, …
     #[arg(long, value_name = "NAME", value_parser = ending_signal, default_value = "TERM")]
     pub(crate) signal: Signal,
-    /// Time between TERM and KILL, also for a TERM that leasehold itself is sent; and for what CMD
-    /// leaves behind, before TERM; by default 5s or a quarter of the ttl, whichever is less
+    /// Time between TERM and KILL, also after a TERM to leasehold itself; processes that CMD leaves
+    /// behind have this time before TERM; by default 5s or a quarter of the ttl, whichever is less
     #[arg(short, long, value_name = "DURATION", value_parser = duration)]
     kill_after: Option<Duration>,
-    /// Leaves CMD the passwords that stand in LEASEHOLD_PASSWORD, LEASEHOLD_SENTINEL_PASSWORD and
-    /// the URL in LEASEHOLD_STORE, as a `leasehold` in CMD needs them; else CMD has none of them
+    /// Leaves CMD the passwords in LEASEHOLD_PASSWORD, LEASEHOLD_SENTINEL_PASSWORD and the URL in
+    /// LEASEHOLD_STORE, which a `leasehold` in CMD needs; without it CMD has none of them
     #[arg(long)]
     pub(crate) keep_password: bool,
 }

@@ -28,11 +28,11 @@ Exit code: that of CMD; if signal n ended CMD, leasehold ends by it, too, which 
 128 + n; 75 busy or timed out (see -E); 76 the lease was lost; 69 trouble with the store; 126 CMD
 cannot be executed; 127 CMD is not found; 2 usage.
 
-CMD sees LEASEHOLD_NAME, LEASEHOLD_TOKEN and LEASEHOLD_HOLDER; several names and their tokens in the
-order given, separated by spaces. Under a `leasehold run` around this one it also sees
+CMD sees LEASEHOLD_NAME, LEASEHOLD_TOKEN and LEASEHOLD_HOLDER; with several names each variable has
+all values in the order given, separated by spaces. Under another `leasehold run` it also sees
 LEASEHOLD_OUTER_HOLDERS, the holders further out. CMD sees no password that leasehold has in its
 environment, and LEASEHOLD_STORE comes without the one in its URL. If a `leasehold` in CMD needs the
-password, give --keep-password. Both can read a file that LEASEHOLD_PASSWORD_FILE names.
+password, give --keep-password, or a file in LEASEHOLD_PASSWORD_FILE, which both can read.
 
 A nested `leasehold run` on a lock that CMD's own lease holds fails at once, with exit code 75. The
 lease covers CMD and all that it starts. Processes that CMD leaves behind have --kill-after (5s) to
@@ -51,7 +51,7 @@ For a text that is too long for a NAME, use its hash, the same as that of LockNa
 pub(super) const HOLD_EXAMPLES: &str = "\
 A DURATION is a number with its unit, as in 500ms, 30s, 1.5h or 1h30m. A bare number is seconds.
 
-With several names the line has the first name and token, and all of them in `names`.
+With several names the line has the first name and its token; `names` has all of them.
 
 Examples:
   leasehold hold deploy --pid $$ &          # in the background, until this shell ends
@@ -72,21 +72,21 @@ Examples:
 
 The handle is one word: the machine, the user, the store without its password, the client, and each
 name with its token. It has no secret, and leasehold opens no path that it names. The label shows
-others until when the lock is taken, and by whom. A signal ends the process, too, which says so in
---log. If the process is killed, nothing renews the lease: in a file it ends at once, elsewhere
---ttl later. The process is killed with its container, and with the unit of systemd that it was
-started in, after each ExecStartPre.
+others who has taken the lock, and until when. A signal ends the holder process, too, which writes
+that to --log. If the process is killed, nothing renews the lease: on the file store it ends at
+once, elsewhere --ttl later. The end of its container kills the process, and so does systemd: with
+the unit that it was started in, and after each ExecStartPre.
 
 Exit code: 0 it is held; 75 busy or timed out (see -E); 69 trouble with the store; 2 usage.";
 
 pub(super) const GIVE_EXAMPLES: &str = "\
-`give` asks the process that renews the lease, if it is this user's and on this machine. Else it
+`give` asks the process that renews the lease, if that runs as this user on this machine. Else it
 ends the lease at the store: the configured one, if the lease was taken there, or the server that
 the handle names. That server gets no password: to give one, name it with --store.
 
-Exit code: 0 let go; 76 the lease had ended before: it was given back, or it was lost, so that
-others may have held it meanwhile, or its process has ended, and the store does not say more; 69
-trouble with the store; 2 no handle, or one of another store.";
+Exit code: 0 let go; 76 the lease had ended before: it was given back; or it was lost, and others
+may have held it meanwhile; or its process has ended, and the store does not say more; 69 trouble
+with the store; 2 no handle, or one of another store.";
 
 pub(super) const RENEW_EXAMPLES: &str = "\
 Example:
@@ -110,8 +110,8 @@ Examples:
   leasehold doctor                                  the store that `leasehold where` prints
   leasehold doctor -s redis://db:6379/0 --strict    for a deployment: warnings count, too
 
-Run it where the locks are used, as their user, or as one that also has +info and +config|get. It
-takes no lock and changes nothing.
+Run it on a machine that uses the locks, as their user of the store, or as one that also has +info
+and +config|get. It takes no lock and changes nothing.
 
 Exit code: 0 nothing breaks a promise; 1 something does (with --strict: or may); 69 the store
 cannot be reached; 2 usage.";
@@ -123,14 +123,14 @@ Examples:
   leasehold ls --sort waiting --watch           kept up to date, until q
   leasehold ls --watch --json | jq -c .         a line of JSON for each change
 
-MODE is w for one alone, r for a reader, r×3 for three, with u if one of them is upgradable, and 3/5
-where three of five permits are taken. SINCE is when the oldest hold began, by the clock and time
-zone of this terminal; in JSON it is UTC. Where a terminal is not wide enough columns are left out;
-`show` has all of one lock.
+MODE is w for an exclusive holder, r for a reader, r×3 for three readers, with u if one of them is
+upgradable, and 3/5 for three of five permits. SINCE is when the oldest hold began, by the clock and
+time zone of this terminal; in JSON it is UTC. A narrow terminal leaves columns out; `show` has all
+of one lock.
 
-A line of `--watch --json` is {\"change\":\"appeared\",\"at\":…,\"name\":…,\"lock\":…}: it has
-`appeared` in the list, has `changed` (who holds or who waits), or is `gone` from it, with `lock`
-null; `away` and `back` are the store. A hold shorter than --interval may not be seen.
+A line of `--watch --json` is {\"change\":\"appeared\",\"at\":…,\"name\":…,\"lock\":…}: the lock
+`appeared` in the list, `changed` (its holders or waiters), or is `gone` from it, with `lock`
+null; `away` and `back` are about the store. A hold shorter than --interval may not be seen.
 Watching does not end when the store is away.
 
 On a terminal --watch is `top`, with its keys.
@@ -140,15 +140,15 @@ Exit code: 0 listed; 69 trouble with the store; 2 usage; --watch ends by its sig
 pub(super) const SERVE_EXAMPLES: &str = "\
 Examples:
   leasehold serve                                        http://127.0.0.1:9740/
-  leasehold serve --allow-revoke --token-file token      with a button that takes leases away
+  leasehold serve --allow-revoke --token-file token      with a button that revokes leases
   leasehold serve --listen 0.0.0.0:9740 --token-file token --tls-cert c.pem --tls-key k.pem
 
   curl -s localhost:9740/api/v1/locks                    what `ls --json` prints
-  curl -sN localhost:9740/api/v1/events                  what happens, as it is noticed
+  curl -sN localhost:9740/api/v1/events                  each change as it is noticed
   curl -s localhost:9740/metrics                         OpenMetrics, for Prometheus
 
-Looking costs the store at most --budget keys a second, however many it has: rows say how old they
-are.
+`serve` looks at --budget keys a second at most, whatever the size of the store. Each row says how
+old it is.
 
 Exit code: 0 ended by a signal; 69 cannot listen, or trouble with the store that does not pass by
 itself; 2 usage.";
@@ -157,12 +157,12 @@ pub(super) const ELECT_EXAMPLES: &str = "\
 Examples:
   leasehold elect scheduler --value $(hostname):8080 -- ./scheduler
   leasehold elect scheduler --value here        # leads until stdin ends or a signal comes
-  leasehold elect scheduler --show              # what the leader says; exit code 1 if nobody leads
+  leasehold elect scheduler --show              # the leader's value; exit code 1 if nobody leads
   leasehold elect scheduler --listen --json     # one line of JSON per change
 
 A line of `--listen --json` is {\"name\":…,\"leader\":…}, with `leader` null if nobody leads.
-{\"change\":\"away\",\"at\":…,\"why\":…} says that the store does not answer. Once it does, `back`
-is said in the same form, and then who leads.
+{\"change\":\"away\",\"at\":…,\"why\":…} says that the store does not answer. Once it does, a
+line with `back` follows in the same form, and then one with the leader.
 
 The leader's exit code is that of CMD, as in `run`; 76 the leadership was lost, and CMD was ended
-before somebody else could lead. Have a supervisor start it again, to stand for election anew.";
+before somebody else could lead. Let a supervisor start it again; it then stands for election again.";

@@ -27,15 +27,15 @@ impl fmt::Display for Limit {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct HoldArgs {
     /// Nobody else gets the name before this time is over, counted from the start, even if it is
-    /// let go before: for jobs that machines with differing clocks start (alias: --at-least)
+    /// released before: for jobs that start on machines with different clocks (alias: --at-least)
     #[arg(long, alias = "at-least", value_name = "DURATION", value_parser = least)]
     min_hold: Option<Limit>,
-    /// Ends what is done under the lock once it has lasted this long, and lets go, with exit code
-    /// 76 (alias: --at-most)
+    /// Ends the work under the lock after this time, and releases the lock, with exit code 76
+    /// (alias: --at-most)
     #[arg(long, alias = "at-most", value_name = "DURATION", value_parser = most)]
     pub(crate) max_hold: Option<Limit>,
-    /// Remembers for at least this long, from when it is asked for, who held the name last, so that
-    /// `show` tells when a job ran last; without it, that is forgotten after 2 min
+    /// Remembers the last holder of the name for at least this long, from the start of the hold, so
+    /// `show` says when a job ran last; without it, the store forgets that after 2 min
     #[arg(long, value_name = "DURATION", value_parser = remember)]
     pub(crate) remember: Option<Duration>,
 }

@@ -55,22 +55,22 @@ pub(crate) enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Looks at the store and its servers, and says what would break a promise and what mends it
+    /// Examines the store and its servers: says what would break a promise, and what mends it
     #[command(display_order = 8, after_help = DOCTOR_EXAMPLES)]
     Doctor(Doctor),
-    /// Elects one leader among many: runs a command while leading, or tells who leads
+    /// Elects one leader among many: runs a command while leading, or says who leads
     #[command(display_order = 3, after_help = ELECT_EXAMPLES)]
     Elect(Elect),
-    /// Says that the store is new or has forgotten nothing, so that its quarantine need not be
-    /// waited for: only where no lease of before can be out
+    /// Ends the quarantine of a store that is new or has forgotten nothing, instead of waiting:
+    /// only if no earlier lease can be valid
     #[command(display_order = 8)]
     EndQuarantine(EndQuarantine),
     /// Gives back what `take` has taken, on this machine or another
     #[command(display_order = 2, after_help = GIVE_EXAMPLES)]
     Give(Give),
     /// Holds a lock without a command, for scripts: prints one line of JSON once it is held, and
-    /// lets go when stdin ends or a signal comes; with /dev/null as its stdin, as in the
-    /// background of a script, when a signal comes
+    /// lets go when stdin ends or a signal comes. If stdin is /dev/null, as in the background of a
+    /// script, only a signal ends it
     #[command(display_order = 2, after_help = HOLD_EXAMPLES)]
     Hold(Hold),
     /// Lists the locks that are held or awaited
@@ -82,30 +82,30 @@ pub(crate) enum Command {
         /// The page of one command, or `store`: URLs, their options, environment, files, rights
         command: Option<String>,
     },
-    /// Changes how many permits of a semaphore there are while it is in use; exit code 1 if nobody
-    /// holds or waits, for then the next request sets the number
+    /// Changes the number of permits of a semaphore that is in use; exit code 1 if nobody holds or
+    /// waits, because then the next request sets the number
     #[command(display_order = 6)]
     Permits(Permits),
-    /// Has what `take` has taken end later, or sooner
+    /// Makes a lock of `take` end later, or sooner
     #[command(display_order = 2, after_help = RENEW_EXAMPLES)]
     Renew(Renew),
-    /// Takes a lease away from its holder, who stops and lets go; exit code 1 if that token does
-    /// not hold the lock
+    /// Revokes a lease: its holder stops and lets go; exit code 1 if that token does not hold the
+    /// lock
     #[command(display_order = 6)]
     Revoke(Revoke),
     /// Runs a command while holding a lock
     #[command(display_order = 1, after_help = RUN_EXAMPLES)]
     Run(Run),
     /// Prints the tables and functions that a PostgreSQL database needs, or installs them, with
-    /// rights for roles; the first client does so itself where its role may
+    /// rights for roles; if its role may, the first client installs them itself
     #[command(display_order = 8, after_help = SCHEMA_EXAMPLES)]
     Schema(Schema),
     /// Shows who holds and awaits what on a page, to programs and as metrics, until a signal comes;
-    /// on this machine only and read only, unless more is asked for
+    /// by default on this machine only, and read only
     #[command(display_order = 5, after_help = SERVE_EXAMPLES)]
     Serve(Serve),
     /// Shows who holds a lock and who waits for it; exit code 1 if it is free, or not held with the
-    /// token that was given
+    /// given token
     #[command(display_order = 5)]
     Show(Show),
     /// Takes a lock for the steps that follow, and prints a handle with which `give` gives it back.

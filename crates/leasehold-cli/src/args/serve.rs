@@ -32,7 +32,7 @@ pub(crate) struct Serve {
         value_parser = clap::value_parser!(u32).range(LEAST_BUDGET..)
     )]
     pub(crate) budget: u32,
-    /// Lets those who know the token take leases away
+    /// Lets users with the token revoke leases
     #[arg(long, requires = "token_file")]
     pub(crate) allow_revoke: bool,
     /// The file with the token, 16 characters or more, which people type and programs send as
@@ -49,7 +49,7 @@ pub(crate) struct Serve {
     /// and addresses
     #[arg(long, value_name = "NAME")]
     pub(crate) allow_host: Vec<String>,
-    /// Lets metrics name the locks whose names begin so, up to 1000 of them
+    /// Lets metrics show the locks whose names begin with this, up to 1000 of them
     #[arg(long, value_name = "PREFIX", num_args = 1..)]
     pub(crate) metrics_names: Vec<String>,
     #[command(flatten)]

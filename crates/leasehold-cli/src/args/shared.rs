@@ -27,8 +27,8 @@ pub(crate) struct StoreArgs {
 pub(crate) struct LockArgs {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
-    /// How long the lease lives: it is renewed every third of this, and a crashed machine blocks
-    /// the others for the rest of it
+    /// How long the lease lives: it is renewed every third of this time, and after a crash of this
+    /// machine the others wait for the rest of it
     #[arg(long, value_name = "DURATION", value_parser = ttl, default_value = "30s")]
     pub(crate) ttl: Duration,
     /// Waits at most this long, instead of for ever: for the lock, and for a store that is away or

@@ -25,14 +25,14 @@ pub(crate) struct Take {
     /// The name of the lock, 1 to 512 bytes; of several, up to 64, all are held or none
     #[arg(required = true, value_name = "NAME", value_parser = name)]
     pub(crate) names: Vec<LockName>,
-    /// Gives it back after this long, if nobody has done so before; at least this or --pid
+    /// Gives the lock back after this time, if nobody has done so before; give this, --pid or both
     #[arg(long = "for", value_name = "DURATION", value_parser = span, group = "until")]
     pub(crate) for_span: Option<Duration>,
-    /// Gives it back when the process with this number ends, as in `--pid $$`
+    /// Gives the lock back when the process with this number ends, as in `--pid $$`
     #[arg(long, value_name = "PID", value_parser = pid, group = "until")]
     pub(crate) pid: Option<Pid>,
-    /// The file to which a line is appended if the lease is lost, or let go before its time because
-    /// a signal came, instead of the machine's log
+    /// A file, instead of the machine's log, for a line that says that the lease was lost, or
+    /// released before its time because of a signal
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
     /// Prints one line of JSON: the handle, the names and their tokens, the holder, until when;
@@ -61,7 +61,7 @@ pub(crate) struct Renew {
     /// What `take` printed
     #[arg(value_name = "HANDLE")]
     pub(crate) handle: String,
-    /// Gives it back after this long from now on, whatever was said before
+    /// Gives the lock back after this time, counted from now; replaces the limit before
     #[arg(long = "for", value_name = "DURATION", value_parser = span, required = true)]
     pub(crate) for_span: Duration,
     #[command(flatten)]

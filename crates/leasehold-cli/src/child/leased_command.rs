@@ -197,8 +197,8 @@ impl<'a> LeasedCommand<'a> {
             EndReason::Died | EndReason::Lost => {}
             EndReason::LeftBehind => {
                 self.connection.verbosity.remark(format_args!(
-                    "{name}: what the command left behind is being ended (start with setsid what \
-                     shall stay)"
+                    "{name}: what the command left behind is being ended (setsid lets a process \
+                     stay)"
                 ));
                 return;
             }

@@ -72,7 +72,7 @@ pub struct Totals {
     pub waited_since_ms: Option<u64>,
     /// Since when the oldest hold lasts.
     pub held_since_ms: Option<u64>,
-    /// When the row was looked at whose turn was longest ago.
+    /// When the watcher looked at the row that it has not looked at for the longest time.
     pub oldest_look_ms: Option<u64>,
 }
 

@@ -246,7 +246,7 @@ impl Keeper {
             }
             Either::Right(_) => Err(StoreError::new(
                 StoreErrorKind::Timeout,
-                "the store does not answer: what was held ends by its deadline",
+                "the store does not answer: held leases end by their deadlines",
             )),
         }
     }

@@ -24,7 +24,7 @@ pub(crate) fn ls(args: &Ls) -> Outcome {
         return watch::watch(args);
     }
     if args.sort == Sort::Entries {
-        let why = "--sort entries: entries are counted while somebody watches: add --watch";
+        let why = "--sort entries: entries are counted only while watching: add --watch";
         return Err(Failure::usage(why));
     }
     let choice = store_choice::choose(args.store.store.as_ref())?;

@@ -124,7 +124,7 @@ impl Gauges<'_> {
         let older = older.iter().map(|(age, count)| (age.as_str(), *count));
         let help = "Names whose oldest hold is older than this, in seconds.";
         self.each("holds_older", help, "seconds", older)?;
-        let help = "How long ago the lock was looked at whose turn was longest ago.";
+        let help = "The age of the oldest look at a lock.";
         self.one("oldest_look_seconds", help, since(totals.oldest_look_ms, now_ms))
     }
 

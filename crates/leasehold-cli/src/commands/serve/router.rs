@@ -51,8 +51,8 @@ const HEADERS: [(&str, &str); 8] = [
         title = "leasehold serve",
         version = "1",
         description = "Who holds and who awaits which lock. Spans are seconds, tokens are strings, \
-                       times are milliseconds since 1970. What is answered was seen when `seen_ms` \
-                       says, within the budget of the watcher.",
+                       times are milliseconds since 1970. `seen_ms` says when the watcher saw the \
+                       answer, within its budget.",
     ),
     components(schemas(ChangeView<'_>)),
     security(("token" = []), ()),

@@ -149,7 +149,7 @@ fn permissions(place: &str, location: &Location) -> io::Result<Finding> {
             place,
             topic,
             format!("others may write its directory (mode {outside:04o})"),
-            "others can replace the file, and some would lock in the one and some in the other",
+            "others can replace the file; some would then lock in the old one, some in the new one",
             format!("chmod go-w {}", directory.display()),
         ));
     }

@@ -236,7 +236,7 @@ impl Location {
     pub(crate) fn replaced(&self) -> StoreError {
         let shown = self.database.display();
         let text = format!(
-            "file:{shown} or what belongs to it was removed or replaced while it is in use: end \
+            "file:{shown} or a file beside it was removed or replaced while it is in use: end \
              all processes that use it, and start again"
         );
         StoreError::new(StoreErrorKind::Corrupt, text)
@@ -260,7 +260,7 @@ impl Location {
             false => ("the disk of the file is full", "make room on the disk"),
         };
         let text = format!(
-            "file:{shown}: {what} but for what is set aside to renew and let go of what is held: \
+            "file:{shown}: {what}, except for the reserve that renews and releases held locks: \
              {remedy}"
         );
         StoreError::new(StoreErrorKind::Full, text)

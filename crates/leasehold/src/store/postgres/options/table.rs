@@ -105,7 +105,7 @@ option_table! {
     end_fenced: Option<Duration> = None; (span: Duration) => Some(span), within ENDS;
     "how long after the end of its lease a fenced transaction may keep its name from others before \
      its session is ended, `1s` to `24h`",
-    "for as long as it likes";
+    "without limit";
 
     sslmode: Option<SslMode> = None; (mode: SslMode) => Some(mode);
     "`disable`, `require` (encrypted, with anybody), `verify-ca`, `verify-full`",
