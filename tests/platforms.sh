@@ -71,7 +71,7 @@ if has $macos; then
         python3 -m venv "$tools/zig" && "$tools/zig/bin/pip" install --quiet ziglang==0.17.1
     } || left_out $macos 'zig cannot be had'
     if "$tools/zig/bin/python" -m ziglang version >/dev/null 2>&1; then
-        # What names the target in words of its own gets it in those of zig.
+        # Drops the words that name the target, and names it as zig does.
         cat >"$tools/zig/cc" <<'END'
 #!/bin/sh
 for word; do

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Fetches servers of other versions than the machine's own, and runs the tests of stores on each.
 #
-# They are packages of other suites of Debian's own package source, unpacked into `target/servers`
-# with the libraries they were built with, and started through the loader of their own libc. Nothing
-# is installed, and no rights are needed.
+# They are packages of other suites of Debian, unpacked into `target/servers` with their libraries,
+# and started through the loader of the libc among these. Nothing is installed, and no rights are
+# needed.
 set -eu
 cd "$(dirname "$0")/.."
 servers=$PWD/target/servers
@@ -25,7 +25,7 @@ fetch() {
     rm -rf "$home" "$draft"
     mkdir -p "$draft/apt/lists/partial" "$draft/apt/cache/archives/partial"
     for suite in $suites; do echo "deb $source $suite main"; done >"$draft/apt/sources.list"
-    # Lists and a cache of its own; the user that apt would change to may not write here.
+    # Separate lists and a separate cache: the user that apt would change to may not write here.
     apt="apt-get --quiet=2 --option=Dir::Etc::sourcelist=$draft/apt/sources.list
         --option=Dir::Etc::sourceparts=- --option=Dir::State::lists=$draft/apt/lists
         --option=Dir::Cache=$draft/apt/cache --option=APT::Sandbox::User=root"

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Installs what the programs in other languages need with which our tests share a lock, into
-# `target/mixed`, from the registries of their languages and at the versions that are named here in
-# the tree. What cannot be had is said, and its tests are left out.
+# Installs the libraries of the programs in other languages that share a lock with the tests, into
+# `target/mixed`. They come from the registries of their languages, at the versions in this tree. If
+# something cannot be installed, the script says so, and the tests leave it out.
 set -u
 cd "$(dirname "$0")/../.."
 into=$PWD/target/mixed

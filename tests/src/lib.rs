@@ -16,6 +16,6 @@
 //! | J | the files of a file store | `file_store.rs`, `full_disk.rs` |
 //! | K | rights: what a user may do | `faults/data.rs` |
 //!
-//! The tables of `GUARANTEES.md` say of the faults that can break a promise, under the same letter
-//! and number, what is left of it in each mode.
+//! The tables of `GUARANTEES.md` have each fault that can break a promise, under the same letter
+//! and number, and what holds then in each mode.
 #![forbid(unsafe_code)]

@@ -1,5 +1,5 @@
-//! The main job: work that only one may do at a time, done by many real processes through the
-//! library, on the file store and on a real server.
+//! The main job: one process at a time works. Many real processes try through the library, on the
+//! file store and on a real server.
 #![cfg(test)]
 
 use std::fs;

@@ -11,8 +11,8 @@ use leasehold_testkit::worker::{self, Worker};
 use leasehold_testkit::{Cluster, RedisServer, SentinelFleet, must};
 use tokio::runtime::{Builder, Runtime};
 
-/// Short, because the end of the dead one's lease is waited for, and so long that a busy machine
-/// lets a quorum be asked in time.
+/// Short, because the test waits for the end of the dead holder's lease; long enough to ask a
+/// quorum in time on a busy machine.
 const TTL: Duration = Duration::from_secs(6);
 
 const NAME: &str = "deadly";

@@ -1,5 +1,5 @@
-//! What two leases and a hundred waiters of each of two processes cost while the store cannot be
-//! reached, and that all of them are served after it, on every kind of servers.
+//! The cost of two leases and a hundred waiters of each of two processes while the store cannot be
+//! reached. All of them are served afterwards, on every kind of servers.
 #![cfg(test)]
 
 use std::time::Duration;

@@ -11,8 +11,11 @@ use crate::tree::File;
 const LENGTHS: [(&str, usize); 3] =
     [("README.md", 150), ("CONTRIBUTING.md", 60), ("ARCHITECTURE.md", 150)];
 
-/// Words in a sentence: beyond 35 a reader loses its subject.
+/// Words in a sentence of a page: beyond 35 a reader loses its subject.
 const MAX_WORDS: usize = 35;
+
+/// Words in a sentence of a comment, whose reader also has the code in mind.
+const MAX_COMMENT_WORDS: usize = 35;
 
 /// Words that hide who does what: name the holder, the waiter, the server, the client.
 const VAGUE: [&str; 8] = [
@@ -30,7 +33,8 @@ const VAGUE: [&str; 8] = [
 const REPORTS: &str = "evidence/";
 
 /// How comments begin, by the extension of the file.
-const COMMENTS: [(&str, &str); 3] = [("rs", "//"), ("lua", "--"), ("py", "#")];
+const COMMENTS: [(&str, &str); 6] =
+    [("rs", "//"), ("lua", "--"), ("sql", "--"), ("py", "#"), ("sh", "#"), ("toml", "#")];
 
 /// The order of the book, as mdBook reads it.
 const SUMMARY: &str = "docs/SUMMARY.md";
@@ -42,7 +46,7 @@ pub(crate) fn check(files: &[File]) -> Vec<String> {
     for (extension, mark) in COMMENTS {
         for file in files.iter().filter(|file| file.is(extension)) {
             for paragraph in paragraphs(&comments(&file.text, mark)) {
-                wrong.extend(check_paragraph(&file.path, &paragraph));
+                wrong.extend(check_paragraph(&file.path, &paragraph, MAX_COMMENT_WORDS));
             }
         }
     }
@@ -89,13 +93,13 @@ fn check_page(page: &File) -> Vec<String> {
     }
     if !page.path.starts_with(REPORTS) {
         for paragraph in paragraphs(&page.text) {
-            wrong.extend(check_paragraph(&page.path, &paragraph));
+            wrong.extend(check_paragraph(&page.path, &paragraph, MAX_WORDS));
         }
     }
     wrong
 }
 
-fn check_paragraph(path: &str, paragraph: &str) -> Vec<String> {
+fn check_paragraph(path: &str, paragraph: &str, most: usize) -> Vec<String> {
     let lower = format!(" {} ", paragraph.to_lowercase());
     let vague = VAGUE.iter().filter(|words| {
         let found = lower.match_indices(*words);
@@ -110,13 +114,11 @@ fn check_paragraph(path: &str, paragraph: &str) -> Vec<String> {
         let mut words = 0;
         for word in paragraph.split_whitespace() {
             words += usize::from(word.contains(char::is_alphanumeric));
-            if words > MAX_WORDS {
-                wrong.push(format!(
-                    "{path}: a sentence of more than {MAX_WORDS} words: {paragraph}"
-                ));
+            if words > most {
+                wrong.push(format!("{path}: a sentence of more than {most} words: {paragraph}"));
                 break;
             }
-            if word.ends_with(['.', '!', '?', ':', ';']) {
+            if word.trim_end_matches([')', '*', '"']).ends_with(['.', '!', '?', ':', ';']) {
                 words = 0;
             }
         }

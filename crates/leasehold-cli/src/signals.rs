@@ -39,9 +39,9 @@ pub(crate) struct Signals {
 impl Signals {
     /// Catches what is passed on to the command.
     ///
-    /// A signal that was ignored when this process began stays ignored: that is how `nohup` and
-    /// the `&` of a shell script say that the command shall not see it, and a caught signal would
-    /// be reset to its default when the command is executed.
+    /// A signal that was ignored when this process began stays ignored: `nohup` and the `&` of a
+    /// shell script hide signals from the command in this way. If it were caught, exec would reset
+    /// it to its default.
     pub(crate) fn catch_all() -> io::Result<Self> {
         let all = PASSED_ON.into_iter().chain(of_this_system());
         let wanted = all.filter(|signal| !is_in(*IGNORED, *signal));

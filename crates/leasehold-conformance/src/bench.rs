@@ -168,8 +168,8 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// What comes of a call that the store answers. In real time a busy machine may keep an answer back
-/// for longer than a call that does not wait, or hardly, can wait for it; then it is made again.
+/// The result of a call that the store answers. In real time a busy machine may delay an answer for
+/// longer than a call with no wait, or a short one, allows. Then the test makes the call again.
 pub(super) async fn answered<T>(
     subject: &Subject,
     mut call: impl AsyncFnMut() -> Result<T, Error>,

@@ -245,8 +245,8 @@ pub async fn who_waits_for_a_free_name_delays_nobody(subject: &Subject) {
     must(subject.drive(both.wait_free()).await);
 }
 
-/// The end of a lease is told to those who watch its name, also if its guard was dropped, unless
-/// it was so short that they would have looked by then.
+/// Watchers of a name learn of the end of its lease, also if the guard was dropped. A lease that is
+/// shorter than their pause between looks is an exception.
 pub async fn the_end_of_a_lease_is_told_to_those_who_watch(subject: &Subject) {
     let client = subject.client().await;
     let name = subject.fresh_name("told");

@@ -42,9 +42,9 @@
 //!
 //! # What it does not test
 //!
-//! Faults. That a grant outlives the crash of a server, that a lost reply is answered again by the
-//! same attempt, that a clock which steps back ends no lease too late: the suite sees a healthy
-//! store only. Hurt yours in tests of your own.
+//! Faults. The suite sees a healthy store only. Test the faults of your store yourself. A grant
+//! outlives the crash of a server; the same attempt gets a lost reply again; a clock that steps
+//! back ends no lease too late.
 #![forbid(unsafe_code)]
 
 pub mod capacities;

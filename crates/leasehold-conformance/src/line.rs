@@ -111,8 +111,8 @@ async fn granted(subject: &Subject, call: JoinHandle<leasehold::Result<Guard>>) 
     must(must(subject.drive(call).await))
 }
 
-/// A lease goes from caller to caller of its client in the order in which they came, without the
-/// store, with tokens that rise and stay below that of the next grant.
+/// A client passes a lease from caller to caller in the order in which they came, without the
+/// store. The tokens rise, and stay below that of the next grant.
 pub async fn a_lease_goes_from_caller_to_caller_without_the_store(subject: &Subject) {
     if !subject.can().local_tokens {
         return;

@@ -173,8 +173,8 @@ pub async fn an_upgradable_reader_writes_and_reads_and_writes_again(subject: &Su
     assert!(must(subject.drive(upgradable.try_acquire()).await).is_some());
 }
 
-/// What an upgradable reader has read is still true when it has become the writer, of many that do
-/// the same beside readers none gets a deadlock, and all are served.
+/// A value that an upgradable reader has read is unchanged when it becomes the writer. Many of them
+/// do the same beside readers: none gets a deadlock, and all are served.
 pub async fn what_an_upgradable_reader_has_read_is_true_when_it_writes(subject: &Subject) {
     const CLIENTS: u32 = 4;
     const ROUNDS: u32 = 5;

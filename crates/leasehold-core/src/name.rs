@@ -64,9 +64,9 @@ impl LockName {
         Ok(Self(name.into()))
     }
 
-    /// The name that stands for any text, however long: a path, a URL, a query. It is the first 64
-    /// characters of the text, `~`, and the SHA-256 of the whole in 64 hex digits, so that two
-    /// texts have two names. Control characters are left out of what can be read.
+    /// A name for a text of any length: a path, a URL, a query. It is the first 64 characters of
+    /// the text, `~`, and the SHA-256 of the whole in 64 hex digits. So two texts have two names.
+    /// The readable part has no control characters.
     ///
     /// In a shell, for a text without control characters:
     /// `"${text:0:64}~$(printf %s "$text" | sha256sum | cut -c1-64)"`.

@@ -121,8 +121,8 @@ pub enum Action {
     /// an upgradable reader `Upgradable`, with the number of an upgrade takes that upgrade back,
     /// whether it was granted or is still a wish; from then on the upgrade is a late copy, too.
     ///
-    /// Without the numbers, a wish that was given up could arrive after the upgrade that followed
-    /// it, and make a reader of a writer who never learns of it.
+    /// Without the numbers, a change that was given up could arrive after the upgrade that followed
+    /// it. It would turn a writer into a reader, and the writer would never learn of it.
     ChangeMode {
         /// Which hold.
         id: HolderId,
@@ -177,8 +177,8 @@ pub enum Action {
         /// Some copy of the acquire was never answered and may still arrive.
         unanswered: bool,
     },
-    /// Moves the deadline of a hold to `ttl` from now, if that is later, and says what its holder
-    /// believes to hold, so that the two cannot disagree for longer than until the next renewal.
+    /// Moves the deadline of a hold to `ttl` from now, if that is later. It also says what its
+    /// holder believes, so that both sides agree again at the next renewal.
     ///
     /// A holder that believes to be a reader is one from now on, upgradable or not. One that
     /// believes to be the writer where it is a reader is told [`Reply::NotHeld`]: the store has
@@ -194,9 +194,10 @@ pub enum Action {
         /// The number of the change that made it so, or 0: as it was granted.
         change: u64,
     },
-    /// An operator ends the hold with this very token: at the latest by its deadline, or at once.
-    /// Of a lease that was passed on, this is the token of the last holder the store knows of, or a
-    /// higher one of the same grant: the store may learn of that holder later.
+    /// An operator ends the hold with exactly this token: at its deadline at the latest, or at
+    /// once. If a lease was passed on, this is the token of the last holder that the store knows.
+    /// It may also be a higher token of the same grant, because the store may learn of that holder
+    /// later.
     Revoke {
         /// Which hold.
         id: HolderId,
@@ -411,12 +412,13 @@ impl Adopt {
 /// How a holder takes back what its store has forgotten: after a restart, a flush, a failover.
 ///
 /// The answer is [`Reply::Granted`] in two cases. *The hold is still in the record*, even past its
-/// deadline, with the same mode: then it has kept everybody else out, and goes on; a token that is
-/// lower than the claimed one is raised to it, as by [`Action::Commit`]. A writer of which the
-/// record has only the reader is the writer again if it is alone and its token the highest; a
-/// reader of which it has the writer is a reader, as by [`Action::Renew`]. Or *the record knows
-/// nothing of it*, nobody waits, what is asked for fits beside what is held, and, for an exclusive
-/// lock, the last token is lower than the claimed one: then it is granted anew with its old token.
+/// deadline, with the same mode. Then it has kept everybody else out, and goes on; a token below
+/// the claimed one is raised to it, as by [`Action::Commit`]. If the record has only the reader of
+/// a writer, it is the writer again if it is alone and its token is the highest. If the record has
+/// the writer of a reader, it is a reader, as by [`Action::Renew`]. Or *the record knows nothing of
+/// it*, nobody waits, and the request fits beside the present holds. For an exclusive lock, the
+/// last token must also be below the claimed one. Then the store grants it again with its old
+/// token.
 ///
 /// Everything else is [`Reply::NotHeld`]: an equal last token without a hold means that the holder
 /// let go, a higher one that somebody came after; and an attempt that was released, cancelled or

@@ -37,10 +37,10 @@ impl Default for BatchLimits {
 
 /// Processes items of many tasks together, under one acquisition of a lock.
 ///
-/// For many small changes to one thing: orders of one product, entries of one ledger. It is
-/// the tasks of *one process* whose items it gathers; the lock keeps the processes apart. Not for
-/// items that have nothing to do with each other (lock each by its own name), nor where one
-/// atomic command of the database does it: that needs no lock at all.
+/// For many small changes to one thing: orders of one product, entries of one ledger. It gathers
+/// the items of the tasks of *one process*; the lock keeps the processes apart. If the items have
+/// nothing to do with each other, lock each by its own name. If one atomic command of the database
+/// does the work, you need no lock at all.
 ///
 /// Share it among tasks in an [`Arc`](std::sync::Arc). Dropping it withdraws what is not in work.
 ///
@@ -83,8 +83,8 @@ impl<T: Send + 'static, R: Send + 'static> Batcher<T, R> {
     /// Starts a batcher on the calling tokio runtime. Nothing is asked of the store before the
     /// first item.
     ///
-    /// `work` is given a guard of the lease and the items, in the order in which they were handed
-    /// in, and gives as many results in the same order.
+    /// `work` gets a guard of the lease, and the items in the order in which they were handed in.
+    /// It returns as many results in the same order.
     ///
     /// # Errors
     ///

@@ -8,8 +8,8 @@ use crate::model::cell::{Action, MAX_VALUE_BYTES, Reply};
 use crate::model::{Action as AnyAction, Reply as AnyReply};
 use crate::part::{Part, check_size, unexpected};
 
-/// One value of up to 64 KiB that is replaced by the newest holder of a lock
-/// ([`open`](Cell::open)), or by a caller that knows its version ([`replace`](Cell::replace)).
+/// One value of up to 64 KiB. It is replaced by the newest holder of a lock ([`open`](Cell::open)),
+/// or by a caller that knows its version ([`replace`](Cell::replace)).
 ///
 /// # Cost
 ///

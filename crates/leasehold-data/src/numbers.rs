@@ -48,11 +48,11 @@ const MAX_MINUTES_EAST: i32 = 14 * 60;
 /// order in which they are given out by the store, at one round trip each.
 ///
 /// **Never twice, also after a failover that lost the last writes**: a block begins at the larger
-/// of "last + 1" and a floor that grows with the store's clock, and numbers never run ahead of that
-/// floor by more than 200 ms. So a replica that takes over later than 200 ms after the last write
-/// it has not seen begins above everything that was given out; a store that has lost everything
-/// does so at once. What that rests on: the new primary's clock is not behind the old one's by
-/// more than the failover took. What it costs: long numbers that jump, and a limit on speed
+/// of "last + 1" and a floor that grows with the store's clock. Numbers never run ahead of that
+/// floor by more than 200 ms. A replica may take over later than 200 ms after the last write that
+/// it has not seen; it then begins above all numbers that were given out. A store that has lost
+/// everything does so at once. This assumes that the new primary's clock is not behind the old
+/// one's by more than the failover took. The price is long numbers with jumps, and a limit on speed
 /// ([`per_second`](Numbers::per_second)). [`short`](Numbers::short) numbers count from one, and
 /// give up that promise.
 ///

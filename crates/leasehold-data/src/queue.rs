@@ -17,10 +17,10 @@ const ASK_LAST: Duration = Duration::from_millis(500);
 
 /// Work that producers on any machine append, and that the holder of a lock does in batches.
 ///
-/// An entry leaves the queue in the same step in which its result is stored, and that step is
-/// refused once a newer holder has looked at the queue. So no crash repeats what has a result. What
-/// no queue can know is whether an effect *elsewhere* happened between the work and the storing of
-/// its result: make it idempotent by the entry's id, or guard it with the same token.
+/// An entry leaves the queue in the same step in which its result is stored. That step is refused
+/// once a newer holder has looked at the queue. So no crash repeats an entry that has a result. But
+/// no queue can know whether an effect *elsewhere* happened before the result was stored. So make
+/// the effect idempotent by the entry's id, or guard it with the same token.
 ///
 /// At most 100 000 entries wait, of up to 64 KiB each; results are kept for 24 h unless
 /// [`remember`](Queue::remember) says otherwise.

@@ -22,10 +22,10 @@ const FAKETIME: &str = "faketime/libfaketimeMT.so.1";
 /// The program that starts a server with its own clock, and what comes before the server's own
 /// arguments.
 ///
-/// It is the machine's own server, whichever the tests are told to start: jemalloc asks for the
-/// time while it starts, faketime asks for memory when it is first asked for the time, and so
-/// neither would ever be ready. With the allocator of libc they are; newer servers give memory back
-/// by calls that only jemalloc has, so they cannot do without it.
+/// It is always the machine's own server, because of its allocator. jemalloc asks for the time
+/// while it starts, and faketime asks for memory at its first call, so neither would ever be ready.
+/// With the allocator of libc both start. Newer servers return memory by calls that only jemalloc
+/// has, so they cannot run without it.
 pub(crate) fn command(directory: &Path) -> io::Result<(PathBuf, Vec<OsString>)> {
     if !directory.join(FILE).exists() {
         set(directory, 0.0, 1.0)?;

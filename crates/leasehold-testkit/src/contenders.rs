@@ -19,8 +19,8 @@ use crate::harness::{PATIENCE, must, until};
 use crate::history::{Call, History, Hold, Outcome, Violation};
 use crate::server::RedisServer;
 
-/// How long a server hangs: about as long as a grant waits for its replicas by default, 250 ms and
-/// up to 100 ms until the primary has noticed that they are over.
+/// How long a server hangs: about as long as a grant waits for its replicas by default. That is 250
+/// ms, and up to 100 ms until the primary notices the timeout.
 const HANGS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_millis(450));
 
 /// Tasks that take turns at each of some locks until they are stopped.

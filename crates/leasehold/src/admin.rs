@@ -57,9 +57,9 @@ impl Admin {
         self.names(prefix, limit, true).await
     }
 
-    /// Some of the names that begin with `prefix` and are held or awaited, a page at a time, so
-    /// that a caller that looks again and again costs the store little. The first page begins at
-    /// none, and each later one at the [`next`](Page::next) of the page before.
+    /// Some of the names that begin with `prefix` and are held or awaited, a page at a time. So a
+    /// caller that looks again and again costs the store little. The first page begins at none, and
+    /// each later one at the [`next`](Page::next) of the page before.
     ///
     /// A name that was there from the first page to the last comes on one of them, or on several.
     /// It may be free by then, and one on the nodes of a quorum may have been free all the time:
@@ -125,13 +125,13 @@ impl Admin {
         }
     }
 
-    /// Who probably waits for each other, among all names of the store: see [`deadlocks`], which
-    /// finds them in what others have looked at. What a first look finds is looked at again, so
-    /// that nobody is suspected who only seemed to wait because names were looked at one after the
-    /// other. Names whose record cannot be read are passed over.
+    /// The clients that probably wait for each other, among all names of the store: see
+    /// [`deadlocks`], which finds them in earlier looks. This function looks at each finding a
+    /// second time. Otherwise it could suspect clients that only seemed to wait, because it looks
+    /// at names one after the other. It passes over names whose record cannot be read.
     ///
-    /// Cost: on a server, a scan of all its keys in small steps, and a round trip for each of the
-    /// first 10 000 names, of which 32 are asked for at the same time.
+    /// Cost: on a server, a scan of all its keys in small steps. Each of the first 10 000 names
+    /// costs a round trip, 32 at a time.
     ///
     /// # Errors
     ///
@@ -149,9 +149,9 @@ impl Admin {
     /// latest its deadline ends the lease, because it is no longer renewed. False if nobody holds
     /// the name with this token: the next holder is not hit.
     ///
-    /// Of a lease that was passed on inside a process ([`inspect`](Self::inspect)), the token of
-    /// the holder that is shown will do, and a higher one of that lease: the holder of that is not
-    /// shown yet. The token of a former holder is refused once the next one is shown.
+    /// Of a lease that was passed on inside a process ([`inspect`](Self::inspect)), give the token
+    /// of the shown holder, or a higher token of that lease. The token of a former holder is
+    /// refused once the next one is shown.
     ///
     /// Cost: two round trips.
     ///

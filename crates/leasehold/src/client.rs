@@ -38,10 +38,11 @@ const DEFAULT_SLICE: Duration = Duration::from_millis(5);
 /// After a fork(2) without exec, the child may go on with a client, its locks and elections: its
 /// first verb makes the client anew, with a new identity and a new connection. A store in memory
 /// begins empty. Guards stay the parent's: in the child they are lost, the reason is
-/// [`LossReason::Forked`](crate::LossReason::Forked), and dropping them lets go of nothing. What
-/// cannot be made anew is refused: a client over a store that was given as a value
-/// ([`Error::Forked`]), and a file that the parent has open (SQLite cannot be used on both sides of
-/// a fork). A child that uses no client calls [`process::forked`](crate::process::forked).
+/// [`LossReason::Forked`](crate::LossReason::Forked), and dropping them releases nothing. Two kinds
+/// of clients cannot be built again, and are refused. One is over a store that was given as a value
+/// ([`Error::Forked`]). The other is on a file that the parent has open (SQLite cannot be used on
+/// both sides of a fork). A child that uses no client calls
+/// [`process::forked`](crate::process::forked).
 ///
 /// Fork outside of async runtimes: tokio's own is shared with the parent, and must be neither used
 /// nor dropped in the child.
@@ -112,19 +113,19 @@ impl Client {
     ///
     /// Names are sorted and those that come again left out, so two callers cannot each hold what
     /// the other waits for. When all are free it costs one round trip for all of them together. A
-    /// caller that has to wait stands in the queue of the first busy name and **keeps those before
-    /// it**: it is served in turn, but others meanwhile find names taken on which nobody works
-    /// yet, and a slow holder of one name can so hold up a whole row. Where that is too dear, and
-    /// waiting longer oneself is not, add
+    /// caller that has to wait stands in the queue of the first busy name and **keeps the names
+    /// before it**. It is served in turn, but meanwhile others find names taken on which nobody
+    /// works yet. So a slow holder of one name can hold up many callers. If that is worse than a
+    /// longer wait of this caller, add
     /// [`release_while_waiting`](Lock::release_while_waiting).
     ///
     /// Not for a thousand rows of one table, nor for "all of them": give the whole a name, and let
     /// those who want a part take [`rwlock`](Client::rwlock)`(whole).read()` first.
     ///
     /// Of callers that [try](Lock::try_acquire) at the same moment and have a name in common, at
-    /// least one gets all that it asks for, unless somebody really holds a name: a call that lacks
-    /// the first of its sorted names gets "busy" at once. A call that has it asks on for names that
-    /// were just taken, for 500 ms at most.
+    /// least one gets all its names, unless somebody holds one. A call that lacks the first of its
+    /// sorted names gets "busy" at once. A call that has it asks on for names that were just taken,
+    /// for 500 ms at most.
     ///
     /// ```
     /// # #[tokio::main]
@@ -206,8 +207,8 @@ impl Client {
         Ok(Guard::new(adopt(self.engine.here().await?, lease).await?))
     }
 
-    /// A descriptor that keeps this client alive in the eyes of its store while some copy of it is
-    /// open, for a supervisor that outlives this process: see [`Store::lifeline`].
+    /// A descriptor for a supervisor that outlives this process. While a copy of it is open, the
+    /// store takes this client for alive: see [`Store::lifeline`].
     #[cfg(unix)]
     pub fn lifeline(&self) -> Option<OwnedFd> {
         let keeper = &self.engine.known()?.keeper;

@@ -129,14 +129,14 @@ impl Election {
 
     /// Watches the election without taking part.
     ///
-    /// Each leader that lasts longer than a round trip is seen: it tells its observers itself
-    /// before [`campaign`](Election::campaign) returns, and what it says is delivered in order,
-    /// over a separate connection of the observer. That nobody leads is seen soon after a leader
-    /// resigned, or was dropped after a second or more, and when the lease of one ends that
-    /// crashed. The holder of the name as a plain [`Lock`] leads, too, but does not announce it. An
-    /// observer sees it when it looks at the record, after 11 s at most; a holder that has let go
-    /// by then is not seen. An observer looks once a second at a store without messages: a Redis
-    /// user who may not subscribe, a file on a file system without pipes. There it may miss a
+    /// An observer sees each leader that lasts longer than a round trip. A leader tells its
+    /// observers before [`campaign`](Election::campaign) returns, and its messages arrive in order,
+    /// over a separate connection of the observer. An observer sees that nobody leads soon after a
+    /// leader resigned, or was dropped after a second or more. It also sees the end of a crashed
+    /// leader's lease. The holder of the name as a plain [`Lock`] leads, too, but does not announce
+    /// it. An observer sees it when it looks at the record, after 11 s at most; a holder that has
+    /// let go by then is not seen. An observer looks once a second at a store without messages: a
+    /// Redis user who may not subscribe, a file on a file system without pipes. There it may miss a
     /// leader that lasts less than that.
     ///
     /// Cost: one round trip every 10 s while nothing changes.

@@ -318,9 +318,9 @@ impl Guard {
     /// have not let go by then, the lease is a read lease as before, and readers are admitted
     /// again.
     ///
-    /// Cost: as [`upgrade`](Guard::upgrade); when the limit is reached two round trips more, each
-    /// of which is waited for 500 ms at most, as is a question that is out then. A limit of zero
-    /// asks once.
+    /// Cost: as [`upgrade`](Guard::upgrade). When the limit is reached, it costs two round trips
+    /// more. The call waits for each of them, and for a question that is under way, for 500 ms at
+    /// most. A limit of zero asks once.
     ///
     /// # Errors
     ///

@@ -39,13 +39,13 @@ use crate::lease_setters::lease_setters;
 ///
 /// # Fairness
 ///
-/// Callers of one client that want one name alone (`mutex`, `rwlock.write`) stand in line: the
-/// first asks the store, and the lease goes from one to the next in the order in which they came,
-/// without the store, and with a higher token each time. After 5 ms
-/// ([`slice`](crate::ClientBuilder::slice)) the client lets others have their turn: its line goes
-/// to the end of the store's queue. Where one holder takes longer than that, every turn is one
-/// holder's. A caller that gives up leaves the place at the store to the next in line. A lease that
-/// was dropped goes to the caller that comes next, if it comes before the release is sent.
+/// Callers of one client that want one name alone (`mutex`, `rwlock.write`) stand in line. The
+/// first asks the store. Then the lease goes from one to the next in their order, without the
+/// store, and with a higher token each time. After 5 ms ([`slice`](crate::ClientBuilder::slice))
+/// the client lets others have their turn: its line goes to the end of the store's queue. If
+/// holders take longer than that, each turn has one holder. A caller that gives up leaves the place
+/// at the store to the next in line. If a caller comes before the release of a dropped lease is
+/// sent, it gets that lease.
 ///
 /// In line stand those whose options are the same but for the label, without `max_hold`,
 /// `min_hold`, `remember` and [`Renewal::Off`](crate::lease::Renewal::Off); all others ask the
@@ -54,18 +54,18 @@ use crate::lease_setters::lease_setters;
 /// [`Admin::inspect`] shows of a line the last who had the lease for 100 ms, or the first; all
 /// tokens inside the client are higher than that of the grant, and lower than that of the next.
 ///
-/// Where the store has a queue, clients are served in the order in which it saw them: a release
-/// hands over to the first, and a newcomer takes a free lock only when nobody waits. There is none
-/// in a quorum nor with a layout that is shared with programs in other languages: a waiter there
-/// asks again and again, the first to ask gets it, and a client that has had its turn lets a moment
-/// pass before it asks again.
+/// If the store has a queue, it serves clients in the order in which it saw them. A release hands
+/// the lock to the first, and a new caller takes a free lock only when nobody waits. A quorum, and
+/// a layout that is shared with programs in other languages, have no queue. A waiter there asks
+/// again and again, and the first to ask gets the lock. A client that has had its turn lets a
+/// moment pass before it asks again.
 ///
 /// # Outages
 ///
 /// A waiter rides out outages, also of a store that this client has not reached before: `acquire`
 /// for ever, `acquire_within` to its limit. ([`Client::connect`](crate::Client::connect) does not
-/// wait for a store that is away.) However many wait, a server that is away is dialled a few times
-/// a second, and all are served within seconds of its return.
+/// wait for a store that is away.) All waiters together dial an absent server a few times a second,
+/// and are served within seconds of its return.
 ///
 /// An outage is what [`StoreErrorKind::is_outage`](crate::error::StoreErrorKind::is_outage) says is
 /// one. Any other error is an answer that waiting does not change, and ends the call at once: a
@@ -133,9 +133,9 @@ impl Lock {
         self.with(|options| options.label = Some(label.into()))
     }
 
-    /// Of several names ([`Client::multi`](crate::Client::multi)), holds none while it waits: it
-    /// stands in the queue of one busy name, and once it is served there asks for all others, which
-    /// must be free at that moment. A lock of one name stays as it is.
+    /// Of several names ([`Client::multi`](crate::Client::multi)), holds none while it waits. The
+    /// caller stands in the queue of one busy name. Once it is served there, it asks for all
+    /// others, which must be free at that moment. This has no effect on a lock of one name.
     ///
     /// It holds up no other caller. The price is that it has no turn: under steady contention for
     /// many names it may wait very long. Give it a limit with
@@ -208,9 +208,9 @@ impl Lock {
     /// place in line and delays nobody. Of several names, it waits until all are free. Another
     /// caller may have taken a name by the time this returns.
     ///
-    /// The end of a lease that was held for a second or longer is told at once; a shorter one, one
-    /// whose holder died, and any where the store carries no messages or holders do not use
-    /// leasehold, is found by looking once a second.
+    /// A message tells the end of a lease that was held for a second or longer. The caller finds
+    /// the end of other leases by looking once a second: shorter ones, those of dead holders, those
+    /// at a store without messages, and those of other programs.
     ///
     /// Cost: one round trip when it is free; when not, one more per second, and a connection.
     ///
@@ -291,9 +291,9 @@ impl Lock {
     /// differ, one whose clock is behind does not run it again; with
     /// [`max_hold`](Lock::max_hold), a job that hangs is over after that long.
     ///
-    /// Not a promise of exactly once: a machine that dies in the middle leaves the job undone, or
-    /// half done for the next run, so the job itself says what it has done, under the token. Nor a
-    /// scheduler: it does not start anything.
+    /// This does not promise exactly once. A machine that dies in the middle leaves the job undone,
+    /// or half done for the next run. So the job must record what it has done, under the token. It
+    /// is no scheduler either: it does not start anything.
     ///
     /// ```
     /// # #[tokio::main]

@@ -163,7 +163,7 @@ impl std::fmt::Debug for Signal {
 }
 
 /// The loss signal of a [`Guard`](crate::Guard): `Some` with the reason once the lease is lost, and
-/// `None` once it was released or handed out, so that a task which watches it ends with the guard.
+/// `None` once it was released or handed out. So a task that watches it ends with the guard.
 ///
 /// ```
 /// # #[tokio::main]

@@ -29,9 +29,10 @@ use crate::lock::Lock;
 /// nobody held or waited. A request for another one waits in line, and
 /// [`WaitingForCapacity`](crate::event::Event::WaitingForCapacity) says why. It is granted at its
 /// turn once nobody holds; then its capacity counts. A try is refused with
-/// [`Mismatch`](crate::error::StoreErrorKind::Mismatch). So while a new release of a program with
-/// another number is rolled out, nobody fails, and never do more hold than either of the two
-/// allows; but where both wait, each lets all of the other kind before it finish first.
+/// [`Mismatch`](crate::error::StoreErrorKind::Mismatch). So callers do not fail while a program
+/// with another number is rolled out, and there are never more holders than the lower number
+/// allows. But if callers with both numbers wait, each waits until all earlier ones with the other
+/// number have finished.
 ///
 /// [`Admin::set_capacity`](crate::admin::Admin::set_capacity) changes it at once, for both.
 ///

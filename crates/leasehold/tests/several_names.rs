@@ -245,8 +245,8 @@ impl Store for Distant {
     }
 }
 
-/// Found by the campaign: the name that it had waited for was its own just before the limit, and
-/// from then on it had one of the names after the other, for ever.
+/// Found by the campaign: the caller got the name that it had waited for just before the limit.
+/// From then on it had one of the names after the other, for ever.
 #[tokio::test]
 async fn a_wait_that_keeps_nothing_ends_at_its_limit_also_when_all_names_are_free_by_then() {
     let clock = FakeClock::new();

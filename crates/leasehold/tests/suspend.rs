@@ -1,7 +1,7 @@
 //! A lease ends on time although the machine was suspended meanwhile.
 //!
-//! A test cannot suspend the machine. In a time namespace the clock that counts suspended time is
-//! ahead of the one that does not by as much as one likes, as after a suspend of that length.
+//! A test cannot suspend the machine. In a time namespace, the clock that counts suspended time can
+//! be ahead of the other one, as after a suspend.
 #![cfg(target_os = "linux")]
 
 use std::process::{Command, Stdio};

@@ -1,6 +1,6 @@
-//! What it costs to hold and to wait while a store cannot be reached: two leases and a hundred
-//! waiters of each of two clients, and one waiter of each of a thousand, through a minute, and how
-//! soon all of them are served after it.
+//! The cost of holding and waiting while a store cannot be reached for a minute. Two clients have
+//! two leases and a hundred waiters each; a thousand clients have one waiter each. It also measures
+//! how soon all of them are served afterwards.
 
 use std::process::Command;
 use std::time::Duration;

@@ -201,8 +201,8 @@ impl Place {
         Self::of(topology, cluster.url(), Servers::Cluster(cluster))
     }
 
-    /// The same with a quarantine, for as long as a lease and for as long as a primary goes on that
-    /// does not know yet that it was replaced: a quarantine itself is not about that.
+    /// The same with a quarantine. It lasts as long as a lease, and as long as a replaced primary
+    /// goes on without knowing it: the quarantine itself does not cover that.
     fn sharded(topology: Topology) -> Self {
         let place = Self::cluster(topology);
         let quarantine = place.plan.longest_ttl() + LEFT_BEHIND;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::fault::Fault;
 use crate::plan::{Modes, Plan, QUARANTINE};
 
-/// Leases of which clocks that may be apart take half a second, and for the longest of which
-/// nothing new is granted where something was forgotten.
+/// Leases for servers whose clocks may differ, which takes half a second off each. Where something
+/// was forgotten, nothing new is granted for the longest of them.
 const SHARDED: [Duration; 3] =
     [Duration::from_millis(1200), Duration::from_millis(1500), Duration::from_secs(2)];
 

@@ -38,8 +38,9 @@ fn an_atomic_stock_stays_right_while_its_processes_are_killed() {
     sale_under_fire(&server.patient_url(), "stock", 20000, "200ms");
 }
 
-/// On Redis a dead holder costs the others the rest of its lease of a second, and processes that
-/// die more often than that get nowhere: they die in turn, so each lives for some four seconds.
+/// On Redis the others wait for the rest of a dead holder's lease, which is a second. Processes
+/// that die more often than that get nowhere. They die in turn, so each lives for some four
+/// seconds.
 #[test]
 fn a_locked_stock_on_a_server_stays_right_while_its_processes_are_killed() {
     let server = RedisServer::start().unwrap();

@@ -1,8 +1,8 @@
 //! A store of locks that does not come with leasehold: one file, for the locks of one process.
 //!
-//! This is all there is to a store: [`OwnStore::execute`] applies the model to the record of a
-//! name, in one step that nothing else comes between, keeps what has changed, and then posts the
-//! messages of that step. The records lie in a plain file, as the bytes that
+//! This is all there is to a store: [`OwnStore::execute`] applies the model to the record of a name
+//! in one atomic step, keeps the changes, and then posts the messages of that step. The records lie
+//! in a plain file, as the bytes that
 //! [`Record::to_bytes`] makes of them. A store that keeps them in a database does the same inside
 //! a transaction.
 //!

@@ -12,8 +12,8 @@ use super::{PATIENCE, url, with_least_rights};
 /// A lease that a test waits for, and that is long beside what a busy machine takes.
 const TTL: Duration = Duration::from_secs(8);
 
-/// Moves the slot of a name that is held to a node whose clock is ahead, and takes it there as soon
-/// as that is possible: by whom it was held before, and by whom it is held now.
+/// Moves the slot of a held name to a node whose clock is ahead, and takes the name there as soon
+/// as possible. Returns the holder before and the holder now.
 async fn taken_after_a_move(ahead_s: f64, options: &str) -> (Guard, Guard) {
     let cluster = must(Cluster::start_with(&with_least_rights().own_clock(), 0));
     must(cluster.node(1).set_clock(ahead_s, 1.0));

@@ -166,10 +166,10 @@ async fn e5_a_primary_that_is_killed_again_and_again_costs_no_waiter() {
     }
 }
 
-/// Stops a primary, has somebody granted the lock by the replica that takes over, and lets the
-/// primary go on, with a request in its socket that was sent while it stood still. It grants that
-/// before it hears of its successor, unless it was stopped just before it would have looked at its
-/// clock: then there is nothing to see. Gives who was granted at the old one, and at the new one.
+/// Stops a primary, lets the replica that takes over grant the lock, and continues the primary. A
+/// request that was sent meanwhile is in the primary's socket. The primary grants it before it
+/// hears of its successor, unless it was stopped just before a look at its clock: then there is
+/// nothing to see. Returns the holders at the old primary and at the new one.
 async fn split(cluster: &mut Cluster, primary: usize) -> Option<(Guard, Guard)> {
     let (name, slot) = cluster.fresh_name(primary);
     let patient = must(Client::connect(format!("{}?timeout=30s", url(cluster))).await);

@@ -8,8 +8,8 @@ use leasehold_core::{
     Acquire, Action, Addressed, Adopt, Answer, ClientId, FencingToken, HolderId, HolderInfo,
     LockName, Mode, Now, Operation, PassedOn, Reclaim, RenewLease, Reply,
 };
-/// When every history begins, in µs: in the year 2049, so that the real server's own clock ends
-/// nothing, and well above 10¹⁵, which a script must print and reckon without loss.
+/// When every history begins, in µs. It is in the year 2049, so the real server's own clock ends
+/// nothing. It is well above 10¹⁵, which a script must print and compute without loss.
 pub(crate) const START_US: u64 = 2_500_000_000_123_457;
 
 /// The names of a history: two locks and a semaphore of three.
@@ -403,8 +403,8 @@ impl World {
     }
 }
 
-/// Clients that differ in their first byte only or in their last only, so that their bytes are also
-/// found across the borders of what is packed together.
+/// Clients that differ only in their first byte or only in their last one. So their bytes also
+/// occur across the borders of packed values.
 fn client_id(client: u8) -> ClientId {
     ClientId(if client.is_multiple_of(2) {
         u128::from(client) + 1

@@ -149,8 +149,8 @@ impl Place {
     }
 }
 
-/// Does one step, and says in what it differs from what the model did, and what kind of step it was
-/// if a quick path did it.
+/// Does one step. Says how it differs from the model's step, and which kind of step it was if a
+/// quick path did it.
 async fn compare(
     store: &Store,
     client: &Client,

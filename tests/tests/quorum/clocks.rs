@@ -18,7 +18,7 @@ use crate::is_not_had;
 /// Nearly as long as the node's clock is set forward by: so long may a test take.
 const TTL: Duration = Duration::from_secs(17);
 
-/// Kleppmann's first example: the clock of the node that both majorities share is set forward, the
+/// Kleppmann's first example: the clock of the node that both majorities share is set forward. The
 /// lease ends there before its time, and a second client has a majority. Exclusion is gone, as on
 /// any store whose clock is set. The order of tokens is not.
 #[tokio::test]
@@ -52,10 +52,10 @@ async fn h4_a_node_whose_clock_is_a_minute_ahead_is_no_part_of_a_majority() {
     assert!(right.micros() < token.micros() + 50_000_000, "nobody was carried along");
 }
 
-/// Tokens stay in order beyond the memory of the nodes as long as that is longer than two leads of
-/// a ballot and the difference of the clocks together: 30 s at the least, and one lead is the most
-/// that nodes believe each other. A client that connects is told what is beyond that, and what
-/// comes near.
+/// Tokens stay in order beyond the memory of the nodes on one condition. That memory is longer than
+/// two leads of a ballot plus the difference of the clocks. It is 30 s at least, and nodes believe
+/// each other up to one lead. A client that connects gets an error about clocks beyond that, and a
+/// warning about clocks near it.
 #[tokio::test]
 async fn h4_clocks_of_nodes_that_are_far_apart_are_said_on_connecting() {
     let fleet = Fleet::start_with(3, &RedisServer::options().own_clock());

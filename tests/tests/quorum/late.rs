@@ -44,8 +44,8 @@ async fn h10_an_acquire_that_arrives_after_its_round_has_failed_grants_nothing()
     }
 }
 
-/// A node that was not needed has not heard of the acquire when it is asked to renew, and gets the
-/// lease by its token instead. The acquire that arrives after the release grants nothing.
+/// A node that was not needed has not heard of the acquire when a renewal arrives. It gets the
+/// lease by its token instead. The acquire arrives after the release and grants nothing.
 #[tokio::test]
 async fn h10_an_acquire_that_arrives_after_a_renewal_and_the_release_grants_nothing() {
     let fleet = Fleet::start(3);

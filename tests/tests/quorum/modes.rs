@@ -256,8 +256,9 @@ async fn a_writer_of_whom_a_node_knows_only_the_reader_is_shown_as_the_writer() 
     }
 }
 
-/// A reader that waits for another one is the writer once a majority says so to it, and not by a
-/// release that has reached a majority of which not all know of its wish.
+/// A reader that waits for another one is the writer once a majority says so. A release that has
+/// reached a majority is not enough, because not all of its nodes know that the reader wants to
+/// write.
 #[tokio::test]
 async fn a_reader_that_waits_is_the_writer_once_it_has_asked_again() {
     let nodes = Nodes::of(5).await;

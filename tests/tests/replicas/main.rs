@@ -20,8 +20,8 @@ use leasehold_testkit::harness::{LOOK_EVERY, PATIENCE, connect, request, soon, u
 /// Long enough that no lease ends by itself during a test.
 const TTL: Duration = Duration::from_secs(30);
 
-/// A time limit that a busy machine leaves time for the answer of, when a WAIT has run into its
-/// own, which is half of it; and a try asks for longer than that.
+/// A time limit for busy machines. A WAIT has half of it, so time is left for its answer; a try
+/// asks for longer than that.
 const SURE: &str = "timeout=2s";
 
 /// What a try ends with. One whose answer a busy machine kept back is made again, until the store

@@ -165,4 +165,4 @@ A line of `--listen --json` is {\"name\":…,\"leader\":…}, with `leader` null
 line with `back` follows in the same form, and then one with the leader.
 
 The leader's exit code is that of CMD, as in `run`; 76 the leadership was lost, and CMD was ended
-before somebody else could lead. Let a supervisor start it again; it then stands for election again.";
+before somebody else could lead. Let a supervisor start it again: it then stands for election.";

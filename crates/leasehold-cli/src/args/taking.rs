@@ -31,8 +31,8 @@ pub(crate) struct Take {
     /// Gives the lock back when the process with this number ends, as in `--pid $$`
     #[arg(long, value_name = "PID", value_parser = pid, group = "until")]
     pub(crate) pid: Option<Pid>,
-    /// A file, instead of the machine's log, for a line that says that the lease was lost, or
-    /// released before its time because of a signal
+    /// A file, instead of the machine's log, for the line about a lease that is lost, or is
+    /// released early because of a signal
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
     /// Prints one line of JSON: the handle, the names and their tokens, the holder, until when;

@@ -22,8 +22,9 @@ impl TtyHandover {
         Self { terminal, is_lent_at_once, is_lent: false }
     }
 
-    /// Whether the command has the terminal from the start. In a pipeline it gets it only when it
-    /// asks, because a pager in our own group, to the right of us, needs it to read its keys.
+    /// Whether the command has the terminal from the start. In a pipeline the command gets it only
+    /// on request: a pager to the right of leasehold, in the same group, needs the terminal to read
+    /// its keys.
     pub(super) fn is_lent_at_once(&self) -> bool {
         self.is_lent_at_once
     }

@@ -152,8 +152,8 @@ impl Connection {
         asked_at: Instant,
     ) -> leasehold::Result<()> {
         self.has_held = true;
-        // A hand-over may be entered on the short validity of its claim window, and a guardian that
-        // knows no more than that would end the command at once.
+        // A hand-over may begin with the short validity of its claim window. A guardian that knows
+        // only that validity would end the command at once.
         while guard.validity() < ttl / 4 * 3 {
             match guard.renew().await {
                 Ok(_) => break,

@@ -1,5 +1,5 @@
-//! What is said while a lock is awaited: on a terminal one line that is kept up to date, elsewhere
-//! a line when the reason is known, when it changes, and once a minute.
+//! The remarks of a waiter. A terminal has one line that is kept up to date. Elsewhere a line comes
+//! when the reason is known, when it changes, and once a minute.
 
 use std::convert::Infallible;
 use std::io::{IsTerminal as _, Write as _, stderr};

@@ -67,8 +67,8 @@ fn is_private(directory: &Path) -> bool {
     })
 }
 
-/// Half of the id is enough to tell it from all others, and leaves room in the 107 bytes that the
-/// path of a socket may have.
+/// Half of the id distinguishes a client from all others. It leaves room in the path of a socket,
+/// which may have 107 bytes.
 fn file_name(client: ClientId) -> String {
     format!("{:016x}", (client.0 >> 64) as u64)
 }

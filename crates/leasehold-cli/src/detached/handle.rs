@@ -10,9 +10,9 @@ use crate::user::User;
 /// What every handle begins with: a text that is none is told from one that was cut.
 const MARK: &str = "lh1.";
 
-/// A lease that was taken. It has no secret: the password of the store is not in it, and it gives
-/// nothing back without the rights of the user who took it, or rights to the store. It may have
-/// been forged, so it has no path, and nothing on this machine is looked for by what it says.
+/// A lease that was taken. It has no secret. The password of the store is not in it. To give a
+/// lease back, a process needs the rights of its user, or rights to the store. It may be forged, so
+/// it has no path, and `give` looks for nothing on this machine by its text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Handle {

@@ -16,8 +16,8 @@ on_each_store!(
 );
 
 fn a_command_may_run_for_as_long_as_max_hold_says_and_then_has_the_time_to_end(place: &Place) {
-    // A second less than all of its time goes by before it is told, and after that it takes longer
-    // to end than it was allowed to run.
+    // TERM comes a second before the end of its time. The command then takes longer to end than it
+    // was allowed to run.
     let script = "exec 2>/dev/null; trap 'echo told; sleep 2; echo done; exit 3' TERM
         sleep 1; echo works; while :; do sleep 0.02; done";
     let options = ["--max-hold", "2s", "--kill-after", "15s"];

@@ -1,5 +1,5 @@
-//! Passwords: they are in no line that is printed, however the URL they stand in was mistyped, and
-//! in no argument and no variable that others may see.
+//! No printed line has a password, even if its URL is mistyped. No argument has one, and no
+//! variable that others may see.
 
 use std::process::Command;
 

@@ -120,8 +120,8 @@ fn a_name_in_cooldown_is_said_to_be_so(place: &Place) {
     assert!(shown.contains(&format!(":{pid} (ended)")), "{shown}");
 }
 
-/// That a waiter on this store is told so in one line, also when a limit ends the wait, and that
-/// there was no queue to leave.
+/// A waiter on this store gets one line that says so, also when a limit ends the wait. There was no
+/// queue to leave.
 #[track_caller]
 fn assert_trouble(place: &Place, words: &str) {
     let mut waiter = Background::start(place.shell("x", &[], "true"));

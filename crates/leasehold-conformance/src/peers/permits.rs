@@ -59,8 +59,8 @@ pub async fn permits_are_given_out_to_the_last_one(subject: &Subject) {
     subject.drive(scene).await;
 }
 
-/// However clients ask for one and for all permits in turn, never are more out than there are, at
-/// times all of them are, and everybody is served.
+/// Clients ask for one permit and for all permits in turn. Never are more held than there are,
+/// sometimes all are held, and all clients are served.
 ///
 /// DistributedLock: `TestConcurrencyHandling`, `TestSemaphoreParallelism`. Redisson:
 /// `testConcurrencyLoopMax_MultiInstance`, `testConcurrencyMultiPermits`. tokio: `stress_test`,

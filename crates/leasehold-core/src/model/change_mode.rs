@@ -1,5 +1,5 @@
-//! Change of mode: a reader becomes the writer once it is alone, a writer becomes a reader at once,
-//! and an upgradable reader, which becomes the writer before any other, a reader like others.
+//! Change of mode. A reader becomes the writer once it is alone; an upgradable reader does so
+//! before any other. A writer, or an upgradable reader, becomes a plain reader at once.
 //!
 //! Changes are ordered by the numbers that their holder gives them. What arrives late is refused,
 //! and what a holder believes is compared at each renewal.

@@ -25,16 +25,16 @@ pub const TOMBSTONE_LIFE: Duration = Duration::from_secs(60);
 /// How long after it was sent an acquire may still be executed: 10 s.
 pub const NOT_AFTER: Duration = Duration::from_secs(10);
 
-/// How far the token time that a caller names may be ahead of the store's clock, and how far behind
-/// it a token may be that is granted for it: 10 s, well above what clocks under NTP differ by.
+/// How far a caller's token time may be ahead of the store's clock, and the granted token behind
+/// it: 10 s. Clocks under NTP differ by much less.
 ///
-/// A quorum's tokens stay in order beyond the memory of its nodes if the retention is longer than
-/// twice this and the difference of their clocks together ([`LEAST_RETENTION`]).
+/// A quorum's tokens stay in order beyond the memory of its nodes on one condition: the retention
+/// is longer than twice this lead plus the difference of their clocks ([`LEAST_RETENTION`]).
 pub const BALLOT_LEAD: Duration = Duration::from_secs(10);
 
 /// How long the nodes of a quorum keep the last token of a name at least: 30 s. A token may be one
-/// lead ahead of the node that gave it, and the next no more than one behind the node that gives
-/// it. Nodes whose clocks are further apart than one lead do not believe each other's tokens.
+/// lead ahead of the node that gave it. The next token is at most one lead behind the node that
+/// gives it. Nodes whose clocks are further apart than one lead do not believe each other's tokens.
 pub const LEAST_RETENTION: Duration = BALLOT_LEAD.saturating_mul(3);
 
 /// Most clients a record remembers finished attempts of; the oldest goes first.

@@ -1,9 +1,9 @@
 //! The meaning of every action, written once: [`step`] takes a record, the store's time and an
 //! action, changes the record and says what to reply and whom to tell.
 //!
-//! The memory store is this function behind a mutex, the file store is this function inside a
-//! transaction, and the Redis scripts are a second implementation that is compared with it, record
-//! by record. Each action has its own file here, and a script of the same name there.
+//! The memory store is this function behind a mutex, and the file store is this function inside a
+//! transaction. The Redis scripts are a second implementation; a test compares it with this one,
+//! record by record. Each action has its own file here, and a script of the same name there.
 
 mod acquire;
 mod adopt;

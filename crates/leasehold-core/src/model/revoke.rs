@@ -30,8 +30,8 @@ impl Step<'_> {
             self.take_away(slot, Ending::Revoked);
         } else {
             self.record.holds[slot].state = HoldState::Revoked;
-            // Else the reader would become the writer all the same, with a token that the
-            // operator has not seen, and readers would be kept out for it.
+            // Otherwise the reader would still become the writer, with a token that the operator
+            // has not seen, and would keep other readers out.
             if self.record.upgrading == Some(id) {
                 self.record.upgrading = None;
             }

@@ -96,8 +96,9 @@ pub struct LastHold {
     pub info: HolderInfo,
 }
 
-/// The search for expired holds. It looks at a bounded number per step, so it carries over where
-/// it is, and keeps a lower bound of all deadlines so that most steps need not look at all.
+/// The search for expired holds. It looks at a bounded number per step, so it keeps its position
+/// for the next step. It also keeps a lower bound of all deadlines, so most steps need not look at
+/// all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sweep {
     /// The next hold to look at.

@@ -146,8 +146,8 @@ impl<'a> Step<'a> {
     }
 
     /// Confirms a hold for `ttl` from now. A deadline never moves back: the holder may rely on it.
-    /// The ttl stays with its deadline: a shorter one beside it would make [`Hold::clamp`] take
-    /// the deadline for one of the future, and a late copy of a short renewal would end the hold.
+    /// The ttl stays with its deadline. A shorter ttl beside it would make [`Hold::clamp`] take the
+    /// deadline for one of the future. Then a late copy of a short renewal would end the hold.
     ///
     /// [`Hold::clamp`]: super::rows::Hold::clamp
     pub(super) fn confirm(&mut self, slot: usize, ttl: Duration) -> Grant {

@@ -25,10 +25,10 @@ pub enum NodeHold {
 /// At any moment before that, `needed` nodes refuse everybody else. It covers renewals that reached
 /// only some nodes: what the others said before still counts.
 ///
-/// What was said before counts for twice its age less. The caller that turns this into a validity
-/// takes off the drift of what is left, as if it had been said now. Twice the age makes good for
-/// that: with drift d, (1 − d) × (left − 2 × age) is at most (1 − d) × left − age for any d up to
-/// one half, the largest there is.
+/// An earlier answer counts for less, by twice its age. The caller turns this into a validity, and
+/// takes off the drift of what is left as if the answer had come now. Twice the age makes up for
+/// that. With drift d, `(1 − d) × (left − 2 × age)` is at most `(1 − d) × left − age`, for any d up
+/// to one half, the largest drift.
 pub fn quorum_validity(words: &[NodeHold], needed: usize, now: Instant) -> Duration {
     let left = |word: &NodeHold| match *word {
         NodeHold::Held { sent, left } if sent >= now => sent.saturating_since(now) + left,

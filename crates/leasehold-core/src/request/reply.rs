@@ -156,9 +156,9 @@ pub enum Refusal {
     /// The record is damaged. It was left as it is: nobody holds, takes or renews the name until an
     /// operator has deleted it.
     Damaged,
-    /// The name is held or awaited with another capacity (a lock has [`crate::LOCK_CAPACITY`]), or
-    /// more was asked for than an operator has left, and the request would not wait for the end of
-    /// that; or one is a lock and the other a semaphore.
+    /// The name is held or awaited with another capacity (a lock has [`crate::LOCK_CAPACITY`]); or
+    /// the request is for more permits than an operator has left, and would not wait; or one is a
+    /// lock and the other a semaphore.
     Mismatch {
         /// The capacity in force.
         capacity: u32,

@@ -1,7 +1,7 @@
-//! A lock on a primary and two replicas, in every order in which its steps can happen: copies that
-//! reach replicas when they please, replicas that are promoted whether they have them or not, and a
-//! primary that does not know yet that it no longer is one. A client may ask about its attempt
-//! again before it has an answer, and each answer waits for separate acknowledgements.
+//! A lock on a primary and two replicas, in every order in which its steps can happen. Copies reach
+//! replicas at any time, and replicas are promoted with or without them. An old primary may not
+//! know yet that it was replaced. A client may ask about its attempt again before it has an answer,
+//! and each answer waits for separate acknowledgements.
 //!
 //! It shows what to wait for before a grant is entered: all replicas that can be promoted, and no
 //! less; and that only a client that believes no answer about a grant any more may take it back.

@@ -1,10 +1,9 @@
 //! Changes of mode, in every order in which their requests can arrive.
 //!
 //! A reader asks to become the writer, gives up, tries again and becomes a reader again, while
-//! another one comes and goes. Time stands still: what is searched is what a network does that
-//! delays, reorders and repeats requests and loses answers. The first does what a guard does; the
-//! second is there to be let in where it must not be, and to want to write where it would be in the
-//! first one's way.
+//! another one comes and goes. Time stands still: the search covers a network that delays, reorders
+//! and repeats requests and loses answers. The first reader does what a guard does. The second one
+//! is there to be let in wrongly, and to want to write when that is in the way of the first.
 
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
 //! Numbers that are given out once, in blocks.
 //!
 //! A plain counter gives a number twice when the store loses its last writes: a promoted replica
-//! counts on from where it was. So a block begins at max(last + 1, floor), where the floor grows
-//! with the store's clock, as fencing tokens do, and a counter that runs ahead of its floor by more
-//! than [`LEAD_US`] has to wait. A record that is missing may have been lost a moment ago: it
-//! begins at the far end of that lead, above all that can have been given out.
+//! counts on from where it was. So a block begins at max(last + 1, floor). The floor grows with the
+//! store's clock, as fencing tokens do. A counter that runs ahead of its floor by more than
+//! [`LEAD_US`] has to wait. A missing record may have been lost a moment ago. So a new one begins
+//! at the far end of that lead, above all numbers that can have been given out.
 
 /// How far the numbers may run ahead of the clock: 200 ms. A failover takes longer than that (a
 /// Sentinel needs seconds), so a promoted replica that has lost writes begins above them; and it

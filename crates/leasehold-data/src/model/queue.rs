@@ -1,7 +1,7 @@
 //! What producers append, and what the holder of the lease has made of it.
 //!
-//! An entry leaves the queue in the same step in which its result is stored, so there is no moment
-//! in which a crash could lose one of the two.
+//! An entry leaves the queue in the same step in which its result is stored, so no crash can lose
+//! one of the two.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,5 @@
-//! The data parts in the file of a store of locks: the part of a record that a step can touch is
-//! read from its tables, the step of the model is done, and what has changed is written, in one
-//! transaction.
+//! The data parts in the file of a store of locks. One transaction reads the part of a record that
+//! a step can touch, does the step of the model, and writes the changes.
 //!
 //! As with locks, a crash of any process loses nothing, and a power cut may lose the last moments
 //! before it; then numbers still come once, because of their floor.

@@ -1,7 +1,7 @@
 //! Where the data parts live: the trait [`DataStore`], and what opens one by its URL.
 //!
-//! On Redis and in a file they use the connections of a store of locks ([`leasehold::store`]), and
-//! keep what is theirs under separate keys, or in separate tables.
+//! On Redis and in a file they use the connections of a store of locks ([`leasehold::store`]).
+//! Their data is under separate keys, or in separate tables.
 
 mod data_store;
 #[cfg(feature = "file")]

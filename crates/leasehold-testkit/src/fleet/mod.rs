@@ -1,9 +1,9 @@
 //! A fleet of clients on a simulated cluster: the library's own clients and keepers, the model's
 //! own step at each server, and a network and queues between them that a seed decides.
 //!
-//! All of it runs on one clock that moves on when nobody has anything left to do, so what a fleet
-//! does in minutes is played as fast as the machine can compute it. Nothing of it is a server:
-//! what a command costs one is taken from the benchmarks.
+//! All of it runs on one clock that moves on when no task has anything left to do. So minutes of a
+//! fleet take only as long as the machine computes. There is no server in it: the costs of commands
+//! come from the benchmarks.
 
 mod counts;
 mod names;

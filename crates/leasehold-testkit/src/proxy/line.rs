@@ -1,5 +1,5 @@
-//! One connection through the proxy: two directions, each a reader that cuts frames and a writer
-//! that carries them, so that a frame that is delayed or held back keeps none before it waiting.
+//! One connection through the proxy. Each of its two directions is a reader that cuts frames and a
+//! writer that carries them. So a delayed frame does not delay the frames before it.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};

@@ -11,9 +11,9 @@ use super::request::Asked;
 use crate::keeper::{Ask, Attempt, Keeper, Left, PendingRelease, Step};
 use crate::store::clocked::TimedAnswer;
 
-/// The attempt of a call that has been sent or is about to be, one after the other, and its place
-/// in line. Dropping it before it has ended leaves both to the next in line, or has the keeper
-/// cancel it, so that a dropped future leaves nothing behind.
+/// The present attempt of a call, sent or about to be sent, and its place in line. If it is dropped
+/// before it has ended, the next in line gets both, or the keeper cancels the attempt. So a dropped
+/// future leaves nothing behind.
 pub(super) struct OwnAttempt {
     keeper: Arc<Keeper>,
     pub(super) attempt: Attempt,

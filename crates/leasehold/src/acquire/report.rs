@@ -89,8 +89,8 @@ impl Asked<'_> {
         RequestFacts { name, mode: *mode, label: options.label.as_deref() }
     }
 
-    /// Looks once, when it has waited for a while, whether another client of this process is in its
-    /// way, or one on whose behalf it acts; never completes. A later call is behind it.
+    /// Looks once, after a call has waited for a while: does a client of this process block it, or
+    /// one on whose behalf it acts? It never completes. A later call is behind it.
     pub(super) async fn report_own_process(&self) -> Infallible {
         if own_process::has_several_clients() || !self.keeper.on_behalf_of().is_empty() {
             self.find_own_process().await;

@@ -136,8 +136,8 @@ impl Gathering<'_> {
             }
             let so_far = self.engine.keeper.store.now().saturating_since(self.started);
             if matches!(self.limit, Limit::Within(span) if so_far >= span) {
-                // A call that keeps nothing while it waits would get one name after the other from
-                // now on, each by a try, and ask for the others too late.
+                // A call that keeps nothing while it waits would now get one name after the other,
+                // each by a try. It would ask for the others too late.
                 if is_last {
                     let name = self.requests[busy].name.clone();
                     return Err(Error::timeout(name, so_far, None, 0, false));

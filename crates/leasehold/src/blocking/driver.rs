@@ -12,8 +12,8 @@ use crate::process::PerProcess;
 /// What drives the requests of a blocking client while one of its callers waits. Renewals do not
 /// depend on it: they are the keeper's.
 ///
-/// A crate with its own blocking names keeps one beside each thing that has connections, since
-/// these belong to the runtime on which they were opened.
+/// A crate with its own blocking names keeps a driver beside each value that has connections,
+/// because connections belong to the runtime that opened them.
 #[derive(Clone, Default)]
 pub struct Driver {
     shared: Arc<Shared>,

@@ -1,9 +1,9 @@
 //! What has ended here and must still reach the store, and what a store may not know to be over.
 //!
-//! A store that was set back in time, by a failover to a replica that had missed the last writes,
-//! still has the places of waiters that were served meanwhile. It would grant each of them in turn
-//! and wait until the claim window is over, because their client lives. So the client gives such a
-//! grant back as soon as a message announces it.
+//! A failover to a replica that missed the last writes sets a store back in time. It still has the
+//! places of waiters that were served meanwhile. Their client lives, so the store would grant each
+//! of them in turn, and wait for its claim window. So the client gives such a grant back as soon as
+//! a message announces it.
 
 use std::collections::VecDeque;
 
@@ -35,8 +35,9 @@ impl RecentlyEnded {
         self.0.push_back((id, token, name.clone()));
     }
 
-    /// The name that an ended attempt was granted again. A message that is only late has the token
-    /// of its lease, or a lower one if that has become the writer since, and says nothing new.
+    /// The name that an ended attempt was granted again. A message that is only late says nothing
+    /// new: it has the token of the present lease, or a lower one if its holder has become the
+    /// writer since.
     pub(super) fn granted_again(&self, id: HolderId, token: FencingToken) -> Option<LockName> {
         let ended = self.0.iter().rev().find(|(ended, ..)| *ended == id);
         ended.filter(|(_, own, _)| token > *own).map(|(.., name)| name.clone())

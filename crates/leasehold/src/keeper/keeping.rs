@@ -65,10 +65,10 @@ impl Keeper {
         self.hold(&mut table, attempt, token, (renewing, Handoff::Done), now)
     }
 
-    /// Takes a lease into keeping that the answer to an acquire has granted, received at `now`, and
-    /// delivers it if enough of it is left and no other names are gathered with it. `None` if the
-    /// acquire was made known as a waiter and has had its turn, or if its caller was skipped: then
-    /// the caller that is the first in line instead has the lease.
+    /// Keeps a lease that the answer to an acquire has granted, received at `now`. Delivers it if
+    /// enough of it is left and no other names are gathered with it. `None` if the acquire was
+    /// known as a waiter and has had its turn, or if its caller was skipped. Then the caller that
+    /// is now first in line has the lease.
     pub(crate) fn grant(
         self: &Arc<Self>,
         attempt: &Attempt,

@@ -76,8 +76,8 @@ impl Entry {
         is_due
     }
 
-    /// Is due at the right time again, unless that is later: what is due too early is merely looked
-    /// at, and a lease that goes from hand to hand would else be moved in the queue each time.
+    /// Moves a lease in the queue if it is due earlier now. A lease that is due too early in the
+    /// queue costs one look; a lease that goes from hand to hand would otherwise move each time.
     fn reschedule_earlier(&mut self, due: &mut DueQueue<HolderId>) {
         if self.wake_at() < self.due {
             self.reschedule(due);

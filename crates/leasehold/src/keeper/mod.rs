@@ -3,7 +3,7 @@
 //!
 //! One future per client. In production the process's one background thread drives it. So a caller
 //! that blocks its runtime does not lose its lease, a guard can be dropped anywhere, and no slow
-//! command stands before a renewal. With a clock that a test moves, the caller's runtime does.
+//! command delays a renewal. With a clock that a test moves, the caller's runtime does.
 
 mod cleanups;
 mod due_queue;

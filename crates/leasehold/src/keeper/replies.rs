@@ -36,8 +36,8 @@ pub(crate) fn unexpected_reply(reply: &Reply) -> StoreError {
     StoreError::new(StoreErrorKind::Corrupt, message)
 }
 
-/// The error for an answer about a name that does not belong to its question, or that says why the
-/// record of the name cannot be read.
+/// The error for an answer that does not belong to its question, or that says why the record of the
+/// name cannot be read.
 pub(crate) fn unusable_reply(name: &LockName, reply: &Reply) -> StoreError {
     match reply {
         Reply::Refused(refusal) => refused(name, Mode::Exclusive, *refusal),

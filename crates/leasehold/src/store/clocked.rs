@@ -195,8 +195,8 @@ impl ClockedStore {
     }
 
     /// The latest that the store's clock can show at `now`. The sample of another shard is good
-    /// enough to bound when a request may be executed, because tombstones are kept much longer than
-    /// clocks of one store differ.
+    /// enough as a bound for a request's execution: the store keeps tombstones for much longer than
+    /// its clocks differ.
     pub(crate) fn latest_us(&self, name: &LockName, now: Instant) -> Option<u64> {
         if bugs::is_on(Bug::ClientClockInQueue) {
             return Some(self.clock.wall_us());

@@ -30,8 +30,8 @@ pub(crate) struct Found {
     pub(crate) unreadable: Vec<(LockName, StoreError)>,
 }
 
-/// Who waits for each other, by two looks: what the first finds is looked at again, so that nobody
-/// is suspected who only seemed to wait because one name was looked at after the other.
+/// Finds clients that wait for each other, by two looks at each finding. With one look, a client
+/// could only seem to wait, because names are looked at one after the other.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! The table of the options of a store on a server, each once: from it its setter, its place in a
-//! store URL, its range, its row in the manual and the list of all of them in refusals are made.
+//! The table of the options of a store on a server, each once. The macro makes from a row: the
+//! setter, the option of a store URL, its range, its row in the manual, its name in refusals.
 
 /// Makes `Settings`, the setters of `$options` and `TABLE`.
 ///

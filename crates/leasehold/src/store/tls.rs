@@ -18,8 +18,8 @@ use tokio_rustls::rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
 
-/// What is read of files, each with the name that its option has in a store URL, and how much of a
-/// server's certificate must be right.
+/// The files of a TLS configuration, each with the name of its option in a store URL, and how
+/// strictly a server's certificate is checked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TlsFiles<'a> {
     pub(crate) trust: Trust,

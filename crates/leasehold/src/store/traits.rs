@@ -27,9 +27,8 @@ pub struct Capabilities {
     pub claims_first: bool,
     /// Locks survive the end of every process that uses the store.
     pub durable: bool,
-    /// The twelve low bits of its tokens are zero and stay free, so that a client can pass a lease
-    /// on from task to task with a higher token each time. Without, each of its tasks asks the
-    /// store.
+    /// The twelve low bits of its tokens are zero and stay free. So a client can pass a lease on
+    /// from task to task, with a higher token each time. Without this, each task asks the store.
     pub local_tokens: bool,
     /// It grants permits of a semaphore.
     pub permits: bool,
@@ -136,9 +135,9 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
         Box::pin(async { Ok(None) })
     }
 
-    /// A descriptor that keeps a client alive in the eyes of the store for as long as some copy of
-    /// it is open, in whatever process; `None` where the store does not watch processes, and
-    /// before the first acquire or inbox of that client.
+    /// A descriptor of a client. The store takes the client for alive while any process has a copy
+    /// of it open. `None` if the store does not watch processes, and before the first acquire or
+    /// inbox of that client.
     ///
     /// A supervisor that outlives its leasehold keeps a copy until the work it guards has ended:
     /// otherwise the store would hand the lock on the moment leasehold is killed, with the work
@@ -149,9 +148,9 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
         None
     }
 
-    /// A client asks for nothing more: what the store has made for its life alone can go, at once
-    /// and not only with the store, since its process may end in the next moment. If something of
-    /// the client is left that it holds or awaits, all stays as it is.
+    /// A client has ended its work. The store removes at once what it has made for this client's
+    /// life alone, because the process may end in the next moment. If the client still holds or
+    /// awaits something, nothing changes.
     fn forget(&self, client: ClientId) {
         let _ = client;
     }

@@ -110,8 +110,8 @@ async fn whatever_callers_do_one_holds_at_a_time_and_all_are_served() {
     }
 }
 
-/// First, second or third in line, while the name is free or held by another client, and while the
-/// request of the first is answered at once or not yet.
+/// First, second or third in line. The name is free, or another client holds it; the first request
+/// has its answer, or not yet.
 #[tokio::test]
 async fn a_caller_that_is_dropped_at_any_await_wherever_in_line_leaves_nothing_behind() {
     for (place, polls, case) in

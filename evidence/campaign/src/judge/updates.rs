@@ -1,7 +1,6 @@
-//! Whether reading a value and writing another one in its place was one step, as it should be
-//! under a lock: each update returns the value that it has replaced. That is a register whose only
-//! verb is to swap, and a history of it is searched for an order by somebody else's checker, in
-//! windows.
+//! Judges whether reading a value and writing another one in its place was one step, as it must be
+//! under a lock. Each update returns the value that it has replaced. That is a register whose only
+//! verb is to swap. Another project's checker searches its history for an order, in windows.
 
 use std::collections::HashMap;
 

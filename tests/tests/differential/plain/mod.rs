@@ -1,8 +1,8 @@
 //! The scripts of the layout `plain` mean what the Redis documentation says of such a lock, and
-//! what stands in a value of ours: random histories of ours and of programs in other languages are
-//! played to a model and to a real server, and after every action of ours the reply, the messages
-//! and all keys are compared. Besides, nobody believes to hold beside somebody else, and no action
-//! of ours touches what somebody else holds.
+//! what leasehold's values say. The test plays random histories of leasehold and of programs in
+//! other languages to a model and to a real server. After every action of leasehold it compares the
+//! reply, the messages and all keys. Besides, no two clients believe that they hold at the same
+//! time, and no action of leasehold touches another program's hold.
 
 mod history;
 mod lock;

@@ -1,7 +1,7 @@
-//! The scripts of the layout `redisson` mean what Redisson's own verbs mean: random histories of
-//! both languages are played to models and to a real server, and after every action of ours the
-//! reply, the messages and all keys are compared. Besides, nobody believes to hold beside somebody
-//! whom that excludes, and no action of ours cuts a hold of Java's short.
+//! The scripts of the layout `redisson` mean what Redisson's own verbs mean. The test plays random
+//! histories of both languages to models and to a real server. After every action of leasehold it
+//! compares the reply, the messages and all keys. Besides, no two clients believe in holds that
+//! exclude each other, and no action of leasehold cuts a hold of Java short.
 
 mod history;
 mod java;

@@ -54,8 +54,8 @@ impl Tree {
         self.scan().signal(Signal::KILL);
     }
 
-    /// Kills the children of this process, which are found at once. A process that starts itself
-    /// anew in group after group has ended before all processes are looked at, but then the new one
+    /// Kills the children of this process, which are found at once. A process may start itself
+    /// again in group after group, and end before the search reaches it. But then the new process
     /// is an orphan, and so a child of this process.
     fn kill_children(&self) {
         if self.root != getpid() {
@@ -210,10 +210,11 @@ struct Snapshot {
 impl Snapshot {
     /// Looks at all processes; `None` where `/proc` does not show those that this one sees.
     ///
-    /// The numbers are read first, so a process that is not among them began later; and one that
-    /// ended before it could be looked at may have left children that are not among them either, so
-    /// then the snapshot is not complete. A parent that ends meanwhile has given its children away
-    /// before it is gone: that one is missing in the numbers, or ended while it was looked at.
+    /// The numbers are read first, so a process that is not among them began later. A process that
+    /// ended before this function looked at it may have left children that are not among them
+    /// either; then the snapshot is not complete. A parent that ends meanwhile gives its children
+    /// away before it is gone. It is missing in the numbers, or ended while this function looked at
+    /// it.
     fn take() -> Option<Self> {
         let myself = fs::read_link("/proc/self").ok()?;
         // In a namespace of processes without its own /proc these are the numbers of others.

@@ -36,8 +36,8 @@ impl<'a> IdleGuardian<'a> {
         let mut guardian = relaunched(MODE)?;
         secrets::keep_from(&mut guardian);
         guardian.args(command).stdin(Stdio::from(OwnedFd::from(theirs)));
-        // In a separate group: what is sent to leasehold's whole group (kill -9 %1) or typed at the
-        // terminal must not hit the one who ends the command in time.
+        // In a separate group: a signal to leasehold's whole group (kill -9 %1), or from the
+        // terminal, must not hit the process that ends the command in time.
         let process = Process(Some(guardian.process_group(0).spawn()?));
         Ok(Self { command, process, control, is_reaper })
     }

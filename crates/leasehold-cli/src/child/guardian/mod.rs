@@ -6,11 +6,11 @@
 //! ```
 //!
 //! It is this same program, started by itself (`@guardian`) while leasehold still asks for the
-//! lease, so that the command need not wait for it. It does one thing: it ends CMD and all that CMD
-//! started, in whatever process group ([`descendants`]), by TERM first and KILL in time. It does so
-//! when the deadline comes near and no renewal has moved it, when it is told that the lease is
-//! lost, or when the control socket ends because leasehold died. So it works when leasehold is
-//! killed with -9, and when it is stopped.
+//! lease, so the command need not wait for the guardian. It does one thing: it ends CMD and all
+//! processes that CMD started, in any process group ([`descendants`]), by TERM first and KILL in
+//! time. It does so in three cases: the deadline comes near and no renewal has moved it, leasehold
+//! says that the lease is lost, or the control socket ends because leasehold died. So it works when
+//! leasehold is killed with -9, and when it is stopped.
 //!
 //! If the guardian itself is killed, the kernel kills CMD (see [`exec`]), and leasehold the rest.
 //! If it is stopped, leasehold continues it, and takes its place if that is of no use ([`watch`]).

@@ -238,8 +238,8 @@ impl Supervisor {
 
     /// Tells all to end. There is no way back: a renewal that comes now is too late.
     fn stop(&mut self, why: EndReason) {
-        // The guardian of an outer lease kills a leasehold only after its TERM was passed on and
-        // that lease's own grace is over, so there is none left to give here.
+        // The guardian of an outer lease kills a leasehold only after it passed TERM on and the
+        // grace of the outer lease is over. So no grace is left here.
         let had_its_grace = why == EndReason::Died && self.is_nested;
         let is_lost = matches!(why, EndReason::Died | EndReason::Lost | EndReason::Overdue);
         if had_its_grace || (self.on_lost == OnLost::Kill && is_lost) {
@@ -300,9 +300,9 @@ impl Supervisor {
             self.is_continued = false;
             self.report(&Report::Stopped { signal });
         } else if status.continued() {
-            // Leasehold may have stopped itself along with the command, and somebody else has had
-            // the command go on. If it was leasehold, it would take this for a request to do that
-            // again, and the command would not stop for a Ctrl-Z that comes meanwhile.
+            // Leasehold may have stopped itself along with the command, and another process
+            // continued the command. If leasehold continued it, it would take this for a request to
+            // do so again, and a Ctrl-Z in between would not stop the command.
             let is_needed = !self.alone && !self.is_continued;
             if let (true, Some(leasehold)) = (is_needed, getppid()) {
                 let _died = kill_process(leasehold, Signal::CONT);

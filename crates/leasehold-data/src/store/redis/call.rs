@@ -1,7 +1,7 @@
 //! A step as a call of its script.
 //!
-//! All keys of one record carry the record's name as their hash tag, so in a cluster they live in
-//! one slot, and one deduction is always one script there.
+//! All keys of one record have the record's name as their hash tag. So in a cluster they live in
+//! one slot, and one deduction is always one script.
 
 use leasehold::fence::Fence;
 use leasehold::store::RedisScript;

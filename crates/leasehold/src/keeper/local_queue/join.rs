@@ -24,9 +24,9 @@ use crate::keeper::state::{
 const FRONT_PATIENCE: Duration = CLAIM_WINDOW;
 
 impl Keeper {
-    /// Makes an attempt known that is about to be sent, if it `waits`, or that stands in line, and
-    /// sees to it that something drives this keeper and opens its inbox. The next attempt of the
-    /// first in line keeps that place.
+    /// Registers an attempt that is about to be sent, if it `waits`, or that stands in line. Makes
+    /// sure that something drives this keeper and opens its inbox. The next attempt of the first in
+    /// line keeps that place.
     pub(crate) fn join(
         self: &Arc<Self>,
         attempt: &mut Attempt,

@@ -4,9 +4,9 @@
 //! the store, and those behind it ask nobody. Its attempt belongs to the line: a caller that gives
 //! up leaves the place at the store to the next. A released lease is passed on to the next without
 //! the store, with a new token, for one slice. After that the line lets others have their turn, by
-//! a release and a new acquire that are sent together. That is all a yield needs: both requests are
-//! the ones of always, and in whatever order they arrive, the line ends up behind the waiters
-//! there, or with a fresh grant where nobody waits.
+//! a release and a new acquire that are sent together. A yield needs no more: both are ordinary
+//! requests. In either order of arrival, the line ends up behind the waiters at the store, or with
+//! a fresh grant if nobody waits.
 //!
 //! Those whom the store has queued have their places in the same queue, and the keeper polls for
 //! them; where the store has no queue, they take turns in the seat of the one that polls.

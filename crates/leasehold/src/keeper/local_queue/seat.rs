@@ -29,8 +29,9 @@ const IDLE: Duration = Duration::from_secs(2);
 const SPREAD: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(200));
 
 /// The pause between two polls of a lock that is shared with programs which publish no release: 20
-/// to 200 ms, drawn anew each time. In other languages they try as often (redsync every 50 to
-/// 250 ms, redis-py every 100 ms, rslock up to 200 ms), and who tries less often rarely gets it.
+/// to 200 ms, drawn anew each time. Other libraries try as often (redsync every 50 to 250 ms,
+/// redis-py every 100 ms, rslock up to 200 ms). A client that tries less often rarely gets the
+/// lock.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(200));
 
 impl Keeper {

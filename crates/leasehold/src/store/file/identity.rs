@@ -1,11 +1,10 @@
 //! Whether a path still leads to the database that everybody else means.
 //!
-//! Two databases under one path are two locks under one name. So the database has a number, drawn
-//! at random, and the file of the write lock says the same, with the files that belong together and
-//! the clock that leases run on. Each process that opens the store compares. If they do not agree,
-//! it puts that right if no other process uses the store, and refuses if one does. And in every
-//! transaction the paths must lead to the files that are open: a process left with removed files
-//! finds out, and loses what it holds.
+//! Two databases under one path are two locks under one name. So the database has a random number.
+//! The file of the write lock has the same number, the files that belong together, and the clock of
+//! the leases. Each process that opens the store compares them. If they differ, it corrects them if
+//! no other process uses the store, and refuses otherwise. In every transaction the paths must lead
+//! to the open files: a process left with removed files finds out, and loses its leases.
 
 use std::io;
 use std::str::FromStr;

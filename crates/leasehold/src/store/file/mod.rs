@@ -53,10 +53,11 @@ const CLOCK_OFFSETS: &str = "/proc/self/timens_offsets";
 /// Only Linux tells one start of the machine from another here. Elsewhere a lease may outlive a
 /// restart by its ttl, and on Apple's systems a dead process is noticed when its lease ends.
 ///
-/// All must see the same file with the same clock: refused are hard links, a file that is mounted
-/// alone (mount its directory), and another boot id or time namespace than that of those who are
-/// there. What is removed while it is in use is lost to its holders at their next renewal, and not
-/// made anew before they have ended. On a full disk what is held can be renewed and let go.
+/// All processes must see the same file with the same clock. So the store refuses hard links and a
+/// file that is mounted alone (mount its directory). It also refuses a boot id or time namespace
+/// other than that of the present users. If the file is removed while it is in use, its holders
+/// lose their leases at their next renewal. Nobody makes it again before they have ended. On a full
+/// disk, held leases can be renewed and released.
 ///
 /// It is for its user only, unless its file was made for a group beforehand, in a directory of
 /// that group: then all users of the group have the same locks, and notice each other's deaths.

@@ -21,9 +21,9 @@ use super::nodes::Nodes;
 use super::{cleanup, renew};
 use crate::store::clocked::TimedAnswer;
 
-/// How many rounds one call makes whose votes were split between several callers: 4. Each waits a
-/// random time before the next, up to twice as long as before, so three callers that began in the
-/// same moment are apart after one or two.
+/// How many rounds a call makes if votes are split between several callers: 4. Before each next
+/// round it waits a random time, up to twice as long as before. So three callers that began at the
+/// same moment are apart after one or two rounds.
 const ROUNDS: u32 = 4;
 
 /// The longest pause after a first split round: 2 ms, a few round trips of a local network, or the

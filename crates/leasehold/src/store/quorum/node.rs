@@ -66,8 +66,8 @@ struct Presence {
 type Asking = BoxFuture<'static, Result<TimedAnswer, StoreError>>;
 
 /// A request to a node. Its caller leaves it as soon as enough other nodes have answered. A node
-/// that always answers last must still be connected to, know the scripts, and have its clock read,
-/// so the background thread follows such a request to its end now and then.
+/// that always answers last must still have a connection, the scripts and a clock sample. So the
+/// background thread follows such a request to its end now and then.
 struct Request {
     node: Arc<Node>,
     asking: Option<Asking>,

@@ -14,8 +14,8 @@ use super::node::{Node, no_answer, seed};
 use crate::mutex::Mutex;
 use crate::store::{Capabilities, Store};
 
-/// How long one node may take to answer an acquire: a hundredth of the ttl, but no less than 5 ms
-/// (a local network with a hiccup) and no more than 50 ms, so that a dead minority costs little.
+/// How long one node may take to answer an acquire: a hundredth of the ttl. It is at least 5 ms (a
+/// local network with a hiccup) and at most 50 ms, so a dead minority costs little.
 const ACQUIRE_TIMEOUT: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(50));
 
 /// How long one node may take to answer anything else, which nobody pays for with validity: 500 ms,
@@ -111,8 +111,8 @@ impl Nodes {
         Answer::new(now, reply)
     }
 
-    /// How many of those that answered must name something for it to be so on a majority, if those
-    /// that did not answer are counted in.
+    /// How many of the nodes that answered must have something, so that a majority has it if all
+    /// silent nodes have it, too.
     pub(super) fn least(&self, answered: usize) -> usize {
         self.needed.saturating_sub(self.len() - answered).max(1)
     }

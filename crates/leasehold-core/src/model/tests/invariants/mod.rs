@@ -20,8 +20,8 @@ struct Promise {
     token: FencingToken,
 }
 
-/// What a holder believes of its mode, by which change, what kind of reader it is when it is not
-/// the writer, and the last number it has drawn.
+/// What a holder believes: its mode, the number of the change that set it, its kind of reader, and
+/// the last number that it has drawn.
 #[derive(Clone, Copy)]
 struct Believed {
     mode: Mode,

@@ -4,9 +4,8 @@
 --       2 the orders that are remembered, by id
 --       3 when each of those returns or is forgotten: a sorted set, µs
 --
--- An order is its state (one letter), how long it is remembered, until when it stands as it does
--- (doubles), its note (length in 2 bytes), and its lines: item (length in 2 bytes), quantity
--- (double).
+-- An order is: its state (one letter); how long it is remembered and until when its state lasts
+-- (doubles); its note (length in 2 bytes); its lines: item (length in 2 bytes), quantity (double).
 
 local DEDUCTED, RESERVED, RESTOCKED, RETURNED = 'D', 'R', 'S', 'B'
 

@@ -6,10 +6,10 @@
 //! granted a lock learns it through the same pipe. A waiter behind it keeps the pipe open for
 //! writing, which the kernel reports as broken within microseconds of the death.
 //!
-//! A pipe rather than a lock on a file and a socket: there is no moment between creation and
-//! locking, asking takes no lock that another asker could mistake for life, and waiting for a death
-//! needs no thread. Paths may be as long as they like, and a supervisor that outlives a client may
-//! keep it alive.
+//! A pipe has advantages over a file lock and a socket. There is no moment between creation and
+//! locking. A question takes no lock that another asker could mistake for life, and waiting for a
+//! death needs no thread. Paths may be long, and a supervisor that outlives a client may keep it
+//! alive.
 //!
 //! A pipe that is *not there* proves nothing, since somebody may have cleaned up; then the lease
 //! decides. Pipes of the dead are removed after no record mentions them any more.

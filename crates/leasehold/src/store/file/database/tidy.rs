@@ -45,8 +45,8 @@ pub(crate) fn part(
         // A damaged one is left as it is: a caller that asks for its name gets the error.
         let Some((collect_at_us, last_token_us)) = times else { continue };
         if collect_at_us <= now.lease_us {
-            // Else a name that comes again could be given a token that is lower than one of its
-            // past, if the wall clock was set back meanwhile.
+            // Otherwise a name that is used again could get a lower token than before, if the wall
+            // clock was set back meanwhile.
             highest_us = highest_us.max(last_token_us);
             writing.remove(&name)?;
         } else if !dead.is_empty() {

@@ -1,8 +1,8 @@
 //! What one transaction reads and writes: a row for each name, with its record as bytes.
 //!
-//! A step reads and writes all of a record, however many hold or wait. A waiter adds some 65 bytes
-//! to it, a permit that is held some 75. Median of a renewal (2 virtual cores that others used as
-//! well, ext4), beside that of a store that kept each waiter and each hold in its own row:
+//! A step reads and writes the whole record, with all holders and waiters. A waiter adds some 65
+//! bytes to it, a held permit some 75. The table has the median of a renewal (2 shared virtual
+//! cores, ext4). Its last column is a store that kept each waiter and each hold in a separate row:
 //!
 //! | waiting | 10 | 100 | 300 | 1,000 | 3,000 | 10,000 |
 //! |---|---|---|---|---|---|---|
@@ -10,9 +10,10 @@
 //! | rows | 47 µs | 47 µs | 48 µs | 56 µs | 49 µs | 48 µs |
 //!
 //! The waiters here are processes of one machine, each of which asks for all of its callers once. A
-//! hundred of them are served as fast as by rows. With three hundred a hand-over (release, claim,
-//! join) takes 1 to 3 ms instead of 0.6 to 1 ms, with a thousand 3 to 6 ms. Rows would serve ten
-//! thousand, and would make every step of the model ask for each row that it needs.
+//! hundred of them are served as fast as by rows. A hand-over (release, claim, join) takes 1 to 3
+//! ms with three hundred, instead of 0.6 to 1 ms by rows; with a thousand it takes 3 to 6 ms. Rows
+//! could serve ten thousand, but every step of the model would have to ask for each row that it
+//! needs.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

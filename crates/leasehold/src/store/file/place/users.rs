@@ -2,8 +2,8 @@
 //!
 //! Each process that has it open holds a shared lock on one byte of the *directory* that the
 //! database is in; the name of the database says which byte. The lock outlives `rm` of every file
-//! of the store, is seen through bind mounts of the directory and by every user who may read it,
-//! and ends with the process.
+//! of the store. Every user who may read the directory sees it, also through bind mounts. It ends
+//! with the process.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -1,10 +1,10 @@
 //! The write lock of the file store: one process at a time uses the database, in the order of
 //! arrival.
 //!
-//! SQLite waits for its own lock by sleeping and trying again, so an unlucky process may wait for
-//! ever, and a hundred processes that try again burn processor time. The kernel keeps those who
-//! wait for a file lock in a queue and wakes one at a time. This lock is for order alone: were it
-//! missing, SQLite's lock would still keep transactions apart.
+//! SQLite waits for its own lock by sleeping and trying again. So an unlucky process may wait for
+//! ever, and a hundred processes burn processor time. The kernel keeps the waiters of a file lock
+//! in a queue, and wakes one at a time. This lock is for order alone: without it, SQLite's lock
+//! still keeps transactions apart.
 //!
 //! What is written in its file says which database it belongs to, see [`super::super::identity`].
 
