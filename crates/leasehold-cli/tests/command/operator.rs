@@ -338,7 +338,7 @@ fn the_manual_says_how_it_is_called_with_examples_exit_codes_environment_and_fil
     let run = page(&place, "run");
     for words in [
         "\n.nf\nleasehold run NAME... [OPTIONS] -- CMD...\n.fi\n",
-        "--max-hold <DURATION>\nEnds what is done under the lock",
+        "--max-hold <DURATION>\nEnds the work under the lock",
         ".SH EXAMPLES\n.PP\n.nf\n",
         ".SH \"EXIT STATUS\"\n",
         ".SH ENVIRONMENT\n",
