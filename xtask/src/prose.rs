@@ -15,7 +15,7 @@ const LENGTHS: [(&str, usize); 3] =
 const MAX_WORDS: usize = 35;
 
 /// Words in a sentence of a comment, whose reader also has the code in mind.
-const MAX_COMMENT_WORDS: usize = 35;
+const MAX_COMMENT_WORDS: usize = 25;
 
 /// Words that hide who does what: name the holder, the waiter, the server, the client.
 const VAGUE: [&str; 8] = [
@@ -126,6 +126,9 @@ fn check_paragraph(path: &str, paragraph: &str, most: usize) -> Vec<String> {
     wrong
 }
 
+/// How a paragraph begins: an item, a row, a heading, a link, or a row about a script's arguments.
+const BEGINS: [&str; 8] = ["|", "- ", "* ", "#", "[", "KEYS ", "ARGV ", "reply "];
+
 /// Paragraphs, items of lists and rows of tables, without code.
 fn paragraphs(text: &str) -> Vec<String> {
     let mut paragraphs = vec![String::new()];
@@ -134,7 +137,7 @@ fn paragraphs(text: &str) -> Vec<String> {
         let line = line.trim();
         let is_fence = line.starts_with("```");
         is_code ^= is_fence;
-        let begins = ["|", "- ", "* ", "#", "["].iter().any(|begin| line.starts_with(begin))
+        let begins = BEGINS.iter().any(|begin| line.starts_with(begin))
             || line.split_once(". ").is_some_and(|(number, _)| number.parse::<u32>().is_ok());
         if is_code || is_fence || line.is_empty() || begins {
             paragraphs.push(String::new());
@@ -214,6 +217,25 @@ mod tests {
         fails("a.rs", "//! A module.\n\n/// Whoever\n/// waits.\nfn f() {}\n", "whoever");
         fails("a.lua", "-- It waits in\n-- vain.\nreturn 1\n", "in vain");
         assert_eq!(wrong("a.rs", "//! A module.\n\nfn f() { so_many(\"so many\") }\n"), [""; 0]);
+    }
+
+    #[test]
+    fn a_comment_has_shorter_sentences_than_a_page_in_each_language() {
+        let sentence = |words: usize| format!("{}end.", "word ".repeat(words - 1));
+        for (path, mark) in [("a.rs", "//"), ("a.sql", "--"), ("a.sh", "#"), ("a.toml", "#")] {
+            assert_eq!(wrong(path, &format!("{mark} {}\n", sentence(25))), [""; 0]);
+            fails(path, &format!("{mark} {}\n", sentence(26)), "more than 25 words");
+        }
+        assert_eq!(wrong("docs/a.md", &format!("{}\n", sentence(26))), [""; 0]);
+    }
+
+    #[test]
+    fn a_full_stop_before_a_bracket_ends_a_sentence_and_so_does_a_row_of_a_script() {
+        let half = "word ".repeat(15);
+        assert_eq!(wrong("a.rs", &format!("// {half}({half}end.) {half}end.\n")).len(), 1);
+        assert_eq!(wrong("a.rs", &format!("// ({half}end.) {half}end.\n")), [""; 0]);
+        let rows = format!("-- KEYS  1 {half}\n-- ARGV  1 {half}\n-- reply {half}\n");
+        assert_eq!(wrong("a.lua", &rows), [""; 0]);
     }
 
     #[test]

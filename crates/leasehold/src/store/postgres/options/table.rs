@@ -1,5 +1,5 @@
-//! The options of a PostgreSQL store, each once: the table from which its setter, its place in a
-//! store URL, its range, its row in the manual and the list of all of them in refusals are made.
+//! The table of the options of a PostgreSQL store, each once. A row makes the setter, the option of
+//! a store URL, its range, its row in the manual, and its name in refusals.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -33,9 +33,9 @@ const ENDS: Range = (Duration::from_secs(1), Duration::from_hours(24));
 
 /// Where a PostgreSQL store is and how it is used: all that a store URL can say, as values.
 ///
-/// What is out of range, and what does not go together, is refused when the store is opened, with
-/// the words for the same mistake in a URL. No `Debug` and no error shows a password. Nothing is
-/// taken from the environment, unless [`from_url`](Self::from_url) reads it.
+/// Opening the store refuses values out of range, and options that exclude each other, in the same
+/// words as for a URL. No `Debug` and no error shows a password. Nothing is taken from the
+/// environment, unless [`from_url`](Self::from_url) reads it.
 ///
 /// # Examples
 ///

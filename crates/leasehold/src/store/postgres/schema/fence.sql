@@ -1,5 +1,5 @@
--- Passes if `token` is the newest of a lock's tokens and its hold has not ended, and from then on
--- nobody is granted the name before the calling transaction has ended. Raises LH001 otherwise.
+-- Passes if `token` is the newest of a lock's tokens and its hold has not ended. From then on nobody is
+-- granted the name before the calling transaction has ended. Raises LH001 otherwise.
 --
 -- Exclusive leases only. Tokens are compared without their twelve low bits: tasks of one client
 -- that pass a lease on among themselves are one holder. The code stands in the place of a

@@ -1,6 +1,6 @@
--- The transactions that hold names back, of all names or of some: the process of each, NULL for a
--- prepared one, what its program calls itself, for how long it has been open as far as this role may
--- know that, and whether it is fenced.
+-- The transactions that hold names back, of all names or of some. A row has the process, NULL for a
+-- prepared transaction; the application's name; how long the transaction has been open, if this role may
+-- know that; and whether it is fenced.
 CREATE FUNCTION leasehold.held_back_1(names text[])
 RETURNS TABLE (name text, pid int, application text, open_us bigint, is_fenced boolean)
 LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

@@ -2,8 +2,8 @@
 //! every lease of before has ended.
 //!
 //! A boot record beside the locks says which run of which server they belong to, and since when. On
-//! one primary there is one. In a cluster there is one in each slot, because a slot that moves
-//! takes its locks along, and with them what its server may have forgotten of them:
+//! one primary there is one. In a cluster there is one in each slot. A slot that moves takes its
+//! locks along, and so its server's losses:
 //!
 //! - *Restart, failover, flush.* The record is of another run, or gone. The first client that
 //!   notices begins the quarantine of the slot, and [asks about the others](Quarantine::spread) of

@@ -1,8 +1,8 @@
 //! Names of keys and channels: prefix and name by an injective escape, and back.
 //!
 //! Two names never share a key. Braces pass through, so that users can keep a lock in the cluster
-//! slot of the data it protects. A `%` is written `%25` and nothing else follows a `%`, so that no
-//! lock can have the key of something else that leasehold may keep under its prefix as `%…`.
+//! slot of the data it protects. A `%` is written `%25`, and nothing else follows a `%`. So no lock
+//! can have the key of another record that leasehold may keep under its prefix as `%…`.
 
 use leasehold_core::{ClientId, LockName};
 

@@ -1,8 +1,8 @@
 //! Subscriptions to the channel of a client or of a name, each on a separate connection.
 //!
-//! It is kept apart from the connections that carry requests: a subscribed connection counts as
-//! one for messages, and such are ended by the server when they read too slowly, by a failover, and
-//! by an operator's `CLIENT KILL TYPE pubsub`. No renewal must suffer from that.
+//! It is kept apart from the connections that carry requests: a server treats subscribed
+//! connections as a separate class. It ends one that reads too slowly; a failover ends them, and so
+//! does an operator's `CLIENT KILL TYPE pubsub`. No renewal must suffer from that.
 
 use std::future::pending;
 use std::sync::Arc;

@@ -35,8 +35,8 @@ impl Names {
     }
 }
 
-/// An attempt as an owner: the client where Redisson has the id of a JVM, and the attempt where it
-/// has a thread's, so that no two guards are ever the same owner.
+/// An attempt as an owner. The client stands for the id of a JVM, and the attempt for the id of a
+/// thread. So no two guards are the same owner.
 pub(super) fn owner(id: HolderId) -> String {
     let client = id.client.to_string();
     let parts = [&client[..8], &client[8..12], &client[12..16], &client[16..20], &client[20..]];

@@ -1,10 +1,10 @@
 //! The way to the nodes of a cluster, each of which serves some of the slots and knows who serves
 //! the others.
 //!
-//! What is known of that is a map, and it may be out of date: then the node that is asked names
-//! another (MOVED), or the one to which it is giving the slot away and where the key may be (ASK).
-//! Neither has executed anything, so both are followed at once with the same request. When a node
-//! does not answer, others are asked for the map, and the caller asks again, as after any outage.
+//! The client knows the slots as a map, which may be out of date. Then the node names another one
+//! (MOVED), or the node to which it is moving the slot and where the key may be (ASK). Nothing was
+//! executed, so the client follows both at once with the same request. When a node does not answer,
+//! others are asked for the map, and the caller asks again, as after any outage.
 //!
 //! Scripts go to primaries only: a replica that is asked names its primary.
 
@@ -148,8 +148,8 @@ impl Cluster {
         Err(error::unserved(&hop.node.to_string(), &why))
     }
 
-    /// If a quarantine has begun by a request, has it begin in the other slots of that server, too,
-    /// from the next one on and around. Nobody waits for it.
+    /// If a request has begun a quarantine, begins it in the other slots of that server, too, from
+    /// the next slot on and around. Nobody waits for it.
     fn spread_quarantine(&self, server: &Arc<Server>) {
         let Some(begun) = server.take_begun() else { return };
         let mut slots = self.slots_of(server.address());

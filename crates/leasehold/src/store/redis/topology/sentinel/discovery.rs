@@ -130,8 +130,8 @@ impl Discovery {
 
     /// What the sentinels say, of which at least one has answered.
     ///
-    /// Just after a failover only the one that led it knows the new primary, so all count if
-    /// they answer about as fast as the majority. Those that hang delay nobody.
+    /// Just after a failover only the sentinel that led it knows the new primary. So all of them
+    /// count that answer about as fast as the majority. Those that hang delay nobody.
     async fn ask_all(&self) -> Result<Vec<Opinion>, StoreError> {
         let mut asking: FuturesUnordered<_> =
             self.sentinels.iter().map(|sentinel| self.ask(sentinel)).collect();

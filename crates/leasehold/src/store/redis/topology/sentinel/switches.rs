@@ -1,8 +1,8 @@
 //! A hint that another server has become the primary: what a sentinel tells at that moment.
 //!
-//! After a failover that sentinels were asked for, the old primary lives and takes writes for some
-//! seconds, until they make it a replica, and then forgets them. Nothing depends on the hint: who
-//! misses it leaves the old primary once that refuses a write or closes the connection.
+//! After a failover on an operator's request, the old primary takes writes for some seconds, until
+//! the sentinels make it a replica. It then forgets these writes. Nothing depends on the hint: a
+//! client that misses it leaves the old primary once that refuses a write or closes the connection.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Weak};

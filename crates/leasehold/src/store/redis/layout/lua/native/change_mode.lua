@@ -1,6 +1,5 @@
--- A reader becomes the writer once it is alone, a writer becomes a reader at once, and an
--- upgradable reader a reader like others, in the order of their holder's numbers
--- (model/change_mode.rs).
+-- A reader becomes the writer once it is alone. A writer, or an upgradable reader, becomes a plain
+-- reader at once. Changes count in the order of their holder's numbers (model/change_mode.rs).
 --
 -- KEYS  1 the lock's record
 -- ARGV  1 what all inboxes' names begin with

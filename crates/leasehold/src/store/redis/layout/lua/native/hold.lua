@@ -17,8 +17,8 @@ holds = {
     return attempt
   end,
 
-  -- Keeps the record for the retention after that time, with half a retention of slack so that not
-  -- every step has to move the key's time to live.
+  -- Keeps the record for the retention after that time. Half a retention of slack saves most steps
+  -- from moving the key's time to live.
   keep_until = function(time)
     local needed = math.max(time, now) + retention
     if record.collect_at < needed then
