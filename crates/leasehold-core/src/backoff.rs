@@ -28,13 +28,13 @@ impl Jitter {
         low + high.saturating_sub(low).mul_f64(ratio)
     }
 
-    /// `span`, more or less by up to a tenth.
+    /// `span`, plus or minus up to a tenth.
     pub fn around(&mut self, span: Duration) -> Duration {
         self.between(span * 9 / 10, span * 11 / 10)
     }
 }
 
-/// Delays that double from a first one up to a longest one, each of them more or less by a tenth.
+/// Delays that double from a first one up to a longest one, each plus or minus up to a tenth.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     first: Duration,

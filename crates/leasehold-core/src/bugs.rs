@@ -33,9 +33,10 @@ bugs! {
     BootOfAnotherRun = "boot-of-another-run",
     /// A lease is timed by a clock that stands still while the machine is suspended.
     ClockStopsAsleep = "clock-stops-asleep",
-    /// A client bounds by its own wall clock until when the store may queue or grant for it.
+    /// A client uses its own wall clock as the bound until which the store may queue or grant for
+    /// it.
     ClientClockInQueue = "client-clock-in-queue",
-    /// A token is the one before plus one, whatever the time is.
+    /// A token is the one before plus one, without regard to time.
     CountedToken = "counted-token",
     /// A wait that is dropped stays in the queue.
     DropWithoutCancel = "drop-without-cancel",
@@ -45,13 +46,13 @@ bugs! {
     GrantMatchedByName = "grant-matched-by-name",
     /// The keeper lives on the runtime of the first caller, and dies with it.
     KeeperOnCallersRuntime = "keeper-on-callers-runtime",
-    /// A name of which nobody holds anything forgets its last token.
+    /// A name without holders forgets its last token.
     LastTokenForgotten = "last-token-forgotten",
     /// A renewal revives a hold whose time has come.
     LateRenewalRevives = "late-renewal-revives",
     /// A lease is passed on inside of a process when too little of it is left.
     LocalHandOffTooLate = "local-hand-off-too-late",
-    /// A newcomer is granted what is free, although others wait.
+    /// A new caller is granted a free lock although others wait.
     NewcomerBarges = "newcomer-barges",
     /// A grant counts although too little of it is left when the reply arrives.
     NoCheckAfterReply = "no-check-after-reply",
@@ -65,15 +66,16 @@ bugs! {
     OnlyHeadIsPolled = "only-head-is-polled",
     /// A script fails when its message is refused (Lua).
     PublishMayFail = "publish-may-fail",
-    /// A release ends whatever hold there is (Lua).
+    /// A release ends any present hold, also that of another holder (Lua).
     ReleaseWithoutOwnerCheck = "release-without-owner-check",
     /// The numbers of waiters begin again while somebody waits.
     SequenceWraps = "sequence-wraps",
     /// Keys of several slots go in one call of a script.
     SlotsInOneCall = "slots-in-one-call",
-    /// The inbox is opened after joining the queue, and nobody asks what came before that.
+    /// The inbox is opened after joining the queue, and the client does not ask for earlier
+    /// messages.
     SubscribesAfterJoining = "subscribes-after-joining",
-    /// A token becomes text on its way, which keeps 14 of its digits (Lua).
+    /// A token becomes text in between, and keeps only 14 of its digits (Lua).
     TokenAsText = "token-as-text",
     /// Validity counts from when the reply arrived, and not from when the request left.
     ValidityFromReply = "validity-from-reply",
@@ -107,7 +109,7 @@ pub const PATCHES: [(Bug, &str, &str); 4] = [
     ),
 ];
 
-/// Whether a bug is switched on: never, in what is published.
+/// Whether a bug is switched on: never in a published build.
 #[cfg(not(leasehold_test_bugs))]
 pub const fn is_on(_: Bug) -> bool {
     false
@@ -126,7 +128,7 @@ pub fn is_on(bug: Bug) -> bool {
     *chosen == Some(bug)
 }
 
-/// A line of a script, as the bug leaves it that is switched on.
+/// A line of a script, changed if a bug in it is switched on.
 pub fn patched(line: &str) -> &str {
     let is_it = |(bug, right, _): &&(Bug, &str, &str)| is_on(*bug) && line.trim_start() == *right;
     PATCHES.iter().find(is_it).map_or(line, |(_, _, wrong)| wrong)

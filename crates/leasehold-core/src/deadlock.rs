@@ -1,10 +1,10 @@
-//! Deadlocks: cycles of the wait-for graph, in which everybody holds what the one before awaits.
+//! Deadlocks: cycles of the wait-for graph, in which each client holds what the one before awaits.
 //!
-//! Renewal ends the accident that a deadlock dissolves when a ttl runs out, so somebody must say
-//! that there is one. What a store tells of its names is enough: who holds each, who waits for it,
-//! and for whom a process acts. It tells nothing of the tasks of a process, of which one may hold
-//! and another wait; so a cycle is *probably* a deadlock, and only if it looks like one: everybody
-//! has waited for a while, and what each holds it held before it began to wait.
+//! Renewal keeps deadlocked leases alive for ever, so somebody must report a deadlock. The facts of
+//! a store are enough: the holders and waiters of each name, and for whom a process acts. The store
+//! knows nothing of tasks: one task of a process may hold while another waits. So a cycle is only
+//! *probably* a deadlock. It is reported if all clients have waited for a while, and each held its
+//! name before it began to wait.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -14,11 +14,11 @@ use crate::holder::{ClientId, HoldState, Holder, Mode, Status, Waiter};
 use crate::name::LockName;
 use crate::text::show_duration;
 
-/// How long everybody has waited before a cycle counts: 10 s. What moves is not stuck.
+/// How long all clients of a cycle have waited before it counts: 10 s. What moves is not stuck.
 pub const LEAST_WAIT: Duration = Duration::from_secs(10);
 
-/// By how much a hold may seem younger than a wait that began after it: 1 s, for looks at two names
-/// that each took a while.
+/// How much younger a hold may seem than a wait that began after it: 1 s. Each look at a name takes
+/// a while.
 const LOOK_ERROR: Duration = Duration::from_secs(1);
 
 /// One name as a store showed it.
@@ -32,15 +32,15 @@ pub struct Snapshot<'a> {
     pub age: Duration,
 }
 
-/// Some who wait for each other: each for the next, the last for the first.
+/// Waiters that wait for each other: each for the next, the last for the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Deadlock {
-    /// At least one; exactly one where a process waits for what it was itself started under.
+    /// At least one; exactly one if a process waits for a lease under which it was started.
     pub waits: Vec<Wait>,
 }
 
-/// One who waits in a deadlock.
+/// One waiter of a deadlock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Wait {
@@ -90,15 +90,15 @@ impl fmt::Display for Process<'_> {
     }
 }
 
-/// The deadlocks among these names: for each waiter in one, a shortest cycle through it, unless one
-/// was given that it is a part of. Who merely waits behind a deadlock is in none.
+/// The deadlocks among these names: for each waiter in one, a shortest cycle through it, unless an
+/// earlier cycle has it. A waiter that merely stands behind a deadlock is in none.
 ///
 /// A client in a deadlock waits for another client in it. So the search takes all waiters to be
 /// stuck. Then it takes out each waiter that would be served if all but the stuck let go: readers
 /// beside readers, permits of which enough come free, a waiter for a process that is at work.
 ///
-/// A reader that waits to become the writer is seen as a holder only, and no waits are seen where a
-/// store has no queue.
+/// The search sees a reader that waits to become the writer as a holder only. It sees no waiters in
+/// a store without a queue.
 pub fn deadlocks(snapshots: &[Snapshot<'_>]) -> Vec<Deadlock> {
     let mut graph = WaitForGraph::new(snapshots);
     graph.remove_served();
@@ -128,7 +128,7 @@ struct Node<'a> {
     is_stuck: bool,
 }
 
-/// Who waits, and which of them act for a client.
+/// The waiters, and which of them act for a client.
 struct WaitForGraph<'a> {
     snapshots: &'a [Snapshot<'a>],
     waits: Vec<Node<'a>>,

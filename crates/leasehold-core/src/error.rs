@@ -11,7 +11,8 @@ use crate::name::{InvalidInput, LockName};
 use crate::text::show_duration;
 use crate::token::FencingToken;
 
-/// Why a verb did not succeed. A lock that somebody else holds is not among them: busy is no error.
+/// Why a verb did not succeed. Busy is not among these: a lock that somebody else holds is no
+/// error.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -36,7 +37,7 @@ pub enum Error {
     /// a client over a store that it was given as a value.
     #[error("made before a fork by the parent: make the client and this anew in this process")]
     Forked,
-    /// The request was sent and no answer came: a grant may exist, for `settles_within` at most.
+    /// The request got no answer: a grant may exist, for `settles_within` at most.
     #[error(
         "{name}: no answer ({source}); a lease may exist for up to {}",
         show_duration(*.settles_within)
@@ -45,7 +46,7 @@ pub enum Error {
     Indeterminate {
         /// The name of the lock.
         name: LockName,
-        /// When at the latest nothing is held any more.
+        /// The longest time until nothing is held any more.
         settles_within: Duration,
         /// What happened.
         source: StoreError,
@@ -53,7 +54,7 @@ pub enum Error {
     /// A name, an option or a URL was refused before anything was sent.
     #[error(transparent)]
     Invalid(#[from] InvalidInput),
-    /// The lease was ours and no longer is: stop the work it covered.
+    /// The caller has lost the lease: stop the work under it.
     #[error("{name}: the lease with token {token} was lost: {reason}")]
     #[non_exhaustive]
     Lost {
@@ -64,8 +65,8 @@ pub enum Error {
         /// Why it ended.
         reason: LossReason,
     },
-    /// The lease that was to be adopted is not there: it has ended, or somebody has adopted it
-    /// before. Nothing is held.
+    /// The lease cannot be adopted: it has ended, or somebody has adopted it before. Nothing is
+    /// held.
     #[error("{name}: the lease with token {token} cannot be adopted: {}", not_adopted(*.reason))]
     #[non_exhaustive]
     NotAdopted {
@@ -77,8 +78,8 @@ pub enum Error {
         /// anew, with a newer token.
         reason: LossReason,
     },
-    /// The store refused or was not reached. Nothing was granted; where that is not certain
-    /// ([`StoreError::may_have_executed`]), it is cancelled in the background.
+    /// The store refused or was not reached. Nothing was granted. If that is not certain
+    /// ([`StoreError::may_have_executed`]), the keeper cancels the request in the background.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The wait budget ran out. Nothing is held; of an upgrade, the read lease is held as before.
@@ -93,19 +94,19 @@ pub enum Error {
         name: LockName,
         /// How long was waited.
         waited: Duration,
-        /// Who held it at the end, if the store could say; of several, the one that is in the way
-        /// for certain, or the first.
+        /// The holder at the end, if the store could say. Of several, it is one that certainly
+        /// blocks the caller, or the first.
         holder: Option<Box<Holder>>,
-        /// How many held it beside that one; no more than 31 are counted.
+        /// How many others held it, too; no more than 31 are counted.
         others: u32,
-        /// Whether the holder is the client that waited: mostly another of its tasks, which is
-        /// contention as any other. If it has held for as long as was waited, it may be the task
-        /// that waited, which would wait for ever: that one wants `Guard::reenter`.
+        /// Whether the holder is the client that waited. Mostly it is another of its tasks, which
+        /// is ordinary contention. If it has held for the whole wait, it may be the waiting task
+        /// itself, which would wait for ever: use `Guard::reenter` there.
         own: bool,
     },
-    /// Two readers want to become the writer, and each would wait for the other, or one may come to
-    /// want it because it is upgradable. The read lease is still held: release it and acquire the
-    /// write lock anew. An upgradable reader is never told so.
+    /// Two readers want to become the writer, or one wants it and the other is upgradable. Each
+    /// would wait for the other. The read lease is still held: release it and acquire the write
+    /// lock anew. An upgradable reader never gets this error.
     #[error(
         "{name}: another reader waits to become the writer, or is upgradable: release the read \
          lease and acquire the write lock anew"
@@ -245,8 +246,8 @@ pub enum StoreErrorKind {
     Full,
     /// The name is in use with another kind or capacity.
     Mismatch,
-    /// Too few nodes of a quorum granted it; what they granted was released, though a node that
-    /// cannot be reached may keep the name taken until its ttl is over.
+    /// Too few nodes of a quorum granted the lease. The client released their grants, but an
+    /// unreachable node may keep the name taken until the ttl is over.
     NoQuorum {
         /// How many nodes granted it.
         granted: u32,
@@ -255,8 +256,8 @@ pub enum StoreErrorKind {
         /// How many there are.
         nodes: u32,
     },
-    /// Too few replicas acknowledged, so it does not count. A verb that fails with this has given
-    /// back what was granted.
+    /// Too few replicas acknowledged the grant, so it does not count. A verb that fails with this
+    /// has given the grant back.
     NotReplicated,
     /// The store has lost its memory and waits until old leases have ended.
     Quarantined,
@@ -304,13 +305,14 @@ impl StoreErrorKind {
     }
 
     /// Whether the trouble may pass by itself: the same request may succeed later without any
-    /// change on this side. What must still be ended is asked for again then.
+    /// change on this side. The keeper then repeats releases that failed.
     pub fn is_transient(self) -> bool {
         self == Self::Full || self.is_outage()
     }
 
     /// Whether the store is away for now, so that waiters go on waiting. Any other error is an
-    /// answer, and the caller gets it at once. A full store is one: somebody must make room.
+    /// answer, and the caller gets it at once. A full store is such an answer: somebody must make
+    /// room.
     pub fn is_outage(self) -> bool {
         match self {
             Self::NoQuorum { .. }
@@ -343,7 +345,7 @@ impl StoreError {
         Self { kind, message: message.into(), maybe_executed: false, source: None }
     }
 
-    /// What a store says to an operation or an action that it does not know.
+    /// The answer of a store to an operation or an action that it does not know.
     pub fn unknown_request() -> Self {
         let message =
             "the store does not know this request, which a later release of leasehold has sent";

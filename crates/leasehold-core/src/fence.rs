@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::name::LockName;
 use crate::token::FencingToken;
 
-/// On whose lease something is done: the lock, and the token of the grant.
+/// The lease under which a step is done: the lock, and the token of the grant.
 ///
 /// Tokens of different locks do not compare, so the name goes with the token.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub struct Fences(pub BTreeMap<LockName, FencingToken>);
 impl Fences {
     /// Installs the token, so that lower ones are refused from now on.
     ///
-    /// The same token may come as often as it likes: one holder takes many steps.
+    /// The same token may come any number of times: one holder takes many steps.
     ///
     /// # Errors
     ///

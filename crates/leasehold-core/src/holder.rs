@@ -72,7 +72,7 @@ impl From<ClientId> for String {
 pub struct HolderId {
     /// Whose call it is.
     pub client: ClientId,
-    /// Which of that client's calls; below 2⁵³.
+    /// The number of the call among that client's calls; below 2⁵³.
     pub attempt: u64,
 }
 
@@ -138,7 +138,8 @@ pub enum Mode {
     },
     /// Together with other readers.
     Shared,
-    /// Together with readers, but one at a time: nobody else can become the writer before it does.
+    /// Together with readers, but only one such holder at a time: nobody else can become the writer
+    /// before it does.
     Upgradable,
 }
 
@@ -197,8 +198,8 @@ impl Mode {
         matches!(self, Self::Shared | Self::Upgradable)
     }
 
-    /// The first of some holds on a name that must end before this is granted, whatever the other
-    /// holders do. A reader is not in the way of another unless a writer waits between them.
+    /// The first of some holds on a name that must end before this is granted, even if the other
+    /// holders let go. A reader is not in the way of another unless a writer waits between them.
     pub fn held_up_by(
         self,
         held: impl Iterator<Item = Self> + Clone,
@@ -244,22 +245,23 @@ pub struct HolderInfo {
     pub host: String,
     /// The process.
     pub pid: u32,
-    /// What the program says of itself.
+    /// The label that the program gave.
     pub label: Option<String>,
-    /// One pointer, because nearly all act for themselves and this is copied with every request.
+    /// One pointer, because nearly all clients act for themselves, and this is copied with every
+    /// request.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub(crate) on_behalf_of: Option<Box<OnBehalfOf>>,
-    /// A pointer as well. The token and the start of who holds already say it to others.
+    /// A pointer as well. Others see it already in the holder's token and start.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub(crate) passed_on: Option<Box<PassedOn>>,
 }
 
-/// What a holder says of a lease that came to it inside its process: a store knows the grant only.
+/// A holder's facts of a lease that came to it inside its process. The store knows the grant only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PassedOn {
     /// How often the lease was passed on since its grant.
     pub times: u16,
-    /// How long after the grant that was done last, in whole microseconds.
+    /// How long after the grant the lease was last passed on, in whole microseconds.
     pub after: Duration,
 }
 
@@ -279,8 +281,8 @@ impl HolderInfo {
         with_label: label: Option<String>,
     }
 
-    /// The clients that let go of nothing before this process has ended, the outermost first: those
-    /// under whose leases it was started, as by a `leasehold run` inside of another.
+    /// The clients under whose leases this process was started, as by a nested `leasehold run`, the
+    /// outermost first. They keep their leases until this process has ended.
     pub fn on_behalf_of(&self) -> &[ClientId] {
         self.on_behalf_of.as_deref().map_or(&[], |others| &others.0)
     }
@@ -306,7 +308,7 @@ impl HolderInfo {
         self
     }
 
-    /// The token and the time since the start of the holder that says this, out of those of the
+    /// The token of the present holder and the time since its start, computed from those of the
     /// grant.
     fn of_holder(&self, grant: FencingToken, since_grant: Duration) -> (FencingToken, Duration) {
         let PassedOn { times, after } = self.passed_on();
@@ -375,7 +377,7 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// A confirmed hold that was granted just now and of whose holder nothing else is known.
+    /// A confirmed hold that was granted just now, without other facts about its holder.
     pub fn new(id: HolderId, mode: Mode, token: FencingToken) -> Self {
         Self {
             id,
@@ -442,7 +444,7 @@ pub enum Ending {
     Released,
     /// It was not renewed in time.
     Expired,
-    /// An operator revoked it, whatever came first after that: a release, or the deadline.
+    /// An operator revoked it. This counts even if its holder released it afterwards.
     Revoked,
     /// It was granted to a waiter that did not confirm it in time, and may have used it meanwhile.
     Unclaimed,
@@ -472,9 +474,9 @@ impl Ending {
 pub struct LastHolder {
     /// The acquire call that was granted.
     pub id: HolderId,
-    /// What it held at last.
+    /// Its mode at the end.
     pub mode: Mode,
-    /// The token that it held it with at last.
+    /// Its token at the end.
     pub token: FencingToken,
     /// Who that was.
     pub info: HolderInfo,
@@ -487,7 +489,7 @@ pub struct LastHolder {
 }
 
 impl LastHolder {
-    /// A hold that was granted and ended just now and of whose holder nothing else is known.
+    /// A hold that was granted and ended just now, without other facts about its holder.
     pub fn new(id: HolderId, mode: Mode, token: FencingToken, ending: Ending) -> Self {
         Self {
             id,
@@ -520,15 +522,15 @@ impl LastHolder {
 pub struct ForeignHolder {
     /// Alone, or together with other readers.
     pub mode: Mode,
-    /// How what it has written begins.
+    /// The beginning of the value that it has written.
     pub value: String,
-    /// Time until the store ends its hold, unless it is renewed; `None` if nothing but its holder
-    /// ever ends it.
+    /// Time until the store ends its hold, unless it is renewed; `None` if only its holder can end
+    /// it.
     pub ttl_left: Option<Duration>,
 }
 
 impl ForeignHolder {
-    /// A holder of which only this is known, and which holds alone.
+    /// A holder that holds alone, without other facts.
     pub fn new(value: impl Into<String>, ttl_left: Option<Duration>) -> Self {
         Self { mode: Mode::Exclusive, value: value.into(), ttl_left }
     }
@@ -542,8 +544,8 @@ impl ForeignHolder {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Status {
-    /// Who holds it that is no client of leasehold. There are other holders beside it only where
-    /// readers are shared with programs in other languages.
+    /// A holder that is no client of leasehold. Others hold beside it only if readers are shared
+    /// with programs in other languages.
     pub foreign: Option<ForeignHolder>,
     /// The holders, in no particular order.
     pub holders: Vec<Holder>,
@@ -553,7 +555,7 @@ pub struct Status {
     pub waiting: u32,
     /// The highest token ever granted for the name, as far as the store remembers.
     pub last_token: Option<FencingToken>,
-    /// Who held it last and how that ended, unless its store does not remember that.
+    /// The last holder and how its hold ended, if the store remembers that.
     pub last_holder: Option<LastHolder>,
 }
 

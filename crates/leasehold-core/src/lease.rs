@@ -39,8 +39,8 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// Until when a reply may be relied on that says "yours for `left` from my now on", to a
-    /// request sent at `sent`.
+    /// Until when the caller may rely on a reply. The reply says "yours for `left` from my now on",
+    /// to a request that was sent at `sent`.
     ///
     /// Counted from *before* the request left: the store's now lies after that, so the store's
     /// deadline lies after the result, whatever the network did.
@@ -48,7 +48,7 @@ impl Bounds {
         (sent + left.mul_f64(1.0 - self.drift)).saturating_sub(self.margin + self.offset)
     }
 
-    /// Refuses a ttl of which too little can be relied on: at least a third must be left, for
+    /// Refuses a ttl that leaves its holder too little validity. At least a third must be left, for
     /// renewals, and no less than `asked`.
     ///
     /// # Errors
@@ -69,8 +69,8 @@ impl Bounds {
         Err(InvalidInput::new("ttl", why))
     }
 
-    /// Until when a hand-off may be relied on *before* it is confirmed, or `None` if it must be
-    /// confirmed first.
+    /// Until when the client may rely on a hand-off *before* it confirms it, or `None` if it must
+    /// confirm it first.
     ///
     /// `granted_us` and `deadline_us` are store times out of the message, `newest` is the newest
     /// reply this client has. The grant must lie after that reply by no more than has passed here
@@ -111,8 +111,8 @@ impl Sample {
 
 /// A lease that was handed out of its guard, to travel to another process as text or JSON.
 ///
-/// It says what is held, not for how long. It is a value like any other: it may be copied and
-/// arrive twice, so the store lets only the first caller adopt it.
+/// It says what is held, not for how long. It may be copied and arrive twice, so the store lets
+/// only the first caller adopt it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[non_exhaustive]
@@ -189,7 +189,7 @@ pub enum LossReason {
     HeldTooLong,
     /// An operator revoked it.
     Revoked,
-    /// It ended unnoticed, and somebody was granted the lock since.
+    /// It ended unnoticed, and the store has since granted the lock to somebody else.
     Superseded {
         /// The newest token of the name.
         by: FencingToken,
@@ -270,7 +270,7 @@ mod tests {
     }
 
     proptest! {
-        /// The deadline is a time of one server, and another takes over whose clock is ahead.
+        /// The deadline is a time of one server. Another server, whose clock is ahead, takes over.
         #[test]
         fn validity_ends_before_any_server_within_the_offset_can_free_the_lock(
             ttl_ms in 100_u64..100_000, passed_ms in 0_u64..1_000, ahead_ms in 0_u64..3_000,

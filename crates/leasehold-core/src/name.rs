@@ -8,12 +8,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// Longest name in bytes. Long enough for a path or a URL, short enough that ten thousand waiters
-/// of one name cost nothing noticeable; the same limit as etcd's and Consul's recommended keys.
+/// Longest name in bytes. It is long enough for a path or a URL, and short enough for ten thousand
+/// waiters of one name. etcd and Consul recommend the same limit for keys.
 pub const MAX_NAME_BYTES: usize = 512;
 
-/// How much of a text can be read in the name that is made of its hash: 64 characters, at most 256
-/// bytes, which leaves room for the hash whatever the script.
+/// The readable part of a name with a hash: 64 characters, at most 256 bytes. That leaves room for
+/// the hash in any script.
 const READABLE_CHARS: usize = 64;
 
 const HEX: &[u8; 16] = b"0123456789abcdef";

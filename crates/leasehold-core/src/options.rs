@@ -15,14 +15,14 @@ use crate::text::show_duration;
 /// most. The same as Redisson's `lockWatchdogTimeout`.
 pub const DEFAULT_TTL: Duration = Duration::from_secs(30);
 
-/// Shortest ttl: 100 ms. A tenth of it must still hold a round trip, a scheduling delay and the
+/// Shortest ttl: 100 ms. A tenth of it must have room for a round trip, a scheduling delay and the
 /// margin of a few milliseconds.
 pub const MIN_TTL: Duration = Duration::from_millis(100);
 
 /// Longest ttl: 24 h. Longer work is renewed; a crashed holder must not block others for days.
 pub const MAX_TTL: Duration = Duration::from_hours(24);
 
-/// The longest that a name's last holder can be remembered: 366 days, for a job of once a year.
+/// The longest time for which a name's last holder can be remembered: 366 days, for a yearly job.
 pub const MAX_REMEMBER: Duration = Duration::from_hours(366 * 24);
 
 /// Who keeps a lease alive.
@@ -50,23 +50,23 @@ pub struct LeaseOptions {
     pub ttl: Duration,
     /// Who keeps it alive: the keeper by default.
     pub renewal: Renewal,
-    /// A grant that leaves its holder less than this is given back. At most 9/10 of the ttl, by
-    /// default half of it where nothing renews the lease, else nothing.
+    /// A grant that leaves its holder less than this is given back. At most 9/10 of the ttl. By
+    /// default half of the ttl if nothing renews the lease, otherwise zero.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::optional_span"))]
     pub min_validity: Option<Duration>,
-    /// Renewal stops and the lease is lost after this long, counted from the grant (the last, of
-    /// several names), however healthy its holder.
+    /// Renewal stops and the lease is lost after this time, even if its holder is healthy. The time
+    /// counts from the grant; with several names, from the last grant.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::optional_span"))]
     pub max_hold: Option<Duration>,
-    /// How much longer the name stays taken, by nobody, counted from the grant, even if it is
-    /// released before; nothing by default.
+    /// The name stays taken for this time, counted from the grant, even if it is released before;
+    /// zero by default.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::optional_span"))]
     pub min_hold: Option<Duration>,
-    /// The store remembers who held the name last for at least this long, counted from when it was
-    /// asked for; by default for its retention, which is 2 min. At most 366 days.
+    /// The store remembers the last holder of the name for at least this time, counted from the
+    /// request. By default it is the store's retention, 2 min. At most 366 days.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::optional_span"))]
     pub remember: Option<Duration>,
-    /// What the holder says of itself to an operator who looks.
+    /// The label of the holder, for an operator who looks.
     pub label: Option<String>,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Later releases may add operations, actions, replies and messages. A store refuses a request that
 //! it does not know with [`StoreError::unknown_request`](crate::StoreError::unknown_request). The
-//! fields of a variant stay as they are: a store that overlooked a new one would do something else
-//! than it was asked for, so a request with other fields is another action.
+//! fields of a variant stay as they are, because a store that overlooked a new field would do
+//! something else. So a request with other fields is another action.
 
 mod names;
 mod reply;
@@ -16,8 +16,8 @@ use crate::name::LockName;
 use crate::setters::setters;
 use crate::token::FencingToken;
 
-/// A store time that never comes, in the year 2255: the last that all stores can tell apart from
-/// the one before, for Lua counts in doubles.
+/// A store time that never comes, in the year 2255. It is the last one that all stores distinguish
+/// from the one before, because Lua counts in doubles.
 const FOREVER_US: u64 = (1 << 53) - 1;
 
 /// What a store is asked to do, in one atomic step per name.
@@ -117,9 +117,10 @@ pub enum Action {
     /// A reader becomes the writer, or a writer a reader.
     ///
     /// The holder numbers its changes, and a hold remembers the highest number that it was asked
-    /// for. A lower one is a late copy: [`Reply::Stale`], and nothing is changed. `Shared`, or for
-    /// an upgradable reader `Upgradable`, with the number of an upgrade takes that upgrade back,
-    /// whether it was granted or is still a wish; from then on the upgrade is a late copy, too.
+    /// for. A change with a lower number is a late copy: [`Reply::Stale`], and nothing is changed.
+    /// `Shared`, or for an upgradable reader `Upgradable`, with the number of an upgrade takes that
+    /// upgrade back, whether it was granted or is still a wish; from then on the upgrade is a late
+    /// copy, too.
     ///
     /// Without the numbers, a change that was given up could arrive after the upgrade that followed
     /// it. It would turn a writer into a reader, and the writer would never learn of it.
@@ -134,9 +135,9 @@ pub enum Action {
     /// Raises the token of a hold, and the name's last token with it, and moves the deadline to
     /// `ttl` from now: how the nodes of a quorum come to one token.
     ///
-    /// Only while the hold lives, as for [`Renew`](Self::Renew). [`Reply::Granted`] says the token
-    /// the hold has then: a higher one than `token` if it had that already, for nothing ever
-    /// lowers it. [`Refusal::Ballot`] as for [`Acquire::ballot_us`].
+    /// This works only while the hold lives, as for [`Renew`](Self::Renew). [`Reply::Granted`] has
+    /// the token of the hold afterwards. It is higher than `token` if the hold had a higher one
+    /// before, because nothing ever lowers it. [`Refusal::Ballot`] as for [`Acquire::ballot_us`].
     Commit {
         /// Which hold.
         id: HolderId,
@@ -145,8 +146,8 @@ pub enum Action {
         /// How much longer.
         ttl: Duration,
     },
-    /// A holder changes what it says of itself. What a holder before it has said of a lease that
-    /// was [passed on](crate::PassedOn) since, changes nothing.
+    /// A holder changes its facts and label. If the lease was [passed on](crate::PassedOn) since, a
+    /// late change by the holder before has no effect.
     Describe {
         /// Which hold.
         id: HolderId,
@@ -158,8 +159,8 @@ pub enum Action {
         /// The most holders to give, and the most waiters.
         limit: u32,
     },
-    /// Confirms a grant, or keeps a waiter's place and says what it is. Never joins a queue, so
-    /// that a late poll cannot bring a cancelled waiter back.
+    /// Confirms a grant, or keeps a waiter's place and says which it is. Never joins a queue, so a
+    /// late poll cannot bring a cancelled waiter back.
     Poll {
         /// Which attempt asks. Its whole client counts as alive.
         id: HolderId,
@@ -180,10 +181,10 @@ pub enum Action {
     /// Moves the deadline of a hold to `ttl` from now, if that is later. It also says what its
     /// holder believes, so that both sides agree again at the next renewal.
     ///
-    /// A holder that believes to be a reader is one from now on, upgradable or not. One that
-    /// believes to be the writer where it is a reader is told [`Reply::NotHeld`]: the store has
-    /// forgotten that it became the writer. With a lower number than the hold's last change, it is
-    /// a late copy and says nothing of the mode.
+    /// A holder that believes it is a reader is one from now on, upgradable or not. If a holder
+    /// believes it is the writer and the record says reader, it gets [`Reply::NotHeld`]: the store
+    /// has forgotten the upgrade. With a lower number than the hold's last change, it is a late
+    /// copy and says nothing of the mode.
     Renew {
         /// Which hold.
         id: HolderId,
@@ -208,9 +209,9 @@ pub enum Action {
     },
     /// An operator changes the capacity of a semaphore that is in use: [`Reply::CapacitySet`].
     ///
-    /// More permits are granted in the same step; with fewer, nothing is granted until what is held
-    /// fits. Until nobody holds or waits, it stands for the capacity that was asked for: requests
-    /// for the old number and for the new one share it.
+    /// More permits are granted in the same step. With fewer, nothing is granted until the held
+    /// permits fit. Until nobody holds or waits, requests for the old number and for the new one
+    /// share this capacity.
     SetCapacity {
         /// How many permits there are from now on: at least one, and fewer than
         /// [`crate::LOCK_CAPACITY`].
@@ -219,7 +220,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// The attempt that it is about, if that is its own caller's.
+    /// The attempt that the action is about, if that belongs to the caller.
     pub fn holder(&self) -> Option<HolderId> {
         match self {
             Self::Acquire(request) => Some(request.id),
@@ -236,7 +237,7 @@ impl Action {
         }
     }
 
-    /// For how long it asks the store to keep a lease.
+    /// The time for which the action asks the store to keep a lease.
     pub fn ttl(&self) -> Option<Duration> {
         match self {
             Self::Acquire(request) => Some(request.ttl),
@@ -255,7 +256,8 @@ impl Action {
         }
     }
 
-    /// What its reply may give to a holder; nothing if it only ends, shows or tells.
+    /// What the action's reply may give to a holder; nothing if the action only ends, shows or
+    /// tells.
     pub fn effect(&self) -> Option<Effect> {
         match self {
             Self::Acquire(_) => Some(Effect::Grant),
@@ -274,27 +276,27 @@ impl Action {
     }
 }
 
-/// What the reply to an action may give to a holder: a store that must not give it yet, such as
-/// one that has just been started, knows by this what to hold back.
+/// What the reply to an action may give to a holder. A store that must not give it yet, such as a
+/// restarted one, knows by this what to hold back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Effect {
-    /// The lease of another, who has handed it out.
+    /// A lease that another holder has handed out.
     Adoption,
-    /// What nobody held: an acquire.
+    /// A lease that nobody held: an acquire.
     Grant,
-    /// What was granted in its absence: a poll.
+    /// A lease that was granted while it did not ask: a poll.
     HandOver,
     /// The lock alone, to a reader.
     Mode,
-    /// What it had and the server has forgotten.
+    /// A lease that it had and the server has forgotten.
     Reclaim,
-    /// More time for what it has: a renewal, a commit.
+    /// More time for a lease that it has: a renewal, a commit.
     Renewal,
 }
 
 impl Effect {
-    /// Whether it gives somebody what that one did not have.
+    /// Whether it gives a client something that the client did not have.
     pub fn is_new(self) -> bool {
         match self {
             Self::Adoption | Self::Grant | Self::HandOver | Self::Mode => true,
@@ -317,15 +319,15 @@ pub struct Acquire {
     pub wait: bool,
     /// A number only this attempt knows; a message without it is not believed.
     pub nonce: u64,
-    /// The latest store time at which this copy may be executed: a copy that was held back
-    /// longer is refused, which is what makes it sound to forget tombstones.
+    /// The latest store time at which this copy may be executed. The store refuses a later copy, so
+    /// it may forget tombstones after that time.
     pub not_after_us: u64,
     /// The token time that the caller proposes, where the store is one node of a quorum; `None`
     /// leaves it to the store's clock.
     ///
     /// The node grants with the highest of this, its last token + 1 and its clock −
-    /// [`BALLOT_LEAD`]: a caller whose clock is slow is not turned away, and a node that has
-    /// forgotten the name gives nothing older than that. One that is more than
+    /// [`BALLOT_LEAD`]. So a caller with a slow clock is not refused, and a node that has forgotten
+    /// the name grants no older token. A ballot that is more than
     /// [`BALLOT_LEAD`] above both the node's clock and its last token is refused with
     /// [`Refusal::Ballot`]. It counts for a grant at once, not for one out of the queue.
     ///
@@ -334,7 +336,7 @@ pub struct Acquire {
     /// How long the record outlives this lease as it is granted or joins the queue, if that is
     /// longer than the [retention](crate::model::Rules::retention) of the store.
     pub remember: Duration,
-    /// What the caller says of itself.
+    /// The facts and the label of the caller.
     pub info: HolderInfo,
 }
 
@@ -365,13 +367,13 @@ impl Acquire {
     }
 }
 
-/// How a lease that was handed out as a value comes to its new holder, and to one only.
+/// How a lease that was handed out as a value comes to one new holder.
 ///
 /// [`Reply::Granted`]: the hold is that of [`id`](Self::id) from now on, with a new token and, as
-/// by [`Action::Renew`], no earlier deadline. What is still sent in the name of
-/// [`from`](Self::from) touches it no more: a renewal is [`Reply::NotHeld`] with the newer token,
-/// and late copies of the acquire find that their attempt has ended. A copy of the adoption itself
-/// gives the same grant again.
+/// by [`Action::Renew`], no earlier deadline. Later requests of [`from`](Self::from) do not touch
+/// it any more. A renewal is [`Reply::NotHeld`] with the newer token, and late copies of the
+/// acquire find that their attempt has ended. A copy of the adoption itself gives the same grant
+/// again.
 ///
 /// [`Reply::NotHeld`] if `from` does not hold it, or not with this mode and token: it has ended, or
 /// somebody has adopted it before. A revoked hold answers [`Reply::Revoked`], a copy that is late
@@ -379,9 +381,9 @@ impl Acquire {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Adopt {
-    /// Whose it will be: a new attempt of the adopter.
+    /// The new holder: a new attempt of the adopter.
     pub id: HolderId,
-    /// Whose it was when it was handed out.
+    /// The holder that handed it out.
     pub from: HolderId,
     /// What it is a hold of.
     pub mode: Mode,
@@ -401,7 +403,7 @@ pub struct Adopt {
 }
 
 impl Adopt {
-    /// What takes over the hold of `from` for the attempt that `request` would acquire with.
+    /// The adoption of the hold of `from`, with the attempt of `request`.
     pub fn new(from: HolderId, token: Option<FencingToken>, request: Acquire) -> Self {
         // The record is there already, and is kept for as long as was asked for when it was taken.
         let Acquire { id, mode, ttl, nonce, not_after_us, ballot_us, info, .. } = request;
@@ -420,10 +422,10 @@ impl Adopt {
 /// last token must also be below the claimed one. Then the store grants it again with its old
 /// token.
 ///
-/// Everything else is [`Reply::NotHeld`]: an equal last token without a hold means that the holder
-/// let go, a higher one that somebody came after; and an attempt that was released, cancelled or
-/// revoked, or whose end has been noticed, stays over. Tokens of readers and permits fence nothing
-/// and are not compared, or the first of them to come back would lock out the rest.
+/// Everything else is [`Reply::NotHeld`]. An equal last token without a hold means that the holder
+/// let go; a higher one means that somebody came after. An attempt that was released, cancelled or
+/// revoked stays over, and so does one whose end the store has noticed. The store does not compare
+/// tokens of readers and permits: the first one to come back would lock out the rest.
 ///
 /// A revoked hold answers [`Reply::Revoked`], a copy that is late [`Reply::Late`], a token far
 /// ahead of the clock [`Refusal::Ballot`], and another capacity or weight as for an acquire.
@@ -450,7 +452,7 @@ pub struct Reclaim {
 }
 
 impl Reclaim {
-    /// What takes back the hold with this token that `request` would acquire.
+    /// The claim of the hold with this token, with the attempt of `request`.
     pub fn new(token: FencingToken, change: u64, request: Acquire) -> Self {
         let Acquire { id, mode, ttl, nonce, not_after_us, info, .. } = request;
         Self { id, mode, change, token, ttl, nonce, not_after_us, info }

@@ -8,13 +8,12 @@ use crate::name::InvalidInput;
 const UNITS: [(&str, u64); 5] =
     [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
 
-/// The longest span there is: a hundred years, more than anybody waits, and little enough to be
-/// added to any time.
+/// The longest span: a hundred years. Nobody waits longer, and it can be added to any time.
 const LONGEST: Duration = Duration::from_hours(24 * 36_500);
 
 /// Reads a span: numbers, each with a unit out of `ms`, `s`, `m`, `h`, `d`, as in `30s`, `500ms`,
-/// `1h30m` or `1.5h`. What is less than a nanosecond is left out, and what is longer than a hundred
-/// years is that long: it means for ever, as it does elsewhere.
+/// `1h30m` or `1.5h`. Parts of a nanosecond are dropped. A span above a hundred years becomes a
+/// hundred years, which means for ever.
 ///
 /// A bare number is refused: half of all tools mean seconds by it and the other half milliseconds.
 ///
@@ -41,14 +40,14 @@ pub fn parse_duration(text: &str) -> Result<Duration, InvalidInput> {
         let (_, unit_ms) = UNITS[next_unit + at];
         next_unit += at + 1;
         let part_ns = nanoseconds(&rest[..digits], unit_ms).ok_or_else(wrong)?;
-        // What is too long may be more than the type can hold.
+        // A span that is too long may overflow the type.
         total_ns += part_ns.min(LONGEST.as_nanos());
         rest = &letters[length..];
         if rest.is_empty() {
             break;
         }
     }
-    // What does not fit is longer than the longest.
+    // A span that does not fit is longer than the longest.
     Ok(u64::try_from(total_ns).map_or(LONGEST, Duration::from_nanos).min(LONGEST))
 }
 

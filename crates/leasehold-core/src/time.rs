@@ -57,8 +57,8 @@ pub trait Clock: Send + Sync + fmt::Debug + 'static {
     /// The time now.
     fn now(&self) -> Instant;
 
-    /// Microseconds since 1970 by the wall clock. Only tokens of stores without a server are made
-    /// from it; no validity, no deadline and no order of waiters is.
+    /// Microseconds since 1970 by the wall clock. Only tokens of stores without a server use it;
+    /// validity, deadlines and the order of waiters do not.
     fn wall_us(&self) -> u64;
 
     /// A timer that ends at `at`, never before it.

@@ -25,9 +25,9 @@ const MAX_TOKEN_US: u64 = TOKEN_EPOCH_US + (i64::MAX as u64 >> LOCAL_BITS);
 
 /// A number that grows with every grant of one name: never zero, never reused.
 ///
-/// It fits a signed 64-bit column. Give it to whatever the lock protects and let that refuse any
-/// number lower than the highest it has seen: then a holder that was overtaken can do no harm, even
-/// if nobody told it in time.
+/// It fits a signed 64-bit column. Give it to the resource that the lock protects, and let that
+/// refuse any number below the highest it has seen. Then an overtaken holder can do no harm, even
+/// if it has not noticed its loss.
 ///
 /// JSON carries it as a string, because JavaScript rounds numbers of this size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,9 +58,9 @@ impl FencingToken {
         (self.0.get() >> LOCAL_BITS) + TOKEN_EPOCH_US
     }
 
-    /// The token of the caller that gets this lease by the `times`-th passing on inside the process
-    /// that holds it. It is higher than the tokens of all callers before in that process, and lower
-    /// than that of every later grant. `None` when the room is used up, after 4,095.
+    /// The token of the caller to which this lease comes when its process passes it on for the
+    /// `times`-th time. It is higher than the tokens of all earlier callers in that process, and
+    /// lower than that of every later grant. `None` after 4,095 times, when the room is used up.
     pub const fn passed_on(self, times: u16) -> Option<Self> {
         let local = (self.0.get() & LOCAL_MASK) + times as u64;
         if local > LOCAL_MASK {

@@ -36,8 +36,8 @@ impl Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reply {
-    /// Not now. Nothing was changed, except that a reader who asked to become the writer is
-    /// remembered.
+    /// Not now. Nothing was changed, except that the record remembers a reader that asked to become
+    /// the writer.
     Busy {
         /// When the earliest hold ends, unless it is renewed.
         retry_after: Duration,
@@ -72,15 +72,16 @@ pub enum Reply {
     Refused(Refusal),
     /// The hold has ended.
     Released,
-    /// Whether the revoked token was held. To its own holder's renewal: an operator asks to stop.
+    /// Whether the revoked token was held. As the answer to a renewal: an operator asks the holder
+    /// to stop.
     Revoked(bool),
-    /// This attempt has ended before: a late copy, or a new number is needed. To a change of mode:
-    /// a later one was asked for, or it was taken back.
+    /// This attempt has ended before: the request is a late copy, or needs a new number. As the
+    /// answer to a change of mode: a later change came before, or this one was taken back.
     Stale,
     /// The answer to [`Action::Inspect`](super::Action::Inspect).
     Status(Box<Status>),
-    /// Another reader waits to become the writer, or is upgradable and may come to: two would wait
-    /// for each other for ever. An upgradable reader is never told so.
+    /// Another reader waits to become the writer, or is upgradable and may do so: two would wait
+    /// for each other for ever. An upgradable reader never gets this answer.
     WouldDeadlock,
 }
 
@@ -113,7 +114,7 @@ impl Grant {
 pub struct Place {
     /// The number drawn on joining: a client's waiters are served in this order.
     pub sequence: u64,
-    /// The most waiters that can come before.
+    /// The largest number of waiters that can come before.
     pub ahead: u32,
     /// When to ask again.
     pub retry_after: Duration,
@@ -144,14 +145,14 @@ pub enum Cancelled {
     Unknown,
 }
 
-/// Why a store would not even consider a request.
+/// Why a store refuses a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Refusal {
     /// The token that was proposed, committed or claimed is more than
     /// [`BALLOT_LEAD`](crate::model::BALLOT_LEAD) ahead of the store's clock and of the last token:
     /// one caller or node with a wrong clock must not spoil the tokens of all. The answer's `now`
-    /// says what would be believed.
+    /// says which time the store would believe.
     Ballot,
     /// The record is damaged. It was left as it is: nobody holds, takes or renews the name until an
     /// operator has deleted it.
@@ -163,14 +164,14 @@ pub enum Refusal {
         /// The capacity in force.
         capacity: u32,
     },
-    /// As many wait as may.
+    /// The queue is full.
     QueueFull,
     /// The record was written by a release of leasehold that this one does not understand.
     Version {
         /// The version found.
         found: u32,
     },
-    /// More permits were asked for than there are.
+    /// The request is for more permits than there are.
     Weight,
 }
 
