@@ -26,10 +26,11 @@ mkdir -p "$share/bash-completion/completions" "$share/fish/vendor_completions.d"
 "$program" completions fish >"$share/fish/vendor_completions.d/leasehold.fish"
 "$program" completions zsh >"$share/zsh/vendor-completions/_leasehold"
 "$program" man >"$share/man/man1/leasehold.1"
-# The program tells which pages it has, as it tells a shell.
+# The program tells which pages it has, as it tells a shell; each page says its section.
 for page in $("$program" @complete man '' | cut -f 1); do
-    case $page in redis | store) section=7 ;; *) section=1 ;; esac
-    "$program" man "$page" >"$share/man/man$section/leasehold-$page.$section"
+    "$program" man "$page" >"$stage/page"
+    section=$(sed -n 's/^\.TH [^ ]* \([0-9]\).*/\1/p' "$stage/page")
+    mv "$stage/page" "$share/man/man$section/leasehold-$page.$section"
 done
 install -D -m 644 -t "$share/doc/leasehold" \
     CHANGELOG.md GUARANTEES.md LICENSE-APACHE LICENSE-MIT README.md
