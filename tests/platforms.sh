@@ -1,12 +1,13 @@
 #!/bin/sh
 # Checks that the library compiles where no machine is at hand: with `redis`, and for `memory:`, on
-# Windows and macOS; and that `file` says there what it is for. Where wine is, the store in memory also
-# does under it what every store must do. Nothing else is linked or run: the workflow has real machines
-# for that. C code of dependencies is compiled by gcc for Windows, and by zig, which comes as a Python
-# package, for macOS. Without them or a standard library a target is left out.
+# Windows and macOS; and that `file` says there what it is for. What an emulator can run does what every
+# store must do, in memory and on a Redis server of this machine: Windows under wine, Linux on aarch64
+# under qemu, where the command is tried as well. The workflow has real machines for Windows and macOS.
+# C code of dependencies is compiled by gcc for Windows, and by zig, which comes as a Python package,
+# for the others. What lacks its compiler, emulator or standard library is left out.
 set -eu
 cd "$(dirname "$0")/.."
-tools=$PWD/target/tools
+tools=$PWD/target/tools platforms=$PWD/target/platforms
 features=redis,metrics,serde,tracing
 
 left_out() { echo "left out: $1: $2"; }
@@ -15,16 +16,22 @@ left_out() { echo "left out: $1: $2"; }
 check() {
     echo "== $1"
     cargo check --locked --package leasehold --no-default-features --features "$features" \
-        --target "$1" --target-dir target/platforms
+        --target "$1" --target-dir "$platforms"
 }
 
 # Whether the standard library of a target is there or can be had.
 has() { rustup target add "$1" >/dev/null 2>&1 || { left_out "$1" 'no standard library' && false; }; }
 
+# has_program TARGET PROGRAM PACKAGE: whether a program is there or can be had.
+has_program() {
+    command -v "$2" >/dev/null || apt-get install --yes --no-install-recommends "$3" >/dev/null 2>&1 ||
+        { left_out "$1" "$2 is missing (\`apt-get install $3\`)" && false; }
+}
+
 # `file` on a system that is no Unix is refused in one sentence.
 refused() {
     said=$(cargo check --locked --package leasehold --no-default-features --features file \
-        --target "$1" --target-dir target/platforms 2>&1 || true)
+        --target "$1" --target-dir "$platforms" 2>&1 || true)
     echo "$said" | grep --quiet 'the file store is for Unix' || {
         echo "$said" | tail -n 20
         echo "$1: the feature \`file\` is not refused in words"
@@ -32,47 +39,37 @@ refused() {
     }
 }
 
-# Conformance of the store in memory. Wine 8 has no bcryptprimitives.dll, from which Rust takes its
-# random numbers: one stands beside the program that asks the older function.
-under_wine() {
-    mkdir -p target/platforms/$windows/debug/deps
-    x86_64-w64-mingw32-gcc -shared -x c -o target/platforms/$windows/debug/deps/bcryptprimitives.dll - \
-        -ladvapi32 <<'END'
-#include <windows.h>
-BOOLEAN NTAPI SystemFunction036(PVOID, ULONG);
-__declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE data, SIZE_T size) {
-    return SystemFunction036(data, size);
-}
-END
-    CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER=wine WINEDEBUG=-all WINEPREFIX=$PWD/target/wine \
-        cargo test --locked --package leasehold-conformance --test memory --target $windows \
-        --target-dir target/platforms
-}
-
-windows=x86_64-pc-windows-gnu
-if has $windows; then
-    command -v x86_64-w64-mingw32-gcc >/dev/null ||
-        apt-get install --yes --no-install-recommends gcc-mingw-w64-x86-64 ||
-        left_out $windows 'gcc-mingw-w64-x86-64 is missing'
-    if command -v x86_64-w64-mingw32-gcc >/dev/null; then
-        check $windows
-        refused $windows
-        if command -v wine >/dev/null; then
-            under_wine
-        else
-            left_out $windows 'conformance: wine is missing (`apt-get install wine`)'
-        fi
+# conforms TARGET EMULATOR: what every store must do, in memory and on a server of this machine.
+conforms() {
+    tests='--test memory'
+    if has_program "$1" redis-server redis-server; then
+        tests="$tests --test server"
+        port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+        redis-server --port "$port" --bind 127.0.0.1 --save '' --loglevel warning &
+        server=$!
+        trap 'kill $server' EXIT
+        timeout 60 sh -c "until redis-cli -p $port ping >/dev/null 2>&1; do sleep 0.1; done"
     fi
-fi
+    # The words of $tests are meant to be words.
+    # shellcheck disable=SC2086
+    env "CARGO_TARGET_$(echo "$1" | tr a-z- A-Z_)_RUNNER=$2" \
+        "LEASEHOLD_CONFORMANCE_STORE=redis://127.0.0.1:${port-}" \
+        cargo test --locked --package leasehold-conformance $tests --target "$1" \
+        --target-dir "$platforms"
+    [ -z "${server-}" ] || kill "$server"
+    trap - EXIT
+    unset port server
+}
 
-macos=aarch64-apple-darwin
-if has $macos; then
-    [ -x "$tools/zig/bin/python" ] || {
-        python3 -m venv "$tools/zig" && "$tools/zig/bin/pip" install --quiet ziglang==0.17.1
-    } || left_out $macos 'zig cannot be had'
-    if "$tools/zig/bin/python" -m ziglang version >/dev/null 2>&1; then
-        # Drops the words that name the target, and names it as zig does.
-        cat >"$tools/zig/cc" <<'END'
+# compiler_of TARGET NAME: has zig, under its own NAME of a target, compile C for it.
+compiler_of() {
+    [ -x "$tools/zig/bin/python" ] ||
+        { python3 -m venv "$tools/zig" && "$tools/zig/bin/pip" install --quiet ziglang==0.17.1; } || true
+    "$tools/zig/bin/python" -m ziglang version >/dev/null 2>&1 ||
+        { left_out "$1" 'zig cannot be had' && return 1; }
+    # Drops the words that name the target, and names it as zig does. Unless it is told not to, zig adds
+    # checks to C code, and their library is not linked.
+    cat >"$tools/zig/$2" <<'END'
 #!/bin/sh
 for word; do
     shift
@@ -81,10 +78,52 @@ for word; do
     *) set -- "$@" "$word" ;;
     esac
 done
-exec "$(dirname "$0")/bin/python" -m ziglang cc -target aarch64-macos "$@"
+exec "$(dirname "$0")/bin/python" -m ziglang cc -fno-sanitize=undefined \
+    -target "$(basename "$0")" "$@"
 END
-        chmod +x "$tools/zig/cc"
-        export CC_aarch64_apple_darwin="$tools/zig/cc" AR_aarch64_apple_darwin=ar SDKROOT=/
-        check $macos
+    chmod +x "$tools/zig/$2"
+    variable=$(echo "$1" | tr - _)
+    export "CC_$variable=$tools/zig/$2" "AR_$variable=ar"
+}
+
+windows=x86_64-pc-windows-gnu
+if has $windows && has_program $windows x86_64-w64-mingw32-gcc gcc-mingw-w64-x86-64; then
+    check $windows
+    refused $windows
+    if has_program $windows wine wine; then
+        # Wine 8 has no bcryptprimitives.dll, from which Rust takes its random numbers. The one that is
+        # made here, beside the programs, asks the older function.
+        mkdir -p "$platforms/$windows/debug/deps"
+        x86_64-w64-mingw32-gcc -shared -x c -o "$platforms/$windows/debug/deps/bcryptprimitives.dll" - \
+            -ladvapi32 <<'END'
+#include <windows.h>
+BOOLEAN NTAPI SystemFunction036(PVOID, ULONG);
+__declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE data, SIZE_T size) {
+    return SystemFunction036(data, size);
+}
+END
+        export WINEDEBUG=-all "WINEPREFIX=$PWD/target/wine"
+        conforms $windows wine
     fi
+fi
+
+macos=aarch64-apple-darwin
+if has $macos && compiler_of $macos aarch64-macos; then
+    SDKROOT=/ check $macos
+fi
+
+arm=aarch64-unknown-linux-musl
+if has $arm && compiler_of $arm aarch64-linux-musl && has_program $arm qemu-aarch64 qemu-user; then
+    echo "== $arm"
+    # The linker that comes with Rust: what is static needs no more.
+    export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld
+    conforms $arm qemu-aarch64
+    cargo build --locked --package leasehold-cli --target $arm --target-dir "$platforms"
+    place=$(mktemp -d)
+    # The shell of the program expands it.
+    # shellcheck disable=SC2016
+    said=$(LEASEHOLD_STORE=file:$place/locks.db qemu-aarch64 "$platforms/$arm/debug/leasehold" \
+        run emulated -- sh -c 'echo "$LEASEHOLD_NAME $LEASEHOLD_TOKEN"')
+    rm -r "$place"
+    [ "$said" = 'emulated 1' ] || { echo "$arm: the command said: $said" && exit 1; }
 fi

@@ -35,7 +35,8 @@ usage: cargo xtask TASK
                    package beside redis-py
   python [--long]  the Python package: builds the wheel, installs it and tests it; --long: with each
                    interpreter that is there
-  platforms        the library for Windows and macOS: it compiles; under wine, if there, it runs
+  platforms        the library for Windows, macOS and Linux on aarch64: it compiles, and under wine
+                   and qemu it runs
   releases [REV]   a fleet of this release and that of the last tag, or of REV, in one queue
   servers          fetches Redis 8.0, Valkey 8.0 and 9.1, and runs the tests of stores on each
   dist             what is given to users, in `target/dist`: a package, an archive, sums, an SBOM";

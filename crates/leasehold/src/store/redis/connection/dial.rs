@@ -229,10 +229,17 @@ async fn connect_any(host: &str, port: u16) -> io::Result<TcpStream> {
     let attempts = addresses.into_iter().map(|address| Box::pin(TcpStream::connect(address)));
     let (stream, _others) = select_ok(attempts).await?;
     stream.set_nodelay(true)?;
-    let keepalive = TcpKeepalive::new()
-        .with_time(KEEPALIVE_IDLE)
-        .with_interval(KEEPALIVE_INTERVAL)
-        .with_retries(KEEPALIVE_COUNT);
-    SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
+    keep_alive(&stream)?;
     Ok(stream)
+}
+
+fn keep_alive(stream: &TcpStream) -> io::Result<()> {
+    let socket = SockRef::from(stream);
+    let uncounted = TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL);
+    let counted = uncounted.clone().with_retries(KEEPALIVE_COUNT);
+    match socket.set_tcp_keepalive(&counted) {
+        // Windows before version 1703 of 10, and wine 8, count to ten and take no other number.
+        Err(_) if cfg!(windows) => socket.set_tcp_keepalive(&uncounted),
+        set => set,
+    }
 }
