@@ -46,7 +46,8 @@ fn handle(bytes: &[u8]) {
     if let Ok(handle) = Handle::decode(text) {
         let again = handle.encode().and_then(|text| Handle::decode(&text));
         assert_eq!(again.as_ref(), Ok(&handle));
-        // It may have been forged: it leads to no file, no socket and no login of this machine's.
+        // The handle may have been forged: it leads to no file, no socket and no login of this
+        // machine.
         if let Some(remote) = StoreUrl::from(handle.store.as_str()).remote() {
             let url = remote.reveal();
             assert!(remote.is_on_servers() && !url.contains('@') && !url.contains("+unix:"));

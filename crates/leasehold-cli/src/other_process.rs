@@ -17,7 +17,7 @@ use crate::report::Failure;
 /// A process that was there when it was looked for.
 #[derive(Debug)]
 pub(crate) struct OtherProcess {
-    /// Hung up when it has ended.
+    /// A channel that is closed when the process has ended.
     end: watch::Receiver<()>,
 }
 
@@ -37,7 +37,7 @@ impl OtherProcess {
             Failure::usage(format!("--pid {}: {why}", pid.as_raw_nonzero()))
         })?;
         let (sender, receiver) = watch::channel(());
-        // Not joined: it waits for as long as the other lives, or this one.
+        // The thread is not joined: it waits for as long as the other process lives, or this one.
         thread::spawn(move || {
             end();
             drop(sender);

@@ -40,12 +40,12 @@ pub(crate) struct Failure {
     kind: Kind,
 }
 
-/// Whose failure it is.
+/// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// Something is wrong.
     Trouble,
-    /// What a request for a lock has to expect: it is busy.
+    /// The lock is busy, as any request for one has to expect.
     Expected,
     /// The user does not want to wait any more, or to read.
     Interrupted(Death),
@@ -97,8 +97,8 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let exit = match &error {
             Error::Invalid(_) => USAGE,
-            // What was asked for, and where: only the store can see that it is wrong, and asking
-            // again does not help.
+            // The request or its place is wrong. Only the store can see that, and asking again does
+            // not help.
             Error::Store(error)
                 if matches!(
                     error.kind(),
@@ -126,7 +126,7 @@ impl From<leasehold::error::InvalidInput> for Failure {
 /// What ends a command: its exit code, or why it failed.
 pub(crate) type Outcome = Result<u8, Failure>;
 
-/// How much is said on stderr, one line at a time.
+/// The options for how much the command says on stderr, one line at a time.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct Verbosity {
     /// Says nothing on stderr but what went wrong

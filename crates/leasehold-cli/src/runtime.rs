@@ -14,7 +14,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> Result<T, Failure>
     });
     let runtime = runtime.map_err(|error| Failure::new(STORE, format!("cannot start: {error}")))?;
     let output = runtime.block_on(future);
-    // Does not wait for a host name that is still being looked up.
+    // The shutdown does not wait for a host name that is still being looked up.
     runtime.shutdown_background();
     Ok(output)
 }

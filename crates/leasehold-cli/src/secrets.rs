@@ -1,4 +1,4 @@
-//! Passwords that a process has besides a store URL, and that no process inherits which lives on.
+//! Passwords that a process has besides a store URL. No process that lives on inherits them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,10 +21,10 @@ const PASSWORDS: [&str; 2] = ["LEASEHOLD_PASSWORD", "LEASEHOLD_SENTINEL_PASSWORD
 pub(crate) enum Secrets {
     /// This process's environment.
     OfEnvironment,
-    /// They were passed on, as the variables they were in. The file that another variable names
-    /// may have a newer one.
+    /// The passwords were passed on, in the variables in which they came. The file that another
+    /// variable names may have a newer one.
     PassedOn(BTreeMap<String, String>),
-    /// There are none, so that none is told to a server that nobody chose.
+    /// There are no passwords, so that none is told to a server that nobody chose.
     Nowhere,
 }
 
@@ -64,8 +64,8 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// Has a process inherit no password. What it runs and looks for its own store finds the same,
-/// and is told that a password is lacking: without the variable it would take a local file.
+/// Has a process inherit no password. A leasehold that it runs finds the same store, and is told
+/// that a password is lacking. Without the variable it would take a local file.
 pub(crate) fn keep_from(command: &mut Command) {
     for name in PASSWORDS {
         command.env_remove(name);
@@ -75,7 +75,8 @@ pub(crate) fn keep_from(command: &mut Command) {
     }
 }
 
-/// What [`keep_from`] keeps from a process, for one that is to have it all the same.
+/// The variables that [`keep_from`] keeps from a process, for one that is to have them all the
+/// same.
 pub(crate) fn variables() -> Vec<(String, String)> {
     let passwords = PASSWORDS.iter().filter_map(|name| Some((*name, std::env::var(name).ok()?)));
     let store = store_with_password().map(|url| (STORE, url));

@@ -10,9 +10,9 @@ use rustix::process::{Pid, Signal, getpid, kill_current_process_group};
 use rustix_libc_wrappers::process::SignalExt as _;
 use tokio::signal::unix::{self, SignalKind};
 
-/// What is passed on to the command, and what stops and continues it: all that would end this
-/// process and that others send, besides the real-time signals. Not a program's own faults, and not
-/// PIPE, which every program in Rust ignores.
+/// The signals that are passed on to the command, and those that stop and continue it. They are all
+/// that would end this process and that others send, besides the real-time signals. A program's own
+/// faults are not among them, nor is PIPE, which every program in Rust ignores.
 const PASSED_ON: [Signal; 14] = [
     Signal::ABORT,
     Signal::ALARM,
@@ -37,7 +37,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Catches what is passed on to the command.
+    /// Catches the signals that are passed on to the command.
     ///
     /// A signal that was ignored when this process began stays ignored: `nohup` and the `&` of a
     /// shell script hide signals from the command in this way. If it were caught, exec would reset
@@ -66,7 +66,7 @@ impl Signals {
     }
 }
 
-/// What Linux has besides.
+/// The signals that Linux has besides.
 #[cfg(target_os = "linux")]
 fn of_this_system() -> impl Iterator<Item = Signal> {
     let real_time = (0..).map_while(Signal::rt);
@@ -101,11 +101,11 @@ fn real_time(signal: Signal) -> Option<i32> {
     None
 }
 
-/// Has a write beyond the limit of file sizes (`ulimit -f`) fail, which can be told, instead of
-/// ending this process without a word. Within a runtime.
+/// Has a write beyond the limit of file sizes (`ulimit -f`) fail, which can be reported, instead of
+/// ending this process without a word. It must be called within a runtime.
 pub(crate) fn survive_file_limits() -> io::Result<()> {
-    // Caught and not ignored, so that the command finds it as the caller had it. The handler stays
-    // when the stream is dropped.
+    // The signal is caught and not ignored, so that the command finds it as the caller had it. The
+    // handler stays when the stream is dropped.
     if !is_in(*IGNORED, Signal::XFSZ) {
         let _unread = unix::signal(SignalKind::from_raw(Signal::XFSZ.as_raw()))?;
     }

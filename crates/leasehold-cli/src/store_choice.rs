@@ -28,7 +28,7 @@ pub(crate) struct Choice {
     pub(crate) secrets: Secrets,
 }
 
-/// Who chose the store.
+/// The origin of the choice of a store.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Because {
     /// A handle: it was taken there.
@@ -57,7 +57,7 @@ impl fmt::Display for Because {
     }
 }
 
-/// What the choice depends on, so that a test can say it.
+/// The facts on which the choice depends, so that a test can set them.
 #[derive(Debug)]
 struct Surroundings {
     store: Option<OsString>,
@@ -65,7 +65,8 @@ struct Surroundings {
     config_home: Option<PathBuf>,
     state_home: Option<PathBuf>,
     system_configuration: PathBuf,
-    /// Asked only where nobody chose: the service that knows the names of users may be far away.
+    /// The user is asked for only if nobody chose a store: the service that knows the names of
+    /// users may be far away.
     user: fn() -> User,
 }
 
@@ -153,7 +154,7 @@ fn configured<'a>(text: &'a str, path: &Path) -> Result<&'a str, Failure> {
     }
 }
 
-/// Refuses a choice that leads elsewhere from every directory, where it is not made anew each time.
+/// Refuses a lasting choice that leads elsewhere from every directory.
 fn lasting(choice: Choice) -> Result<Choice, Failure> {
     match choice.url.reveal().strip_prefix("file:") {
         Some(path) if !path.starts_with(['/', '~']) => Err(Failure::usage(format!(

@@ -53,7 +53,8 @@ impl StoreUrl {
         shown.replace("://:***@", "://").replace(":***@", "@")
     }
 
-    /// What it names, alike for all spellings of it: the servers, the database, the keys.
+    /// The place that the URL names, alike for all its spellings: the servers, the database, the
+    /// keys.
     pub(crate) fn place(&self) -> String {
         match (self.file(), Servers::of(&self.0)) {
             (Some(path), _) => {
@@ -81,7 +82,7 @@ impl StoreUrl {
 /// The options that say which keys are meant.
 const WHICH_KEYS: [&str; 4] = ["fenced", "layout", "prefix", "schema"];
 
-/// What a URL of servers says of the place of the locks.
+/// The place of the locks, as a URL of servers names it.
 struct Servers {
     scheme: String,
     /// The role at a database.

@@ -5,10 +5,10 @@ use std::io::{IsTerminal as _, stdout};
 use crate::report::escaped;
 use crate::terminal;
 
-/// Between two columns.
+/// The gap between two columns.
 const GAP: usize = 2;
 
-/// What is left of a text that is cut because there is not room for it: 8 characters.
+/// The least that is left of a text that is cut for want of room: 8 characters.
 const LEAST_TEXT: usize = 8;
 
 /// A column, and what becomes of it where there is not room for all.
@@ -17,7 +17,7 @@ pub(crate) struct Column {
     pub(crate) title: &'static str,
     /// The highest is left out first.
     pub(crate) rank: u8,
-    /// Its cells are texts, of which the beginning may be enough.
+    /// The cells of the column are texts, of which the beginning may be enough.
     pub(crate) is_text: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Whose process this is.
+//! The user of this process.
 
 use nix::unistd::geteuid;
 
@@ -10,7 +10,7 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// By whose rights this process acts.
+    /// The user by whose rights this process acts.
     pub(crate) fn of_this_process() -> Self {
         let id = geteuid();
         let found = nix::unistd::User::from_uid(id).ok().flatten();

@@ -26,9 +26,9 @@ use crate::semaphore::Semaphore;
 use crate::store::clocked::ClockedStore;
 use crate::store::{self, Memory, Store};
 
-/// For how long a lease goes from caller to caller of one client: 5 ms. That is some fifty round
-/// trips, so the one in which clients take turns costs a few percent; and ten clients that contend
-/// each have their turn within 50 ms.
+/// A lease goes from caller to caller of one client for 5 ms. That is some fifty round trips, so
+/// the one in which clients take turns costs a few percent. And ten clients that contend each have
+/// their turn within 50 ms.
 const DEFAULT_SLICE: Duration = Duration::from_millis(5);
 
 /// Gives locks. Cheap to clone; clones are one client.
@@ -70,11 +70,11 @@ impl Client {
         Self::builder().url(url.as_ref()).build().await
     }
 
-    /// Locks of this process, without a server: for embedding, and for tests.
+    /// A client whose locks are in this process, without a server: for embedding, and for tests.
     ///
-    /// Made inside of a tokio runtime whose time is paused (`#[tokio::test(start_paused = true)]`),
-    /// it goes by that time: leases and limits pass when the test's time does. It then belongs to
-    /// that runtime, which also renews its leases.
+    /// If it is made inside of a tokio runtime whose time is paused (`#[tokio::test(start_paused =
+    /// true)]`), the client goes by that time: leases and limits pass when the test's time does. It
+    /// then belongs to that runtime, which also renews its leases.
     pub fn memory() -> Self {
         Self::builder().in_memory()
     }
@@ -119,8 +119,8 @@ impl Client {
     /// longer wait of this caller, add
     /// [`release_while_waiting`](Lock::release_while_waiting).
     ///
-    /// Not for a thousand rows of one table, nor for "all of them": give the whole a name, and let
-    /// those who want a part take [`rwlock`](Client::rwlock)`(whole).read()` first.
+    /// It is not meant for a thousand rows of one table, nor for "all of them": give the whole a
+    /// name, and let those who want a part take [`rwlock`](Client::rwlock)`(whole).read()` first.
     ///
     /// Of callers that [try](Lock::try_acquire) at the same moment and have a name in common, at
     /// least one gets all its names, unless somebody holds one. A call that lacks the first of its
@@ -144,11 +144,11 @@ impl Client {
     }
 
     /// One leader among many candidates: the instance that runs the scheduler, the writer of a
-    /// partition. The leader says something (where it is reached), others ask or watch who leads.
+    /// partition. The leader announces a value, such as its address. Others ask or watch who leads.
     ///
-    /// Not for a job that merely must not run twice ([`Lock::try_run`]), nor a promise
-    /// that no two ever act as leaders: a leader that was paused acts until it looks at
-    /// [`Leadership::lost`], so carry its token to what it writes. An election is a mutex of that
+    /// For a job that merely must not run twice take [`Lock::try_run`]. An election does not
+    /// promise that no two ever act as leaders: a leader that was paused acts until it looks at
+    /// [`Leadership::lost`]. So carry its token to what it writes. An election is a mutex of that
     /// name; a holder of the mutex leads with its label as the value.
     ///
     /// ```
@@ -190,8 +190,8 @@ impl Client {
     /// token from before is refused.
     ///
     /// Cost: one round trip, and one more if it is the first that this client does. A store that
-    /// does not answer is asked again, for 5 s or the ttl, whichever is less. Of several who race
-    /// for one lease on a quorum it may be that none gets a majority: then the lease ends.
+    /// does not answer is asked again, for 5 s or the ttl, whichever is less. If several callers
+    /// race for one lease on a quorum, perhaps none of them gets a majority: then the lease ends.
     ///
     /// # Errors
     ///
@@ -292,7 +292,7 @@ impl ClientBuilder {
         self
     }
 
-    /// What every lock of this client begins with.
+    /// The options that every lock of this client begins with.
     pub fn defaults(mut self, options: LeaseOptions) -> Self {
         self.defaults = options;
         self
@@ -304,7 +304,7 @@ impl ClientBuilder {
         self
     }
 
-    /// For how long a lease goes from caller to caller of this client, 5 ms by default: see
+    /// The time for which a lease goes from caller to caller of this client, 5 ms by default: see
     /// [`Lock`](Lock#fairness). Longer slices cost less where clients contend, and others wait
     /// longer. With zero no lease is passed on, and every caller asks the store.
     pub fn slice(mut self, slice: Duration) -> Self {
@@ -312,14 +312,14 @@ impl ClientBuilder {
         self
     }
 
-    /// Another clock, for tests. `memory:` runs on the same one; without one it takes that which
-    /// [`Client::memory`] would.
+    /// Another clock, for tests. The store `memory:` runs on the same clock; without this call it
+    /// takes the clock that [`Client::memory`] would take.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Some(Arc::new(clock));
         self
     }
 
-    /// Who is told what happens. Of several, each call of this adds one, and all are told.
+    /// An observer, which is told what happens. Each call adds one, and all of them are told.
     pub fn observer(mut self, observer: impl Observer) -> Self {
         self.observers.push(Box::new(observer));
         self
@@ -388,7 +388,7 @@ impl ClientBuilder {
     }
 }
 
-/// All of a client but for its store, to make it and to make it anew in a forked child.
+/// All parts of a client but its store: they make it, and make it anew in a forked child.
 #[derive(Clone)]
 struct Setup {
     defaults: LeaseOptions,
@@ -408,8 +408,8 @@ impl Setup {
         })
     }
 
-    /// A client over the store that `url` names, or that is in memory, and that was opened just
-    /// now. A forked child opens it anew.
+    /// A client over a store that was opened just now: the one that `url` names, or one in memory.
+    /// A forked child opens it anew.
     fn client(self, url: Option<String>, store: Box<dyn Store>) -> Client {
         let setup = self.clone();
         let remake = move || {

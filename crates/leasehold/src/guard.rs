@@ -44,7 +44,7 @@ use crate::lost::{End, Lost};
 #[derive(Debug)]
 #[must_use = "if unused the lease is released at once"]
 pub struct Guard {
-    /// One for each name, in the order asked for; at least one.
+    /// The leases, one for each name, in the order asked for; at least one.
     held: Arc<Vec<Held>>,
 }
 
@@ -79,8 +79,8 @@ impl Guard {
         &self.state().name
     }
 
-    /// The fencing token of the grant. It changes only by [`upgrade`](Guard::upgrade), also by one
-    /// that was given up. Each of several names has its own: see [`tokens`](Guard::tokens).
+    /// The fencing token of the grant. It changes only by [`upgrade`](Guard::upgrade), even if that
+    /// was given up. Each of several names has a separate one: see [`tokens`](Guard::tokens).
     ///
     /// A reader's or a permit's token orders grants, but must not guard one resource that several
     /// of them write: a later peer would fence out an earlier one that is still valid.
@@ -93,14 +93,14 @@ impl Guard {
         self.held.iter().map(|held| (&held.state.name, held.state.token()))
     }
 
-    /// Who the store knows as the holder (of the first name).
+    /// The holder as the store knows it (of the first name).
     pub fn holder(&self) -> HolderId {
         self.state().id
     }
 
-    /// What is held. A reader is the writer once [`upgrade`](Guard::upgrade) says so, and a writer
-    /// is a reader from the moment that [`downgrade`](Guard::downgrade) is called: the guard never
-    /// believes more than the store does. Each renewal compares the two.
+    /// The mode in which the lease is held. A reader is the writer once [`upgrade`](Guard::upgrade)
+    /// says so, and a writer is a reader from the moment that [`downgrade`](Guard::downgrade) is
+    /// called: the guard never believes more than the store does. Each renewal compares the two.
     pub fn mode(&self) -> Mode {
         self.state().mode()
     }
@@ -117,8 +117,8 @@ impl Guard {
         self.held.iter().map(left).min().unwrap_or_default()
     }
 
-    /// Whether the lease may still be relied on. No I/O: compares the clock, then looks whether a
-    /// loss was found out. Of several names, losing one is losing all.
+    /// Whether the lease may still be relied on. The call does no I/O: it compares the clock, then
+    /// looks whether a loss was found out. Of several names, losing one is losing all.
     pub fn is_held(&self) -> bool {
         self.loss().is_none()
     }
@@ -166,7 +166,7 @@ impl Guard {
         self.held.iter().find_map(|held| held.state.signal.check_here(now).and_then(End::loss))
     }
 
-    /// Calls back once, if the lease is lost; not if it is released.
+    /// Calls `call` once, if the lease is lost; not if it is released.
     ///
     /// The call comes from the thread that renews all leases, so it must be quick and must not
     /// block: set a flag, send on a channel, drop a guard. A panic in it ends there, costs no
@@ -181,8 +181,8 @@ impl Guard {
                 observers.observe(&Event::Warning { text });
             }
         };
-        // A separate task, so that the code that finds the loss holds no mutex that the callback
-        // might want. Without the thread there is no keeper either, and no lease.
+        // The callback has a separate task, so that the code that finds the loss holds no mutex
+        // that the callback might want. Without the thread there is no keeper either, and no lease.
         let _ = background::spawn(&*store.clock, Box::pin(calling));
     }
 
@@ -206,9 +206,9 @@ impl Guard {
     /// Renews now, for another ttl than before, longer or shorter, and gives the validity that is
     /// left after it. From then on the keeper renews it for that long, every third of it.
     ///
-    /// A shorter one takes nothing back: a store never moves an end that it has promised. If this
-    /// process dies, others wait for what is left of the longer one, and once that is less, for the
-    /// shorter. [`release`](Guard::release) lets go at once.
+    /// A shorter ttl takes nothing back: a store never moves an end that it has promised. If this
+    /// process dies, others wait for what is left of the longer ttl, or for the shorter one once
+    /// less than that is left. [`release`](Guard::release) lets go at once.
     ///
     /// Cost: one round trip.
     ///
@@ -223,14 +223,14 @@ impl Guard {
     /// Dropping the future leaves it open whether the lease was renewed; the ttl is as it was.
     pub async fn renew_for(&self, ttl: Duration) -> Result<Duration> {
         let mut options = self.state().options.clone();
-        // What a grant must leave is no matter of a renewal.
+        // A grant must leave the least validity; a renewal need not.
         (options.ttl, options.min_validity) = (ttl, None);
         options.check()?;
         self.keeper().store.bounds.check(ttl, Duration::ZERO)?;
         self.renew_by(Some(ttl)).await
     }
 
-    /// Renews, for the ttl of before or for another one.
+    /// Renews the lease, for the same ttl or for another one.
     async fn renew_by(&self, another: Option<Duration>) -> Result<Duration> {
         self.ensure_held()?;
         let renewals = self.held.iter().map(|held| {
@@ -251,11 +251,11 @@ impl Guard {
         Ok(self.validity())
     }
 
-    /// Keeps the name taken for another span than before, at least, longer or shorter; zero for no
-    /// longer than it is held. As [`Lock::min_hold`](crate::Lock::min_hold), it counts from when
-    /// this holder has had it, and what is left of it stands from the release on. No round trip.
+    /// Changes how long the name stays taken at least; zero means no longer than it is held. As
+    /// with [`Lock::min_hold`](crate::Lock::min_hold), the span counts from when this holder got
+    /// the lease, and the rest of it begins with the release. It costs no round trip.
     ///
-    /// The lease is passed on to no other caller of this client any more.
+    /// From then on the lease is passed on to no other caller of this client.
     ///
     /// # Errors
     ///
@@ -272,11 +272,12 @@ impl Guard {
         Ok(())
     }
 
-    /// A second guard on the same lease: re-entry, made explicit because tasks are not threads.
-    /// Same token; the lease is released with the last of its guards. No round trip.
+    /// A second guard on the same lease: re-entry, made explicit because tasks are not threads. It
+    /// has the same token, and costs no round trip. The lease is released with the last of its
+    /// guards.
     ///
-    /// While there is more than one, none of them can be upgraded, downgraded or handed out: the
-    /// holders of the others rely on the lease as it is.
+    /// While a lease has more than one guard, none of them can be upgraded, downgraded or handed
+    /// out: the holders of the others rely on the lease as it is.
     ///
     /// A caller that acquires again what it holds waits for itself.
     /// [`Event::OwnLease`](crate::event::Event::OwnLease) and [`Error::Timeout`] say so. This is so
@@ -299,11 +300,10 @@ impl Guard {
     /// # Errors
     ///
     /// [`Error::WouldDeadlock`] if another reader waits for the same, or is upgradable: release the
-    /// read lease then. Never of an [upgradable](crate::RwLock::upgradable_read) one, which waits
-    /// for readers only. [`Error::Lost`]; [`Error::Store`], also where the store cannot do it
-    /// (`layout=redisson`); [`Error::Invalid`] for a permit, and
-    /// while another guard of the lease lives ([`reenter`](Guard::reenter)), whose token this would
-    /// overtake.
+    /// read lease then. An [upgradable](crate::RwLock::upgradable_read) reader never gets this
+    /// error, since it waits for readers only. [`Error::Lost`]; [`Error::Store`], also where the
+    /// store cannot do it (`layout=redisson`); [`Error::Invalid`] for a permit, and while another
+    /// guard of the lease lives ([`reenter`](Guard::reenter)), whose token this would overtake.
     ///
     /// # Cancel safety
     ///
@@ -388,7 +388,7 @@ impl Guard {
         change::downgrade(self.first()).await
     }
 
-    /// Changes the label that others are shown beside this holder, of each name.
+    /// Changes the label that others see beside this holder, for each name.
     ///
     /// Cost: one round trip for each name.
     ///
@@ -436,7 +436,7 @@ impl Guard {
         }
     }
 
-    /// What one guard does to the lease must not change what another relies on. No guard comes in
+    /// One guard must not change what another guard of the lease relies on. No guard comes in
     /// between: only the one that asks could be re-entered.
     fn check_only_guard(&self, verb: &str) -> Result<()> {
         if Arc::strong_count(&self.held) == 1 {
@@ -450,8 +450,8 @@ impl Guard {
     /// Lets go now; the first in the queue is granted in the same step. While other guards of the
     /// same lease live, this one merely ends.
     ///
-    /// Cost: one round trip; for several names, one each, all at the same time. If it was held for
-    /// a second or longer, another one tells those who watch the name.
+    /// Cost: one round trip; for several names, one each, all at the same time. If the lease was
+    /// held for a second or longer, another round trip tells those who watch the name.
     ///
     /// # Errors
     ///
@@ -469,7 +469,7 @@ impl Guard {
         if self.keeper().is_of_parent() {
             return is_held;
         }
-        // Of guards that are released at the same moment, exactly one has the lease in the end.
+        // If guards are released at the same moment, exactly one of them has the lease in the end.
         match Arc::into_inner(self.held).as_deref() {
             None => is_held,
             Some([held]) => held.release(now).await,
@@ -494,9 +494,9 @@ impl Guard {
             }
         };
         self.ensure_held()?;
-        // Held, so the work has ended and `done` is there.
+        // The lease is held, so the work has ended and `done` is there.
         let Some(done) = done else { return Err(Error::Closed.into()) };
-        // The value counts, whatever becomes of the release.
+        // The value of the work counts, even if the release fails.
         drop(self.release().await);
         done
     }
@@ -519,7 +519,7 @@ impl Guard {
         self.state().finish();
         self.keeper().forget(self.state());
         let state = self.state();
-        // By that of the grant the store knows it.
+        // The store knows the lease by the token of the grant.
         let (name, token) = (state.name.clone(), state.grant_token());
         Ok(Lease::new(name, state.id, state.mode(), token, state.ttl()))
     }

@@ -26,7 +26,7 @@ pub(crate) struct CommandSpec<'a> {
     pub(crate) kill_after: Duration,
     pub(crate) max_hold: Option<&'a Limit>,
     pub(crate) on_lost: OnLost,
-    /// What is sent to the command first when it must end.
+    /// The signal that the command gets first when it must end.
     pub(crate) signal: Signal,
     /// The command has the passwords that leasehold has in its environment.
     pub(crate) keep_password: bool,
@@ -193,7 +193,7 @@ impl<'a> LeasedCommand<'a> {
         match why {
             // The user knows, and the command has not lost anything.
             EndReason::Asked => return,
-            // Said where the loss was noticed, or by the guardian itself.
+            // The code that noticed the loss has reported it, or the guardian itself has.
             EndReason::Died | EndReason::Lost => {}
             EndReason::LeftBehind => {
                 self.connection.verbosity.remark(format_args!(
@@ -282,9 +282,10 @@ impl<'a> LeasedCommand<'a> {
                     self.connection.events.why_not_renewed(&names, reason)
                 ));
             }
-            // That is tried again, and the code that closes the connection reports it.
+            // The release is tried again, and the code that closes the connection reports a
+            // failure.
             Err(Error::Store(error)) if error.kind() == StoreErrorKind::Denied => {}
-            // It ends by itself; what was done under it was done alone.
+            // The lease ends by itself; the work under it was done alone.
             Err(error) => verbosity.error(format_args!("{name}: could not let go: {error}")),
         }
         let was_ended = self.ending == Some(EndReason::Over) || was_lost && !ignores;

@@ -29,7 +29,7 @@ impl TtyHandover {
         self.is_lent_at_once
     }
 
-    /// Notes that the command was started, and has the terminal if it gets it at once.
+    /// Notes that the command was started. It has the terminal if it gets that at once.
     pub(super) fn note_start(&mut self) {
         self.is_lent |= self.is_lent_at_once;
     }

@@ -75,7 +75,7 @@ pub(crate) fn doctor(args: &Doctor) -> Outcome {
     Ok(if is_sick { NO } else { 0 })
 }
 
-/// What `--json` prints of a store but for deadlocks, which would take a scan of all names.
+/// The findings that `--json` prints, but for deadlocks, which would take a scan of all names.
 pub(super) async fn report(url: &StoreUrl) -> Checkup {
     match examine_setup(url.reveal()).await {
         Ok(findings) => Checkup::new(url.to_string(), findings),
@@ -91,7 +91,7 @@ impl Checkup {
         Self { store, dangers: count(DANGER), warnings: count(WARNING), findings }
     }
 
-    /// Of a store of which nothing could be looked at.
+    /// The finding about a store that could not be looked at.
     fn unreachable(store: String, error: &Error) -> Self {
         let finding = FindingView {
             level: DANGER,
@@ -157,7 +157,7 @@ fn summary(dangers: usize, warnings: usize) -> String {
     }
 }
 
-/// What was found in one line, then what could happen and what mends it.
+/// Prints a finding in one line, then what could happen and what mends it.
 fn print_group(Group { finding, places }: &Group<'_>) -> Result<(), Failure> {
     let (level, places) = (finding.level, escaped(&places.join(", ")));
     print(format_args!("{level:<8} {places}: {}", escaped(&finding.found)))?;

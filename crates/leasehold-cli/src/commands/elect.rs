@@ -82,7 +82,7 @@ async fn lead(
         return let_go(connection, from_ref(&args.name), resigned, None);
     }
     let guard = leadership.guard().reenter()?;
-    // Not before it leads: a candidate may wait for months.
+    // The guardian does not start before the candidate leads: that may take months.
     let outcome = match IdleGuardian::start(&args.command) {
         Ok(guardian) => LeasedCommand::run(spec, guardian, connection, guard).await,
         Err(failure) => Err(failure),
@@ -128,7 +128,7 @@ fn tell(args: &Elect, leader: Option<&Leader>) -> Result<(), Failure> {
     }
 }
 
-/// That the store is away and why, or that it is back.
+/// Says that the store is away and why, or that it is back.
 fn tell_of_store(args: &Elect, why: Option<&StoreError>) -> Result<(), Failure> {
     let why = why.map(ToString::to_string);
     if args.json {
@@ -160,7 +160,7 @@ fn show_json(args: &Elect) -> Outcome {
         Ok((election.leader().await?, client.admin().inspect(&args.name).await?))
     })?;
     let mut view = ElectionView::new(&args.name, leader.as_ref());
-    // Somebody else may lead by now, of whom the next look tells.
+    // Another process may lead by now, which the next look finds.
     let is_leader = |holder: &&Holder| Some(holder.token) == leader.as_ref().map(|it| it.token);
     if let (Some(leader), Some(holder)) = (&mut view.leader, status.holders.iter().find(is_leader))
     {

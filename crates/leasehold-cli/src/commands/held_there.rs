@@ -1,4 +1,5 @@
-//! What the store knows of a lease that was taken, where its holder process cannot be asked.
+//! A lease that was taken, as the store knows it, for the case that its holder process cannot be
+//! asked.
 
 use leasehold::{Client, LockName};
 
@@ -55,8 +56,8 @@ impl StoreOf<'_> {
         client.close().await.map_err(Failure::from)
     }
 
-    /// What came of it, where no holder process of this user's is left on this machine: if it was
-    /// here, its lease is not renewed, whatever the store cannot say.
+    /// The outcome if no holder process of this user is left on this machine. If it was here, its
+    /// lease is not renewed any more, also if the store cannot say so.
     pub(super) fn or_lost_here(&self, outcome: Result<(), Failure>) -> Result<(), Failure> {
         outcome.map_err(|failure| {
             let is_refused = self.option.is_some() && failure.exit == crate::report::USAGE;

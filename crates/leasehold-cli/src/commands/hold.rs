@@ -33,7 +33,7 @@ struct HeldView<'a> {
     names: Vec<HeldName>,
 }
 
-/// What ends a hold besides stdin and signals.
+/// The ends of a hold besides stdin and signals.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Until<'a> {
     pub(crate) limit: Option<&'a Limit>,
@@ -98,8 +98,8 @@ pub(crate) async fn until_asked<'a>(
     Ok(reached)
 }
 
-/// What came of it, by the answer of the store to its end and by the limit that was reached, if one
-/// was.
+/// The outcome of a hold, by the store's answer to its end and by the limit that was reached, if
+/// one was.
 pub(crate) fn let_go(
     connection: &Connection,
     names: &[LockName],
@@ -118,7 +118,8 @@ pub(crate) fn let_go(
         Err(error) => {
             let mut failure = Failure::from(error);
             failure.message += &lost_because;
-            // What was held until the end was held, even if the store could not be told.
+            // A lease that was held until the end counts as held, even if the store could not be
+            // told.
             if failure.exit == LOST {
                 Err(failure)
             } else {
@@ -129,10 +130,10 @@ pub(crate) fn let_go(
     }
 }
 
-/// What stdin is good for.
+/// The use that stdin has.
 #[derive(Clone, Copy, Debug)]
 enum Stdin {
-    /// Its end says when to let go.
+    /// The end of stdin says when to let go.
     Ends,
     /// A script, cron or systemd has put `/dev/null` there, which ends at once and says nothing.
     Null,
@@ -185,7 +186,8 @@ async fn asked_to_end(connection: &mut Connection, stdin: Stdin) {
 /// background, does not end.
 async fn end_of_stdin() {
     let (sender, receiver) = oneshot::channel();
-    // Not joined: a read from a terminal cannot be called back, and the process ends with it.
+    // The thread is not joined: a read from a terminal cannot be called back, and it ends with the
+    // process.
     std::thread::spawn(move || {
         let mut dropped = [0; 4096];
         if refuse_to_stop_for_input().is_err() {

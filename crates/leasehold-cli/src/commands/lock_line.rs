@@ -15,7 +15,7 @@ use crate::watch::{History, Look, Row};
 #[derive(Clone, Debug)]
 pub(super) struct LockLine {
     pub(super) name: LockName,
-    /// What it is held as.
+    /// The mode in which the lock is held.
     pub(super) mode: String,
     pub(super) holder: String,
     /// For how long, if anybody knows: of several holders the first.
@@ -23,9 +23,9 @@ pub(super) struct LockLine {
     /// How long the last of its holds lasts if nobody renews it.
     pub(super) left: Option<Duration>,
     pub(super) waiting: u32,
-    /// How long the one has waited who has waited longest.
+    /// The longest that a present waiter has waited.
     pub(super) waited: Option<Duration>,
-    /// Of a lock that is not watched none.
+    /// Entries per second; none of a lock that is not watched.
     pub(super) per_second: f64,
     pub(super) is_used: bool,
     pub(super) status: Status,
@@ -37,7 +37,7 @@ pub(super) struct LockLine {
 }
 
 impl LockLine {
-    /// Of a lock that was looked at once.
+    /// The line of a lock that was looked at once.
     pub(super) fn seen(name: LockName, look: Look, seen_ms: u64) -> Self {
         match look {
             Ok(status) => Self::aged(name, status, seen_ms, Duration::ZERO),
@@ -47,12 +47,12 @@ impl LockLine {
         }
     }
 
-    /// It, as JSON.
+    /// The line as JSON.
     pub(super) fn view(&self) -> StatusView<'_> {
         StatusView::new(&self.name, &self.status, self.unreadable.as_ref(), self.seen_ms)
     }
 
-    /// Of one whose record cannot be read, if that is so: nobody knows who holds it.
+    /// The line of a lock whose record cannot be read, if that is so: nobody knows who holds it.
     fn marked(self, unreadable: Option<StoreError>) -> Self {
         match unreadable {
             None => self,
@@ -66,7 +66,7 @@ impl LockLine {
         }
     }
 
-    /// Of a lock that is watched.
+    /// The line of a lock that is watched.
     pub(super) fn watched(name: &LockName, row: &Row, now_ms: u64) -> Self {
         Self {
             per_second: row.entries_per_second(now_ms),
@@ -102,7 +102,7 @@ impl LockLine {
         self.status.holders.first().map(|holder| holder.token)
     }
 
-    /// What its first holder says of itself, or why its record cannot be read.
+    /// The label of the first holder, or why the record cannot be read.
     pub(super) fn label(&self) -> String {
         let first = self.status.holders.first();
         let label = first.and_then(|first| first.info.label.clone());
@@ -119,7 +119,7 @@ impl LockLine {
     /// Which of two comes first.
     pub(super) fn compare(&self, other: &Self, sort: Sort) -> Ordering {
         let longest_first = |line: &Self| Reverse((line.waited, line.held));
-        // What has no end, or one that nobody knows, comes last.
+        // A hold without an end, or with one that nobody knows, comes last.
         let ends = |line: &Self| (line.left.is_none(), line.left);
         let by = match sort {
             Sort::Longest => Ordering::Equal,

@@ -26,7 +26,7 @@ impl ReadyFile {
         Ok(Self(Arc::new(Mutex::new(path.map(Path::to_path_buf)))))
     }
 
-    /// Replaces it in one step, so that nobody reads half a word.
+    /// Replaces the file in one step, so that nobody reads half a word.
     ///
     /// # Errors
     ///
@@ -40,10 +40,10 @@ impl ReadyFile {
         written.and_then(|()| fs::rename(&beside, path)).map_err(|error| refused(path, &error))
     }
 
-    /// Removes it for good: nothing is said any more.
+    /// Removes the file for good: it says nothing any more.
     pub(super) fn remove(&self) {
         if let Some(path) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            // Nobody can be helped here; the next start says what is wrong.
+            // An error cannot be mended here; the next start says what is wrong.
             let _gone = fs::remove_file(path);
         }
     }

@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Run) -> Outcome {
         keep_password: args.end.keep_password,
     };
     block_on(async {
-        // It starts while the lease is asked for.
+        // The guardian starts while the lease is asked for.
         let guardian = IdleGuardian::start(&args.command)?;
         let mut connection = Connection::open_for(&args.lock, &choice, args.lock.verbosity).await?;
         let outcome = match connection.acquire(&args.names, &args.lock, options).await {

@@ -12,7 +12,7 @@ use crate::report::{Failure, NO, Outcome, print, print_json};
 use crate::store_choice;
 use crate::table::{Column, room, table};
 
-/// Who holds it.
+/// The columns of the holders.
 const HOLDERS: [Column; 8] = [
     Column::of_texts("HOLDER", 0),
     Column::of_values("MODE", 2),
@@ -24,7 +24,7 @@ const HOLDERS: [Column; 8] = [
     Column::of_texts("LABEL", 6),
 ];
 
-/// Who waits for it.
+/// The columns of the waiters.
 const WAITERS: [Column; 6] = [
     Column::of_values("#", 1),
     Column::of_texts("WAITER", 0),
@@ -34,7 +34,7 @@ const WAITERS: [Column; 6] = [
     Column::of_texts("LABEL", 4),
 ];
 
-/// Who held it before.
+/// The columns of the last holder.
 const LAST_HOLDER: [Column; 7] = [
     Column::of_texts("LAST HOLDER", 0),
     Column::of_values("MODE", 3),

@@ -11,8 +11,8 @@ use crate::args::LockArgs;
 use crate::report::Failure;
 
 /// How much longer than `--max-hold` and the time between TERM and KILL a lease lasts: 5 s, for a
-/// command that is started late and looked for slowly on a busy machine. What has ended sooner is
-/// let go of sooner.
+/// command that is started late and looked for slowly on a busy machine. A lease whose command has
+/// ended sooner is let go of sooner.
 const ENDING: Duration = Duration::from_secs(5);
 
 /// The options of a lease, checked. What is done under it is ended after `--max-hold`; the lease
@@ -93,7 +93,7 @@ pub(super) async fn acquire(
 }
 
 async fn busy(names: &[LockName], args: &LockArgs, client: &Client) -> Failure {
-    // It may be free again by now, or the store may not say: that it was busy is what counts.
+    // The lock may be free again by now, or the store may not say: the refusal counts.
     for name in names {
         let status = client.admin().inspect(name).await.unwrap_or_default();
         if let Some(why) = blocker(mode(args), &status) {

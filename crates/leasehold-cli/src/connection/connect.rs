@@ -1,4 +1,4 @@
-//! Connecting to a store, and how long one is waited for that is away when a command begins.
+//! Connecting to a store, and how long a command waits at its start for a store that is away.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum WaitBudget {
     Forever,
-    /// Not at all: what does not answer at once has this long to do so.
+    /// The command does not wait. A store that does not answer at once has the least time for it.
     Try,
     Within(Duration),
 }
@@ -70,7 +70,7 @@ impl WaitBudget {
                     Ok(outcome) => outcome,
                     Err(_) => {
                         let span = show_duration(limit);
-                        // Such a port waits for more of what it cannot read.
+                        // A port without TLS cannot read the greeting, and waits for more of it.
                         let hint = match choice.url.is_tls() {
                             true => ": if this is a port without TLS, use redis://",
                             false => "",
@@ -90,7 +90,7 @@ impl WaitBudget {
                 Self::Try => false,
                 Self::Within(limit) => begun.elapsed() + PAUSE < limit,
             };
-            // What keeps a file from being opened does not pass by itself.
+            // An obstacle to opening a file does not pass by itself.
             if !lasts || !choice.url.is_on_servers() {
                 return Err(Error::Store(error).into());
             }

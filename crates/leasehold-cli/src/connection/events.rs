@@ -1,5 +1,5 @@
-//! Events of the client, kept for those who say something about them: why a lock is still awaited,
-//! why a lease is not renewed, and that one was.
+//! Events of the client that messages are about: why a lock is still awaited, why a lease is not
+//! renewed, and that one was renewed.
 
 use std::collections::BTreeMap;
 use std::mem::{Discriminant, discriminant};
@@ -10,7 +10,7 @@ use leasehold::event::Event;
 use leasehold::{LockName, LossReason};
 use tokio::sync::Notify;
 
-/// Shared by the observer of the client and those who look.
+/// The events, shared by the observer of the client and its readers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LeaseEvents(Arc<Shared>);
 
@@ -45,7 +45,7 @@ impl LeaseEvents {
             Event::Delayed { request, cause, .. } => {
                 let name = request.name;
                 let (kind, words) = (discriminant(&cause.kind()), cause.to_string());
-                // What is said of it begins with the name anyway.
+                // The message begins with the name anyway.
                 let words = words.strip_prefix(&format!("{name}: ")).unwrap_or(&words).to_owned();
                 self.state().waits.insert(name.clone(), WaitReason::Trouble { kind, words });
             }

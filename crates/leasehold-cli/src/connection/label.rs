@@ -28,7 +28,7 @@ fn with_pod(name: String, pod: Option<String>) -> String {
     }
 }
 
-/// Nobody has chosen it, so one that a store refuses is left out.
+/// The user has not chosen the label, so one that a store refuses is left out.
 fn fit(label: String) -> Option<String> {
     let is_sound = HolderInfo::new("", 0).with_label(Some(label.clone())).check().is_ok();
     // Beside it stands the name of the machine.

@@ -108,8 +108,8 @@ impl Connection {
             let guard = self.wait(names, mode(args), acquiring).await?;
             match self.settle(&guard, ttl, asked_at).await {
                 Ok(()) => return Ok(guard),
-                // It came with the short validity of a hand-over, and could not be renewed before
-                // that was over. Nothing was done under it.
+                // The lease came with the short validity of a hand-over, and could not be renewed
+                // before that was over. Nothing was done under it.
                 Err(Error::Lost { reason: LossReason::Expired, .. }) => self.has_held = false,
                 Err(error) => return Err(error.into()),
             }
@@ -157,7 +157,7 @@ impl Connection {
         while guard.validity() < ttl / 4 * 3 {
             match guard.renew().await {
                 Ok(_) => break,
-                // It passes, or the lease does.
+                // The outage passes, or the lease ends.
                 Err(Error::Store(error)) if error.kind().is_outage() => {
                     tokio::time::sleep(RENEW_AGAIN).await;
                 }
@@ -195,7 +195,7 @@ impl Connection {
             self.verbosity
                 .error(format_args!("could not let go, so the lease ends by itself: {why}"));
         }
-        // Dropping it would wait for the store once more.
+        // Dropping the client would wait for the store once more.
         std::mem::forget(self.client);
         outcome
     }
@@ -220,7 +220,7 @@ async fn own_lease_in_the_way(admin: Admin, names: &[LockName], mode: Mode) -> S
     }
 }
 
-/// What came of the place in the queue, for a user who stops waiting.
+/// The end of the place in the queue, for a user who stops waiting.
 fn given_up(events: &LeaseEvents, names: &[LockName]) -> &'static str {
     match events.wait_reason(names) {
         Some((_, WaitReason::Taken { is_queued: true })) => "left the queue",

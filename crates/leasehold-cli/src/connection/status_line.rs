@@ -17,13 +17,13 @@ use crate::report::{Verbosity, escaped};
 use crate::store_url::StoreUrl;
 use crate::terminal::{Terminal, columns};
 
-/// What ends sooner is not worth a look: 300 ms.
+/// A wait that ends within 300 ms is not worth a look.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(300);
 
 /// How often the line is renewed: every second, one request to the store each.
 pub(crate) const PERIOD: Duration = Duration::from_secs(1);
 
-/// What ends sooner is not worth a line that stays: 2 s.
+/// A wait that ends within 2 s is not worth a line that stays.
 const STAYING_PATIENCE: Duration = Duration::from_secs(2);
 
 /// How often a line that stays is said again although nothing has changed.

@@ -26,17 +26,17 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// answer.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(15);
 
-/// What is asked.
+/// A question to a holder process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Request {
-    /// To let go and end.
+    /// The holder process lets go and ends.
     Give,
-    /// To hold it for this span from now on.
+    /// The holder process holds the lease for this span from now on.
     Renew { for_span: Duration },
 }
 
-/// What came of it.
+/// The answer of a holder process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answer {
@@ -69,7 +69,7 @@ impl Control {
     /// The next order. Dropping the future loses none that was not begun to be read.
     pub(super) async fn next(&self) -> Asked {
         loop {
-            // What fails here concerns that client alone.
+            // A failure here concerns that client alone.
             let Ok((mut stream, _)) = self.listener.accept().await else {
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
@@ -138,7 +138,7 @@ async fn connect(socket: &Path) -> Option<UnixStream> {
         Ok(stream) => is_own(&stream).then_some(stream),
         Err(error) => {
             if error.kind() == io::ErrorKind::ConnectionRefused {
-                // It was killed, and could not tidy up.
+                // The holder process was killed, and could not tidy up.
                 let _gone = remove_file(socket);
             }
             None

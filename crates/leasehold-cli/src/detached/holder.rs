@@ -35,7 +35,7 @@ pub(crate) fn main() -> Outcome {
     let stray = || Failure::usage("a holder process is started by `leasehold take` alone");
     show_as_leasehold();
     let mut line = String::new();
-    // What follows the line stays in the buffer of stdin, which is read further.
+    // The bytes that follow the line stay in the buffer of stdin, which is read further.
     stdin().lock().read_line(&mut line).map_err(|_| stray())?;
     let errand: Errand = serde_json::from_str(&line).map_err(|_| stray())?;
     match parse::parse(&errand.arguments) {
@@ -104,7 +104,7 @@ impl Held<'_> {
             Failure::new(STORE, format!("cannot hold in the background: {error}"))
         };
         self.tell_others(args.for_span).await;
-        // Neither the terminal nor its session has to do with it from now on.
+        // The terminal and its session have nothing to do with this process from now on.
         setsid().map_err(|error| failed(error.into()))?;
         let client = self.guard.holder().client;
         let control = socket_of(client).and_then(Control::listen).map_err(failed)?;
@@ -148,7 +148,7 @@ impl Held<'_> {
             }
         };
         let answer = match self.guard.release().await {
-            // What was held until now was held, even if the store could not be told.
+            // A lease that was held until now counts as held, even if the store could not be told.
             Err(Error::Lost { reason, .. }) => {
                 let why = format!("{}: the lease was lost before: {reason}", handle.shown());
                 self.log.say(&why);
@@ -186,7 +186,7 @@ impl Held<'_> {
         self.log.say(&what);
     }
 
-    /// Has others read until when it is held. Where that cannot be told now, they read less.
+    /// Shows others until when the lease is held. If the store cannot be told now, they see less.
     async fn tell_others(&self, for_span: Option<Duration>) {
         let over = for_span.map(|span| format!("until {}", day_and_time(after(span))));
         let _untold = self.guard.set_label(self.whose.label(over)).await;
@@ -204,7 +204,7 @@ struct Taker(oneshot::Receiver<bool>);
 impl Taker {
     fn listen() -> Self {
         let (sender, receiver) = oneshot::channel();
-        // Not joined: it ends with the pipe, or with the process.
+        // The thread is not joined: it ends with the pipe, or with the process.
         std::thread::spawn(move || {
             let has_heard = stdin().read(&mut [0]).is_ok_and(|length| length > 0);
             let _nobody_waits = sender.send(has_heard);
@@ -212,7 +212,7 @@ impl Taker {
         Self(receiver)
     }
 
-    /// Completes when it has ended.
+    /// Completes when that process has ended.
     async fn gone(&mut self) {
         // Before it was told anything it has nothing to say but its end.
         let _end = (&mut self.0).await;

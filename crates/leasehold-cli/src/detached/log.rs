@@ -19,7 +19,7 @@ const DAEMON_ERROR: u8 = 3 << 3 | 3;
 pub(super) enum Log {
     File(File),
     Syslog(UnixDatagram),
-    /// There is none, and the user was told so.
+    /// There is no log, and the user was told so.
     Nowhere,
 }
 

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! The holder process is this same program, started by itself (`@holder`), which is told over its
-//! stdin what to do, passwords included. It acquires the lease,
-//! in the group of `take`, so that keys reach it while it waits; then it leaves the session, says
-//! the handle, and goes on only once `take` has printed that: what nobody can give back is let go.
+//! stdin what to do, passwords included. It acquires the lease, in the group of `take`, so that
+//! keys reach it while it waits; then it leaves the session and says the handle. It goes on only
+//! once `take` has printed the handle: a lease that nobody can give back is let go.
 
 mod control;
 mod directory;

@@ -1,4 +1,4 @@
-//! What others read beside a lease that was taken: its process is one that nobody knows.
+//! The text that others read beside a lease that was taken, because nobody knows its process.
 
 use std::time::Duration;
 

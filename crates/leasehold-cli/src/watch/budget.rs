@@ -1,12 +1,12 @@
-//! How many keys may be looked at: a number a second, whatever there is to see.
+//! The budget of keys that may be looked at: a number a second, however many keys there are.
 
 use std::collections::VecDeque;
 
-/// Within how long no more than a share of the budget is spent: 250 ms, so that a server is asked
-/// for a little at a time. What fits into each of these fits into each second.
+/// The window in which no more than a share of the budget is spent: 250 ms, so that a server is
+/// asked for a little at a time. Looks that fit into each window fit into each second.
 const WINDOW_MS: u64 = 250;
 
-/// What may be spent in any window, and what was spent in the last one.
+/// The share that may be spent in a window, and what was spent in the last one.
 #[derive(Debug)]
 pub(super) struct Budget {
     per_window: u32,

@@ -1,5 +1,5 @@
-//! Who waits for each other, as far as the names that were looked at show it: no name is looked at
-//! for this alone.
+//! Clients that wait for each other, as far as the names that were looked at show it. No name is
+//! looked at for this alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,13 +9,13 @@ use leasehold::admin::{Deadlock, HolderId, Snapshot, deadlocks};
 
 use super::row::Row;
 
-/// How often they are looked for: every second, as often as those who wait are looked at.
+/// Deadlocks are looked for every second, as often as awaited names are looked at.
 const SEARCH_MS: u64 = 1_000;
 
 /// What tells one deadlock from another: who waits for what.
 type Key = BTreeSet<(LockName, HolderId)>;
 
-/// What was found, and what may be one.
+/// The deadlocks that were found, and those that are suspected.
 #[derive(Debug, Default)]
 pub(super) struct Search {
     /// Since when each has been suspected.
@@ -38,8 +38,9 @@ impl Search {
     /// Searches, if it is time to. Gives the names that are in a deadlock and were in none before,
     /// or the other way round.
     ///
-    /// What is found in looks of different times counts only once all of its names were looked at
-    /// again, and it is still there: then all of that was so at the moment when it was suspected.
+    /// The looks at the names of a circle are of different times. So it counts only once all of its
+    /// names were looked at again, and it is still there. Then it was whole at the moment when it
+    /// was suspected.
     pub(super) fn search(
         &mut self,
         rows: &BTreeMap<LockName, Row>,

@@ -9,11 +9,11 @@ use utoipa::ToSchema;
 
 use super::change::{Event, EventKind, Who};
 
-/// How far back it reaches: 10 minutes.
+/// The history reaches back for 10 minutes.
 pub const SPAN_MS: u64 = 600_000;
 
-/// Most holds that are remembered of one name, and most lengths of its queue: 64 bars are as many
-/// as can be told apart in a row on a screen.
+/// The most holds that are remembered of one name, and most lengths of its queue: 64 bars are as
+/// many as can be told apart in a row on a screen.
 const MOST: usize = 64;
 
 /// The last holds of a lock, and the lengths that its queue had.
@@ -80,7 +80,7 @@ impl History {
         self.bars.iter().any(|bar| bar.token == token && bar.to_ms.is_none())
     }
 
-    /// Forgets what lies too far back, and the oldest of too many.
+    /// Forgets holds that lie too far back, and the oldest of too many.
     fn forget(&mut self, now_ms: u64) {
         let begin_ms = now_ms.saturating_sub(SPAN_MS);
         self.bars.retain(|bar| bar.to_ms.is_none_or(|to_ms| to_ms >= begin_ms));

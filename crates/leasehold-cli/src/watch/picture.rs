@@ -11,42 +11,43 @@ use super::deadlocks::Search;
 use super::history::SPAN_MS;
 use super::row::{Interest, Look, Row};
 
-/// How often a lock is looked at that somebody waits for, where the budget allows it: every second.
+/// An awaited lock is looked at every second, where the budget allows it.
 const AWAITED_MS: u64 = 1_000;
 
-/// How often one that is held, or was a moment ago: every 2 seconds.
+/// A lock that is held, or was a moment ago, is looked at every 2 seconds.
 const HELD_MS: u64 = 2_000;
 
-/// How often one that is free, but kept: every 30 seconds, so that a job is noticed that holds it
+/// A lock that is free, but kept, is looked at every 30 seconds: so a job is noticed that holds it
 /// for a moment between two walks.
 const KEPT_MS: u64 = 30_000;
 
-/// Most names that are remembered. More are counted in none of the numbers, which is told.
+/// The most names that are remembered. Further names are in none of the numbers, and the page says
+/// so.
 const MOST_ROWS: usize = 50_000;
 
 /// Whether the store answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Availability {
-    /// It has not been asked yet.
+    /// The store has not been asked yet.
     Unknown,
-    /// It answers.
+    /// The store answers.
     There,
-    /// It answers that this user may not look, and what is lacking.
+    /// The store answers that this user may not look, and what is lacking.
     Denied {
         /// In its words.
         why: String,
     },
-    /// It does not, since then and for this reason.
+    /// The store does not answer, since then and for this reason.
     Away {
         /// In milliseconds since 1970.
         since_ms: u64,
-        /// What failed.
+        /// The failure.
         why: String,
     },
 }
 
 impl Availability {
-    /// Why nothing can be seen of it, if that is so.
+    /// Why nothing can be seen of the store, if that is so.
     pub fn why(&self) -> Option<&str> {
         match self {
             Self::Unknown | Self::There => None,
@@ -86,7 +87,7 @@ pub struct Picture {
     deadlocks: Search,
     /// How many looks a second the names that are looked at often may cost.
     most_looks_per_second: u32,
-    /// By how much looks are further apart than they would be, so as not to cost more.
+    /// The factor by which looks are further apart than they would be, so as not to cost more.
     stretch: f64,
     stretched_ms: u64,
     round_began_ms: Option<u64>,
@@ -97,13 +98,13 @@ pub struct Picture {
     keys: u64,
     is_whole: bool,
     is_cut: bool,
-    /// What the names begin with that are watched while they are free, too.
+    /// The prefixes of names that are watched while they are free, too.
     kept: Vec<String>,
 }
 
 impl Picture {
-    /// Of a store that was not looked at yet, with at most this many looks due a second. Names that
-    /// begin with one of `kept` stay remembered once they were given back.
+    /// The picture of a store that was not looked at yet, with at most this many looks due a
+    /// second. Names that begin with one of `kept` stay remembered once they were given back.
     pub(super) fn new(most_looks_per_second: u32, kept: Vec<String>) -> Self {
         Self {
             rows: BTreeMap::new(),

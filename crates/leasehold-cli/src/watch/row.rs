@@ -10,7 +10,7 @@ use leasehold::{Error, FencingToken, LockName};
 use super::change::{Change, Event, EventKind, events, is_alike, millis};
 use super::history::History;
 
-/// Over how long entries are counted: 2 minutes.
+/// Entries are counted over 2 minutes.
 const ENTRIES_MS: u64 = 120_000;
 
 /// For how long a name whose last holder has gone is looked at as if it were held: a minute, for
@@ -36,7 +36,7 @@ pub fn look(outcome: Result<Status, Error>) -> Result<Look, Error> {
 /// A lock as it was when it was looked at.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Who held and who waited; nobody while its record cannot be read.
+    /// The holders and waiters; none while the record cannot be read.
     pub status: Status,
     /// Why its record cannot be read, if that is so.
     pub unreadable: Option<StoreError>,
@@ -60,11 +60,11 @@ pub struct Row {
 /// How often a lock is worth a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Interest {
-    /// Nobody holds it, nor has for a while.
+    /// Nobody holds the lock, nor has for a while.
     Idle,
-    /// Somebody holds it, or did so a moment ago.
+    /// A client holds the lock, or did so a moment ago.
     Held,
-    /// Somebody waits.
+    /// A client waits for the lock.
     Awaited,
 }
 
@@ -92,12 +92,12 @@ impl Row {
         events.map(|events| Change { name: name.clone(), events })
     }
 
-    /// Notes how it is. Gives the holds that have begun or ended if anything but the time has
-    /// changed.
+    /// Notes the status of the lock. Gives the holds that have begun or ended if anything but the
+    /// time has changed.
     fn is_as(&mut self, status: Status, now_ms: u64) -> Option<Vec<Event>> {
         let events = events(&self.status, &status, now_ms);
         let begun = events.iter().filter(|event| event.kind != EventKind::Released).count();
-        // Who was there at the first look may have come long before.
+        // A holder that was there at the first look may have come long before.
         if begun > 0 && self.seen_ms > 0 {
             self.entries.push_back((now_ms, u32::try_from(begun).unwrap_or(u32::MAX)));
         }
@@ -119,8 +119,8 @@ impl Row {
         (!is_alike).then_some(events)
     }
 
-    /// Notes when its last holder gave it back, once for each: two looks reckon differently by the
-    /// time that an answer takes.
+    /// Notes when the last holder gave the lock back, once for each holder: two looks reckon
+    /// differently by the time that an answer takes.
     fn note_release(&mut self, status: &Status, now_ms: u64) {
         let released = status.last_holder.as_ref().filter(|last| last.ending == Ending::Released);
         let Some(last) = released else { return };
@@ -129,7 +129,7 @@ impl Row {
         }
     }
 
-    /// Notes that its record cannot be read: who has it then is not known. Gives no events, if that
+    /// Notes that the record cannot be read: its holder is then unknown. Gives no events, if that
     /// is news.
     fn cannot_be_read(&mut self, why: StoreError, now_ms: u64) -> Option<Vec<Event>> {
         let before = self.unreadable.as_ref().map(ToString::to_string);
@@ -173,13 +173,13 @@ impl Row {
         self.released.map(|(_, at_ms)| at_ms)
     }
 
-    /// How long ago it was looked at.
+    /// How long ago the lock was looked at.
     pub fn age(&self, now_ms: u64) -> Duration {
         Duration::from_millis(now_ms.saturating_sub(self.seen_ms))
     }
 
-    /// How many holds began each second of the last two minutes, as far as it was watched: of
-    /// those that last less than it takes to look again some are not seen.
+    /// How many holds began each second of the last two minutes, as far as the lock was watched.
+    /// Some holds that are shorter than the time between two looks are not seen.
     pub fn entries_per_second(&self, now_ms: u64) -> f64 {
         let watched_ms = now_ms.saturating_sub(self.first_ms).clamp(1_000, ENTRIES_MS);
         let since_ms = now_ms.saturating_sub(ENTRIES_MS);

@@ -17,29 +17,29 @@ use super::change::{Change, millis};
 use super::picture::Picture;
 use super::row::{Row, look};
 
-/// Most keys that a server passes in one step: well below a millisecond of its time, as in `ls`.
+/// The most keys that a server passes in one step: well below a millisecond of its time, as in
+/// `ls`.
 const MOST_KEYS: u32 = 500;
 
-/// Most looks that are under way at the same time, which a distant store needs for a good rate.
+/// The most looks that are under way at the same time, which a distant store needs for a good rate.
 const MOST_LOOKS: usize = 128;
 
-/// Most names that one prefix of those that are kept has it remembered by at the start: as many as
-/// metrics name.
+/// The most names of a kept prefix that are remembered at the start: as many as metrics name.
 const MOST_KEPT: u32 = 1_000;
 
-/// How soon after the last walk over all keys began the next one does: 2 seconds. Names that come
-/// and go in between are not seen.
+/// The next walk over all keys begins 2 seconds after the last one began, at the soonest. Names
+/// that come and go in between are not seen.
 const ROUND_MS: u64 = 2_000;
 
-/// How old a look may be that counts as one of now: a second, so that a client that asks for the
-/// same name again and again costs no more than one that watches it.
+/// A look counts as one of now for a second. So a client that asks for the same name again and
+/// again costs no more than one that watches it.
 const FRESH_MS: u64 = 1_000;
 
 /// For how long what becomes due is gathered: 50 ms. A question that travels alone costs a server
 /// ten times what it costs among others, and names become due one by one.
 const GATHER_MS: u64 = 50;
 
-/// How soon a store that did not answer is asked again: half a second.
+/// A store that did not answer is asked again after half a second.
 const RETRY: Duration = Duration::from_millis(500);
 
 /// What a watcher receives.
@@ -60,7 +60,7 @@ pub struct Timekeeper {
 }
 
 impl Timekeeper {
-    /// Of what the wall clock shows now.
+    /// A timekeeper that begins at what the wall clock shows now.
     pub fn new(clock: impl Clock) -> Self {
         let (origin, origin_ms) = (clock.now(), clock.wall_us() / 1000);
         Self { clock: Arc::new(clock), origin, origin_ms }
@@ -82,10 +82,10 @@ impl Timekeeper {
 #[derive(Debug)]
 pub struct Watcher {
     picture: Mutex<Picture>,
-    /// Its clock.
+    /// The watcher's clock.
     pub time: Timekeeper,
     keys_per_second: u32,
-    /// What the names begin with that are watched while they are free, too.
+    /// The prefixes of names that are watched while they are free, too.
     kept: Vec<String>,
     /// Somebody wants a name to be looked at now.
     wanted: Notify,

@@ -1,4 +1,4 @@
-//! What must still reach the store although nobody waits for it: releases and cancels.
+//! Cleanups: releases and cancels that must still reach the store although nobody waits for them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use super::lease::Attempt;
 use super::replies::may_pass;
 use super::state::{Done, Keeper, PendingRelease, Waiter};
 
-/// First and longest delay before a cleanup is tried again.
+/// The first and the longest delay before a cleanup is tried again.
 const CLEANUP_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
 impl PendingRelease {
-    /// Sends it, once.
+    /// Sends the cleanup, once.
     pub(crate) async fn send(mut self) {
         let Some(cleanup) = self.cleanup.as_deref() else { return };
         if self.keeper.store.apply(&cleanup.name, cleanup.action.clone()).await.is_ok()
@@ -50,7 +50,7 @@ impl Keeper {
         };
         self.wake.notify_one();
         if !was_running {
-            // Without a thread there is nobody to do it; the lease then ends by its deadline.
+            // Without a thread nobody sends the cleanup; the lease then ends by its deadline.
             let _ = self.start();
         }
     }
@@ -62,7 +62,7 @@ impl Keeper {
         self.clean(name.clone(), cancel, options.ttl);
     }
 
-    /// Tries until it is done or does not matter any more.
+    /// Tries the cleanup until it is done or does not matter any more.
     pub(super) fn cleanup(self: &Arc<Self>, cleanup: Cleanup) -> BoxFuture<'static, Done> {
         let keeper = Arc::clone(self);
         let (first, longest) = CLEANUP_BACKOFF;

@@ -25,7 +25,7 @@ impl<K: Ord> DueQueue<K> {
         self.0.first().map(|(at, _)| *at)
     }
 
-    /// Takes out what is due at `now` or before, the earliest first.
+    /// Takes out the keys that are due at `now` or before, the earliest first.
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<K> {
         let mut due = Vec::new();
         while self.first().is_some_and(|at| at <= now) {

@@ -1,4 +1,4 @@
-//! What has ended here and must still reach the store, and what a store may not know to be over.
+//! Endings: those that must still reach the store, and those that a store may have forgotten.
 //!
 //! A failover to a replica that missed the last writes sets a store back in time. It still has the
 //! places of waiters that were served meanwhile. Their client lives, so the store would grant each
@@ -9,17 +9,18 @@ use std::collections::VecDeque;
 
 use leasehold_core::{Action, FencingToken, HolderId, Instant, LockName};
 
-/// How many are remembered: 1024, as many waiters of one client as a store may still know.
+/// The number of ended attempts that are remembered: 1024, as many waiters of one client as a store
+/// may still know.
 const REMEMBERED: usize = 1024;
 
-/// Something that must still reach the store although nobody waits for it.
+/// An action that must still reach the store although nobody waits for it.
 #[derive(Clone, Debug)]
 pub(super) struct Cleanup {
     pub(super) name: LockName,
     pub(super) action: Action,
-    /// From then on it does not matter any more: time has done it.
+    /// From this instant on the action does not matter any more: time has done the same.
     pub(super) until: Instant,
-    /// What is published of the name, once it is done.
+    /// The notice that is published of the name, once the action is done.
     pub(super) notice: Option<String>,
 }
 

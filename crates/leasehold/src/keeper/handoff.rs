@@ -1,10 +1,10 @@
 //! Whether a grant has reached the caller that asked for it.
 //!
 //! A future may be alive and not be polled: another branch of a `select!` is at work, or its thread
-//! is blocked. What is granted to it meanwhile would be renewed for ever, and a whole fleet would
-//! wait for a process that looks healthy. So a grant that nobody fetches in time is given back. The
-//! table decides that under its lock, as it does that a grant was fetched: a call that is polled
-//! too late finds no grant.
+//! is blocked. A lease that is granted to it meanwhile would be renewed for ever, and a whole fleet
+//! would wait for a process that looks healthy. So a grant that nobody fetches in time is given
+//! back. The table decides under its lock whether a grant was fetched or is given back: a call that
+//! is polled too late finds no grant.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -20,11 +20,12 @@ use crate::sync::AtomicU64;
 /// How far a grant is on its way to a guard.
 #[derive(Debug)]
 pub(crate) enum Handoff {
-    /// The caller has it.
+    /// The caller has the grant.
     Done,
-    /// A call has it that gathers several names, and it is renewed while that call is polled.
+    /// A call that gathers several names has the grant. The lease is renewed while that call is
+    /// polled.
     Gathered(Arc<Pulse>),
-    /// It waits to be fetched until then. It is not renewed.
+    /// The grant waits to be fetched until then. Its lease is not renewed.
     Waiting { until: Instant },
 }
 
@@ -45,21 +46,22 @@ impl Handoff {
     }
 }
 
-/// As long as a store waits until a grant is claimed, or a part of what is left, if that is less.
+/// The time in which a grant must be fetched: as long as a store waits for a claim, or a part of
+/// the validity, if that is less.
 fn patience(validity: Duration) -> Duration {
     CLAIM_WINDOW.min(validity / 4 * 3)
 }
 
-/// When a call was polled last that keeps some names while it asks for others.
+/// The last poll of a call that keeps some names while it asks for others.
 #[derive(Debug)]
 pub(crate) struct Pulse {
-    /// Nanoseconds since the clock's origin.
+    /// The time of that poll, in nanoseconds since the clock's origin.
     polled_at: AtomicU64,
     patience: Duration,
 }
 
 impl Pulse {
-    /// That of a call which asks for leases of this ttl.
+    /// The pulse of a call that asks for leases of this ttl.
     pub(crate) fn new(ttl: Duration) -> Arc<Self> {
         Arc::new(Self { polled_at: AtomicU64::new(0), patience: patience(ttl) })
     }

@@ -1,4 +1,4 @@
-//! What is done to a held lease by its holder.
+//! What a holder does with its lease.
 
 use std::future::ready;
 use std::task::Poll;
@@ -14,13 +14,13 @@ use crate::lost::End;
 use crate::store::clocked::TimedAnswer;
 
 impl Held {
-    /// The caller has all of these from now on; false, and none, if one was given back or has
-    /// ended before.
+    /// The caller has all of these leases from now on. False, and it has none of them, if one was
+    /// given back or has ended before.
     pub(crate) fn mark_delivered(held: &[Self]) -> bool {
         held.first().is_some_and(|first| first.keeper.mark_delivered(held))
     }
 
-    /// That it has ended before anybody had it.
+    /// The error for a lease that has ended before any caller had it.
     pub(crate) fn ended(&self) -> Error {
         let reason = self.state.signal.check().and_then(End::loss);
         self.state.lost(reason.unwrap_or(LossReason::Expired))
@@ -36,8 +36,8 @@ impl Held {
         loss.map_or(Ok(()), |reason| Err(self.state.lost(reason)))
     }
 
-    /// Takes note of the answers to the renewals of these, for another ttl perhaps: of each, also
-    /// of those after one that is lost.
+    /// Takes note of the answers to the renewals of these leases, perhaps for another ttl: of each,
+    /// also of those after one that is lost.
     pub(crate) async fn renewed(
         held: &[Self],
         another: Option<Duration>,
@@ -63,8 +63,8 @@ impl Held {
         join_all(others).await.into_iter().collect()
     }
 
-    /// A renewal found that the store does not know it (any more): it is taken back if it may be,
-    /// for another ttl perhaps.
+    /// A renewal found that the store does not know the lease (any more). The lease is taken back
+    /// if that is allowed, perhaps for another ttl.
     async fn not_held(&self, reason: LossReason, another: Option<Duration>) -> Result<()> {
         let (keeper, state) = (&self.keeper, &self.state);
         if !keeper.may_reclaim(state, reason) {
@@ -84,7 +84,8 @@ impl Held {
         Ok(())
     }
 
-    /// Lets go, at `now`. Without an answer it is left to the keeper, which is as good.
+    /// Lets go of the lease, at `now`. If no answer comes, the keeper goes on with the release,
+    /// which is as good.
     pub(crate) async fn release(&self, now: Instant) -> Result<()> {
         let (keeper, state) = (&self.keeper, &self.state);
         match state.signal.check_at(now) {
@@ -94,7 +95,8 @@ impl Held {
         }
         let Some((action, wakeup)) = keeper.begin_release(state, now) else { return Ok(()) };
         let mut released = std::pin::pin!(keeper.store.apply_at(&state.name, action, now));
-        // On its way before the next in line asks: what comes first is served first.
+        // The release is sent before the next in line asks: the store serves first what comes
+        // first.
         let first = poll!(released.as_mut());
         wakeup.deliver();
         let answer = match first {
@@ -110,7 +112,7 @@ impl Held {
                     Some(Ok(_)) | None => Ok(()),
                 }
             }
-            // Dropping it leaves it to the keeper.
+            // Dropping the release leaves it to the keeper.
             Err(error) if error.kind().is_transient() => Ok(()),
             Err(error) => {
                 if !may_pass(error.kind()) {

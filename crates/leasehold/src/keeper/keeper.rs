@@ -23,11 +23,11 @@ use crate::process::MadeIn;
 use crate::store::clocked::ClockedStore;
 use crate::sync::AtomicUsize;
 
-/// How long closing waits for a store that does not answer: 5 s, as `connect_timeout`.
+/// The time that closing waits for a store that does not answer: 5 s, as `connect_timeout`.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long dropping the last handle or guard of a client waits until the store knows: 1 s. The
-/// process may end in the next moment, and what was held would stay taken for its ttl.
+/// The time that dropping the last handle or guard of a client waits until the store knows: 1 s.
+/// The process may end in the next moment, and what was held would stay taken for its ttl.
 const LAST_MOMENT: Duration = Duration::from_secs(1);
 
 impl Table {
@@ -81,13 +81,14 @@ impl Keeper {
         })
     }
 
-    /// Whether it is that of a process which this one was forked from. Its handle is then
+    /// Whether this keeper belongs to a process that this one was forked from. Its handle is then
     /// [forgotten](Self::forget_parents): it is not used, and not dropped.
     pub(crate) fn is_of_parent(&self) -> bool {
         self.made_in.is_another()
     }
 
-    /// Sees to it that it is never dropped, if it is not of this process; says whether it is not.
+    /// Sees to it that a keeper of another process is never dropped; says whether this one is such
+    /// a keeper.
     pub(crate) fn forget_parents(self: &Arc<Self>) -> bool {
         let is_of_parent = self.is_of_parent();
         if is_of_parent {
@@ -135,7 +136,7 @@ impl Keeper {
         self.handles.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Says whether it was the last.
+    /// Drops a handle, and says whether it was the last.
     pub(crate) fn drop_handle(&self) -> bool {
         self.handles.fetch_sub(1, Ordering::AcqRel) == 1
     }
@@ -158,7 +159,7 @@ impl Keeper {
             return;
         }
         let is_unsettled = |table: &mut Table| table.unfinished > 0 && table.running;
-        // What is not settled by then ends by its deadline.
+        // A lease that is not released by then ends by its deadline.
         drop(self.settled.wait_timeout_while(self.table(), LAST_MOMENT, is_unsettled));
         self.forget_if_over();
     }
@@ -198,7 +199,8 @@ impl Keeper {
         }
     }
 
-    /// The same where a line may have a new first, who is skipped unless it shows a sign of life.
+    /// Wakes the keeper where a line may have a new first caller, which is skipped unless it shows
+    /// a sign of life.
     pub(super) fn wake_for_queues(&self, table: &mut Table) {
         if let Some(due) = table.queues.next_due() {
             self.wake_by(table, due);
@@ -211,7 +213,7 @@ impl Keeper {
         self.table().closed
     }
 
-    /// [`Error::Closed`] once it is.
+    /// [`Error::Closed`] once the client is closed.
     pub(crate) fn ensure_open(&self) -> Result<()> {
         if self.is_closed() { Err(Error::Closed) } else { Ok(()) }
     }
@@ -234,7 +236,7 @@ impl Keeper {
         let now = self.store.now();
         for state in leases {
             state.signal.end(LossReason::Closed);
-            // Another thread that has just taken that on may not have come to it yet.
+            // Another thread may just have taken on the release, and not have come to it yet.
             state.finish();
             self.let_go(&state, now);
         }

@@ -17,18 +17,18 @@ use crate::lost::{End, Signal};
 
 /// What becomes of a lease that its holder lets go of.
 pub(super) struct LetGo {
-    /// The next in line has it. Else it is the store's again.
+    /// The next in line has the lease. Otherwise the store has it again.
     pub(super) is_passed: bool,
-    /// It was kept until now, so its end has to be reported.
+    /// The lease was kept until now, so its end has to be reported.
     pub(super) was_kept: bool,
     /// The keeper has to hear of the cleanup.
     pub(super) rings: bool,
-    /// For somebody in line: the lease, or that it may have to ask for it.
+    /// The message to a caller in line: the lease, or that this caller may have to ask for it.
     pub(super) wakeup: Wakeup,
 }
 
 impl Table {
-    /// When a lease is renewed that is valid until then.
+    /// The times at which a lease that is valid until then is renewed.
     pub(super) fn renewing(
         &mut self,
         attempt: &Attempt,
@@ -39,8 +39,8 @@ impl Table {
         Renewing::new(ttl, renewal, valid_until, now, self.seed())
     }
 
-    /// A lease is not kept any more; whether it was until now. The first in its line asks for
-    /// another one.
+    /// Keeps a lease no longer, and says whether it was kept until now. The first in its line asks
+    /// for another one.
     pub(super) fn forget(&mut self, state: &LeaseState, now: Instant) -> (bool, Wakeup) {
         match self.leases.remove(state) {
             Some(_) => (true, self.queues.lease_ended(state, now, false)),
@@ -133,15 +133,15 @@ impl Keeper {
         let signal = Signal::new(Arc::clone(&self.store.clock), renewing.valid_until());
         let state = Arc::new(LeaseState::new(attempt, token, signal, now));
         let due = table.leases.add(Arc::clone(&state), renewing, handoff);
-        // Revocations arrive there.
+        // Revocations arrive in the inbox.
         let opens_inbox = !std::mem::replace(&mut table.wants_inbox, true);
         self.wake_by(table, if opens_inbox { now } else { due });
         Held { keeper: Arc::clone(self), state }
     }
 
-    /// The caller has these leases from now on; false, and none of them, if one is not kept any
-    /// more. What it may hold at most counts from the grant, or the last of them, and not from when
-    /// it came for them.
+    /// The caller has these leases from now on. False, and it has none of them, if one is not kept
+    /// any more. The most that it may hold counts from the last of the grants, and not from when
+    /// the caller fetched them.
     pub(super) fn mark_delivered(&self, held: &[Held]) -> bool {
         let states = held.iter().map(|held| &held.state);
         let from = states.clone().map(|state| state.granted_at).max().unwrap_or_default();
@@ -208,7 +208,7 @@ impl Keeper {
         let now = self.store.now();
         let (holder, wakeup) = {
             let mut table = self.table();
-            // From here on it is not passed on any more.
+            // From here on the lease is not passed on any more.
             let holder = table.leases.get(state.id).cloned();
             let wakeup = holder.as_ref().map(|holder| table.forget(holder, now).1);
             table.queues.end_kept(state.id);
@@ -223,7 +223,7 @@ impl Keeper {
         wakeup.into_iter().for_each(Wakeup::deliver);
     }
 
-    /// A lease is not what its line was granted any more: the next in line asks for another one.
+    /// A lease was changed since its line was granted it: the next in line asks for a new one.
     pub(crate) fn leave_line(&self, held: &Held) {
         let now = self.store.now();
         let wakeup = {
@@ -235,8 +235,8 @@ impl Keeper {
         wakeup.deliver();
     }
 
-    /// Gives back what nobody has fetched in time, unless the next in line has it. The table has
-    /// forgotten it already.
+    /// Gives back a lease that nobody has fetched in time, unless the next in line has it. The
+    /// table has forgotten the lease already.
     pub(super) fn give_back(
         self: &Arc<Self>,
         state: &Arc<LeaseState>,
@@ -334,7 +334,7 @@ impl Keeper {
         LetGo { is_passed: false, was_kept, rings, wakeup }
     }
 
-    /// Ends and reports what was let go of; gives who is to be woken.
+    /// Ends and reports a lease that was let go of; gives the caller that is to be woken.
     fn was_let_go(&self, state: &LeaseState, let_go: LetGo, now: Instant) -> Wakeup {
         let end = state.signal.release_at(now);
         if let_go.was_kept {
@@ -343,10 +343,9 @@ impl Keeper {
         let_go.wakeup
     }
 
-    /// What is published of the end of a lease at `now`, for those who watch the name without a
-    /// place in its queue: nothing of one so short that they would have asked by then, for
-    /// publishing costs as much as the lease. Where there is no queue, the store publishes every
-    /// end itself.
+    /// The notice of a lease's end at `now`, for those who watch the name without a place in its
+    /// queue. A short lease has none: they ask soon anyway, and publishing costs as much as the
+    /// lease. Where there is no queue, the store publishes every end itself.
     pub(super) fn end_notice(&self, state: &LeaseState, now: Instant) -> Option<String> {
         let held = now.saturating_since(state.granted_at);
         let is_published = self.store.inner.capabilities().queued && held >= POLL_INTERVAL;
@@ -361,7 +360,7 @@ impl Keeper {
     }
 }
 
-/// What a lease may be held at most counts from its delivery on.
+/// The most that a lease may be held counts from its delivery on.
 fn limit_to(state: &LeaseState, limit: Option<Instant>) {
     if let Some(limit) = limit {
         state.signal.limit_to(limit);

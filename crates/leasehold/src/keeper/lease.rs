@@ -25,39 +25,42 @@ pub(crate) struct LeaseState {
     pub(crate) options: LeaseOptions,
     pub(crate) granted_at: Instant,
     pub(crate) signal: Arc<Signal>,
-    /// From when on counts what it is held for: its grant, or the last one of several names. Empty
-    /// until it has come into the hands of the caller; one that never does (given back, cancelled,
-    /// one of several names) keeps nothing taken.
+    /// The start of the hold: the grant, or the last one of several names. It is empty until the
+    /// caller has the lease. A lease that no caller ever had (given back, cancelled, one of several
+    /// names) keeps nothing taken.
     delivered: OnceLock<Instant>,
     /// Rung when a message announces that this reader has become the writer.
     pub(crate) upgraded: Notify,
-    /// For how long it is renewed, in nanoseconds, and the longest that it ever was.
+    /// The ttl of its renewals, in nanoseconds, and the longest that this ever was.
     ttl: AtomicU64,
     longest_ttl: AtomicU64,
-    /// How long the name stays taken at least, in nanoseconds; zero for no longer than it is held.
+    /// The least time that the name stays taken, in nanoseconds; zero for no longer than it is
+    /// held.
     min_hold: AtomicU64,
     /// Some copy of the acquire, or of a reclaim, was never answered and may still arrive.
     unanswered: AtomicBool,
     /// The label that others see.
     shown_label: Mutex<Option<String>>,
-    /// Somebody has taken on its release, or it was handed out.
+    /// A caller or the keeper has taken on its release, or it was handed out.
     finished: AtomicBool,
     /// The token of the grant, as the store knows it.
     token: AtomicU64,
-    /// How often the lease was passed on since: the token of this guard is higher by that number.
+    /// The number of times that the lease was passed on since. The token of this guard is higher by
+    /// that number.
     passed_on: PassedOn,
     modes: Mutex<ModeChanges>,
-    /// Why its renewals fail, since the last that did not.
+    /// The reasons why its renewals fail, since the last one that succeeded.
     failures: Mutex<FailureStreak>,
     pub(super) observed: Mutex<Observed>,
 }
 
-/// How far the observer knows a lease: that it was granted, and then once that it has ended.
+/// What the observer knows of a lease: that it was granted, and then once that it has ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Observed {
     #[default]
     Nothing,
-    /// Nothing yet, and it has ended: the caller that reports the grant reports that, too.
+    /// The observer knows nothing yet, and the lease has ended: the caller that reports the grant
+    /// reports the end, too.
     Ending(End),
     Held(Mode),
     Ended,
@@ -83,17 +86,18 @@ pub(crate) struct Attempt {
     pub(crate) nonce: u64,
     pub(crate) mode: Mode,
     pub(crate) options: LeaseOptions,
-    /// That of the call, if it gathers several names.
+    /// The pulse of the call, if that gathers several names.
     pub(crate) pulse: Option<Arc<Pulse>>,
-    /// It may stand in line with others of its client who ask for the same.
+    /// The attempt may stand in line with others of its client that ask for the same.
     pub(crate) joins: bool,
-    /// The place in line of its caller, if it has one.
+    /// The place of its caller in line, if it has one.
     pub(crate) ticket: Option<Ticket>,
     /// Some copy of its acquire was not answered, as far as is known.
     pub(crate) unanswered: bool,
 }
 
-/// What all of a line ask for. A caller that wants anything else asks the store itself.
+/// The terms of a line: what all its callers ask for. A caller that wants anything else asks the
+/// store itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Terms {
     ttl: Duration,
@@ -101,8 +105,8 @@ pub(super) struct Terms {
 }
 
 impl Terms {
-    /// Those of an attempt that may stand in line: what limits how long something is held or
-    /// remembered, or leaves renewals to its holder, is about one grant.
+    /// The terms of an attempt that may stand in line. Options that limit a hold, have it
+    /// remembered, or leave renewals to the holder are about one grant, and keep it out.
     pub(super) fn of(attempt: &Attempt) -> Option<Self> {
         let LeaseOptions { ttl, renewal, min_validity, max_hold, min_hold, remember, .. } =
             attempt.options;
@@ -117,7 +121,7 @@ impl Terms {
 }
 
 impl LeaseState {
-    /// What an attempt was granted at `now`.
+    /// The lease that an attempt was granted at `now`.
     pub(super) fn new(
         attempt: Attempt,
         token: FencingToken,
@@ -183,7 +187,8 @@ impl LeaseState {
     /// The token of this guard.
     pub(crate) fn token(&self) -> FencingToken {
         let grant = self.grant_token();
-        // Else unreachable: it was asked on passing on.
+        // The default is unreachable: whether there is such a token was asked on passing the lease
+        // on.
         grant.passed_on(self.passed_on.times).unwrap_or(grant)
     }
 
@@ -193,22 +198,23 @@ impl LeaseState {
             .unwrap_or(FencingToken::from_micros(0)) // unreachable: only tokens are stored
     }
 
-    /// How often it was passed on since the grant, and when.
+    /// How often the lease was passed on since the grant, and when.
     pub(crate) fn passed_on_since(&self) -> PassedOn {
         self.passed_on
     }
 
-    /// When the store is told who has it, if that knows somebody else as the holder.
+    /// When the store is told who has the lease, if it knows another caller as the holder.
     pub(super) fn tell_at(&self) -> Option<Instant> {
         (self.passed_on.times > 0).then(|| self.granted_at + TELL_AFTER)
     }
 
-    /// For how long it is renewed.
+    /// The ttl for which the lease is renewed.
     pub(crate) fn ttl(&self) -> Duration {
         Duration::from_nanos(self.ttl.load(Ordering::Acquire))
     }
 
-    /// The longest that a store may keep it without a renewal: no shorter ttl takes that back.
+    /// The longest that a store may keep the lease without a renewal: no shorter ttl takes that
+    /// back.
     pub(crate) fn longest_ttl(&self) -> Duration {
         Duration::from_nanos(self.longest_ttl.load(Ordering::Acquire))
     }
@@ -230,14 +236,14 @@ impl LeaseState {
         self.modes().mode
     }
 
-    /// What is believed of the mode, and by which change: while a reader waits to become the
-    /// writer, what was so before.
+    /// The mode as it is believed, and the change that made it so. While a reader waits to become
+    /// the writer, both are as before.
     pub(super) fn mode_and_change(&self) -> (Mode, u64) {
         let modes = self.modes();
         (modes.mode, modes.change)
     }
 
-    /// What is asked of the store to renew it.
+    /// The request that renews the lease.
     pub(crate) fn renewal(&self) -> RenewLease {
         let (mode, change) = self.mode_and_change();
         RenewLease::new(self.name.clone(), self.id, self.ttl(), mode).with_change(change)
@@ -269,8 +275,8 @@ impl LeaseState {
         self.modes().give_up(number)
     }
 
-    /// The store's token of a hold is higher than that of its guard if it made the reader the
-    /// writer after that had given up. It is the token of the same lease.
+    /// Notes the store's token of a hold. It is higher than that of the guard if the store made the
+    /// reader the writer after that had given up. It is the token of the same lease.
     pub(super) fn note_token(&self, token: FencingToken) {
         let modes = self.modes();
         if modes.mode.is_reader() && token > self.grant_token() {
@@ -283,7 +289,7 @@ impl LeaseState {
         self.shown_label.lock().clone()
     }
 
-    /// What observers learn of it, held in this mode.
+    /// The facts that observers learn of the lease, held in this mode.
     pub(super) fn facts(&self, mode: Mode) -> LeaseFacts<'_> {
         let (label, token) = (self.options.label.as_deref(), self.token());
         LeaseFacts { holder: self.id, name: &self.name, mode, label, token }
@@ -302,8 +308,8 @@ impl LeaseState {
         self.failures.lock()
     }
 
-    /// A renewal has failed. Gives for how long they have for this kind of reason: zero for the
-    /// first, and for no other, also while the clock stands still.
+    /// A renewal has failed. Gives for how long renewals have failed for this kind of reason: zero
+    /// for the first failure alone, also while the clock stands still.
     pub(super) fn renewal_failed(&self, cause: &StoreError, now: Instant) -> Duration {
         let lasting = self.failures().record(cause, now);
         lasting.map_or(Duration::ZERO, |lasting| lasting.max(Duration::from_nanos(1)))
@@ -313,7 +319,7 @@ impl LeaseState {
         self.failures().end();
     }
 
-    /// Why it was not renewed, for a lease that ended because of that.
+    /// Why the lease was not renewed, if it ended because of that.
     pub(super) fn cause(&self, reason: LossReason) -> Option<StoreError> {
         let failures = self.failures();
         failures.cause().filter(|_| reason == LossReason::Expired).cloned()
@@ -328,12 +334,12 @@ impl LeaseState {
         !self.finished.swap(true, Ordering::AcqRel)
     }
 
-    /// The caller has it, and what it is held for counts from then.
+    /// The caller has the lease, and the hold counts from then.
     pub(super) fn mark_delivered(&self, from: Instant) {
         self.delivered.get_or_init(|| from);
     }
 
-    /// From when on counts what its caller holds it for, once that has it.
+    /// The instant from which its caller's hold counts, once the caller has the lease.
     pub(super) fn held_from(&self) -> Instant {
         self.delivered.get().copied().unwrap_or(self.granted_at)
     }
@@ -353,19 +359,19 @@ impl LeaseState {
     }
 }
 
-/// What a lease is held as.
+/// The mode in which a lease is held.
 ///
 /// A request that was given up may still be under way when the next one is made. Each has its own
-/// number, and an answer counts only while no later request was made: so what is believed here is
-/// what the store comes to, in whatever order the requests arrive there.
+/// number, and an answer counts only while no later request was made. So the mode here is the one
+/// that the store comes to, in any order in which the requests arrive there.
 #[derive(Clone, Copy, Debug)]
 struct ModeChanges {
     mode: Mode,
-    /// What it is while it is not the writer: a reader, or an upgradable one.
+    /// The kind of reader that the lease is while it is not the writer: plain or upgradable.
     reader: Mode,
-    /// The number of the change that made it so.
+    /// The number of the change that led to the present mode.
     change: u64,
-    /// The last number that was drawn.
+    /// The last number that was drawn for a change.
     drawn: u64,
 }
 

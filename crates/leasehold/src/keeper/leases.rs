@@ -13,7 +13,7 @@ use super::due_queue::DueQueue;
 use super::handoff::Handoff;
 use super::lease::LeaseState;
 
-/// When messages may have been lost, all leases are renewed within 1 s: ten thousand of them are a
+/// If messages may have been lost, all leases are renewed within 1 s: ten thousand of them are a
 /// hundred calls.
 const RENEW_ALL: Duration = Duration::from_secs(1);
 
@@ -31,20 +31,20 @@ struct Entry {
     state: Arc<LeaseState>,
     renewing: Renewing,
     handoff: Handoff,
-    /// When the store is told who has it, if it has to be.
+    /// When the store is told who has the lease, if it has to be told.
     tell_at: Option<Instant>,
     due: Instant,
 }
 
-/// What is due for leases now. Those that are lost are not kept any more.
+/// The work that is due for leases now. Leases that are lost are not kept any more.
 #[derive(Debug, Default)]
 pub(super) struct DueLeases {
     pub(super) lost: Vec<(Arc<LeaseState>, LossReason)>,
-    /// Each with how long its renewal may take.
+    /// The leases to renew, each with the time that its renewal may take.
     pub(super) renewals: Vec<(Arc<LeaseState>, Duration)>,
-    /// The store does not know yet who has it.
+    /// Leases of which the store does not know yet who has them.
     pub(super) untold: Vec<Arc<LeaseState>>,
-    /// Granted to a caller that has not fetched it in time.
+    /// Leases whose callers have not fetched them in time.
     pub(super) unfetched: Vec<Arc<LeaseState>>,
 }
 
@@ -58,7 +58,7 @@ impl Entry {
         }
     }
 
-    /// What is to be done for it now.
+    /// The work that is due for the lease now.
     fn tick(&mut self, now: Instant) -> Tick {
         match self.handoff {
             Handoff::Waiting { .. } => Tick::Wait,
@@ -119,7 +119,7 @@ impl Leases {
         let id = state.id;
         let wake_at = renewing.wake_at();
         let tell_at = state.tell_at();
-        // What is fetched soon, as most is, is due when it would be anyway.
+        // A lease that is fetched soon, as most are, is due no earlier because of that.
         let due = handoff.until().into_iter().chain(tell_at).fold(wake_at, Instant::min);
         self.due.insert(due, id);
         self.by_name.insert((state.name.clone(), id));
@@ -206,8 +206,8 @@ impl Leases {
         Some(due)
     }
 
-    /// Has the store told then who has a lease, if that is still in these hands; gives when it is
-    /// due.
+    /// Has the store told at `at` who has a lease, if that is still in these hands; gives when the
+    /// lease is due.
     pub(super) fn tell_at(&mut self, state: &LeaseState, at: Instant) -> Option<Instant> {
         if !self.keeps(state) {
             return None;
@@ -266,11 +266,12 @@ impl Leases {
     /// Takes out what is due at `now`.
     pub(super) fn take_due(&mut self, now: Instant) -> DueLeases {
         let mut due = DueLeases::default();
-        // A little ahead, so that leases that are due at almost the same time share a call.
+        // The keeper looks a little ahead, so that leases that are due at almost the same time
+        // share a call.
         for id in self.due.take_due(now + BATCH_SLACK) {
             let Some(entry) = self.entries.get_mut(&id) else { continue };
             if entry.handoff.until().is_some_and(|until| until <= now) {
-                // It is passed on or taken out before anybody else looks.
+                // The lease is passed on or taken out before any other code looks.
                 due.unfetched.push(Arc::clone(&entry.state));
                 entry.reschedule(&mut self.due);
                 continue;

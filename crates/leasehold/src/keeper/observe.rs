@@ -1,4 +1,4 @@
-//! What the observer learns of leases: who has one, as what, and once how it has ended.
+//! What the observer learns of leases: who has one, in which mode, and once how it has ended.
 //!
 //! Its caller reports the grant and the keeper may find the end, at the same moment and in another
 //! thread. An observer that counts what is held must not hear of the end first, nor of a grant that
@@ -23,7 +23,7 @@ impl Keeper {
         }
     }
 
-    /// A lease is held as something else from now on.
+    /// A lease is held in another mode from now on.
     pub(crate) fn report_mode(&self, state: &LeaseState, mode: Mode) {
         let from = state.observed.lock().changed(mode);
         if let Some(from) = from {
@@ -71,7 +71,7 @@ impl Observed {
         None
     }
 
-    /// The lease is held as something else. Gives as what it was before, if that is to be reported.
+    /// The lease is held in another mode. Gives the mode before, if the change is to be reported.
     fn changed(&mut self, mode: Mode) -> Option<Mode> {
         match self {
             Self::Held(held) if *held != mode => Some(std::mem::replace(held, mode)),
@@ -79,7 +79,7 @@ impl Observed {
         }
     }
 
-    /// The lease has ended. Gives as what it was held, if its end is to be reported now.
+    /// The lease has ended. Gives the mode in which it was held, if its end is to be reported now.
     fn ended(&mut self, end: End) -> Option<Mode> {
         match *self {
             Self::Nothing => *self = Self::Ending(end),

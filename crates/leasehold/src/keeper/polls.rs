@@ -34,13 +34,13 @@ pub(super) struct Announcement {
 
 /// What an announced grant means here.
 enum Meaning {
-    /// Of a waiter that enters at once, and until when its lease may be relied on.
+    /// The grant is that of a waiter, which enters at once and may rely on its lease until then.
     Enter(Box<Waiter>, Instant),
-    /// Of an attempt on this name that has ended.
+    /// The grant is that of an attempt on this name that has ended.
     GrantedAgain(LockName),
-    /// Of a lease that is held: a reader has become the writer.
+    /// The grant is that of a lease that is held: a reader has become the writer.
     Held(Arc<LeaseState>),
-    /// Nothing, or the store is asked first.
+    /// The grant means nothing here, or the store is asked first.
     Nothing,
 }
 
@@ -141,7 +141,7 @@ impl Keeper {
                 };
                 if let Some(waiter) = waiter {
                     if waiter.attempt.unanswered {
-                        // A late copy must not bring it back.
+                        // A late copy of the acquire must not bring the attempt back.
                         let cancel = Action::Cancel { id, unanswered: true };
                         self.clean(name.clone(), cancel, waiter.attempt.options.ttl);
                     }
@@ -153,7 +153,7 @@ impl Keeper {
         }
     }
 
-    /// What the first of those that wait for a name asks for, and its label.
+    /// The mode that the first waiter for a name asks for, and its label.
     fn first_waiter(&self, name: &LockName) -> Option<(Mode, Option<String>)> {
         let table = self.table();
         let first = table.queues.first_of(name)?;

@@ -16,7 +16,7 @@ use super::state::{Done, Keeper};
 use crate::event::Event;
 use crate::store::clocked::TimedAnswer;
 
-/// When a store is told again that has not answered.
+/// The delay after which a store that has not answered is told again.
 const TELL_AGAIN: Duration = Duration::from_secs(1);
 
 impl Keeper {
@@ -104,7 +104,7 @@ impl Keeper {
             };
             let (held, over): (Vec<_>, Vec<_>) =
                 holders.into_iter().partition(|(state, _)| state.signal.check_at(now).is_none());
-            // It came after the end: what is lost stays lost, and is not renewed any more.
+            // The answer came after the end: a lost lease stays lost, and is not renewed any more.
             over.iter().for_each(|(state, _)| self.forget(state));
             let mut table = self.table();
             for (state, grant) in held {
@@ -130,7 +130,8 @@ impl Keeper {
         }
     }
 
-    /// The renewals of these leases were not answered, or not with what can be understood.
+    /// The renewals of these leases were not answered, or not with an answer that this client
+    /// understands.
     pub(super) fn renewals_failed<'a>(
         &self,
         states: impl IntoIterator<Item = &'a Arc<LeaseState>>,
@@ -187,7 +188,7 @@ impl Keeper {
         self.store.execute_at(operation, now, Some(deadline)).await
     }
 
-    /// What came of it. Without an answer the next renewal finds out.
+    /// The reclaim was answered or has failed. If no answer came, the next renewal finds out.
     pub(super) fn reclaimed(
         &self,
         state: &Arc<LeaseState>,
@@ -224,7 +225,8 @@ impl Keeper {
         })
     }
 
-    /// What came of it. That the store does not know the lease (any more), its renewal finds out.
+    /// The store was told, or that has failed. If it does not know the lease (any more), the
+    /// renewal finds that out.
     pub(super) fn told(&self, state: &LeaseState, result: Result<TimedAnswer, StoreError>) {
         if result.is_err_and(|error| error.kind().is_transient()) {
             let mut table = self.table();

@@ -24,8 +24,8 @@ pub(crate) fn renewal_outcome(
     }
 }
 
-/// Whether what was refused may be done later: the trouble passes by itself, or somebody gives back
-/// the rights that were taken away.
+/// Whether a request that was refused may succeed later: the trouble passes by itself, or an
+/// operator gives back the rights.
 pub(super) fn may_pass(kind: StoreErrorKind) -> bool {
     kind.is_transient() || kind == StoreErrorKind::Denied
 }
@@ -45,7 +45,7 @@ pub(crate) fn unusable_reply(name: &LockName, reply: &Reply) -> StoreError {
     }
 }
 
-/// What is published of a name when a lease on it has ended.
+/// The notice that is published of a name when a lease on it has ended.
 pub(crate) fn end_notice(token: FencingToken) -> String {
     format!("left {token}")
 }

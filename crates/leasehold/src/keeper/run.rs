@@ -19,20 +19,20 @@ use super::state::{Done, Keeper, Poll, Seat, Table, Wakeup};
 use crate::event::Event;
 use crate::store::Inbox;
 
-/// Most leases renewed in one call; all of them are of one shard.
+/// The most leases that are renewed in one call; all of them are of one shard.
 const BATCH: usize = 100;
 
-/// The keeper was woken late enough to report it: a pause or an overload.
+/// If the keeper is woken later than this, it reports a pause or an overload.
 const STALL: Duration = Duration::from_millis(250);
 
-/// How long the keeper sleeps when nothing is due: it is woken when that changes.
+/// The keeper sleeps for this time if nothing is due; it is woken when that changes.
 const IDLE: Duration = Duration::from_hours(1);
 
-/// First and longest delay before an inbox that could not be opened is tried again.
+/// The first and the longest delay before an inbox that could not be opened is tried again.
 const INBOX_BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
-/// How many messages are taken in a row before the jobs have a turn: 64, some microseconds. A store
-/// that always has another must not keep a renewal from being sent.
+/// The number of messages that are taken in a row before the jobs have a turn: 64, some
+/// microseconds. A store that always has another must not keep a renewal from being sent.
 const MESSAGES_IN_A_ROW: usize = 64;
 
 type Jobs = FuturesUnordered<BoxFuture<'static, Done>>;
@@ -43,11 +43,11 @@ pub(super) struct Due {
     pub(super) cleanups: Vec<Cleanup>,
     pub(super) leases: DueLeases,
     pub(super) polls: Vec<Poll>,
-    /// Leases that their callers have not fetched, each with what is sent to the next in line if
-    /// there is one, who has it now.
+    /// Leases that their callers have not fetched. If a next in line has one now, the message to
+    /// that caller is beside it.
     pub(super) unfetched: Vec<(Arc<LeaseState>, Option<Wakeup>)>,
     pub(super) wakeups: Vec<Wakeup>,
-    /// To be dropped.
+    /// Empty seats, which are dropped with the rest.
     _empty_seats: Vec<Seat>,
 }
 
@@ -60,7 +60,7 @@ struct Running {
     messages: usize,
     opening: bool,
     inbox_backoff: Backoff,
-    /// It was reported that the inbox cannot be opened.
+    /// The observer knows that the inbox cannot be opened.
     is_warned: bool,
     jitter: Jitter,
 }
@@ -71,7 +71,7 @@ enum Woken {
     Message(Message),
     Rung,
     Timer,
-    /// Enough messages were taken: the others had their turn.
+    /// Enough messages were taken: the jobs had their turn.
     Turn,
 }
 
@@ -86,7 +86,7 @@ impl Keeper {
         })
     }
 
-    /// Takes out all that is due at `now`.
+    /// Takes out all work that is due at `now`.
     pub(super) fn take_due(self: &Arc<Self>, table: &mut Table, now: Instant) -> Due {
         let mut cleanups = std::mem::take(&mut table.cleanups);
         cleanups.extend(table.queues.take_let_go());
@@ -148,7 +148,7 @@ impl Running {
         }
     }
 
-    /// Starts what is due and gives when something will be next; `None` to stop.
+    /// Starts the work that is due, and gives when more will be due; `None` to stop.
     fn start_due(&mut self) -> Option<Instant> {
         let now = self.keeper.store.now();
         let (due, next, open) = {
@@ -234,7 +234,7 @@ impl Running {
                 if !bugs::is_on(Bug::SubscribesAfterJoining) {
                     self.message(Message::Gap);
                 }
-                // It may have ended meanwhile, and with its inbox come to life again.
+                // The client may have ended meanwhile, and the inbox has brought it to life again.
                 self.keeper.forget_if_over();
             }
             Done::Opened(Err(error)) => self.inbox_failed(&error),
@@ -272,7 +272,8 @@ impl Running {
                     table.queues.end_kept(id);
                     table.leases.get(id).cloned()
                 };
-                // A higher one is its own too, of an upgrade that it does not believe in (yet).
+                // A higher token is that of the same lease, too, of an upgrade in which it does not
+                // believe (yet).
                 if let Some(state) = state
                     && token.micros() >= state.grant_token().micros()
                 {

@@ -30,17 +30,17 @@ pub(crate) struct Keeper {
     pub(super) made_in: MadeIn,
     pub(crate) store: ClockedStore,
     pub(crate) client: ClientId,
-    /// How it presents itself to others, but for the label.
+    /// How this client presents itself to others, but for the label.
     pub(super) who: HolderInfo,
     pub(super) _own: OwnClient,
     pub(super) table: Mutex<Table>,
-    /// How many clients and locks there are that could ask for more.
+    /// The number of clients and locks that could ask for more.
     pub(super) handles: AtomicUsize,
     /// Rung when the table has something that is due before the keeper wakes by itself.
     pub(super) wake: Notify,
     /// Rung when a cleanup is done.
     pub(super) cleaned: Notify,
-    /// The same, for threads.
+    /// The same signal as `cleaned`, for threads.
     pub(super) settled: Condvar,
 }
 
@@ -66,15 +66,15 @@ pub(super) struct Table {
 
 // ---- what callers have
 
-/// A held lease. The last guard that lets go drops it, and its release is handed to the keeper
-/// unless it was released or handed out before.
+/// A held lease. The last guard that lets go drops it. The keeper then releases it, unless it was
+/// released or handed out before.
 pub(crate) struct Held {
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) state: Arc<LeaseState>,
 }
 
-/// The release of what a queue has had, in the hands of the caller that asks for it next. Dropping
-/// it before it is done leaves it to the keeper.
+/// The release of the lease that a queue has had, in the hands of the caller that asks next.
+/// Dropping it before it is done leaves it to the keeper.
 #[derive(Debug)]
 pub(crate) struct PendingRelease {
     pub(super) keeper: Arc<Keeper>,
@@ -84,15 +84,15 @@ pub(crate) struct PendingRelease {
 /// What a call does next.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// It joins the queue, with a new attempt.
+    /// The call joins the queue, with a new attempt.
     Join,
     Ask(Ask),
-    /// It waits for its turn: in the queue, or at the store.
+    /// The call waits for its turn: in the queue, or at the store.
     Wait {
         turn: oneshot::Receiver<Turn>,
         behind: Option<Behind>,
     },
-    /// It would not wait, and somebody has the name or waits for it.
+    /// The call would not wait, and another caller has the name or waits for it.
     Busy,
     Held(Held),
 }
@@ -102,11 +102,11 @@ pub(crate) enum Step {
 pub(crate) struct Ask {
     pub(crate) id: HolderId,
     pub(crate) nonce: u64,
-    /// The store may know it: the caller that was the first before has sent it.
+    /// The store may know the attempt: the caller that was the first before has sent it.
     pub(crate) is_known: bool,
     /// Its queue has just let go of a lease, whose slice was over.
     pub(crate) yields: bool,
-    /// Is sent before it, or together with it.
+    /// The release that is sent before the attempt, or together with it.
     pub(crate) release: Option<PendingRelease>,
     pub(crate) turn: oneshot::Receiver<Turn>,
 }
@@ -118,38 +118,38 @@ pub(crate) struct Behind {
     pub(crate) own: Option<FencingToken>,
 }
 
-/// What is sent to a caller that waits: what it does next, or why its call fails.
+/// The message to a caller that waits: its next step, or the error with which its call fails.
 pub(crate) type Turn = Result<Step, StoreError>;
 
 /// What is left of the place of a caller that gives it up.
 #[derive(Debug)]
 pub(crate) enum Left {
-    /// Its attempt, which nobody else looks after.
+    /// The caller's attempt, which nobody else looks after.
     Own { id: HolderId, unanswered: bool },
-    /// The queue has it, or there is none.
+    /// The queue has the place, or there is none.
     PassedOn,
-    /// Its turn is on its way to it, or somebody else has taken its place.
+    /// The turn is on its way to the caller, or another caller has taken the place.
     HadTurn,
 }
 
-/// What is sent to a caller, and dropped, once the table is not locked.
+/// The messages to callers that are sent, or dropped, once the table is not locked.
 #[derive(Debug, Default)]
 #[must_use = "somebody waits for it"]
 pub(super) struct Wakeup {
     pub(super) turn: Option<(oneshot::Sender<Turn>, Step)>,
-    /// Where nothing is sent any more: dropping it may wake its caller.
+    /// A channel on which nothing is sent any more: dropping it may wake its caller.
     pub(super) replaced: Option<oneshot::Sender<Turn>>,
 }
 
 // ---- the local queues
 
-/// The queues of one client, each with those who want one name.
+/// The queues of one client, one for each name that its callers want.
 #[derive(Debug)]
 pub(super) struct LocalQueues {
     pub(super) by_name: HashMap<LockName, LocalQueue>,
-    /// Those who ask the store, or wait there, by their attempts.
+    /// The callers that ask the store, or wait there, by their attempts.
     pub(super) asking: HashMap<HolderId, Waiter>,
-    /// For how long a lease goes from hand to hand; zero where it never does.
+    /// The time for which a lease goes from hand to hand; zero where it never does.
     pub(super) slice: Duration,
     pub(super) tickets: u64,
     /// Names with a release that the keeper has not taken yet.
@@ -158,14 +158,14 @@ pub(super) struct LocalQueues {
     pub(super) watched: DueQueue<LockName>,
     /// When the store is polled for a name.
     pub(super) polled: DueQueue<LockName>,
-    /// To be sent at once.
+    /// The polls that are to be sent at once.
     pub(super) polls: Vec<Poll>,
     /// When a seat is looked at that may be empty.
     pub(super) seats: DueQueue<LockName>,
     pub(super) jitter: Jitter,
 }
 
-/// Those of one client who want one name. It exists while one of its parts does.
+/// The callers of one client that want one name. The queue exists while one of its parts does.
 #[derive(Debug, Default)]
 pub(super) struct LocalQueue {
     pub(super) line: Option<Line>,
@@ -177,7 +177,7 @@ pub(super) struct LocalQueue {
 #[derive(Debug)]
 pub(super) struct Waiter {
     pub(super) attempt: Attempt,
-    /// Where its turn is sent, once.
+    /// The channel on which its turn is sent, once.
     pub(super) turn: oneshot::Sender<Turn>,
     /// Its place in the store's order, once it is known. From then on the keeper polls, and before
     /// its acquire does: there are never two requests about it at once.
@@ -187,8 +187,8 @@ pub(super) struct Waiter {
     pub(super) is_announced: bool,
 }
 
-/// Those who ask for the same: the first of them holds or asks, and the others are behind. It
-/// exists while somebody of it holds or asks.
+/// Callers that ask for the same: the first of them holds or asks, and the others are behind. The
+/// line exists while one of them holds or asks.
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) terms: Terms,
@@ -199,10 +199,10 @@ pub(super) struct Line {
     pub(super) is_watched: bool,
 }
 
-/// What a line has.
+/// The state of a line.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Head {
-    /// Its first asks, with an attempt that is a waiter of this client, or draws one.
+    /// The line's first caller asks, with an attempt that is a waiter of this client, or draws one.
     Asking { front: Ticket, attempt: Option<HolderId>, seen: Instant },
     /// A lease, in somebody's hands.
     Held { id: HolderId, slice_until: Instant },
@@ -229,7 +229,7 @@ pub(super) struct Places {
     pub(super) due: Instant,
     pub(super) in_flight: bool,
     pub(super) backoff: Backoff,
-    /// Why polls fail, since the last that did not.
+    /// The reasons why polls fail, since the last one that succeeded.
     pub(super) failures: FailureStreak,
 }
 
@@ -241,8 +241,8 @@ pub(super) struct Poll {
     pub(super) ttl: Duration,
 }
 
-/// Where callers wait whom the store does not queue: the first of them has it, and the subscription
-/// in it, if the store has any.
+/// The seat of callers that the store does not queue. The first of them has it, with the
+/// subscription in it if the store has any.
 pub(super) struct Seat {
     pub(super) subscription: SharedSubscription,
     pub(super) used: Instant,

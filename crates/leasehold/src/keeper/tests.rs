@@ -1,4 +1,4 @@
-//! A keeper between a store that does not answer and what users do when a lease ends.
+//! A keeper, between a store that does not answer and callbacks of users when a lease ends.
 
 mod cost;
 

@@ -1,4 +1,5 @@
-//! What the command has started: all of it, in whatever process group, found and signalled.
+//! The processes that the command has started, in all process groups: how they are found and
+//! signalled.
 //!
 //! Nobody gets out of this tree by outliving its parent: orphans become children of the guardian,
 //! which is their subreaper. Only a process that makes a new session (`setsid`) does, and thereby
@@ -16,8 +17,8 @@ use rustix::process::{
 };
 use serde::{Deserialize, Serialize};
 
-/// How often it is looked again because somebody ended meanwhile, of whom nothing is known: 10
-/// times. On a machine that starts a thousand programs a second that may be so every time.
+/// The guardian looks again, up to 10 times, if an unknown process ended meanwhile. On a machine
+/// that starts a thousand programs a second, one may end each time.
 const MOST_LOOKS: u32 = 10;
 
 /// Where to look for what the command has started.
@@ -68,14 +69,14 @@ impl Tree {
             children.split_whitespace().filter_map(|pid| Process::read(pid.parse().ok()?));
         let guardian = self.guardian.as_raw_pid();
         for child in children.filter(|child| Some(child.session) == session) {
-            // Nobody else waits for it, so its number is its own.
+            // Only this process waits for the child, so the number still belongs to the child.
             if let Some(pid) = Pid::from_raw(child.pid).filter(|_| child.pid != guardian) {
                 let _denied = kill_process(pid, Signal::KILL);
             }
         }
     }
 
-    /// Those of all processes that are meant.
+    /// The descendants among all processes.
     fn among(&self, processes: Vec<Process>) -> Descendants {
         let myself = getpid().as_raw_pid();
         let own = processes.iter().find(|process| process.pid == myself);
@@ -113,13 +114,13 @@ fn below(root: i32, processes: &[Process]) -> HashSet<i32> {
     found
 }
 
-/// What was found of the command and of what it has started.
+/// The processes that were found: the command and those that it has started.
 #[derive(Debug)]
 pub(crate) struct Descendants {
     /// The command's group, if anybody is in it.
     group: Option<Pid>,
     processes: Vec<Process>,
-    /// Their groups, without those that others are in, too.
+    /// The groups of the processes, without groups that others are in, too.
     groups: HashSet<i32>,
     is_nobody: bool,
 }
@@ -133,7 +134,7 @@ impl Descendants {
     /// Sends a signal to the command's group, if anybody is in it.
     pub(crate) fn signal_group(&self, signal: Signal) {
         if let Some(group) = self.group {
-            // It may be empty by now, or its processes another user's.
+            // The group may be empty by now, or its processes another user's.
             let _nobody = kill_process_group(group, signal);
         }
     }
@@ -146,7 +147,7 @@ impl Descendants {
         }
         let mut signalled = HashSet::new();
         for process in self.processes.iter().filter(|process| process.is_still_there()) {
-            // They may have ended just now, or be another user's.
+            // The processes may have ended just now, or be another user's.
             let _gone_or_denied = match self.groups.contains(&process.group) {
                 true if signalled.insert(process.group) => {
                     Pid::from_raw(process.group).map(|group| kill_process_group(group, signal))
@@ -172,7 +173,7 @@ pub(crate) struct Remaining {
     program: String,
     /// Its effective user, if that can be known.
     user: Option<u32>,
-    /// It is another user's, so it could not be sent the signal.
+    /// The process belongs to another user, so it could not be sent the signal.
     is_denied: bool,
 }
 
@@ -247,7 +248,7 @@ struct Process {
     /// another process.
     began: u64,
     program: String,
-    /// Its parent has not taken notice yet.
+    /// The process has ended, and its parent has not taken notice yet.
     has_ended: bool,
 }
 
@@ -286,7 +287,7 @@ impl Process {
 
     fn remaining(&self) -> Remaining {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
-        // Real, effective, saved, for files.
+        // The users are the real one, the effective one, the saved one, and the one for files.
         let users = status.lines().find_map(|line| line.strip_prefix("Uid:"));
         let user = users.and_then(|users| users.split_whitespace().nth(1)?.parse().ok());
         let tested = Pid::from_raw(self.pid).map(test_kill_process);

@@ -38,7 +38,7 @@ pub(super) struct Stage {
     go_on: PipeWriter,
 }
 
-/// What the command's process awaits before it becomes the command.
+/// The permission that the command's process awaits before it becomes the command.
 pub(super) struct Permission {
     guardian: Pid,
     go_on: PipeReader,
@@ -52,7 +52,8 @@ pub(super) fn fork() -> io::Result<Forked> {
         Fork::Child => Ok(Forked::Command(Permission { guardian, go_on: permission })),
         Fork::Parent(pid) => {
             let leader = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidData)?;
-            // Here and not in the child, so that it is so before anybody learns of the group.
+            // The group is set here and not in the child, so that it is there before any other
+            // process learns of it.
             setpgid(Some(leader), Some(leader))?;
             Ok(Forked::Guardian(Stage { leader, go_on: permit }))
         }
@@ -92,7 +93,7 @@ impl Permission {
         if is_over(begin) {
             return Ok(LOST);
         }
-        // What was sent to this process meanwhile ends it here.
+        // A signal that was sent to this process meanwhile ends it here.
         if callers_mask.thread_set_mask().is_err() {
             return Ok(NOT_EXECUTABLE);
         }
@@ -129,7 +130,8 @@ fn die_with(guardian: Pid) -> Result<(), Failure> {
 
         let dead = || Failure::new(NOT_EXECUTABLE, "the guardian of the command has died");
         set_parent_process_death_signal(Some(Signal::KILL)).map_err(|_| dead())?;
-        // It may have died before the kernel knew: then another process is the parent by now.
+        // The guardian may have died before the kernel knew: then another process is the parent by
+        // now.
         if getppid() != Some(guardian) {
             return Err(dead());
         }

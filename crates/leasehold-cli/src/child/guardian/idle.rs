@@ -42,8 +42,8 @@ impl<'a> IdleGuardian<'a> {
         Ok(Self { command, process, control, is_reaper })
     }
 
-    /// Has it start the command with this process's stdin, stdout, stderr and environment. From
-    /// then on stdin and stdout belong to the command alone.
+    /// Has the guardian start the command with this process's stdin, stdout, stderr and
+    /// environment. From then on stdin and stdout belong to the command alone.
     pub(crate) async fn begin(
         self,
         lifeline: Option<OwnedFd>,
@@ -54,7 +54,7 @@ impl<'a> IdleGuardian<'a> {
 
     async fn hand_over(mut self, lifeline: Option<OwnedFd>, begin: &Begin) -> io::Result<Link> {
         if self.process.has_ended()? {
-            // It was killed while the lease was waited for.
+            // The guardian was killed while the lease was waited for.
             self = Self::spawn(self.command)?;
         }
         let Self { mut process, control, is_reaper, .. } = self;
@@ -80,7 +80,8 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Waited for, because what takes on the children of the dead may wait for none of them.
+        // This process waits for the guardian, because the process that takes on the children of
+        // the dead may wait for none of them.
         if let Some(child) = &mut self.0
             && child.kill().is_ok()
         {

@@ -26,7 +26,8 @@ pub(crate) struct Link {
     guardian: Child,
     orders: OwnedWriteHalf,
     reports: Incoming,
-    /// Whose descendants the command and all that it starts are, besides the guardian's.
+    /// The process whose descendants the command and all that it starts are, besides the
+    /// guardian's.
     root: Pid,
     group: Option<Pid>,
 }
@@ -64,7 +65,7 @@ impl Link {
         let _dead = timeout(NO_ROOM, self.orders.write_all(bytes)).await;
     }
 
-    /// What the guardian tells next; `None` when it has ended.
+    /// The next report of the guardian; `None` when it has ended.
     ///
     /// # Cancel safety
     ///
@@ -91,7 +92,8 @@ impl Link {
     /// Ends the command and all that it started in the guardian's place, and then the guardian.
     /// `remains` is given one of those who do not end.
     pub(crate) async fn replace_guardian(&mut self, remains: impl FnOnce(&Remaining)) {
-        // It must not begin the command now; and while it is there, orphans are its children.
+        // The guardian must not begin the command now; and while it is there, orphans are its
+        // children.
         let _ended = kill_process(Pid::from_child(&self.guardian), Signal::STOP);
         self.end_all(remains).await;
         let _ended = self.guardian.kill();

@@ -17,7 +17,7 @@ use crate::signals::survive_file_limits;
 /// Runs the guardian: the rest of the command line is CMD.
 pub(crate) fn main(command: &[OsString]) -> Outcome {
     show_as_leasehold();
-    // What is sent to the guardian before it catches signals waits until then.
+    // Signals that are sent to the guardian before it catches them wait until then.
     let callers_mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK);
     let callers_mask = callers_mask.map_err(|error| failed(&error.into()))?;
     let received = protocol::receive_begin().map_err(|error| failed(&error))?;
@@ -54,7 +54,7 @@ fn supervise(
         survive_file_limits()?;
         control.set_nonblocking(true)?;
         let (orders, reports) = tokio::net::UnixStream::from_std(control)?.into_split();
-        // Else there would seem to be no room for the first report.
+        // Without this wait there would seem to be no room for the first report.
         reports.writable().await?;
         let watched = Watched::new(protocol::incoming(orders))?;
         unblock_signals(callers_mask)?;

@@ -1,5 +1,5 @@
-//! What leasehold and its guardian tell each other: lines of JSON over a socket, and before the
-//! first line what the guardian begins with.
+//! The messages between leasehold and its guardian: lines of JSON over a socket. Before the first
+//! line comes the task of the guardian.
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Read as _};
@@ -41,30 +41,30 @@ pub(crate) struct Begin {
     /// How long the command may run.
     pub(crate) max_hold_us: Option<u64>,
     pub(crate) on_lost: OnLost,
-    /// What is sent first to whatever must end.
+    /// The signal that processes get first when they must end.
     pub(crate) signal: i32,
     /// This runs within the command of another `leasehold run`.
     pub(crate) is_nested: bool,
     /// The command shall have the terminal from its first line on.
     pub(crate) lend_terminal: bool,
-    /// What the command's environment has besides that of leasehold.
+    /// The variables that the command's environment has besides those of leasehold.
     pub(crate) variables: Vec<(String, String)>,
 }
 
 /// What the guardian tells.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Report {
-    /// It runs, as the leader of this process group.
+    /// The command runs, as the leader of this process group.
     Started { group: i32 },
-    /// It was stopped by this signal.
+    /// The command was stopped by this signal.
     Stopped { signal: i32 },
-    /// It has ended, and how long what it left behind may go on.
+    /// The command has ended. The processes that it left behind may go on for this long.
     LeftBehind { wait_us: u64 },
-    /// It is being ended, with all that it started.
+    /// The command is being ended, with all that it started.
     Ending { why: EndReason },
     /// This was killed, and is still there.
     Remains { process: Remaining },
-    /// It ended, and nothing of what it started is left.
+    /// The command ended, and no process that it started is left.
     Ended { how: CommandEnd },
 }
 
@@ -77,9 +77,9 @@ pub(crate) enum EndReason {
     Died,
     /// The command ended and left processes behind.
     LeftBehind,
-    /// It was told so.
+    /// Leasehold told the guardian that the lease is lost.
     Lost,
-    /// It has run for as long as it may.
+    /// The command has run for as long as it may.
     Over,
     /// The lease was not renewed in time.
     Overdue,
@@ -90,7 +90,7 @@ pub(crate) enum EndReason {
 pub(crate) enum CommandEnd {
     /// With this exit code.
     Exited(u8),
-    /// By this signal.
+    /// This signal ended the command.
     Signaled(i32),
 }
 
@@ -123,14 +123,14 @@ pub(crate) fn send_or_drop(to: &OwnedWriteHalf, report: &Report) -> io::Result<(
     to.try_write(&line(report)?).map(drop)
 }
 
-/// What one side tells the other, as it is written.
+/// A message of one side to the other, as it is written.
 pub(crate) fn line(message: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     Ok(line)
 }
 
-/// What the guardian is handed besides the control socket.
+/// The descriptors that the guardian gets besides the control socket.
 #[derive(Debug)]
 pub(crate) struct Rights {
     /// The command's stdin: the guardian's own is the control socket.
@@ -139,8 +139,8 @@ pub(crate) struct Rights {
     pub(crate) lifeline: Option<OwnedFd>,
 }
 
-/// Hands over the descriptors, which travel with the length of what follows them. Gives that: the
-/// task of the guardian, which is written next.
+/// Hands over the descriptors, which travel with the length of what follows them. Gives these
+/// bytes: the task of the guardian, which is written next.
 pub(crate) fn send_rights(
     control: &UnixStream,
     stdin: BorrowedFd<'_>,

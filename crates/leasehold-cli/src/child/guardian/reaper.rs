@@ -14,8 +14,8 @@ pub(super) fn become_reaper() -> io::Result<()> {
 }
 
 /// Has orphans of the command become children of leasehold if the guardian dies, so that they can
-/// be found. Not if somebody else is its child: leasehold was executed by a program that had
-/// children, whose orphans could not be told from those of the command.
+/// be found. It does not do so if leasehold has another child already: leasehold was executed by a
+/// program that had children. Their orphans could not be told from those of the command.
 pub(super) fn become_second_reaper() -> bool {
     let is_childless = matches!(wait(WaitOptions::NOHANG), Err(Errno::CHILD));
     is_childless && become_reaper().is_ok()

@@ -20,7 +20,7 @@ use crate::args::OnLost;
 use crate::report::Verbosity;
 use crate::signals::{Signals, numbered};
 
-/// What the guardian listens to.
+/// The sources that the guardian listens to.
 #[derive(Debug)]
 pub(super) struct Watched {
     orders: Incoming,
@@ -44,10 +44,11 @@ const SILENT_DRAINING: Duration = Duration::from_millis(200);
 /// How far the end of the command has come.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// It runs, and the lease is valid.
+    /// The command runs, and the lease is valid.
     Running,
-    /// It has ended by itself; what it left may finish until then, and is reported if it takes
-    /// longer than a moment: a `tee` that a shell script writes through ends a little after that.
+    /// The command has ended by itself. The processes that it left may finish until then, and are
+    /// reported if they take longer than a moment: a `tee` that a shell script writes through ends
+    /// a little after that.
     Draining { until: Instant, tell_at: Option<Instant> },
     /// All were sent TERM, or what the user wants instead.
     Stopping { kill_at: Instant },
@@ -121,12 +122,13 @@ impl Supervisor {
             self.reap();
             self.check_clock(CLOCK.now());
         }
-        // What has ended since the last time must not keep the group's number.
+        // Processes that have ended since the last time must not keep the group's number.
         self.reap();
         if let Some(how) = self.how {
             self.report(&Report::Ended { how });
         }
-        // Last, because the reader of stderr may not read, and nothing may wait for that before.
+        // The line comes last: the reader of stderr may not read, and nothing else may wait for
+        // that.
         if self.alone && self.on_lost != OnLost::Ignore {
             Verbosity::usual().error("leasehold itself was killed, so its command was ended");
         }

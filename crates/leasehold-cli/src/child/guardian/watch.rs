@@ -14,26 +14,26 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(2);
 /// The same once it is not: 100 ms, which a process that is not stopped usually needs less of.
 const SHORTEST_SILENCE: Duration = Duration::from_millis(100);
 
-/// What leasehold should do about its guardian.
+/// The advice on what leasehold should do about its guardian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Advice {
     /// The command must be ended now: let the guardian go on, if it was stopped.
     Wake,
-    /// It has not begun to end the command: do it in its place.
+    /// The guardian has not begun to end the command: end it in its place.
     Replace,
-    /// It has begun and does not get done: do it in its place.
+    /// The guardian has begun to end the command and does not get done: end it in its place.
     Finish,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Expectation {
-    /// It has nothing to do.
+    /// The guardian has nothing to do.
     Idle,
-    /// It should say by then that it ends the command.
+    /// The guardian should say by then that it ends the command.
     Asked { answer_by: Instant },
-    /// It should have ended the command by then, or say that it cannot.
+    /// The guardian should have ended the command by then, or say that it cannot.
     Ending { done_by: Instant },
-    /// It has said that it cannot.
+    /// The guardian has said that it cannot end the command.
     Hopeless,
 }
 
@@ -94,7 +94,7 @@ impl Watch {
         }
     }
 
-    /// What to do now that it is due.
+    /// The advice, now that a look is due.
     pub(crate) fn check(&mut self, now: Instant) -> Advice {
         match self.state {
             Expectation::Idle => {

@@ -1,5 +1,5 @@
-//! What may stand where the cursor is: options and commands as the command line is defined, and
-//! the names of locks as the store knows them.
+//! The words that may stand where the cursor is: options and commands of the command line, and
+//! names of locks that the store knows.
 
 use std::ffi::{OsStr, OsString};
 use std::sync::mpsc;
@@ -18,14 +18,14 @@ use crate::runtime::block_on;
 use crate::store_choice;
 use crate::store_url::StoreUrl;
 
-/// First argument of what the scripts of shells ask for: the words behind the command's own name
+/// The first argument of a question by a script of a shell. The words behind the command's own name
 /// follow, up to the one that is typed.
 pub(crate) const MODE: &str = "@complete";
 
 /// How long a store may take to say its names: 1 s. The user who pressed TAB waits for that long.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Most names that are offered: 1 000, more than anybody reads.
+/// The most names that are offered: 1 000, more than anybody reads.
 const LIMIT: u32 = 1_000;
 
 /// Commands that take a lock, and may want one that was used before; the others look at those that
@@ -45,7 +45,7 @@ pub(crate) fn complete(words: &[OsString]) -> Outcome {
     let line: Vec<OsString> = [OsString::from("leasehold")].into_iter().chain(words).collect();
     let last = line.len() - 1;
     let mut found = engine::complete(&mut { all }, line, last, None).unwrap_or_default();
-    // Options are for those who ask for them.
+    // Options are offered only to a user who has begun one.
     let begins_so = |text: &OsStr| text.as_encoded_bytes().starts_with(b"-");
     found.retain(|candidate| begins_so(&typed) || !begins_so(candidate.get_value()));
     let lines = found.iter().map(|candidate| {
@@ -80,8 +80,8 @@ fn pages() -> Vec<CompletionCandidate> {
     man::pages().into_iter().map(CompletionCandidate::new).collect()
 }
 
-/// Names of locks that begin so, as far as the store says them in time. Whatever hangs, it hangs
-/// in a thread that ends with this process.
+/// Names of locks that begin so, as far as the store says them in time. A store that hangs holds up
+/// only a thread, which ends with this process.
 fn names(store: Option<StoreUrl>, is_taking: bool, typed: &OsStr) -> Vec<CompletionCandidate> {
     let Some(prefix) = typed.to_str().map(str::to_owned) else { return Vec::new() };
     let (sender, receiver) = mpsc::channel();

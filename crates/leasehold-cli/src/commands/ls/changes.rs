@@ -1,5 +1,5 @@
-//! What is different between a list and the one before it, as lines for a program that reads them
-//! one by one.
+//! The differences between a list and the one before it, as lines for a program that reads them one
+//! by one.
 
 use std::collections::BTreeSet;
 
@@ -13,19 +13,19 @@ use crate::moment::iso;
 use crate::report::escaped;
 use crate::watch::Availability;
 
-/// What has happened to a list.
+/// A change of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ChangeKind {
-    /// It is in the list, and was not before.
+    /// The lock is in the list, and was not before.
     Appeared,
-    /// Who holds it or who waits for it has changed.
+    /// The holders or the waiters of the lock have changed.
     Changed,
-    /// It is not in the list any more.
+    /// The lock is not in the list any more.
     Gone,
     /// The store does not answer.
     Away,
-    /// It does again.
+    /// The store answers again.
     Back,
 }
 
@@ -92,7 +92,7 @@ impl Shown {
 }
 
 impl ListChange<'_> {
-    /// It, for people.
+    /// The change, for people.
     pub(super) fn text(&self) -> String {
         let kind = match self.change {
             ChangeKind::Appeared => "appeared",

@@ -21,7 +21,7 @@ const COLUMNS: [Column; 9] = [
     Column::of_texts("LABEL", 6),
 ];
 
-/// What was asked for.
+/// The request for a list.
 #[derive(Debug)]
 pub(super) struct Listing<'a> {
     args: &'a Ls,
@@ -41,12 +41,12 @@ impl<'a> Listing<'a> {
 
     fn has(&self, line: &LockLine) -> bool {
         let is_old = self.args.held_longer_than.is_none_or(|least| line.held > Some(least));
-        // What was let go between two requests is idle by now.
+        // A lock that was let go between two requests is idle by now.
         let is_wanted = self.args.all || line.is_used;
         is_old && is_wanted && line.name.as_str().starts_with(&self.args.prefix)
     }
 
-    /// What is said where nothing is listed.
+    /// The message if no lock is listed.
     pub(super) fn nothing(&self) -> String {
         let is = match (self.args.all, self.args.held_longer_than) {
             (true, _) => "is remembered".to_owned(),

@@ -1,4 +1,4 @@
-//! What those who ask must show.
+//! The access that a request must show.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -19,7 +19,7 @@ const SHORTEST_TOKEN: usize = 16;
 /// Longest token that is read: 4 KiB, far more than anybody needs.
 const LONGEST_TOKEN: u64 = 4096;
 
-/// Read, write and execute, of those who are neither owner nor group.
+/// The rights to read, write and execute of users who are neither owner nor group.
 const OTHERS: u32 = 0o007;
 
 /// Where requests come in, and what those who make them must show.
@@ -29,14 +29,14 @@ pub(super) struct Access {
     allows_revoke: bool,
     /// Reading needs the token, too.
     pub(super) protects_reading: bool,
-    /// Names by which this is reached, besides addresses.
+    /// Names by which this server is reached, besides addresses.
     hosts: Vec<String>,
     pub(super) is_tls: bool,
     pub(super) sessions: Sessions,
 }
 
 impl Access {
-    /// What was asked for.
+    /// The access that the options ask for.
     ///
     /// # Errors
     ///

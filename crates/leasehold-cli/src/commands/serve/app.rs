@@ -14,7 +14,7 @@ use crate::watch::Watcher;
 /// a busy store.
 const BACKLOG: usize = 1024;
 
-/// Most who listen at the same time: 128, each of whom costs a connection and a write per event.
+/// The most listeners at the same time: 128. Each costs a connection and a write per event.
 const MOST_LISTENERS: usize = 128;
 
 /// The store, what is known of it, and who may ask.

@@ -1,4 +1,4 @@
-//! Connections: not too many, and none that takes its time.
+//! Connections: their number and their time are limited.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -17,11 +17,11 @@ use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
-/// Most at the same time: 512. Who comes later waits.
+/// The most connections at the same time: 512. A later one waits.
 const MOST: usize = 512;
 
-/// Most of them from one address: 192, so that one peer leaves room for others. Who comes later
-/// from there is not let in.
+/// The most connections from one address: 192, so that one peer leaves room for others. A later one
+/// from there is refused.
 const MOST_OF_ONE: usize = 192;
 
 /// How long a handshake may take, the head of a request, and a pause between requests: 10 s.
@@ -76,7 +76,7 @@ struct Visit {
 }
 
 impl Visit {
-    /// None if the peer has as many as it may.
+    /// Begins a connection of a peer; `None` if the peer has as many as it may.
     fn begin(peers: &Arc<Peers>, address: IpAddr) -> Option<Self> {
         let peer = network(address);
         let mut counts = peers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -100,7 +100,7 @@ impl Drop for Visit {
     }
 }
 
-/// Whom an address belongs to: of IPv6 one has a network of 64 bits.
+/// The peer to which an address belongs: with IPv6 a peer has a network of 64 bits.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
@@ -121,6 +121,6 @@ pub(super) async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin, router: 
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(MOST_BYTES);
     let served = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    // Whatever is wrong with it is the peer's affair.
+    // An error of the connection is the peer's affair.
     let _ended = pin!(served).await;
 }

@@ -119,7 +119,7 @@ async fn show(
 /// once they are continued.
 fn suspend(terminal: &mut DefaultTerminal) -> io::Result<()> {
     ratatui::restore();
-    // Stops this thread before it returns, unless nobody is there who could continue it.
+    // The signal stops this thread before the call returns, unless no process could continue it.
     rustix::process::kill_current_process_group(Signal::TSTP)?;
     resume(terminal)
 }
@@ -128,7 +128,7 @@ fn suspend(terminal: &mut DefaultTerminal) -> io::Result<()> {
 /// is raw, it stays so: a Ctrl-Z in between would stop this process with the screen still taken.
 fn resume(terminal: &mut DefaultTerminal) -> io::Result<()> {
     if is_cooked(stdin()) {
-        // Has it forget how the terminal was when it was asked for last.
+        // This has crossterm forget how the terminal was when it was asked for last.
         disable_raw_mode()?;
         enable_raw_mode()?;
     }

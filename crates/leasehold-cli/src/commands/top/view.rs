@@ -62,7 +62,7 @@ pub(super) enum Mode {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Demand {
     Quit,
-    /// To be stopped, as Ctrl-Z does with other programs.
+    /// Stop this process, as Ctrl-Z does with other programs.
     Suspend,
     Revoke {
         name: LockName,

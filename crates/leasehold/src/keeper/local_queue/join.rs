@@ -99,7 +99,8 @@ impl Keeper {
         }
     }
 
-    /// A caller comes for what was dropped just now: it has it, or releases it first.
+    /// A caller comes for a lease that was dropped just now: it gets the lease, or releases it
+    /// first.
     fn after_let_go(
         self: &Arc<Self>,
         table: &mut Table,
@@ -121,10 +122,10 @@ impl Keeper {
         if let Some(state) = next.flatten().map(Arc::new) {
             line.head = Head::Held { id: state.id, slice_until: kept.slice_until };
             state.mark_delivered(now);
-            // It may have been answered while nobody had the lease.
+            // A renewal may have been answered while nobody had the lease.
             kept.renewing.resume(now);
             let due = table.leases.add(Arc::clone(&state), kept.renewing, Handoff::Done);
-            // Its release is not sent.
+            // The release of the lease is not sent.
             table.unfinished -= 1;
             self.wake_by(table, due);
             return Step::Held(Held { keeper: Arc::clone(self), state });
@@ -166,15 +167,15 @@ impl Keeper {
         let mut table = self.table();
         let is_own = table.queues.take_of(attempt.id, attempt.ticket).is_some();
         if is_own {
-            // No sign of its life.
+            // The caller has shown no sign of life.
             table.queues.gone(&attempt.name, attempt.id, Instant::default());
             self.wake_for_queues(&mut table);
         }
         is_own
     }
 
-    /// Whether a caller still asks for its line, with the release of what that had before, if
-    /// nobody has sent it yet.
+    /// Whether a caller still asks for its line. Comes with the release of the line's last lease,
+    /// if nobody has sent that yet.
     pub(crate) fn shows_life(
         self: &Arc<Self>,
         attempt: &Attempt,
@@ -202,7 +203,7 @@ impl Keeper {
 impl Waiter {
     pub(in crate::keeper) fn new(attempt: &Attempt) -> (Self, oneshot::Receiver<Turn>) {
         let (sender, turn) = oneshot::channel();
-        // It is about to be sent.
+        // The attempt is about to be sent.
         let attempt = Attempt { unanswered: true, ..attempt.clone() };
         let waiter =
             Self { attempt, turn: sender, sequence: None, in_flight: false, is_announced: false };
@@ -217,8 +218,8 @@ impl Waiter {
 }
 
 impl Wakeup {
-    /// Sends it. If the caller has gone in this moment, it leaves the line itself, and what it
-    /// would have had is let go of once more.
+    /// Sends the message. If the caller has gone in this moment, it leaves the line itself, and its
+    /// lease is let go of once more.
     pub(in crate::keeper) fn deliver(self) {
         drop(self.replaced);
         if let Some((to, step)) = self.turn {
@@ -233,8 +234,8 @@ impl Line {
         Self { terms, head, callers, let_go: None, is_listed: false, is_watched: false }
     }
 
-    /// The first of those behind asks from now on; `None` if there is nobody. What was asked for
-    /// goes on: the same attempt, at the same place.
+    /// The first of the callers behind asks from now on; `None` if there is none. The attempt goes
+    /// on, at the same place.
     pub(super) fn advance(
         &mut self,
         asking: &mut HashMap<HolderId, Waiter>,
@@ -261,7 +262,7 @@ impl Line {
         waiter.attempt.ticket = Some(ticket);
         waiter.attempt.options = next.attempt.options;
         if waiter.sequence.is_some() {
-            // It has only to wait, as it does.
+            // That caller has only to wait, as it does.
             let replaced = Some(mem::replace(&mut waiter.turn, next.turn));
             return Some(Wakeup { turn: None, replaced });
         }
@@ -272,7 +273,8 @@ impl Line {
         Some(Wakeup { turn: Some((next.turn, Step::Ask(ask))), replaced })
     }
 
-    /// Since when its first asks while others are behind, unless it is the store's turn to speak.
+    /// The time since when its first asks while others are behind, unless it is the store's turn to
+    /// speak.
     fn asks_since(&self, asking: &HashMap<HolderId, Waiter>) -> Option<Instant> {
         let Head::Asking { attempt, seen, .. } = self.head else { return None };
         let waits = attempt.is_some_and(|id| {
@@ -378,7 +380,7 @@ impl LocalQueues {
                 && front == ticket
             {
                 if attempt.is_some_and(|id| !self.asking.contains_key(&id)) {
-                    // Its grant is on its way.
+                    // The grant is on its way to this caller.
                     return (Left::HadTurn, Wakeup::default());
                 }
                 if let Some(wakeup) = line.advance(&mut self.asking, now, false) {
@@ -396,7 +398,7 @@ impl LocalQueues {
         (left, Wakeup { turn: None, replaced: own.map(|own| own.turn) })
     }
 
-    /// Takes a waiter out that is the caller's with this place in line, or without any.
+    /// Takes out the waiter of the caller with this place in line, or without any place.
     fn take_of(&mut self, id: HolderId, ticket: Option<Ticket>) -> Option<Waiter> {
         let is_own = self.asking.get(&id).is_some_and(|waiter| waiter.attempt.ticket == ticket);
         is_own.then(|| self.take(id)).flatten()
@@ -413,7 +415,8 @@ impl LocalQueues {
         }
     }
 
-    /// A store's answer concerns all who ask for this: gives those who are behind this one.
+    /// A store's answer concerns all callers that ask for the same: gives those that are behind
+    /// this one.
     pub(in crate::keeper) fn take_behind(
         &mut self,
         name: &LockName,
@@ -429,7 +432,7 @@ impl LocalQueues {
         }
     }
 
-    /// Ends all queues; gives those who wait at the store, those who stand in line, and releases.
+    /// Ends all queues; gives the waiters at the store, the callers in line, and the releases.
     pub(in crate::keeper) fn take_all(&mut self) -> (Vec<Waiter>, Vec<Waiter>, Vec<Cleanup>) {
         let (mut callers, mut cleanups) = (Vec::new(), Vec::new());
         for queue in self.by_name.values_mut() {

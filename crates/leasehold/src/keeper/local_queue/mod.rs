@@ -8,8 +8,8 @@
 //! requests. In either order of arrival, the line ends up behind the waiters at the store, or with
 //! a fresh grant if nobody waits.
 //!
-//! Those whom the store has queued have their places in the same queue, and the keeper polls for
-//! them; where the store has no queue, they take turns in the seat of the one that polls.
+//! Callers that the store has queued have places in its queue, and the keeper polls for them. Where
+//! the store has no queue, callers take turns in the seat of the one that polls.
 
 mod join;
 mod pass_on;

@@ -41,7 +41,7 @@ impl Keeper {
 }
 
 impl LocalQueues {
-    /// The store has granted what a caller asked for: a line has it for one slice.
+    /// The store has granted a lease to a caller: its line has the lease for one slice.
     pub(in crate::keeper) fn granted(&mut self, attempt: &Attempt, now: Instant) {
         let Some(terms) = self.terms(attempt) else { return };
         let held = Head::Held { id: attempt.id, slice_until: now + self.slice };
@@ -59,8 +59,7 @@ impl LocalQueues {
     }
 
     /// Keeps a lease that is let go of for a caller that comes before the keeper releases it; true
-    /// if the keeper does not know yet that there is something. Gives the release back if it is of
-    /// no line.
+    /// if the keeper has still to hear of it. Gives the release back if the lease is of no line.
     pub(in crate::keeper) fn keep_for_next(
         &mut self,
         state: &Arc<LeaseState>,
@@ -82,7 +81,7 @@ impl LocalQueues {
         Ok(is_new)
     }
 
-    /// What was found out about a lease that was let go of: nobody takes it over.
+    /// A lease that was let go of was found to have ended: no caller takes it over.
     pub(in crate::keeper) fn end_kept(&mut self, id: HolderId) {
         for name in &self.let_go {
             if let Some(line) = line(&mut self.by_name, name)

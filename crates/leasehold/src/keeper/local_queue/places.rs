@@ -12,10 +12,10 @@ use leasehold_core::{HolderId, Instant, LockName, Place, StoreError};
 use crate::failures::FailureStreak;
 use crate::keeper::state::{LocalQueue, LocalQueues, Places, Poll, Waiter};
 
-/// First and longest delay of a poll after one that failed: 50 ms to 1 s.
+/// The first and the longest delay of a poll after one that failed: 50 ms to 1 s.
 const POLL_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
-/// When messages may have been lost, all names are polled within 20 ms.
+/// If messages may have been lost, all names are polled within 20 ms.
 const POLL_ALL: Duration = Duration::from_millis(20);
 
 impl Places {
@@ -113,7 +113,8 @@ impl LocalQueues {
                     None => break places.members.first().map(|(_, id)| *id),
                 }
             };
-            // If it is polled already, the answer to that says when its name is due next.
+            // If the waiter is polled for already, the answer to that poll says when its name is
+            // due next.
             if let Some(id) = next {
                 self.poll(id);
             }
@@ -207,7 +208,7 @@ impl LocalQueues {
         Some(lasting)
     }
 
-    /// The first of those that wait for a name, as far as is known.
+    /// The first of the waiters for a name, as far as is known.
     pub(in crate::keeper) fn first_of(&self, name: &LockName) -> Option<&Waiter> {
         let (_, id) = self.by_name.get(name)?.places.as_ref()?.members.first()?;
         self.asking.get(id)

@@ -47,7 +47,7 @@ impl Keeper {
         let mut subscription = seat.lock_owned().await;
         let can = store.inner.capabilities();
         if can.publishes_releases && subscription.is_none() {
-            // Without messages one finds out by polling.
+            // Without messages the caller finds out by polling.
             *subscription = store.inner.subscribe(name).await.ok().flatten();
         }
         let spread = can.splits_votes.then_some(SPREAD.0);
@@ -71,7 +71,7 @@ impl LocalQueues {
         (Arc::clone(&seat.subscription), now + IDLE)
     }
 
-    /// Takes out what has not been used: messages that nobody reads pile up.
+    /// Takes out the seats that were not used: messages that nobody reads pile up.
     pub(in crate::keeper) fn take_empty_seats(&mut self, now: Instant) -> Vec<Seat> {
         let mut empty = Vec::new();
         for name in self.seats.take_due(now) {
@@ -98,7 +98,7 @@ pub(crate) struct Poller {
     subscription: OwnedMutexGuard<Option<Box<dyn Subscription>>>,
     /// All holders publish their release.
     releases_are_published: bool,
-    /// How far apart all ask after a message, if not at once.
+    /// The span in which all ask after a message, if not at once.
     spread: Option<Duration>,
     jitter: Jitter,
 }
@@ -146,7 +146,7 @@ impl Poller {
         self.skip_published();
     }
 
-    /// Lets a part of the time pass in which all ask, where votes may be split.
+    /// Where votes may be split, lets a part of the span pass in which all ask.
     async fn spread_out(&mut self, store: &ClockedStore, took: Duration) {
         if let Some(spread) = &mut self.spread {
             let most = (*spread).max(took * 2).min(SPREAD.1);
@@ -156,8 +156,9 @@ impl Poller {
         }
     }
 
-    /// Skips what was published up to now: the poll that follows sees all of that. Otherwise each
-    /// of several messages, of earlier turns or of one release, would cost a useless poll.
+    /// Skips the messages that were published up to now: the poll that follows sees all that they
+    /// say. Otherwise each of several messages, of earlier turns or of one release, would cost a
+    /// useless poll.
     fn skip_published(&mut self) {
         while let Some(subscription) = &mut *self.subscription
             && subscription.next().now_or_never().is_some()

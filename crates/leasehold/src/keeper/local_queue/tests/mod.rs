@@ -175,7 +175,7 @@ impl Scene {
         was_kept
     }
 
-    /// Of a call that gives up: what is left.
+    /// A call gives up its place; gives what is left of it.
     fn leave(&mut self, ticket: Ticket, attempt: u64) -> Left {
         self.0.leave(&name(), Some(ticket), id(attempt))
     }
