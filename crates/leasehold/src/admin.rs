@@ -211,10 +211,10 @@ impl Admin {
         }
     }
 
-    /// Says that the store is new or has forgotten nothing, so that a quarantine (`quarantine=` in
-    /// the store URL) need not be waited for. **Only where no lease of before can be out**: one
-    /// that the store has forgotten may otherwise be granted to somebody else. `false` if the store
-    /// keeps no quarantine, so that there was nothing to end.
+    /// Says that the store is new or has forgotten nothing, which ends a quarantine (`quarantine=`
+    /// in the store URL). **Call it only if no earlier lease can be valid**: the store may
+    /// otherwise grant a lease that it has forgotten to somebody else. `false` if the store keeps
+    /// no quarantine, so that there was nothing to end.
     ///
     /// Cost: one round trip for each server; in a cluster some 50 for each primary, because each
     /// slot has its own quarantine.

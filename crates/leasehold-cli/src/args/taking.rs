@@ -15,7 +15,7 @@ use crate::report::Verbosity;
 #[derive(Args, Debug)]
 #[command(group = clap::ArgGroup::new("until").required(true).multiple(true))]
 #[command(mut_arg("label", |option| option.help(
-    "Shown by `show` and `ls` beside the holder, before until when it is taken and by whom"
+    "Shown by `show` and `ls` beside the holder, with who has taken the lock and until when"
 )))]
 #[command(mut_arg("max_hold", |option| option.hide(true)))]
 #[command(mut_arg("min_hold", |option| option.help(

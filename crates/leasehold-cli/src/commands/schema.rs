@@ -25,8 +25,8 @@ pub(crate) fn schema(args: &Schema) -> Outcome {
     }
     let is_new = block_on(Postgres::install(options, &roles))??;
     match is_new {
-        true => args.verbosity.detail(format_args!("{url}: installed")),
-        false => args.verbosity.detail(format_args!("{url}: was there already")),
+        true => args.verbosity.detail(format_args!("{url}: the schema is installed")),
+        false => args.verbosity.detail(format_args!("{url}: the schema was there already")),
     }
     Ok(0)
 }

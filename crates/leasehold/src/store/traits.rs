@@ -156,8 +156,8 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     }
 
     /// Ends a quarantine on the word of an operator: the store is new, or has forgotten nothing, so
-    /// no lease of before can be out that it does not know. Gives whether it keeps quarantines at
-    /// all, and does nothing if it does not.
+    /// no lease that it does not know can be valid. Gives whether it keeps quarantines at all, and
+    /// does nothing if it does not.
     ///
     /// # Errors
     ///

@@ -33,7 +33,7 @@ fn own_program(link: &Path, started_by: &CStr) -> io::Result<PathBuf> {
     if file.is_file() {
         return Ok(file);
     }
-    let why = format!("{}: {error}: leasehold starts itself by it, so mount /proc", link.display());
+    let why = format!("{}: {error}: leasehold starts itself from it: mount /proc", link.display());
     Err(io::Error::new(error.kind(), why))
 }
 

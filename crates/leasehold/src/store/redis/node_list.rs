@@ -235,7 +235,8 @@ pub(crate) fn mismatch(own: &str, theirs: &str) -> [String; 3] {
         false => format!("other clients have the nodes {theirs}, and this one has {own}"),
     };
     let risk = "each list may have a majority, and two may hold one lock";
-    let remedy = format!("give all clients the same nodes; who stops is forgotten after {life}");
+    let remedy =
+        format!("give all clients the same nodes; a client that stops is forgotten after {life}");
     [found, risk.to_owned(), remedy]
 }
 

@@ -19,7 +19,7 @@ use crate::store::redis::topology::Map;
 const TOPIC: &str = "quarantine";
 
 const REMEDY: &str =
-    "wait; or, only if no lease of before can be out, use `leasehold end-quarantine`";
+    "wait; or, only if no earlier lease can be valid, use `leasehold end-quarantine`";
 
 /// How many records are read at once: 512, which takes a server about a millisecond.
 const AT_ONCE: usize = 512;

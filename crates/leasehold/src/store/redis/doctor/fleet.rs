@@ -180,7 +180,7 @@ pub(crate) fn apart(one: &ServerClock, other: &ServerClock) -> Option<Finding> {
     let found = format!("the server's clock is {far} from that of {}", other.server);
     let remedy = "run NTP on both";
     if apart.exceeds(BALLOT_LEAD) {
-        let risk = "the server refuses tokens that the other has granted, and does not count";
+        let risk = "the server refuses tokens that the other has granted, so its vote is missing";
         Some(Finding::danger(&one.server, "clock", found, risk, remedy))
     } else if apart.exceeds(CLOCK_OFFSET) {
         let risk = "tokens need a second round trip, and run ahead of the clock";

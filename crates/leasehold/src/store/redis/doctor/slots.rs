@@ -53,7 +53,8 @@ fn judge(place: &str, info: &Info) -> Option<Finding> {
             place,
             TOPIC,
             format!("cluster_state is {state}: {lost} of {ALL} slots are served by nobody"),
-            "no name can be locked while cluster-require-full-coverage is yes, else none of theirs",
+            "names that live there cannot be locked, and while cluster-require-full-coverage is \
+             yes no other name can",
             "start the primaries they belong to, or give them to others (redis-cli --cluster fix)",
         ),
     })

@@ -95,8 +95,9 @@ impl Quarantine {
         };
         let Some(longest) = longest.filter(|longest| *longest > self.span) else { return Ok(()) };
         let why = format!(
-            "a ttl of {} is longer than the quarantine of {}, so a restart could end it unseen: \
-             ask for less, or raise quarantine= in every store URL",
+            "a ttl of {} is longer than the quarantine of {}, so after a restart others could \
+             get the lock before the lease ends: ask for less, or raise quarantine= in every store \
+             URL",
             show_duration(longest),
             show_duration(self.span)
         );
@@ -274,9 +275,9 @@ pub(crate) fn refusal(server: &str, pause: Pause) -> StoreError {
              until the quarantine there has ended: wait"
         ),
         Pause::Quarantine(left) => format!(
-            "{server}: the server may have forgotten who holds what (a start, a flush, a failover \
-             or a slot that has moved), so nothing new is granted for another {}: wait; or, only \
-             if no lease of before can be out, use `leasehold end-quarantine`",
+            "{server}: nothing new is granted for another {}, because the server may have \
+             forgotten who holds what (a start, a flush, a failover, a slot that has moved): wait; \
+             or, only if no earlier lease can be valid, use `leasehold end-quarantine`",
             show_duration(left)
         ),
     };
