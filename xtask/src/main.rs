@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod api;
+mod book;
 mod bugs;
 mod layers;
 mod messages;
@@ -30,6 +31,7 @@ usage: cargo xtask TASK
   layers           who imports whom, and no rings
   messages         writes docs/messages.md: the texts of the library and the command
   api              writes the public API of what is published into `api`
+  book             builds the pages as a book, in `target/book/html`, and follows its links
   bugs [NAME...]   switches on each named bug, or those named, and the tests must find it
   bench [NAME...]  all benchmarks, or those named, in release mode; `python` by itself: the Python
                    package beside redis-py
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
         ["api"] => api::update(),
         ["bench", "python"] => python::bench(),
         ["bench", names @ ..] => bench(names),
+        ["book"] => book::run(),
         ["bugs", names @ ..] => programs::build().and_then(|built| bugs::run(&built, names)),
         ["dist"] => Run::program("packaging/dist.sh", &[]).show(),
         ["layers"] => layers::run(),

@@ -37,7 +37,7 @@ const COMMENTS: [(&str, &str); 6] =
     [("rs", "//"), ("lua", "--"), ("sql", "--"), ("py", "#"), ("sh", "#"), ("toml", "#")];
 
 /// The order of the book, as mdBook reads it.
-const SUMMARY: &str = "docs/SUMMARY.md";
+pub(crate) const SUMMARY: &str = "docs/SUMMARY.md";
 
 /// What is wrong with the pages and comments of the tree.
 pub(crate) fn check(files: &[File]) -> Vec<String> {
@@ -156,7 +156,7 @@ fn paragraphs(text: &str) -> Vec<String> {
 }
 
 /// The relative links of a page, without what follows a `#`.
-fn links(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn links(text: &str) -> impl Iterator<Item = &str> {
     // Code is between fences, at the odd places.
     let prose = text.split("```").step_by(2);
     let rests = prose.flat_map(|prose| prose.split("](").skip(1));
@@ -166,7 +166,7 @@ fn links(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// A link as a path from the root of the tree.
-fn resolved(page: &str, link: &str) -> PathBuf {
+pub(crate) fn resolved(page: &str, link: &str) -> PathBuf {
     let mut resolved = PathBuf::new();
     let folder = Path::new(page).parent().unwrap_or(Path::new(""));
     for part in folder.join(link).components() {
