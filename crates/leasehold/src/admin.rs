@@ -1,4 +1,4 @@
-//! What an operator looks at and does.
+//! The verbs of an operator: looking at locks, and ending leases.
 
 use leasehold_core::{Action, FencingToken, LockName, Mode, Operation, Reply, Result};
 
@@ -12,7 +12,7 @@ use crate::keeper::{unexpected_reply, unusable_reply};
 use crate::refusal::refused;
 use crate::store;
 
-/// Most holders and waiters that are listed of one name.
+/// The most holders and waiters that are listed of one name.
 const INSPECT_LIMIT: u32 = 1000;
 
 /// Looks at the locks of a store and ends leases.

@@ -27,17 +27,17 @@ use crate::lock::Lock;
 use crate::lost::Lost;
 use crate::store::Subscription;
 
-/// How long after a message an observer inspects the record itself: 50 ms, so that a successor's
-/// own message comes first, and several changes on end are seen one by one.
+/// An observer inspects the record itself 50 ms after a message. So a successor's own message comes
+/// first, and several changes on end are seen one by one.
 const SETTLE: Duration = Duration::from_millis(50);
 
-/// How often the record of a quiet election is inspected although messages arrive: every 10 s, or
-/// when the leader's lease ends. A leader that crashes publishes nothing.
+/// The record of a quiet election is inspected every 10 s, also while messages arrive, or when the
+/// leader's lease ends. A leader that crashes publishes nothing.
 const INSPECT_EVERY: Duration = Duration::from_secs(10);
 
-/// How long a subscribed observer waits for the message of a leader that it has found in the
-/// record: 1 s. The record is read over another connection, so the messages of leaders before it
-/// may still be on their way.
+/// A subscribed observer waits 1 s for the message of a leader that it has found in the record. The
+/// record is read over another connection, so the messages of leaders before it may still be on
+/// their way.
 const MESSAGE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// One leader among many candidates, under a name. [`Client::election`](crate::Client::election)
@@ -49,17 +49,17 @@ pub struct Election {
     lock: Lock,
 }
 
-/// Who leads an election, and what it says.
+/// The leader of an election, and its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Leader {
     /// The fencing token of the leadership: a later leader has a higher one.
     pub token: FencingToken,
-    /// What the leader said when it campaigned, or proclaimed since.
+    /// The value with which the leader campaigned, or that it has proclaimed since.
     pub value: String,
 }
 
-/// What the observer of an election sees.
+/// The state of an election, as its observer sees it.
 #[derive(Clone, Debug)]
 pub enum Observed {
     /// This one leads, and says this.
@@ -178,7 +178,7 @@ impl Election {
 pub struct Leadership {
     engine: Handle,
     guard: Guard,
-    /// How often it has published what it says.
+    /// The number of messages that the leader has published.
     messages: AtomicU64,
 }
 
@@ -268,7 +268,7 @@ impl Leadership {
 /// Changes of an election, one after the other: also as a stream, which never ends.
 pub struct Observation {
     engine: Handle,
-    /// What comes next, and what then goes on watching.
+    /// The next observation, and the watch that goes on after it.
     next: BoxFuture<'static, (Result<Observed>, Watch)>,
 }
 
@@ -316,16 +316,16 @@ impl Stream for Observation {
     }
 }
 
-/// What an observer knows, and where it hears more.
+/// The state of an observer: what it knows, and where it hears more.
 struct Watch {
     keeper: Arc<Keeper>,
     name: LockName,
     subscription: Option<Box<dyn Subscription>>,
     /// When it subscribed.
     since: Instant,
-    /// Who leads, as was given last; `None` before the first time.
+    /// The leader that was given last; `None` before the first time.
     known: Option<Option<Leader>>,
-    /// It was said that the store is away, and not yet who leads since.
+    /// The observer was told that the store is away, and not yet who leads since.
     is_away: bool,
     /// The newest message of a leader that was received: whose, and its number.
     newest: Option<(FencingToken, u64)>,
@@ -336,7 +336,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// What comes next. Nothing is done before the future is polled.
+    /// The next observation. Nothing is done before the future is polled.
     fn step(mut self) -> BoxFuture<'static, (Result<Observed>, Self)> {
         Box::pin(async move { (self.next().await, self) })
     }
@@ -437,7 +437,8 @@ impl Watch {
         let publishes = self.subscription.is_some() && (self.known.is_some() || is_later);
         let is_another = found.is_some() && self.known.as_ref() != Some(&found);
         if publishes && is_another && self.found != found {
-            // Its own message comes soon, and those of leaders before it that no inspection found.
+            // The leader's own message comes soon, and those of leaders before it that no
+            // inspection found.
             self.found = found;
             self.inspect_at = now + MESSAGE_PATIENCE;
             return Ok(false);
@@ -459,7 +460,7 @@ impl std::fmt::Debug for Observation {
     }
 }
 
-/// What a leader publishes to the observers of its election.
+/// The message of a leader to the observers of its election.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ElectionMessage {
     /// The `nth` message of a leader.

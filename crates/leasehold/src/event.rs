@@ -1,4 +1,4 @@
-//! What happens to leases, as events for logs, traces and metrics.
+//! Events of leases, for logs, traces and metrics.
 
 #[cfg(feature = "metrics")]
 mod metrics;
@@ -18,7 +18,7 @@ pub use self::metrics::MetricsObserver;
 #[cfg(feature = "tracing")]
 pub use self::tracing::TracingObserver;
 
-/// What a call asked for.
+/// The facts of a call: what it asked for.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct RequestFacts<'a> {
@@ -26,7 +26,7 @@ pub struct RequestFacts<'a> {
     pub name: &'a LockName,
     /// The mode that the call asked for.
     pub mode: Mode,
-    /// What its caller gave as [`Lock::label`](crate::Lock::label).
+    /// The label that the caller gave by [`Lock::label`](crate::Lock::label).
     pub label: Option<&'a str>,
 }
 
@@ -34,15 +34,15 @@ pub struct RequestFacts<'a> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct LeaseFacts<'a> {
-    /// Who holds it, as [`Guard::holder`](crate::Guard::holder).
+    /// The holder, as [`Guard::holder`](crate::Guard::holder).
     pub holder: HolderId,
     /// The name of the lock.
     pub name: &'a LockName,
     /// The mode in which it is held, or was held at its end.
     pub mode: Mode,
-    /// What its caller gave as [`Lock::label`](crate::Lock::label).
+    /// The label that the caller gave by [`Lock::label`](crate::Lock::label).
     pub label: Option<&'a str>,
-    /// Its fencing token.
+    /// The fencing token of the lease.
     pub token: FencingToken,
 }
 
@@ -69,7 +69,7 @@ pub enum Event<'a> {
     Acquiring {
         /// The number of the call, which no other one of this process has.
         call: u64,
-        /// What was asked for.
+        /// The facts of the call.
         request: RequestFacts<'a>,
     },
     /// A try ended because somebody else has the lock or waits for it.
@@ -77,7 +77,7 @@ pub enum Event<'a> {
     Busy {
         /// The number of the call, which no other one of this process has.
         call: u64,
-        /// What was asked for.
+        /// The facts of the call.
         request: RequestFacts<'a>,
         /// From the call of the verb until now.
         waited: Duration,
@@ -88,7 +88,7 @@ pub enum Event<'a> {
     Cancelled {
         /// The number of the call, which no other one of this process has.
         call: u64,
-        /// What was asked for.
+        /// The facts of the call.
         request: RequestFacts<'a>,
         /// From the call of the verb until now.
         waited: Duration,
@@ -100,9 +100,9 @@ pub enum Event<'a> {
     /// reported.
     #[non_exhaustive]
     Delayed {
-        /// What was asked for.
+        /// The facts of the call.
         request: RequestFacts<'a>,
-        /// What the store said, or why it said nothing.
+        /// The answer of the store, or why there is none.
         cause: &'a StoreError,
         /// For how long it has been held up by trouble of this kind; zero as that begins.
         lasting: Duration,
@@ -112,11 +112,11 @@ pub enum Event<'a> {
     Failed {
         /// The number of the call, which no other one of this process has.
         call: u64,
-        /// What was asked for.
+        /// The facts of the call.
         request: RequestFacts<'a>,
         /// From the call of the verb until now.
         waited: Duration,
-        /// What the caller is told.
+        /// The error that the caller gets.
         error: &'a Error,
     },
     /// A lease was granted and has reached the caller that asked for it.
@@ -154,7 +154,7 @@ pub enum Event<'a> {
     Overdue {
         /// The lease.
         lease: LeaseFacts<'a>,
-        /// What is left of its validity.
+        /// The rest of the validity of the lease.
         validity: Duration,
         /// Why it was not renewed.
         cause: &'a StoreError,
@@ -169,7 +169,7 @@ pub enum Event<'a> {
     /// writer waits; [`Guard::reenter`](crate::Guard::reenter) is what it wants.
     #[non_exhaustive]
     OwnLease {
-        /// What was asked for.
+        /// The facts of the call.
         request: RequestFacts<'a>,
         /// The token of the lease that is in the way.
         token: FencingToken,
@@ -195,14 +195,14 @@ pub enum Event<'a> {
     Renewed {
         /// The lease.
         lease: LeaseFacts<'a>,
-        /// What is left of its validity.
+        /// The rest of the validity of the lease.
         validity: Duration,
     },
     /// A request to the store was answered, or failed. A request whose caller no longer waits is
     /// not reported.
     #[non_exhaustive]
     RoundTrip {
-        /// What was asked: `acquire`, `poll`, `release`, `renew` and so on, as
+        /// The request: `acquire`, `poll`, `release`, `renew` and so on, as
         /// [`Operation::as_str`](crate::store::protocol::Operation::as_str).
         operation: &'static str,
         /// The name that it was about, if it was about one.
@@ -216,7 +216,7 @@ pub enum Event<'a> {
     /// on.
     #[non_exhaustive]
     Stalled {
-        /// By how much.
+        /// The time by which the keeper was late.
         late: Duration,
     },
     /// A call ended because its limit was reached.
@@ -224,7 +224,7 @@ pub enum Event<'a> {
     TimedOut {
         /// The number of the call, which no other one of this process has.
         call: u64,
-        /// What was asked for.
+        /// The facts of the call.
         request: RequestFacts<'a>,
         /// From the call of the verb until now.
         waited: Duration,
@@ -243,7 +243,7 @@ pub enum Event<'a> {
     /// [`Admin::inspect`](crate::admin::Admin::inspect).
     #[non_exhaustive]
     Waiting {
-        /// What was asked for.
+        /// The facts of the call.
         request: RequestFacts<'a>,
         /// The most waiters that can come before, in the store's queue or in the line of the same
         /// client; `None` where there is no queue.
@@ -252,7 +252,7 @@ pub enum Event<'a> {
     /// An acquire waits although there may be room: the semaphore is in use with another capacity.
     #[non_exhaustive]
     WaitingForCapacity {
-        /// What was asked for.
+        /// The facts of the call.
         request: RequestFacts<'a>,
         /// The capacity in force.
         capacity: u32,

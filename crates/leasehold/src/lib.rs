@@ -39,7 +39,7 @@ pub use self::rwlock::RwLock;
 pub use self::semaphore::Semaphore;
 pub use leasehold_core::{Error, FencingToken, LeaseOptions, LockName, LossReason};
 
-/// What a verb gives.
+/// The result of a verb.
 ///
 /// In a task it tells what the error is:
 ///
@@ -48,12 +48,12 @@ pub use leasehold_core::{Error, FencingToken, LeaseOptions, LockName, LossReason
 /// ```
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What can go wrong beside [`Error`] itself: with an input, with a store.
+/// The errors beside [`Error`] itself: of an input, and of a store.
 pub mod error {
     pub use leasehold_core::{InvalidInput, StoreError, StoreErrorKind};
 }
 
-/// What a lease is of, who renews it, and how it goes to another process.
+/// The mode of a lease, the choice of who renews it, and a lease on its way to another process.
 pub mod lease {
     pub use leasehold_core::{Lease, Mode, Renewal};
 }

@@ -87,7 +87,7 @@ pub struct Lock {
     joins: bool,
 }
 
-/// What a lock is about.
+/// The name or names of a lock.
 #[derive(Clone, Debug)]
 enum Names {
     One(LockName),
@@ -128,14 +128,15 @@ impl Lock {
 
     lease_setters!();
 
-    /// What the holder says of itself to an operator who looks.
+    /// The text by which an operator recognises the holder.
     pub fn label(self, label: impl Into<String>) -> Self {
         self.with(|options| options.label = Some(label.into()))
     }
 
-    /// Of several names ([`Client::multi`](crate::Client::multi)), holds none while it waits. The
-    /// caller stands in the queue of one busy name. Once it is served there, it asks for all
-    /// others, which must be free at that moment. This has no effect on a lock of one name.
+    /// A call for several names ([`Client::multi`](crate::Client::multi)) then holds none of them
+    /// while it waits. The caller stands in the queue of one busy name. Once it is served there, it
+    /// asks for all others, which must be free at that moment. This has no effect on a lock of one
+    /// name.
     ///
     /// It holds up no other caller. The price is that it has no turn: under steady contention for
     /// many names it may wait very long. Give it a limit with

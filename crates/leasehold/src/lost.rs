@@ -14,11 +14,11 @@ use crate::mutex::Mutex;
 use crate::process::MadeIn;
 use crate::sync::AtomicU64;
 
-/// How a lease has ended.
+/// The way in which a lease has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Lost(LossReason),
-    /// Its holder let go, or it was handed out.
+    /// The holder let go, or the lease was handed out.
     Released,
 }
 
@@ -37,7 +37,7 @@ impl From<LossReason> for End {
     }
 }
 
-/// What a guard, its [`Lost`] futures and the keeper share of one lease.
+/// The end of one lease, shared by its guard, the [`Lost`] futures and the keeper.
 pub(crate) struct Signal {
     made_in: MadeIn,
     clock: Arc<dyn Clock>,
@@ -234,7 +234,7 @@ impl Lost {
         self.watched.iter().map(left).min().unwrap_or_default()
     }
 
-    /// How the first of the names has ended that has.
+    /// The end of the first of the names that has ended.
     fn ended(&self) -> Option<End> {
         self.watched.iter().find_map(|it| it.signal.check_here(it.signal.clock.now()))
     }

@@ -20,7 +20,7 @@ use leasehold_core::{StoreError, StoreErrorKind};
 #[cfg(feature = "file")]
 pub(crate) use self::notes::Note;
 
-/// Most processes in a row, each the child of the one before.
+/// The most processes in a row, each the child of the one before.
 const MOST: usize = 16;
 
 /// The id of each process in the row, and zero for those that are not there yet.
@@ -29,7 +29,7 @@ static IDS: [AtomicU32; MOST] = [const { AtomicU32::new(0) }; MOST];
 /// The last of them.
 static LAST: AtomicUsize = AtomicUsize::new(0);
 
-/// What tells each of them that it is a child that was forked from it.
+/// The guards that tell each process in the row that it is a child of the one before.
 static FORKS: [OnceLock<forkguard::Guard>; MOST] = [const { OnceLock::new() }; MOST];
 
 /// Says that this process is a child that was forked, and closes what it has inherited of its
@@ -56,7 +56,7 @@ fn number() -> usize {
 
 /// The same by the id of this process.
 fn find_number() -> usize {
-    // Before the id is read: a fork that comes after it is noticed.
+    // The guard is made before the id is read: a fork that comes after it is noticed.
     let forks = forkguard::new();
     let id = std::process::id();
     let mut number = LAST.load(Ordering::Acquire);
@@ -124,7 +124,7 @@ impl<T> PerProcess<T> {
         })
     }
 
-    /// That of this process, and those of its parents.
+    /// The value of this process, and those of its parents.
     pub(crate) fn split_mut(&mut self) -> (Option<&mut T>, Vec<&mut T>) {
         let number = number();
         let (mut own, mut others) = (None, Vec::new());

@@ -17,8 +17,8 @@ use crate::keeper::{self, Held, Keeper, renewal_outcome, unexpected_reply};
 use crate::refusal::refused;
 use crate::store::clocked::TimedAnswer;
 
-/// How long a store is asked that does not answer: 5 s, as `connect_timeout`, or the ttl if
-/// that is less, because nobody renews the lease meanwhile.
+/// A store that does not answer is asked for 5 s, as `connect_timeout`, or for the ttl if that is
+/// less: nobody renews the lease meanwhile.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Takes over a lease, for the first who does.
@@ -48,7 +48,7 @@ async fn ask(engine: &Engine, lease: &Lease, options: LeaseOptions) -> Result<He
         let late = || StoreError::new(StoreErrorKind::Timeout, "the store answers too late");
         let error = match attempt.send(engine, &options, until).await {
             Ok(timed) => match &timed.answer.reply {
-                // Its answer was a sample of its clock.
+                // The late answer was a sample of the store's clock.
                 Reply::Late => late(),
                 Reply::Stale => {
                     attempt = Adoption::new(engine, lease);
@@ -60,7 +60,7 @@ async fn ask(engine: &Engine, lease: &Lease, options: LeaseOptions) -> Result<He
                     let held = attempt.granted(options, grant.token, valid_until, timed.received);
                     return match Held::mark_delivered(slice::from_ref(&held)) {
                         true => Ok(held),
-                        // It has ended in this moment.
+                        // The lease has ended in this moment.
                         false => Err(held.ended()),
                     };
                 }
@@ -104,7 +104,7 @@ impl<'a> Adoption<'a> {
         let (store, lease) = (&self.keeper.store, self.lease);
         let on = |action| Operation::On { name: lease.name.clone(), action };
         if !store.has_sample() {
-            // What time it is, which the request must carry.
+            // This asks for the time, which the request must carry.
             store.execute_until(on(Action::Inspect { limit: 0 }), until).await?;
         }
         let request = Acquire::new(self.id, lease.mode, lease.ttl)
@@ -119,7 +119,7 @@ impl<'a> Adoption<'a> {
         result
     }
 
-    /// What the store has decided.
+    /// The decision of the store.
     fn outcome(&mut self, reply: &Reply) -> Result<Grant> {
         let Lease { name, token, mode, .. } = self.lease;
         match (reply, renewal_outcome(reply, *token)) {

@@ -116,7 +116,7 @@ impl OwnAttempt {
         match self.keeper.leave(name, *ticket, *id) {
             Left::Own { id, unanswered } => {
                 if id != self.attempt.id {
-                    // That of the caller that was the first in line before.
+                    // The attempt is now that of the caller that was the first in line before.
                     (self.attempt.id, self.attempt.unanswered) = (id, unanswered);
                     self.known = true;
                 }

@@ -20,8 +20,8 @@ use crate::keeper::{Ask, Held, PendingRelease, Poller, Step, Turn, unexpected_re
 use crate::refusal::refused;
 use crate::store::clocked::TimedAnswer;
 
-/// How long a try goes on asking a quorum of which too few nodes answer in time: 500 ms, several
-/// rounds of the usual timeout. It is a hiccup or it lasts.
+/// A try goes on asking a quorum of which too few nodes answer in time for 500 ms, several rounds
+/// of the usual timeout. A hiccup is over by then; any other trouble lasts.
 const QUORUM_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Acquires, from `started` on, or gives `None` if it is busy and the limit is a try.
@@ -65,7 +65,7 @@ struct Call<'a> {
     own: OwnAttempt,
     reported: Reported,
     retry: Retry,
-    /// Its seat among those who poll, where the store has no queue.
+    /// The seat of the call among those that poll, where the store has no queue.
     poller: Option<Poller>,
     /// When the next request is sent.
     now: Instant,
@@ -287,8 +287,8 @@ impl<'a> Call<'a> {
         Ok(Step::Join)
     }
 
-    /// What a call does that was skipped: it fails if its client was closed. If it was not polled
-    /// while it was the first in line, it joins anew.
+    /// A call was skipped. It fails if its client was closed. If it was not polled while it was the
+    /// first in line, it joins anew.
     fn skipped(&self) -> Result<Step> {
         self.asked.keeper.ensure_open()?;
         Ok(Step::Join)
@@ -314,7 +314,7 @@ impl<'a> Call<'a> {
                 if self.own.take() {
                     return self.leave(failure).await;
                 }
-                // It was granted in the same moment.
+                // The call was granted in the same moment.
                 turn.await
             }
         };

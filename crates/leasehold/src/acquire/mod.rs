@@ -1,5 +1,5 @@
-//! How leases are asked for: of one name, of several, of another process, or only whether a name is
-//! free. A call that gives up leaves nothing behind.
+//! Calls that ask for leases: of one name, of several, of another process, or only whether a name
+//! is free. A call that gives up leaves nothing behind.
 
 mod adopt;
 mod attempt;

@@ -1,5 +1,4 @@
-//! What is reported of a call that waits: to the observer meanwhile, and to its caller at the
-//! limit.
+//! Reports about a call that waits: to the observer meanwhile, and to its caller at the limit.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -15,11 +14,11 @@ use crate::keeper::Behind;
 use crate::own_process;
 use crate::refusal::waits_for_capacity;
 
-/// How long a call waits before it looks whether its own process is in its way: 2 s. What ends
-/// sooner is not worth a request.
+/// A call waits 2 s before it looks whether its own process is in its way. A wait that ends sooner
+/// is not worth a request.
 const OWN_PROCESS_PATIENCE: Duration = Duration::from_secs(2);
 
-/// How many holders are inspected when a wait has ended: 32, each some hundred bytes.
+/// The number of holders that are inspected when a wait has ended: 32, each some hundred bytes.
 const STATUS_LIMIT: u32 = 32;
 
 /// What the observer knows of a call, over all its attempts.
@@ -51,7 +50,7 @@ impl Asked<'_> {
         self.keeper.observe(&Event::Delayed { request: self.facts(), cause, lasting });
     }
 
-    /// It has joined the queue.
+    /// The call has joined the queue.
     pub(super) fn report_queued(&self, reported: &mut Reported, id: HolderId, place: &Place) {
         reported.failures.end();
         let request = self.facts();
@@ -75,7 +74,7 @@ impl Asked<'_> {
         }
     }
 
-    /// It is busy, and there is no queue.
+    /// The name is busy, and there is no queue.
     pub(super) fn report_busy(&self, reported: &mut Reported) {
         let is_new = !std::mem::replace(&mut reported.is_waiting, true);
         if reported.failures.end() || is_new {
@@ -131,7 +130,8 @@ impl Asked<'_> {
     pub(super) async fn timeout(&self, until: Instant, is_queued: bool) -> Error {
         let (keeper, name) = (self.keeper, self.request.name.clone());
         let own = keeper.own_in_the_way(&name, self.request.mode, is_queued, None);
-        // Before the look: by then, who held as this began has held for longer than was waited.
+        // The clock is read before the look: by then, a holder of the time when this began has held
+        // for longer than was waited.
         let waited = keeper.store.now().saturating_since(self.started);
         let mut holders = self.status(until).await.holders;
         let by_self = |holder: &Holder| own.is_some() && holder.id.client == keeper.client;
@@ -150,7 +150,7 @@ impl Asked<'_> {
         match self.keeper.store.execute_until(inspect, until).await.map(|timed| timed.answer.reply)
         {
             Ok(Reply::Status(status)) => *status,
-            // What it was asked for can do without.
+            // The report can do without the status.
             Ok(_) | Err(_) => Status::default(),
         }
     }

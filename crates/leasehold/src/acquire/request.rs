@@ -1,4 +1,4 @@
-//! What a call asks for, and for how long.
+//! Requests of calls: what they ask for, and for how long.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use crate::engine::Engine;
 use crate::keeper::{Attempt, Keeper, PendingRelease, Poller, Pulse};
 use crate::store::clocked::TimedAnswer;
 
-/// How long a try goes on asking when no answer comes: 2 s, four requests of the default timeout.
+/// If no answer comes, a try goes on asking for 2 s, four requests of the default timeout.
 const TRY_PATIENCE: Duration = Duration::from_secs(2);
 
-/// How much longer than its limit a call may take to leave the queue properly: one request.
+/// The time beyond its limit that a call may take to leave the queue properly: one request.
 pub(crate) const LEAVE_PATIENCE: Duration = Duration::from_millis(500);
 
 /// How long a call waits.
@@ -29,13 +29,13 @@ pub(crate) struct Request<'a> {
     pub(crate) name: &'a LockName,
     pub(crate) mode: Mode,
     pub(crate) options: &'a LeaseOptions,
-    /// That of the call, if it gathers several names: it delivers them together.
+    /// The pulse of the call, if it gathers several names: it delivers them together.
     pub(crate) pulse: Option<Arc<Pulse>>,
     /// Others of its client may pass the lease on to it, and it to them.
     pub(crate) joins: bool,
 }
 
-/// What a call asks for, of whom, and until when.
+/// A question to a store: what a call asks for, and until when.
 pub(super) struct Asked<'a> {
     pub(super) engine: &'a Engine,
     pub(super) keeper: &'a Arc<Keeper>,
@@ -114,7 +114,7 @@ impl<'a> Asked<'a> {
         self.give_up.is_some_and(|limit| self.keeper.store.now() >= limit)
     }
 
-    /// How long a last request may take: a cancel, or the question who holds the lock.
+    /// The end of the time for a last request: a cancel, or the question who holds the lock.
     pub(super) fn leave_until(&self) -> Instant {
         self.keeper.store.now() + LEAVE_PATIENCE
     }

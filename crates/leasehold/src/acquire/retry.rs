@@ -7,13 +7,13 @@ use leasehold_core::backoff::{Backoff, Jitter};
 
 use crate::store::clocked::ClockedStore;
 
-/// First and longest delay before a request that failed is sent again, of which a random part is
-/// taken off, up to a half: those who wait for the same store must not come back all at once.
+/// The first and the longest delay before a request that failed is sent again. A random part is
+/// taken off, up to a half: callers that wait for the same store must not come back all at once.
 pub(super) const RETRY_BACKOFF: (Duration, Duration) =
     (Duration::from_millis(20), Duration::from_secs(1));
 
-/// It belongs to the call, not to one attempt: each that fails makes the next one wait longer,
-/// until the store answers.
+/// The retry belongs to the call, not to one attempt: each that fails makes the next one wait
+/// longer, until the store answers.
 pub(super) struct Retry {
     backoff: Backoff,
     jitter: Jitter,
@@ -21,7 +21,7 @@ pub(super) struct Retry {
 }
 
 impl Retry {
-    /// Before the first request.
+    /// The state before the first request.
     pub(super) fn new(jitter: Jitter, now: Instant) -> Self {
         let (first, longest) = RETRY_BACKOFF;
         Self { backoff: Backoff::new(first, longest), jitter, at: now }

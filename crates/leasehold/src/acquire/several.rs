@@ -21,23 +21,24 @@ use super::request::{LEAVE_PATIENCE, Limit, Request};
 use crate::engine::Engine;
 use crate::keeper::{Held, Pulse};
 
-/// Most names of one lock: 64. Each is a lease that is renewed; more of them are a sign that one
-/// name for the whole would do.
+/// The most names of one lock: 64. Each is a lease that is renewed; more of them are a sign that
+/// one name for the whole would do.
 pub(crate) const MAX_NAMES: usize = 64;
 
-/// First and longest pause of a caller that holds nothing while it waits, after somebody else took
-/// one of its names: two such callers that move in step would else go on for ever.
+/// The first and the longest pause of a caller that holds nothing while it waits, after somebody
+/// else took one of its names: two such callers that move in step would else go on for ever.
 const COLLISION_BACKOFF: (Duration, Duration) =
     (Duration::from_millis(1), Duration::from_millis(100));
 
-/// How long a try asks on for names that somebody has just taken: 500 ms, in which others who tried
-/// have heard what they got and have given it back. A caller that has a name for longer is at work.
+/// A try asks on for 500 ms for names that another caller has just taken. In that time others that
+/// tried have heard what they got, and have given it back. A caller that has a name for longer is
+/// at work.
 const TRY_MOMENT: Duration = Duration::from_millis(500);
 
-/// First and longest pause between two questions of a try.
+/// The first and the longest pause between two questions of a try.
 const TRY_BACKOFF: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
 
-/// What is held while one of the names is waited for.
+/// The names that are held while the caller waits for one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meanwhile {
     /// The names before it.
@@ -175,7 +176,7 @@ impl Gathering<'_> {
                 let end = self.started + span + LEAVE_PATIENCE;
                 match select(requests, store.clock.sleep_until(end)).await {
                     Either::Left((answers, _)) => answers,
-                    // What was not answered is missing; the wait that follows ends the call.
+                    // A name without an answer is missing; the wait that follows ends the call.
                     Either::Right(_) => return Ok(()),
                 }
             }
@@ -210,7 +211,7 @@ impl Gathering<'_> {
         Ok(true)
     }
 
-    /// What was taken early may be lost by now: its renewals failed, or nothing renews it.
+    /// A name that was taken early may be lost by now: its renewals failed, or nothing renews it.
     fn drop_lost(&mut self) {
         for (held, request) in self.held.iter_mut().zip(&self.requests) {
             held.take_if(|held| !is_enough(held, request.options));

@@ -83,7 +83,7 @@ impl FreeWait<'_> {
         }
     }
 
-    /// Until a message comes, the lease may end, or it is time to poll anyway.
+    /// Waits until a message comes, the lease may end, or it is time to poll anyway.
     async fn pause(
         &mut self,
         subscription: &mut Option<Box<dyn Subscription>>,

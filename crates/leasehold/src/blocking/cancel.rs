@@ -30,7 +30,7 @@ use tokio::sync::watch;
 pub struct Cancel(watch::Sender<bool>);
 
 impl Cancel {
-    /// Has ended nothing yet.
+    /// A canceller that has ended nothing yet.
     pub fn new() -> Self {
         Self(watch::Sender::new(false))
     }

@@ -97,7 +97,7 @@ impl ClientBuilder {
     }
 }
 
-/// What an operator looks at and does, as [`crate::admin::Admin`].
+/// The verbs of an operator, as [`crate::admin::Admin`].
 #[derive(Clone, Debug)]
 pub struct Admin {
     inner: crate::admin::Admin,

@@ -9,8 +9,8 @@ use tokio::runtime::{Handle, Runtime};
 use super::Cancel;
 use crate::process::PerProcess;
 
-/// What drives the requests of a blocking client while one of its callers waits. Renewals do not
-/// depend on it: they are the keeper's.
+/// The driver of a blocking client's requests, which works while one of its callers waits. Renewals
+/// do not depend on it: they are the keeper's.
 ///
 /// A crate with its own blocking names keeps a driver beside each value that has connections,
 /// because connections belong to the runtime that opened them.

@@ -14,7 +14,7 @@ use metrics::{
 use super::{Event, LeaseFacts, Observer};
 use crate::mutex::Mutex;
 
-/// Most groups of names that are told apart: 100. A label with more values than that costs the
+/// The most groups of names that are told apart: 100. A label with more values than that costs the
 /// system that keeps the metrics more than it tells.
 const MAX_GROUPS: usize = 100;
 
@@ -183,7 +183,7 @@ impl Observer for MetricsObserver {
         describe();
         begin_store();
         match self.grouping {
-            // Those of a group begin with its first call.
+            // The counters of a group begin with its first call.
             Some(_) => begin_leases(Some(&Label::from_static_parts("group", OTHER))),
             None => begin_leases(None),
         }
@@ -224,7 +224,7 @@ impl Observer for MetricsObserver {
             Event::Undelivered { lease, .. } => {
                 counter(&self.mode_key(UNDELIVERED, lease.name, lease.mode)).increment(1);
             }
-            // What they announce is counted when it comes.
+            // The outcome that they announce is counted when it comes.
             Event::Delayed { .. }
             | Event::OwnLease { .. }
             | Event::Waiting { .. }

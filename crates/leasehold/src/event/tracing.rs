@@ -131,7 +131,7 @@ fn record_end(span: &Span, outcome: &str, error: Option<&dyn fmt::Display>) {
     }
 }
 
-/// What kind of error a call ended with: one of a few words.
+/// The kind of error with which a call ended: one of a few words.
 fn error_type(error: &Error) -> &'static str {
     match error {
         Error::Closed => "closed",
