@@ -47,7 +47,7 @@ const LAYERS: [(&str, &[&str]); 9] = [
             "finding protocol secret traits warnings",
             "clock_sample deadlocks outages span url_parts",
             "clocked deadlock_findings option_value tls",
-            "option_table",
+            "option_table quarantine_span",
             "file memory postgres quorum redis",
             "router",
             "fuzzing",

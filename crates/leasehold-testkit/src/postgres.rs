@@ -83,13 +83,29 @@ impl Postgres {
     /// What went wrong when it was set up or started.
     pub fn standby(&self) -> Result<Self> {
         let directory = directory_for_servers()?;
+        self.back_up_to(directory.path())?;
+        let settings: Vec<&str> = self.settings.iter().map(String::as_str).collect();
+        Self::begin(directory, self.programs.clone(), &settings)
+    }
+
+    /// Kills it and throws away what it has; it comes back in its place as a standby of another.
+    ///
+    /// # Errors
+    ///
+    /// What went wrong when it was set up or started.
+    pub fn follow(&mut self, primary: &Self) -> Result<()> {
+        self.kill9()?;
+        fs::remove_dir_all(self.directory.path().join("data"))?;
+        primary.back_up_to(self.directory.path())?;
+        self.restart()
+    }
+
+    /// Copies what it has, for a standby of it.
+    fn back_up_to(&self, directory: &Path) -> Result<()> {
         let host = self.directory.path().to_string_lossy();
         let words =
             ["-h", &host, "-U", USER, "-R", "-X", "stream", "-c", "fast", "--no-sync", "-D"];
-        let data = directory.path().join("data");
-        run_as_user(&self.programs.join("pg_basebackup"), &words, &data)?;
-        let settings: Vec<&str> = self.settings.iter().map(String::as_str).collect();
-        Self::begin(directory, self.programs.clone(), &settings)
+        run_as_user(&self.programs.join("pg_basebackup"), &words, &directory.join("data"))
     }
 
     /// Starts one that also listens on TCP at 127.0.0.1 and 127.0.0.2, with this certificate.
@@ -247,10 +263,7 @@ impl Postgres {
 
     /// The URL of this server and another, one of which is the primary.
     pub fn url_with(&self, other: &Self) -> String {
-        let (own, theirs) = (self.url(), other.url());
-        let host = theirs.split_once('@').and_then(|(_, rest)| rest.split_once('/'));
-        let host = host.map_or("", |(host, _)| host);
-        own.replacen(&format!("/{USER}?"), &format!(",{host}/{USER}?"), 1)
+        with_host_of(&self.url(), &other.url())
     }
 
     /// The process, to be stopped and continued with all that it has started.
@@ -278,6 +291,19 @@ impl Postgres {
         let mut psql = Command::new("psql");
         psql.envs(self.environment()).args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]);
         read(psql.args(["-c", sql]))
+    }
+
+    /// Runs a script of `psql`, such as a dump.
+    ///
+    /// # Errors
+    ///
+    /// What the server says against it.
+    pub fn run(&self, script: &str) -> Result<()> {
+        let file = self.directory.path().join("script.sql");
+        fs::write(&file, script)?;
+        let mut psql = Command::new("psql");
+        psql.envs(self.environment()).args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-f"]);
+        read(psql.arg(&file)).map(drop)
     }
 }
 
@@ -381,6 +407,11 @@ impl PgBouncer {
     pub fn url(&self) -> String {
         url(USER, self.directory.path(), BOUNCER_PORT)
     }
+
+    /// The URL of this one and another, behind one of which is the primary.
+    pub fn url_with(&self, other: &Self) -> String {
+        with_host_of(&self.url(), &other.url())
+    }
 }
 
 impl Drop for PgBouncer {
@@ -395,6 +426,13 @@ impl Drop for PgBouncer {
 fn url(role: &str, directory: &Path, port: u16) -> String {
     let host = directory.display().to_string().replace('/', "%2F");
     format!("postgres://{role}@{host}:{port}/{USER}?timeout=20s&connect_timeout=20s")
+}
+
+/// A URL with the host of another one, too.
+fn with_host_of(own: &str, theirs: &str) -> String {
+    let host = theirs.split_once('@').and_then(|(_, rest)| rest.split_once('/'));
+    let host = host.map_or("", |(host, _)| host);
+    own.replacen(&format!("/{USER}?"), &format!(",{host}/{USER}?"), 1)
 }
 
 /// A directory that the user who runs servers may write to.

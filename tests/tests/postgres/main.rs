@@ -10,9 +10,11 @@ mod faults;
 mod fence;
 mod held_back;
 mod pages;
+mod quarantine;
 mod quick;
 mod roles;
 mod sessions;
+mod standbys;
 mod tls;
 
 use std::sync::atomic::{AtomicU32, Ordering};

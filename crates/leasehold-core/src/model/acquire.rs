@@ -55,7 +55,7 @@ impl Step<'_> {
         }
         let nobody_first = self.record.queue.is_empty() && self.record.upgrading.is_none();
         let is_next = nobody_first || bugs::is_on(Bug::NewcomerBarges);
-        if is_next && !self.rules.held_back && self.record.fits(weight, capacity) {
+        if is_next && !self.rules.gives_nothing_new() && self.record.fits(weight, capacity) {
             let token_us = self.mint(request.ballot_us);
             let waiting = asked(request, self.now_us());
             let slot = self.grant(waiting, HoldState::Claimed, token_us, None);

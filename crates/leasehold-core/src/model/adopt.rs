@@ -43,7 +43,7 @@ impl Step<'_> {
         if request.ballot_us.is_some_and(|ballot_us| self.is_too_far_ahead(ballot_us)) {
             return Reply::Refused(Refusal::Ballot);
         }
-        if self.rules.held_back {
+        if self.rules.gives_nothing_new() {
             return Reply::Busy { retry_after: self.time_left() };
         }
         self.change_hands(slot, request);

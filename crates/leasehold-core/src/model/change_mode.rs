@@ -50,7 +50,7 @@ impl Step<'_> {
         if is_writer {
             return Reply::Granted(self.unchanged(slot));
         }
-        if self.record.holds.len() > 1 || self.rules.held_back {
+        if self.record.holds.len() > 1 || self.rules.gives_nothing_new() {
             // From now on nobody is admitted, or a stream of readers would starve it.
             self.record.upgrading = Some(id);
             return Reply::Busy { retry_after: self.time_left().min(POLL_INTERVAL) };

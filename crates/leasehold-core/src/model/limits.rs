@@ -79,12 +79,15 @@ pub struct Rules {
     /// Whether nobody may be given a token for now: somebody works under the one before in a
     /// transaction that is still open. Holds end, and places are kept, all the same.
     pub held_back: bool,
+    /// Whether the store may have forgotten who holds what: as [held back](Self::held_back), but a
+    /// holder takes back by its token what it had.
+    pub in_quarantine: bool,
 }
 
 impl Rules {
     /// The rules of a usual store that keeps a record for `retention`.
     pub const fn new(retention: Duration) -> Self {
-        Self { retention, longest_silence: POLL_INTERVAL, held_back: false }
+        Self { retention, longest_silence: POLL_INTERVAL, held_back: false, in_quarantine: false }
     }
 
     /// The same with this [`retention`](Self::retention).
@@ -106,6 +109,18 @@ impl Rules {
     pub const fn with_held_back(mut self, held_back: bool) -> Self {
         self.held_back = held_back;
         self
+    }
+
+    /// The same, and [in quarantine](Self::in_quarantine) or not.
+    #[must_use]
+    pub const fn with_in_quarantine(mut self, in_quarantine: bool) -> Self {
+        self.in_quarantine = in_quarantine;
+        self
+    }
+
+    /// Whether nobody is given what it did not have.
+    pub(super) const fn gives_nothing_new(self) -> bool {
+        self.held_back || self.in_quarantine
     }
 
     /// After this silence a client is dead: a claim window and one poll.

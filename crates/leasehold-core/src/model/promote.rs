@@ -76,7 +76,7 @@ impl Step<'_> {
                 self.record.leave(sequence);
                 continue;
             }
-            if self.rules.held_back || !self.record.fits(weight, capacity) {
+            if self.rules.gives_nothing_new() || !self.record.fits(weight, capacity) {
                 return;
             }
             if granted == GRANT_BOUND {
@@ -148,7 +148,7 @@ impl Step<'_> {
 
     /// Makes the waiting reader the writer if it is the last one left.
     fn promote_reader(&mut self, reader: HolderId) {
-        if self.rules.held_back || self.record.holds.len() != 1 {
+        if self.rules.gives_nothing_new() || self.record.holds.len() != 1 {
             return;
         }
         let token_us = self.become_writer(0);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::limits::{BALLOT_LEAD, HELD_BACK_INTERVAL, Rules, TOMBSTONE_LIFE};
+use super::limits::{BALLOT_LEAD, HELD_BACK_INTERVAL, POLL_INTERVAL, Rules, TOMBSTONE_LIFE};
 use super::record::Record;
 use super::rows::{Hold, Tombstone};
 use crate::bugs::{self, Bug};
@@ -176,6 +176,9 @@ impl<'a> Step<'a> {
     pub(super) fn time_left(&self) -> Duration {
         if self.rules.held_back {
             return HELD_BACK_INTERVAL;
+        }
+        if self.rules.in_quarantine {
+            return POLL_INTERVAL;
         }
         Duration::from_micros(self.record.sweep.bound_us.saturating_sub(self.now_us()))
     }

@@ -32,6 +32,8 @@ mod outages;
 #[cfg(feature = "postgres")]
 mod postgres;
 pub mod protocol;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod quarantine_span;
 mod quorum;
 #[cfg(feature = "redis")]
 mod redis;

@@ -11,6 +11,7 @@ mod invariants;
 mod last;
 mod leaving;
 mod modes;
+mod quarantine;
 mod records;
 mod sound;
 mod taking;

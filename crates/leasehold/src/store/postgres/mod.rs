@@ -102,13 +102,14 @@ impl Postgres {
     ///
     /// # Cost
     ///
-    /// Five round trips, or two more with TLS; seven more where the schema is installed.
+    /// Six round trips, or two more with TLS; seven more where the schema is installed.
     pub async fn open(options: PostgresOptions) -> Result<Self, Error> {
         let store = Self::closed(options)?;
         let opened = store.clone();
         on_keeper(Box::pin(async move {
             let Shared { sessions, statements, warnings, settings, .. } = &*opened.shared;
             statements.prepare(sessions).await?;
+            sessions.ask_boot(Duration::ZERO, false).await?;
             doctor::connecting::check(sessions, settings, warnings).await
         }))
         .await?;
@@ -179,6 +180,7 @@ impl Drop for Postgres {
 impl Shared {
     async fn run(&self, operation: Operation) -> Result<Answer, StoreError> {
         self.upkeep.note_use();
+        self.sessions.reckon_with(&operation).await?;
         let store = (&self.sessions, &self.statements);
         match &operation {
             Operation::List { prefix, limit, idle } => {
@@ -291,7 +293,7 @@ impl Store for Postgres {
             // Each notification wakes every listening session of the database.
             publishes_releases: false,
             queued: true,
-            reclaims: false,
+            reclaims: self.shared.settings.quarantine().is_some(),
             recorded_tokens: true,
             shared: true,
             splits_votes: false,
@@ -328,6 +330,18 @@ impl Store for Postgres {
     ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
         let name = name.clone();
         Box::pin(async move { self.shared()?.inboxes.subscribe(&name).await })
+    }
+
+    fn end_quarantine(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
+        Box::pin(async move {
+            let shared = self.shared()?;
+            let is_kept = shared.settings.quarantine().is_some();
+            if is_kept {
+                let ending = async move { shared.sessions.ask_boot(Duration::ZERO, true).await };
+                on_keeper(Box::pin(ending)).await?;
+            }
+            Ok(is_kept)
+        })
     }
 
     fn warnings(&self) -> Vec<String> {

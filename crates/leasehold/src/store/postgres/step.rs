@@ -8,12 +8,13 @@ use std::time::Duration;
 use leasehold_core::model::{self, Outcome, Record, Records, Rules};
 use leasehold_core::time::micros;
 use leasehold_core::{
-    Action, Addressed, Answer, FencingToken, HoldState, HolderId, LOCK_CAPACITY, LockName, Now,
-    Operation, Page, RenewLease, Reply, StoreError, StoreErrorKind,
+    Action, Addressed, Answer, Effect, FencingToken, HoldState, HolderId, LOCK_CAPACITY, LockName,
+    Now, Operation, Page, RenewLease, Reply, StoreError, StoreErrorKind,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
+use super::connection::boot::{self, Start};
 use super::connection::{Sessions, Taken, error};
 use super::held_back;
 use super::record::{self, damaged, now};
@@ -39,6 +40,8 @@ pub(crate) struct Steps<'a> {
 enum Failed {
     /// Somebody's fenced transaction is open for these names.
     HeldBack(Vec<LockName>),
+    /// Nobody has looked whether the server has forgotten anything.
+    NotLooked,
     With(StoreError),
 }
 
@@ -69,10 +72,12 @@ impl Steps<'_> {
                     let store = (self.sessions, self.statements);
                     return Err(held_back::refusal(store, &names).await);
                 }
+                Err(Failed::NotLooked) if tries < MOST_TRIES => {
+                    self.sessions.ask_boot(Duration::ZERO, false).await?;
+                }
+                Err(Failed::NotLooked) => return Err(damaged("the row in the table `boot`")),
                 Err(Failed::With(error)) => {
-                    if error::is_standby(&error) {
-                        self.sessions.close(Duration::ZERO);
-                    }
+                    self.sessions.leave_standby(&error);
                     let is_certain = !error.may_have_executed();
                     let may_pass = error::is_worth_another_try(&error) || error::is_broken(&error);
                     if tries == MOST_TRIES || !is_certain || !may_pass {
@@ -97,8 +102,22 @@ impl Steps<'_> {
             taken.query(&self.statements.open, &values)
         );
         begun?;
-        let (now, forgotten, opened) = read(&rows?)?;
-        let mut stepping = Stepping { opened, forgotten, held_back, rules: self.rules };
+        let rows = rows?;
+        let (now, forgotten, opened) = read(&rows)?;
+        let rules = match self.sessions.boot.start(boot_row(&rows), now_us(&rows)) {
+            Start::Known => self.rules,
+            Start::Quarantine(_) if !is_newcomer(operation) => self.rules.with_in_quarantine(true),
+            start => {
+                taken.batch("ROLLBACK").await?;
+                let server = taken.server().to_owned();
+                taken.give_back();
+                return Err(match start {
+                    Start::Quarantine(left) => boot::refusal(&server, left).into(),
+                    Start::Known | Start::Unknown => Failed::NotLooked,
+                });
+            }
+        };
+        let mut stepping = Stepping { opened, forgotten, held_back, rules };
         let done = model::apply(&mut stepping, now, operation)?;
         let ended_long_ago = stepping.ended_before(now, self.end_fenced);
         let changed = Changes::of(stepping.opened);
@@ -193,6 +212,23 @@ fn read(rows: &[Row]) -> Result<(Now, u64, BTreeMap<LockName, Opened>), StoreErr
         opened.insert(name, Opened { row, before, record, released, unreadable });
     }
     Ok((now, forgotten, opened))
+}
+
+/// From when something new may be granted, and whether somebody does not wait for the disk.
+fn boot_row(rows: &[Row]) -> Option<(i64, bool)> {
+    let row = rows.first()?;
+    row.get::<_, Option<i64>>("grants_from_us").zip(row.get("is_lossy"))
+}
+
+fn now_us(rows: &[Row]) -> i64 {
+    rows.first().map_or(0, |row| row.get(0))
+}
+
+/// Whether it asks for what its caller does not have. A waiter goes on asking in a quarantine, so
+/// that it keeps its place.
+fn is_newcomer(operation: &Operation) -> bool {
+    let Operation::On { action, .. } = operation else { return false };
+    action.effect().is_some_and(|effect| effect.is_new() && effect != Effect::HandOver)
 }
 
 /// The release of a hold that a transaction has ended by its commit (`release_at_commit`). The

@@ -21,7 +21,10 @@ const OLDEST: i32 = 150_000;
 
 /// Asked of each new session. What is not PostgreSQL says so in its version.
 const GREETING: &str = "SELECT pg_is_in_recovery(), current_setting('server_version_num')::int, \
-    version(), current_setting('server_encoding')";
+    version(), current_setting('server_encoding'), \
+    CASE WHEN NOT pg_is_in_recovery() THEN concat_ws(' ', \
+        (SELECT c.system_identifier FROM pg_control_system() c), \
+        left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)) ELSE '' END";
 
 /// Servers that speak the protocol and lack what the locks need, as their `version()` begins or
 /// says.
@@ -41,6 +44,8 @@ pub(crate) struct Dialed {
     pub(crate) driver: Driver,
     /// The server, as messages name it.
     pub(crate) server: String,
+    /// The cluster and its timeline: another one may have forgotten something.
+    pub(crate) found: String,
 }
 
 /// What sends and receives for a session.
@@ -107,7 +112,7 @@ impl Dialer {
                 (client, Driver::Plain(Box::new(connection)))
             }
         };
-        Ok(Dialed { client, driver, server: name })
+        Ok(Dialed { client, driver, server: name, found: String::new() })
     }
 
     async fn config(&self, server: &Server, has_tls: bool) -> Result<Config, StoreError> {
@@ -138,9 +143,9 @@ impl Dialer {
 
 /// The session, if its server will do. Nobody drives it yet, so that is done here meanwhile.
 async fn greeted(mut dialed: Dialed) -> Result<Dialed, StoreError> {
-    let Dialed { client, driver, server } = &mut dialed;
+    let Dialed { client, driver, server, found } = &mut dialed;
     tokio::select! {
-        greeted = greet(client, server) => greeted?,
+        greeted = greet(client, server) => *found = greeted?,
         () = driver.listen(|_, _| {}) => {
             let text = format!("{server}: it ended the session at once");
             return Err(StoreError::new(StoreErrorKind::Unreachable, text));
@@ -154,8 +159,9 @@ async fn greeted(mut dialed: Dialed) -> Result<Dialed, StoreError> {
 #[error("{0}")]
 struct NoPassword(Box<dyn std::error::Error + Send + Sync>);
 
-/// Refuses a session with a server that cannot keep locks, or not now.
-async fn greet(client: &Client, server: &str) -> Result<(), StoreError> {
+/// Refuses a session with a server that cannot keep locks, or not now. Gives the cluster and its
+/// timeline.
+async fn greet(client: &Client, server: &str) -> Result<String, StoreError> {
     let row = client.query_typed_one(GREETING, &[]).await;
     let row = row.map_err(|failure| error::opening(server, failure))?;
     let (is_standby, number): (bool, i32) = (row.get(0), row.get(1));
@@ -183,5 +189,5 @@ async fn greet(client: &Client, server: &str) -> Result<(), StoreError> {
         let text = format!("{server}: it is a standby: name the primary, or both, HOST,HOST");
         return Err(StoreError::new(StoreErrorKind::Unreachable, text));
     }
-    Ok(())
+    Ok(row.get(4))
 }

@@ -3,20 +3,23 @@
 //! All of it runs on the keeper's thread, which lives as long as the process: so a verb works from
 //! any runtime, and one whose future is dropped leaves no transaction open.
 
+pub(crate) mod boot;
 pub(crate) mod dial;
 pub(crate) mod error;
 
 use std::fmt;
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool::managed::{Manager, Metrics, Object, Pool, PoolError, RecycleError, RecycleResult};
-use leasehold_core::{BoxFuture, StoreError, StoreErrorKind};
+use leasehold_core::{BoxFuture, Operation, StoreError, StoreErrorKind};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Row};
 
+use self::boot::Boot;
 use self::dial::{Dialed, Dialer, Driver};
 use super::options::Settings;
 use crate::background;
@@ -33,6 +36,7 @@ pub(crate) type Value<'a> = (&'a (dyn ToSql + Sync), Type);
 pub(crate) struct Sessions {
     pool: Pool<SessionManager>,
     pub(crate) timeout: Duration,
+    pub(crate) boot: Arc<Boot>,
 }
 
 impl fmt::Debug for Sessions {
@@ -47,15 +51,19 @@ pub(crate) struct Session {
     server: String,
 }
 
-struct SessionManager(Dialer);
+struct SessionManager {
+    dialer: Dialer,
+    boot: Arc<Boot>,
+}
 
 impl Manager for SessionManager {
     type Type = Session;
     type Error = StoreError;
 
     async fn create(&self) -> Result<Session, StoreError> {
-        let Dialed { client, driver, server } = self.0.dial().await?;
+        let Dialed { client, driver, server, found } = self.dialer.dial().await?;
         tokio::spawn(driver.run());
+        self.boot.greet((&client, &server), &found).await?;
         Ok(Session { client, server })
     }
 
@@ -110,11 +118,13 @@ pub(crate) async fn on_keeper<T: Send + 'static>(
 impl Sessions {
     pub(crate) fn new(settings: &Settings) -> Result<Self, leasehold_core::Error> {
         let dialer = Dialer::new(settings, &settings.servers)?;
-        let pool = Pool::builder(SessionManager(dialer)).max_size(settings.connections as usize);
+        let boot = Arc::new(Boot::new(settings));
+        let manager = SessionManager { dialer, boot: Arc::clone(&boot) };
+        let pool = Pool::builder(manager).max_size(settings.connections as usize);
         let pool = pool
             .build()
             .map_err(|failure| StoreError::new(StoreErrorKind::Unsupported, failure.to_string()))?;
-        Ok(Self { pool, timeout: settings.timeout })
+        Ok(Self { pool, timeout: settings.timeout, boot })
     }
 
     /// A session for one caller, in turn.
@@ -149,10 +159,57 @@ impl Sessions {
     ) -> Result<Vec<Row>, StoreError> {
         match self.query_once(sql, values).await {
             Err(error) if error::is_broken(&error) || error::is_worth_another_try(&error) => {
+                self.leave_standby(&error);
                 self.query_once(sql, values).await
             }
             done => done,
         }
+    }
+
+    /// Leaves a server that has become a standby: the next session is with the one that leads.
+    pub(crate) fn leave_standby(&self, error: &StoreError) {
+        if error::is_standby(error) {
+            self.close(Duration::ZERO);
+        }
+    }
+
+    /// Has a quarantine be long enough for what is asked for: one more round trip for the first
+    /// lease that is longer than any before.
+    pub(crate) async fn reckon_with(&self, operation: &Operation) -> Result<(), StoreError> {
+        let Some(longest) = self.boot.longer(operation) else { return Ok(()) };
+        self.ask_boot(longest, false).await?;
+        self.boot.note_longest(longest);
+        Ok(())
+    }
+
+    /// Asks whether the server has forgotten anything; an operator may say that it has not.
+    pub(crate) async fn ask_boot(
+        &self,
+        longest: Duration,
+        is_over: bool,
+    ) -> Result<(), StoreError> {
+        if !self.boot.is_needed() {
+            return Ok(());
+        }
+        match self.ask_boot_once(longest, is_over).await {
+            Err(error) if error::is_broken(&error) || error::is_worth_another_try(&error) => {
+                self.leave_standby(&error);
+                self.ask_boot_once(longest, is_over).await
+            }
+            asked => asked,
+        }
+    }
+
+    async fn ask_boot_once(&self, longest: Duration, is_over: bool) -> Result<(), StoreError> {
+        let mut taken = self.take(self.give_up()).await?;
+        let Session { client, server } = taken.session()?;
+        let asking = self.boot.ask((client, server), longest, is_over);
+        match timeout_at(taken.give_up, asking).await {
+            Ok(asked) => asked?,
+            Err(_) => return Err(error::too_slow(server, "a request", self.timeout)),
+        }
+        taken.give_back();
+        Ok(())
     }
 
     async fn query_once(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, StoreError> {
@@ -174,6 +231,11 @@ pub(crate) struct Taken {
 impl Taken {
     fn session(&self) -> Result<&Session, StoreError> {
         self.session.as_deref().ok_or_else(StoreError::unknown_request)
+    }
+
+    /// Its server, as messages name it.
+    pub(crate) fn server(&self) -> &str {
+        self.session.as_deref().map_or("", |session| &session.server)
     }
 
     /// Sends statements without values, as one.

@@ -20,7 +20,8 @@ pub(crate) async fn check(
         let text = no_standby(&facts.place, settings).to_string();
         return Err(StoreError::new(StoreErrorKind::Unsupported, text));
     }
-    for finding in super::of_server(&facts, settings) {
+    let memory = super::of_memory(&facts.place, sessions, settings);
+    for finding in super::of_server(&facts, settings).into_iter().chain(memory) {
         if finding.level != Level::Ok {
             warnings.add(finding.to_string());
         }

@@ -4,11 +4,12 @@ pub(crate) mod connecting;
 mod facts;
 
 use leasehold_core::Error;
+use leasehold_core::text::show_duration;
 
 use self::facts::Facts;
 use super::connection::{Sessions, on_keeper};
 use super::held_back;
-use super::options::{PostgresOptions, Settings, SslMode};
+use super::options::{CommitLevel, PostgresOptions, Settings, SslMode};
 use super::schema::Statements;
 use crate::store::finding::Finding;
 
@@ -35,6 +36,7 @@ pub(crate) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
         let place = &facts.place;
         let mut findings = vec![Finding::ok(place, "server", facts.version.clone())];
         findings.extend(of_server(&facts, &settings));
+        findings.extend(of_memory(place, &sessions, &settings));
         findings.extend(of_load(&facts));
         let statements = Statements::new(&settings);
         findings.push(of_schema(place, &sessions, &settings).await);
@@ -47,14 +49,14 @@ pub(crate) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
 /// What the server's settings promise.
 fn of_server(facts: &Facts, settings: &Settings) -> Vec<Finding> {
     let place = &facts.place;
-    let mut findings = vec![durability(facts), transport(facts, settings), clocks(facts)];
+    let mut findings = vec![durability(facts, settings), transport(facts, settings), clocks(facts)];
     if settings.commit.needs_standby() && facts.standbys.is_empty() {
         findings.push(connecting::no_standby(place, settings));
     }
     findings
 }
 
-fn durability(facts: &Facts) -> Finding {
+fn durability(facts: &Facts, settings: &Settings) -> Finding {
     let place = &facts.place;
     let off = [("fsync", facts.fsync), ("full_page_writes", facts.full_page_writes)];
     match off.iter().find(|(_, is_on)| !is_on) {
@@ -65,8 +67,38 @@ fn durability(facts: &Facts) -> Finding {
             "a crash of the machine forgets locks that are held, or damages the database",
             format!("set {name} = on"),
         ),
+        None if settings.commit == CommitLevel::Off => Finding::warning(
+            place,
+            "durability",
+            "commit=off: a grant is not on the disk when it is answered",
+            match settings.quarantine() {
+                Some(_) => {
+                    "a crash forgets the last grants, and nothing new is granted for a while"
+                }
+                None => "a crash forgets locks that are held, and others are let in",
+            },
+            "leave `commit` out",
+        ),
         None => Finding::ok(place, "durability", "each grant is on the disk before its answer"),
     }
+}
+
+/// What is known of what the server may have forgotten.
+pub(super) fn of_memory(place: &str, sessions: &Sessions, settings: &Settings) -> Option<Finding> {
+    if settings.quarantine().is_none() {
+        let found = "off: after a promotion that has lost grants, others are let in";
+        return Some(Finding::ok(place, "quarantine", found));
+    }
+    sessions.boot.was_asked().then(|| match sessions.boot.pause() {
+        None => Finding::ok(place, "quarantine", "the server has forgotten nothing"),
+        Some(left) => Finding::warning(
+            place,
+            "quarantine",
+            format!("nothing new is granted for another {}", show_duration(left)),
+            "the server may have forgotten who holds what, and programs that want a lock wait",
+            "wait; or, only if no lease of before can be out, run `leasehold end-quarantine`",
+        ),
+    })
 }
 
 fn transport(facts: &Facts, settings: &Settings) -> Finding {

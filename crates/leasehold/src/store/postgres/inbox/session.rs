@@ -103,7 +103,7 @@ async fn listen_to_all(inboxes: &Arc<Inboxes>) -> Result<(), StoreError> {
         }
         listening.close(&client);
     }
-    let Dialed { client, driver, server } = inboxes.dialer.dial().await?;
+    let Dialed { client, driver, server, .. } = inboxes.dialer.dial().await?;
     let (heard, trial) = oneshot::channel();
     let client = Arc::new(client);
     tokio::spawn(drive(Arc::downgrade(inboxes), driver, heard));

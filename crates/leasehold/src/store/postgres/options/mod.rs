@@ -7,6 +7,7 @@ mod values;
 use std::error::Error;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use leasehold_core::InvalidInput;
 use tokio_rustls::rustls::ClientConfig;
@@ -16,6 +17,7 @@ pub use self::table::PostgresOptions;
 pub(crate) use self::table::Settings;
 pub(crate) use self::values::Tls;
 pub use self::values::{CommitLevel, ListenAt, SslMode, Wake};
+use crate::store::quarantine_span::{QUARANTINE, QuarantineSpan};
 use crate::store::secret::{Password, Secret};
 use crate::store::tls::{self, TlsFiles, Trust};
 use crate::store::url_parts::{invalid, no_host};
@@ -140,6 +142,15 @@ impl Settings {
                 ))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// How long nothing new is granted once a server may have forgotten something, at the least.
+    pub(crate) fn quarantine(&self) -> Option<Duration> {
+        match self.quarantine {
+            QuarantineSpan::Default => Some(QUARANTINE),
+            QuarantineSpan::Of(span) => Some(span),
+            QuarantineSpan::Off => None,
         }
     }
 

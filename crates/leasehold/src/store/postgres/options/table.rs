@@ -9,6 +9,7 @@ use leasehold_core::model::DEFAULT_RETENTION;
 use super::servers::{Login, Server};
 use super::values::{CommitLevel, ListenAt, SslMode, Tls, Wake};
 use crate::store::option_table::option_table;
+use crate::store::quarantine_span::{QUARANTINES, QuarantineSpan};
 use crate::store::span::{RETENTIONS, Range, TIMEOUTS};
 
 /// How long one request may take: 2 s, a busy disk included. A client that has stopped with a mutex
@@ -95,7 +96,15 @@ option_table! {
     "the server of the URL";
 
     commit: CommitLevel = CommitLevel::On; (level: CommitLevel) => level;
-    "when a grant counts, as `synchronous_commit`: `on`, `local`, `remote_write`, `remote_apply`",
+    "when a grant counts, as `synchronous_commit`: `on`, `local`, `remote_write`, `remote_apply`, \
+     `off`",
+    "`on`";
+
+    /// `None` is `quarantine=off`. A lease that is longer makes it as long, in all clients.
+    quarantine: QuarantineSpan = QuarantineSpan::Default; (span: Option<Duration>) => span.into(),
+        within QUARANTINES;
+    "how long nothing new is granted at the least, once a server may have forgotten something, \
+     `1s` to `24h`; `on` is `1m`; or `off`",
     "`on`";
 
     offset: Duration = DEFAULT_OFFSET; (span: Duration) => span, within OFFSETS;

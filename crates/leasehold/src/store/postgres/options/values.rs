@@ -49,6 +49,8 @@ pub enum CommitLevel {
     RemoteWrite,
     /// Once a synchronous standby shows it.
     RemoteApply,
+    /// At once: a crash of the server forgets the last grants, and the quarantine follows.
+    Off,
 }
 
 impl CommitLevel {
@@ -59,6 +61,7 @@ impl CommitLevel {
             Self::Local => "local",
             Self::RemoteWrite => "remote_write",
             Self::RemoteApply => "remote_apply",
+            Self::Off => "off",
         }
     }
 
@@ -127,7 +130,7 @@ impl Value for Wake {
 
 impl Value for CommitLevel {
     fn read(name: &str, text: String) -> Result<Self, InvalidInput> {
-        let levels = [Self::On, Self::Local, Self::RemoteWrite, Self::RemoteApply];
+        let levels = [Self::On, Self::Local, Self::RemoteWrite, Self::RemoteApply, Self::Off];
         word(name, &text, &levels.map(|level| (level.as_str(), level)))
     }
 }

@@ -1,5 +1,5 @@
 -- Names that begin with a prefix and come after another, in the order of their bytes, with whether
--- nobody holds or awaits them; those in use alone, or all.
+-- nobody holds or awaits them; those in use alone, or all. Not on a standby, which cannot read `boot`.
 CREATE FUNCTION leasehold.list_1(prefix text, beyond text, at_most bigint, with_idle boolean)
 RETURNS TABLE (now_us bigint, name text, idle boolean)
 LANGUAGE sql VOLATILE SECURITY DEFINER
@@ -12,4 +12,5 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
       AND l.name > beyond COLLATE "C" AND (with_idle OR NOT l.idle)
     ORDER BY l.name LIMIT at_most
   ) AS found ON true
+  LEFT JOIN leasehold.boot ON boot.one
 $$;

@@ -18,12 +18,13 @@ use super::options::{CommitLevel, Settings};
 const LAYOUT: i64 = 1;
 
 /// What an installation runs after the schema is there, in this order.
-const PARTS: [&str; 18] = [
+const PARTS: [&str; 19] = [
     include_str!("tables.sql"),
     include_str!("layout.sql"),
     include_str!("clock.sql"),
     include_str!("mutex.sql"),
     include_str!("sum.sql"),
+    include_str!("boot.sql"),
     include_str!("open.sql"),
     include_str!("close.sql"),
     include_str!("read.sql"),
@@ -48,8 +49,9 @@ const NUMBERS: [(&str, u64); 3] = [
 ];
 
 /// The functions that a role may call, by what it is for.
-const OF_HOLDERS: [&str; 11] = [
+const OF_HOLDERS: [&str; 12] = [
     "layout()",
+    "boot_1(bigint, boolean, boolean)",
     "open_1(text[])",
     "close_1(text[], bigint[], int[], bytea[], boolean[], bigint[], bigint[], bigint[], bigint[], \
      bigint[], boolean)",
@@ -58,7 +60,8 @@ const OF_HOLDERS: [&str; 11] = [
     "tidy_1(text, bigint)",
     "held_back_1(text[])",
     "end_fenced_1(text)",
-    "quick_acquire_1(text[], bytea[], bytea[], bigint[], bigint[], bigint[], bytea, text, text)",
+    "quick_acquire_1(text[], bytea[], bytea[], bigint[], bigint[], bigint[], bytea, text, boolean, \
+     text)",
     "quick_renew_1(text[], bytea[], bigint[], bigint, text, text)",
     "quick_end_1(text[], bytea[], boolean[], bigint, text)",
 ];
@@ -66,8 +69,14 @@ const OF_FENCERS: [&str; 4] =
     ["fence(text, bigint)", "release_at_commit(text, bigint)", "try_hold(text)", "require_fence()"];
 
 /// Those that only others call.
-const INNER: [&str; 5] =
-    ["clock_1()", "mutex_1(text)", "hold_1(text)", "is_free_1(text)", "sum_1(bytea)"];
+const INNER: [&str; 6] = [
+    "clock_1()",
+    "mutex_1(text)",
+    "hold_1(text)",
+    "history_1()",
+    "is_free_1(text)",
+    "sum_1(bytea)",
+];
 
 /// For how long a transaction may be idle between the halves of a step: 1 s. A client that stops
 /// there costs others no more.
@@ -126,6 +135,7 @@ impl Statements {
     pub(crate) fn new(settings: &Settings) -> Self {
         let Settings { schema, timeout, commit, .. } = settings;
         let (timeout, commit) = (timeout.as_millis(), CommitLevel::as_str(*commit));
+        let is_guarded = settings.quarantine().is_some();
         Self {
             // Whatever the role has for its own transactions. Who has given up must not wait on in
             // the server.
@@ -144,7 +154,7 @@ impl Statements {
             end_fenced: format!("SELECT {schema}.end_fenced_1($1)"),
             quick_acquire: format!(
                 "SELECT * FROM {schema}.quick_acquire_1($1, $2, $3, $4, $5, $6, $7, '{commit}', \
-                 '{timeout}ms')"
+                 {is_guarded}, '{timeout}ms')"
             ),
             quick_renew: format!(
                 "SELECT * FROM {schema}.quick_renew_1($1, $2, $3, $4, '{commit}', '{timeout}ms')"

@@ -3,11 +3,12 @@
 -- names: each once. Gives a row for each: the clock, the name, and of its row the epoch, the
 -- changes and the record, NULL where there is none; the token above which new names begin;
 -- what quick paths have done to the record; and the token of a hold that a transaction has released.
+-- The last two are of `boot`, NULL if nobody has looked what the server has forgotten.
 CREATE FUNCTION leasehold.open_1(names text[])
 RETURNS TABLE (now_us bigint, name text, epoch bigint, changes int, forgotten bigint, record bytea,
   last_token bigint, collect_at_us bigint, since_us bigint, given bytea, deadline_us bigint,
   ttl_us bigint, bound_us bigint, longest_ttl_us bigint, ended bytea, ended_token bigint,
-  ended_since_us bigint, ended_us bigint, released bigint)
+  ended_since_us bigint, ended_us bigint, released bigint, grants_from_us bigint, is_lossy boolean)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -32,11 +33,12 @@ BEGIN
       found.ttl_us, found.bound_us, found.longest_ttl_us, found.ended, found.ended_token,
       found.ended_since_us, found.ended_us,
       (SELECT t.released FROM leasehold.token t WHERE t.name = wanted COLLATE "C"
-        ORDER BY t.epoch DESC LIMIT 1)
+        ORDER BY t.epoch DESC LIMIT 1), boot.grants_from_us, boot.is_lossy
     FROM unnest(names) AS wanted
     LEFT JOIN LATERAL (
       SELECT l.* FROM leasehold.lock l
       WHERE l.name = wanted COLLATE "C" ORDER BY l.epoch DESC LIMIT 1
-    ) AS found ON true;
+    ) AS found ON true
+    LEFT JOIN leasehold.boot ON boot.one;
 END
 $$;

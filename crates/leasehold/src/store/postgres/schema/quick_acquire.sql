@@ -3,13 +3,14 @@
 --
 -- The arrays are parallel, an element for each name. holders: the attempts, clients first. given:
 -- their holds as records whose times are zero. keep_us: for how long a record outlives its lease.
--- blank: a record of which nothing is known.
+-- blank: a record of which nothing is known. is_guarded: whether nothing is granted where the server
+-- may have forgotten something.
 --
 -- Gives a row for each: the clock, and the token with its deadline; or until when another one holds
 -- it, without a token; or neither, where it gives up. No row at all, where the session is not fit.
 CREATE FUNCTION leasehold.quick_acquire_1(
   names text[], holders bytea[], gifts bytea[], ttls_us bigint[], not_after_us bigint[],
-  keep_us bigint[], blank bytea, commit_level text, patience text
+  keep_us bigint[], blank bytea, commit_level text, is_guarded boolean, patience text
 ) RETURNS TABLE (now_us bigint, got bigint, until_us bigint)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -24,6 +25,14 @@ BEGIN
     OR current_setting('transaction_read_only') = 'on'
   THEN
     RETURN;
+  END IF;
+  IF is_guarded OR commit_level = 'off' THEN
+    PERFORM 1 FROM leasehold.boot b
+    WHERE b.one AND (b.is_lossy OR commit_level <> 'off')
+      AND (b.grants_from_us <= leasehold.clock_1() OR NOT is_guarded);
+    IF NOT FOUND THEN
+      RETURN;
+    END IF;
   END IF;
   PERFORM set_config('synchronous_commit', commit_level, true),
     set_config('lock_timeout', patience, true);

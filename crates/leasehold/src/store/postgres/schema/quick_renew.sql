@@ -19,6 +19,12 @@ BEGIN
   THEN
     RETURN;
   END IF;
+  IF commit_level = 'off' THEN
+    PERFORM 1 FROM leasehold.boot b WHERE b.one AND b.is_lossy;
+    IF NOT FOUND THEN
+      RETURN;
+    END IF;
+  END IF;
   PERFORM set_config('synchronous_commit', commit_level, true),
     set_config('lock_timeout', patience, true);
   FOR i IN 1 .. cardinality(names) LOOP

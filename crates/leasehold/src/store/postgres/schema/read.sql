@@ -1,5 +1,6 @@
 -- Reads the record of one name without its mutex, for what only looks, and what quick paths have
--- done to it; and the token of a hold that a transaction has released.
+-- done to it; and the token of a hold that a transaction has released. A standby cannot read `boot`:
+-- so nobody is shown by a server that was left behind what was so once.
 CREATE FUNCTION leasehold.read_1(wanted text)
 RETURNS TABLE (now_us bigint, record bytea, last_token bigint, collect_at_us bigint,
   since_us bigint, given bytea, deadline_us bigint, ttl_us bigint, bound_us bigint,
@@ -17,4 +18,5 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
     SELECT l.* FROM leasehold.lock l
     WHERE l.name = wanted COLLATE "C" ORDER BY l.epoch DESC LIMIT 1
   ) AS found ON true
+  LEFT JOIN leasehold.boot ON boot.one
 $$;

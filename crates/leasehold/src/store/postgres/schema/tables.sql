@@ -46,6 +46,19 @@ CREATE TABLE leasehold.token (
   PRIMARY KEY (name, epoch)
 ) WITH (fillfactor = 50);
 
--- Numbers of the whole store: `layout`, and `forgotten`, the highest token of names that are gone.
+-- Whether the server may have forgotten something. An unlogged table is empty after each crash and
+-- after each promotion, and only then. `history` names the data that the row belongs to, so that one
+-- out of a backup is not believed. From `grants_from_us` on something new may be granted.
+-- `is_lossy`: somebody does not wait for the disk since then.
+CREATE UNLOGGED TABLE leasehold.boot (
+  one boolean PRIMARY KEY DEFAULT true CHECK (one),
+  history bigint NOT NULL,
+  grants_from_us bigint NOT NULL,
+  is_lossy boolean NOT NULL
+);
+
+-- Numbers of the whole store: `layout`; `forgotten`, the highest token of names that are gone; and
+-- what the row above was at last: `history`, `grants_from`, `lossy`, and `longest`, the longest that
+-- a lease may be.
 CREATE TABLE leasehold.number (name text COLLATE "C" PRIMARY KEY, value bigint NOT NULL);
 INSERT INTO leasehold.number VALUES ('layout', 1), ('forgotten', 0);

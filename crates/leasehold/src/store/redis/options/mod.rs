@@ -23,10 +23,10 @@ pub(crate) use self::login::{Login, Password};
 pub(crate) use self::servers::{Address, Servers};
 pub use self::table::RedisOptions;
 pub(crate) use self::table::Settings;
-#[cfg(test)]
-pub(crate) use self::values::QUARANTINE;
 pub use self::values::{LayoutName, Replicas};
 pub(crate) use self::values::{Tls, invalid};
+#[cfg(test)]
+pub(crate) use crate::store::quarantine_span::QUARANTINE;
 
 impl RedisOptions {
     /// One primary: `redis://HOST:PORT`.

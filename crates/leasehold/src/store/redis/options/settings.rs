@@ -8,7 +8,8 @@ use leasehold_core::bugs::{self, Bug};
 use super::login::Login;
 use super::servers::{Address, Servers};
 use super::table::Settings;
-use super::values::{LayoutName, QUARANTINE, QuarantineSpan, Replicas};
+use super::values::{LayoutName, Replicas};
+use crate::store::quarantine_span::{QUARANTINE, QuarantineSpan};
 
 /// What the keys of leasehold begin with.
 const DEFAULT_PREFIX: &str = "lh:";

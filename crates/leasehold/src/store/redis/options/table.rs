@@ -9,13 +9,11 @@ use leasehold_core::model::DEFAULT_RETENTION;
 
 use super::login::{Login, Password, Secret};
 use super::servers::Servers;
-use super::values::{LayoutName, QUARANTINE, QuarantineSpan, Replicas, Tls, invalid, replicas};
+use super::values::{LayoutName, Replicas, Tls, invalid, replicas};
 use crate::store::option_table::option_table;
 use crate::store::option_value::Value;
-use crate::store::span::{self, RETENTIONS, Range, TIMEOUTS};
-
-/// The range of a quarantine: up to the longest lease that may be out.
-const QUARANTINES: Range = (Duration::from_secs(1), Duration::from_hours(24));
+use crate::store::quarantine_span::{QUARANTINES, QuarantineSpan};
+use crate::store::span::{RETENTIONS, Range, TIMEOUTS};
 
 /// How long opening a connection may take: 5 s, two lost SYN packets and a slow name server.
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -151,16 +149,6 @@ impl Value for Replicas {
             "all" => Ok(Self::All),
             "none" => Ok(Self::None),
             number => Ok(Self::AtLeast(number.parse().map_err(|_| replicas(number))?)),
-        }
-    }
-}
-
-impl Value for QuarantineSpan {
-    fn read(name: &str, text: String) -> Result<Self, InvalidInput> {
-        match text.as_str() {
-            "off" => Ok(Self::Off),
-            "on" => Ok(Self::Of(QUARANTINE)),
-            span => span::read(name, span).map(Self::Of),
         }
     }
 }

@@ -2,15 +2,11 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use leasehold_core::InvalidInput;
 use tokio_rustls::rustls::ClientConfig;
 
 pub(crate) use crate::store::url_parts::invalid;
-
-/// How long `quarantine=on` lasts: 1 min, twice the usual ttl.
-pub(crate) const QUARANTINE: Duration = Duration::from_mins(1);
 
 /// What a lock looks like on the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,31 +42,6 @@ pub enum Replicas {
     /// None: the primary's reply is enough.
     #[default]
     None,
-}
-
-/// Whether there is a quarantine, and how long it lasts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum QuarantineSpan {
-    /// It was not given: there is one on the nodes of a quorum.
-    #[default]
-    Default,
-    Off,
-    Of(Duration),
-}
-
-impl From<Option<Duration>> for QuarantineSpan {
-    fn from(span: Option<Duration>) -> Self {
-        span.map_or(Self::Off, Self::Of)
-    }
-}
-
-impl From<QuarantineSpan> for Option<Duration> {
-    fn from(span: QuarantineSpan) -> Self {
-        match span {
-            QuarantineSpan::Of(span) => Some(span),
-            QuarantineSpan::Default | QuarantineSpan::Off => None,
-        }
-    }
 }
 
 /// Whether connections are in TLS, and where its configuration comes from.

@@ -1,0 +1,63 @@
+//! Stores that may have forgotten who holds what: nothing new is given, and holders take back what
+//! they had.
+
+use super::*;
+
+fn reclaim(holder: HolderId, token_us: u64) -> Action {
+    Action::Reclaim(Reclaim {
+        id: holder,
+        mode: Mode::Exclusive,
+        change: 0,
+        token: FencingToken::from_micros(token_us),
+        ttl: TTL,
+        nonce: 0,
+        not_after_us: u64::MAX,
+        info: HolderInfo::default(),
+    })
+}
+
+fn in_quarantine(mut bench: Bench) -> Bench {
+    bench.rules = bench.rules.with_in_quarantine(true);
+    bench
+}
+
+#[test]
+fn a_holder_takes_back_what_was_forgotten_and_nobody_else_is_let_in() {
+    let mut bench = in_quarantine(Bench::new());
+    let busy = Reply::Busy { retry_after: POLL_INTERVAL };
+    assert_eq!(bench.try_acquire(id(2, 1), Mode::Exclusive), busy);
+    let token_us = WALL_US + START_US;
+    let back = granted(bench.act(&reclaim(id(1, 1), token_us)));
+    assert_eq!(back.token.micros(), token_us);
+    assert_eq!(bench.holders(), [id(1, 1)]);
+}
+
+#[test]
+fn who_comes_back_too_late_hands_on_to_nobody() {
+    let mut bench = Bench::held();
+    let last = bench.record.last_token_us;
+    bench.wait(id(2, 1), Mode::Exclusive);
+    let mut bench = in_quarantine(bench);
+    for _ in 1..TTL.as_secs() {
+        bench.pass(seconds(1));
+        bench.poll(id(2, 1));
+    }
+    bench.pass(seconds(2));
+    // Another holder, who was forgotten, finds the queue of before.
+    assert!(matches!(bench.act(&reclaim(id(3, 1), last + 1)), Reply::NotHeld { .. }));
+    assert!(bench.holders().is_empty() && bench.told().is_empty());
+    let Reply::Queued(place) = bench.poll(id(2, 1)) else { panic!("it waits") };
+    assert_eq!((place.ahead, place.retry_after), (0, POLL_INTERVAL));
+    assert_eq!(bench.record.last_token_us, last);
+    bench.rules = bench.rules.with_in_quarantine(false);
+    assert!(granted(bench.poll(id(2, 1))).token.micros() > last);
+}
+
+#[test]
+fn a_writer_of_whom_the_reader_is_left_takes_the_lock_back() {
+    let mut bench = Bench::new();
+    let token_us = bench.take(id(1, 1), Mode::Shared).token.micros();
+    let mut bench = in_quarantine(bench);
+    assert!(matches!(bench.change(id(1, 1), Mode::Exclusive), Reply::Busy { .. }));
+    assert!(matches!(bench.act(&reclaim(id(1, 1), token_us + 1)), Reply::Granted(_)));
+}

@@ -1,0 +1,117 @@
+//! A PostgreSQL primary and its synchronous standby, which take over from each other.
+
+use std::io::{Error, Result};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::postgres::Postgres;
+
+/// How the standby calls itself to the primary.
+const NAME: &str = "leasehold_pair";
+
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Two servers, of which one is the primary at any time, and waits with each commit for the other.
+#[derive(Debug)]
+pub struct PostgresPair {
+    primary: Postgres,
+    standby: Postgres,
+}
+
+impl PostgresPair {
+    /// Starts both; `None` where PostgreSQL is not installed.
+    ///
+    /// # Errors
+    ///
+    /// What went wrong when they were set up or started.
+    pub fn start() -> Result<Option<Self>> {
+        let name = format!("cluster_name={NAME}");
+        let settings = ["shared_buffers=16MB", "fsync=off", &name];
+        let Some(primary) = Postgres::start_with(&settings)? else { return Ok(None) };
+        let standby = primary.standby()?;
+        let pair = Self { primary, standby };
+        pair.until_synchronous()?;
+        Ok(Some(pair))
+    }
+
+    /// The server that leads now.
+    pub fn primary(&self) -> &Postgres {
+        &self.primary
+    }
+
+    /// The one that follows it.
+    pub fn standby(&self) -> &Postgres {
+        &self.standby
+    }
+
+    /// The URL of both.
+    pub fn url(&self) -> String {
+        self.primary.url_with(&self.standby)
+    }
+
+    /// Kills the primary, and promotes the standby. There is none until [`heal`](Self::heal).
+    ///
+    /// # Errors
+    ///
+    /// What went wrong.
+    pub fn fail_over(&mut self) -> Result<()> {
+        self.primary.kill9()?;
+        self.promote()
+    }
+
+    /// Promotes the standby while the primary is well and goes on, as somebody does who cannot see
+    /// it. There is no standby until [`heal`](Self::heal).
+    ///
+    /// # Errors
+    ///
+    /// What went wrong.
+    pub fn leave_behind(&mut self) -> Result<()> {
+        self.promote()
+    }
+
+    fn promote(&mut self) -> Result<()> {
+        self.standby.query("SELECT pg_promote()")?;
+        std::mem::swap(&mut self.primary, &mut self.standby);
+        // It has no standby to wait for yet.
+        set_synchronous(&self.primary, "")
+    }
+
+    /// Makes the server that led before a standby of the one that leads now, which has everything
+    /// when this returns.
+    ///
+    /// # Errors
+    ///
+    /// What went wrong.
+    pub fn heal(&mut self) -> Result<()> {
+        self.standby.follow(&self.primary)?;
+        self.until_synchronous()
+    }
+
+    /// From when this returns each commit is at the standby, and each one before.
+    fn until_synchronous(&self) -> Result<()> {
+        set_synchronous(&self.primary, NAME)?;
+        let is_so = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
+        until(&self.primary, is_so, "1")?;
+        let position = self.primary.query("SELECT pg_current_wal_flush_lsn()")?;
+        let has_it = format!("SELECT pg_last_wal_receive_lsn() >= '{}'", position.trim());
+        until(&self.standby, &has_it, "t")
+    }
+}
+
+fn set_synchronous(server: &Postgres, names: &str) -> Result<()> {
+    server.query(&format!("ALTER SYSTEM SET synchronous_standby_names = '{names}'"))?;
+    server.query("SELECT pg_reload_conf()").map(drop)
+}
+
+/// Waits until a server selects this.
+fn until(server: &Postgres, sql: &str, wanted: &str) -> Result<()> {
+    let give_up = Instant::now() + PATIENCE;
+    while server.query(sql)?.trim() != wanted {
+        if Instant::now() >= give_up {
+            return Err(Error::other(format!("it never came to this: {sql}")));
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}

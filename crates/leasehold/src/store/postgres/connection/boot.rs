@@ -1,0 +1,177 @@
+//! What the server may have forgotten: the row in `boot`, which says whether it has crashed or was
+//! promoted, and for how long nothing new is granted after that.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use leasehold_core::text::show_duration;
+use leasehold_core::time::micros;
+use leasehold_core::{Operation, StoreError, StoreErrorKind};
+use tokio_postgres::{Client, SimpleQueryMessage};
+
+use super::error;
+use crate::mutex::Mutex;
+use crate::store::postgres::options::{CommitLevel, Settings};
+
+/// What one store knows of it.
+#[derive(Debug)]
+pub(crate) struct Boot {
+    schema: String,
+    /// Whether nothing new is granted where something may be forgotten.
+    is_guarded: bool,
+    commit: CommitLevel,
+    /// How long leases may be, as the database has been told, in µs.
+    longest_us: AtomicU64,
+    /// The data that the last session has found.
+    found: Mutex<Option<String>>,
+    /// When it was last asked for, and for how much longer nothing new is granted.
+    pause: Mutex<Option<(Instant, Duration)>>,
+}
+
+/// What the row says of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// Nothing is forgotten.
+    Known,
+    /// Nothing new is granted for this long.
+    Quarantine(Duration),
+    /// Nobody has looked, or nobody has said what the caller does without.
+    Unknown,
+}
+
+impl Boot {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let span = settings.quarantine();
+        Self {
+            schema: settings.schema.clone(),
+            is_guarded: span.is_some(),
+            commit: settings.commit,
+            longest_us: AtomicU64::new(span.map_or(0, micros)),
+            found: Mutex::default(),
+            pause: Mutex::default(),
+        }
+    }
+
+    fn is_lossy(&self) -> bool {
+        self.commit == CommitLevel::Off
+    }
+
+    /// Whether the caller has anything to ask or to say.
+    pub(super) fn is_needed(&self) -> bool {
+        self.is_guarded || self.is_lossy()
+    }
+
+    /// What a step finds in the row.
+    pub(crate) fn start(&self, row: Option<(i64, bool)>, now_us: i64) -> Start {
+        if !self.is_needed() {
+            return Start::Known;
+        }
+        match row {
+            None => Start::Unknown,
+            Some((_, is_lossy)) if self.is_lossy() && !is_lossy => Start::Unknown,
+            Some((from_us, _)) if self.is_guarded && from_us > now_us => {
+                Start::Quarantine(Duration::from_micros(from_us.abs_diff(now_us)))
+            }
+            Some(_) => Start::Known,
+        }
+    }
+
+    /// A lease that is longer than the database knows of.
+    pub(crate) fn longer(&self, operation: &Operation) -> Option<Duration> {
+        let longest = match operation {
+            Operation::On { action, .. } => action.ttl(),
+            Operation::Renew(leases) => leases.iter().map(|lease| lease.ttl).max(),
+            _ => None,
+        };
+        longest
+            .filter(|ttl| self.is_guarded && micros(*ttl) > self.longest_us.load(Ordering::Relaxed))
+    }
+
+    /// The database knows of leases as long as this.
+    pub(crate) fn note_longest(&self, longest: Duration) {
+        self.longest_us.fetch_max(micros(longest), Ordering::Relaxed);
+    }
+
+    /// What is left of the quarantine that was found when it was last asked for.
+    pub(crate) fn pause(&self) -> Option<Duration> {
+        let pause = *self.pause.lock();
+        let left = pause.map(|(asked, left)| left.saturating_sub(asked.elapsed()));
+        left.filter(|left| self.is_guarded && !left.is_zero())
+    }
+
+    /// Whether it is known at all.
+    pub(crate) fn was_asked(&self) -> bool {
+        self.pause.lock().is_some()
+    }
+
+    /// Asks over a new session, if its data are not those of the sessions before: another server, a
+    /// promoted one, or one whose data were replaced.
+    pub(super) async fn greet(
+        &self,
+        (client, server): (&Client, &str),
+        found: &str,
+    ) -> Result<(), StoreError> {
+        if !self.is_guarded && !self.is_lossy() || self.found.lock().as_deref() == Some(found) {
+            return Ok(());
+        }
+        match self.ask((client, server), Duration::ZERO, false).await {
+            // There is a better time to say that.
+            Err(error) if error::lacks_schema(&error) || error.kind() == StoreErrorKind::Denied => {
+                let ended = client.batch_execute("ROLLBACK").await;
+                ended.map_err(|failure| error::request(server, failure))?;
+            }
+            asked => {
+                asked?;
+                *self.found.lock() = Some(found.to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks whether anything is forgotten, for leases that are as long as this. An operator may say
+    /// that nothing is.
+    pub(super) async fn ask(
+        &self,
+        (client, server): (&Client, &str),
+        longest: Duration,
+        is_over: bool,
+    ) -> Result<(), StoreError> {
+        let longest_us = micros(longest).max(self.longest_us.load(Ordering::Relaxed));
+        let (schema, is_lossy) = (&self.schema, self.is_lossy());
+        // What it writes must be there after a crash, whatever becomes of grants.
+        let commit = if is_lossy { CommitLevel::Local } else { self.commit };
+        let text = format!(
+            "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
+             SET LOCAL synchronous_commit = '{}'; \
+             SELECT * FROM {schema}.boot_1({longest_us}, {is_lossy}, {is_over}); COMMIT",
+            commit.as_str()
+        );
+        let asked = Instant::now();
+        let messages = client.simple_query(&text).await;
+        let messages = messages.map_err(|failure| error::request(server, failure))?;
+        let number = |column: usize| {
+            messages.iter().find_map(|message| match message {
+                SimpleQueryMessage::Row(row) => row.get(column)?.parse::<i64>().ok(),
+                _ => None,
+            })
+        };
+        let (Some(now_us), Some(from_us)) = (number(0), number(1)) else {
+            let text = format!("{server}: it has not said what it may have forgotten");
+            return Err(StoreError::new(StoreErrorKind::Corrupt, text));
+        };
+        let left = u64::try_from(from_us - now_us).unwrap_or(0);
+        *self.pause.lock() = Some((asked, Duration::from_micros(left)));
+        Ok(())
+    }
+}
+
+/// Why nothing new is granted.
+pub(crate) fn refusal(server: &str, left: Duration) -> StoreError {
+    let why = format!(
+        "{server}: it may have forgotten who holds what (a promotion, a crash that lost commits, \
+         data out of a backup), so nothing new is granted for another {}: wait; or, only if no \
+         lease of before can be out, use `leasehold end-quarantine`",
+        show_duration(left)
+    );
+    StoreError::new(StoreErrorKind::Quarantined, why)
+}

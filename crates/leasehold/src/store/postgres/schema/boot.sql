@@ -1,0 +1,72 @@
+-- Whether the server has forgotten anything that it has acknowledged, and what becomes of that.
+--
+-- longest_us: how long leases may be. is_lossy: whether the caller does not wait for the disk with
+-- what it is granted. is_over: whether an operator says that nothing was forgotten.
+--
+-- Gives the clock, and from when something new may be granted. If the row in `boot` is gone, the
+-- server has crashed or was promoted. On the same timeline, where everybody has waited for a disk that
+-- keeps what it was given, nothing is lost. Otherwise nothing new is granted for as long as a lease
+-- of before may last.
+CREATE FUNCTION leasehold.boot_1(longest_us bigint, is_lossy boolean, is_over boolean)
+RETURNS TABLE (now_us bigint, grants_from_us bigint)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+  this bigint;
+  known bigint;
+  was_lossy boolean;
+  longest bigint;
+  before leasehold.boot%ROWTYPE;
+BEGIN
+  IF current_setting('transaction_isolation') <> 'read committed' THEN
+    RAISE EXCEPTION 'leasehold: a step needs READ COMMITTED' USING ERRCODE = 'LH002';
+  END IF;
+  PERFORM pg_advisory_xact_lock(leasehold.hold_1('')); -- no lock has an empty name
+  now_us := leasehold.clock_1();
+  this := leasehold.history_1();
+  SELECT n.value INTO known FROM leasehold.number n WHERE n.name = 'history';
+  SELECT n.value INTO longest FROM leasehold.number n WHERE n.name = 'longest';
+  SELECT b.* INTO before FROM leasehold.boot b WHERE b.one;
+  was_lossy := EXISTS (SELECT FROM leasehold.number n WHERE n.name = 'lossy' AND n.value = 1);
+  CASE
+    WHEN before.history = this THEN
+      grants_from_us := before.grants_from_us;
+      -- One that has begun has not reckoned with leases as long as this.
+      IF grants_from_us > now_us AND longest_us > longest THEN
+        grants_from_us := grants_from_us + longest_us - longest;
+      END IF;
+    WHEN known IS NULL THEN
+      grants_from_us := 0; -- the schema is new
+    WHEN known = this AND NOT was_lossy AND current_setting('fsync')::boolean THEN
+      SELECT n.value INTO grants_from_us FROM leasehold.number n WHERE n.name = 'grants_from';
+    ELSE
+      grants_from_us := now_us + greatest(longest, longest_us);
+  END CASE;
+  longest := greatest(longest, longest_us);
+  -- Where the clock was set back, none lasts longer than from now on.
+  grants_from_us := CASE WHEN is_over THEN 0 ELSE least(grants_from_us, now_us + longest) END;
+  is_lossy := is_lossy OR coalesce(before.history = this AND before.is_lossy, false);
+  INSERT INTO leasehold.number
+  VALUES ('history', this), ('longest', longest), ('grants_from', grants_from_us),
+    ('lossy', is_lossy::int)
+  ON CONFLICT (name) DO UPDATE SET value = excluded.value
+  WHERE number.value <> excluded.value;
+  INSERT INTO leasehold.boot VALUES (true, this, grants_from_us, is_lossy)
+  ON CONFLICT (one) DO UPDATE SET history = excluded.history,
+    grants_from_us = excluded.grants_from_us, is_lossy = excluded.is_lossy
+  WHERE boot IS DISTINCT FROM excluded;
+  RETURN NEXT;
+END
+$$;
+
+-- Names the data that are here now: of this cluster, on this timeline, in tables that are the ones
+-- that were made here. A promotion begins a timeline; what a dump brings is in other tables, or in
+-- another cluster.
+CREATE FUNCTION leasehold.history_1() RETURNS bigint
+LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT hashtextextended(concat_ws(' ',
+    (SELECT c.system_identifier FROM pg_control_system() AS c),
+    left(pg_walfile_name(pg_current_wal_insert_lsn()), 8),
+    'leasehold.boot'::regclass::oid), 0)
+$$;

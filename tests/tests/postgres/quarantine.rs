@@ -1,0 +1,113 @@
+//! What a server has forgotten is noticed: no crash and no promotion leaves the row in `boot`.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use leasehold::error::StoreErrorKind;
+use leasehold::{Client, Error, Guard, Result};
+use leasehold_testkit::{Postgres, must};
+
+use crate::faults::{NAME, assert_still_held, held};
+use crate::{Database, installed};
+
+/// That nothing new is granted, and why is told.
+pub(crate) fn assert_quarantined(answer: Result<Option<Guard>>) {
+    let Err(Error::Store(error)) = answer else { panic!("{answer:?}") };
+    assert_eq!(error.kind(), StoreErrorKind::Quarantined, "{error}");
+    assert!(error.to_string().contains("leasehold end-quarantine"), "{error}");
+}
+
+/// Asks until the server answers.
+async fn tried(client: &Client, name: &str) -> Result<Option<Guard>> {
+    loop {
+        match client.mutex(name).try_acquire().await {
+            Err(Error::Store(error)) if error.kind() == StoreErrorKind::Unreachable => {}
+            Err(Error::Indeterminate { .. }) => {}
+            answered => return answered,
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// A server that flushes for nobody who does not ask for it.
+fn lazy() -> Option<Postgres> {
+    let settings = ["shared_buffers=16MB", "wal_writer_delay=10s", "wal_writer_flush_after=1GB"];
+    installed("PostgreSQL", must(Postgres::start_with(&settings)))
+}
+
+#[tokio::test]
+async fn p1_with_commit_off_a_crash_forgets_a_grant_whose_holder_goes_on_and_nobody_else_is_let_in()
+{
+    let Some(mut server) = lazy() else { return };
+    let url = format!("{}&commit=off", server.url());
+    let client = Client::connect(&url).await.unwrap();
+    // It has no need of a quarantine itself, and is in this one all the same.
+    let other = Client::connect(&server.url()).await.unwrap();
+    let guard = held(&client).await;
+    server.kill9().unwrap();
+    server.restart().unwrap();
+    assert_quarantined(tried(&other, NAME).await);
+    let forgotten = server.query("SELECT count(*) FROM leasehold.lock").unwrap();
+    assert_eq!(forgotten.trim(), "0", "this test shows nothing if the grant was not lost");
+    assert_still_held(&guard).await;
+    assert!(other.admin().end_quarantine().await.unwrap());
+    assert!(tried(&other, NAME).await.unwrap().is_none(), "it is held again");
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn p1_with_commit_off_and_no_quarantine_a_crash_lets_another_in() {
+    let Some(mut server) = lazy() else { return };
+    let url = format!("{}&commit=off&quarantine=off", server.url());
+    let (client, other) =
+        (Client::connect(&url).await.unwrap(), Client::connect(&url).await.unwrap());
+    let guard = held(&client).await;
+    server.kill9().unwrap();
+    server.restart().unwrap();
+    let next = tried(&other, NAME).await.unwrap().expect("the control: two hold");
+    assert!(next.token() > guard.token());
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_flush_is_in_quarantine_after_a_crash() {
+    let Some(mut server) = crate::server() else { return };
+    let client = Client::connect(&server.url()).await.unwrap();
+    client.mutex(NAME).acquire().await.unwrap().release().await.unwrap();
+    server.kill9().unwrap();
+    server.restart().unwrap();
+    assert_quarantined(tried(&client, NAME).await);
+}
+
+#[tokio::test]
+async fn p13_data_out_of_a_backup_begin_a_quarantine_here_and_on_another_server() {
+    let Some(database) = Database::new() else { return };
+    let Some(elsewhere) = crate::server() else { return };
+    let client = database.client().await;
+    let _held = client.mutex(NAME).acquire().await.unwrap();
+    let mut dump = Command::new("pg_dump");
+    dump.envs(database.server.environment()).args(["--schema", &database.schema]);
+    let dump = dump.stderr(Stdio::inherit()).output().unwrap();
+    assert!(dump.status.success());
+    let sql = String::from_utf8(dump.stdout).unwrap();
+    assert!(sql.contains("COPY"), "{sql}");
+    for server in [&elsewhere, &*database.server] {
+        must(server.query(&format!("DROP SCHEMA IF EXISTS {} CASCADE", database.schema)));
+        must(server.run(&sql));
+        let url = format!("{}&schema={}", server.url(), database.schema);
+        let other = Client::connect(&url).await.unwrap();
+        assert_quarantined(tried(&other, "another").await);
+    }
+}
+
+#[tokio::test]
+async fn a_new_schema_and_a_longer_lease_begin_none() {
+    let Some(database) = Database::new() else { return };
+    let client = database.client().await;
+    for hours in [1, 2] {
+        let ttl = Duration::from_secs(hours * 3600);
+        let mutex = client.mutex(NAME).ttl(ttl);
+        mutex.acquire().await.unwrap().release().await.unwrap();
+        let longest = "SELECT value FROM @.number WHERE name = 'longest'";
+        assert_eq!(database.ask(longest), ttl.as_micros().to_string());
+    }
+}

@@ -1,0 +1,175 @@
+//! Standbys that take over, with the last grants and without them, and primaries that are left
+//! behind. The letters are those of GUARANTEES.md.
+
+use std::time::Duration;
+
+use leasehold::error::StoreErrorKind;
+use leasehold::{Client, Error, Guard};
+use leasehold_testkit::{PgBouncer, Postgres, PostgresPair, must};
+
+use crate::faults::{NAME, TTL, assert_still_held, fence, held, is_taken, server};
+use crate::installed;
+use crate::quarantine::assert_quarantined;
+
+/// A primary that has died, a standby that was promoted in its place, and the URL of both.
+struct Forgetful {
+    url: String,
+    promoted: Postgres,
+    _died: Postgres,
+}
+
+/// Takes a lease that no standby hears of, and promotes one.
+async fn forget_a_grant(options: &str) -> Option<(Forgetful, Guard)> {
+    let mut primary = server()?;
+    let client = Client::connect(&primary.url()).await.unwrap();
+    client.mutex(NAME).ttl(TTL).acquire().await.unwrap().release().await.unwrap();
+    let standby = must(primary.standby());
+    must(standby.query("ALTER SYSTEM SET primary_conninfo = ''"));
+    must(standby.query("SELECT pg_reload_conf()"));
+    until(&standby, "SELECT count(*) = 0 FROM pg_stat_wal_receiver").await;
+    let url = format!("{}&{options}", primary.url_with(&standby));
+    let holder = Client::connect(&url).await.unwrap();
+    let forgotten = held(&holder).await;
+    primary.kill9().unwrap();
+    must(standby.query("SELECT pg_promote()"));
+    Some((Forgetful { url, promoted: standby, _died: primary }, forgotten))
+}
+
+/// For a standby that has all that was granted: there is nothing to wait for.
+fn without_quarantine(url: &str) -> String {
+    format!("{url}&quarantine=off")
+}
+
+/// Waits until a statement selects `t`.
+async fn until(server: &Postgres, sql: &str) {
+    while server.query(sql).unwrap().trim() != "t" {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn p2_after_a_promotion_that_forgot_a_grant_its_holder_goes_on_and_nobody_else_is_let_in() {
+    let Some((servers, guard)) = forget_a_grant("quarantine=on").await else { return };
+    let other = Client::connect(&servers.url).await.unwrap();
+    assert_quarantined(other.mutex(NAME).try_acquire().await);
+    assert_quarantined(other.mutex("another").try_acquire().await);
+    assert_still_held(&guard).await;
+    assert_eq!(fence(&servers.promoted, &guard).await, Ok(()));
+    let left = "SELECT grants_from_us > leasehold.clock_1() + 90000000 FROM leasehold.boot";
+    until(&servers.promoted, left).await; // as long as the lease, which is longer than `on`
+    assert!(other.admin().end_quarantine().await.unwrap());
+    assert!(is_taken(&other).await, "what was taken back is held");
+    assert!(other.mutex("another").try_acquire().await.unwrap().is_some());
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn p2_without_a_quarantine_another_is_let_in_with_a_greater_token_and_one_of_them_writes() {
+    let Some((servers, forgotten)) = forget_a_grant("quarantine=off").await else { return };
+    let other = Client::connect(&servers.url).await.unwrap();
+    let next = other.mutex(NAME).ttl(TTL).acquire().await.unwrap();
+    assert!(next.token() > forgotten.token(), "two hold, and tokens grow");
+    assert_eq!(fence(&servers.promoted, &next).await, Ok(()));
+    let refused = fence(&servers.promoted, &forgotten).await.unwrap_err();
+    assert_eq!(refused, leasehold::fence::postgres::OVERTAKEN, "and only one of them writes");
+    assert!(matches!(forgotten.renew().await, Err(Error::Lost { .. })));
+}
+
+#[tokio::test]
+async fn p2_a_quarantine_goes_on_behind_a_crash() {
+    let Some((mut servers, _guard)) = forget_a_grant("quarantine=on").await else { return };
+    let other = Client::connect(&servers.url).await.unwrap();
+    assert_quarantined(other.mutex("another").try_acquire().await);
+    servers.promoted.kill9().unwrap();
+    servers.promoted.restart().unwrap();
+    let refused = loop {
+        match other.mutex("another").try_acquire().await {
+            Err(Error::Store(error)) if error.kind() != StoreErrorKind::Quarantined => {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            Err(Error::Indeterminate { .. }) => {}
+            answered => break answered,
+        }
+    };
+    assert_quarantined(refused);
+}
+
+#[tokio::test]
+async fn p3_an_old_primary_whose_synchronous_standby_was_promoted_grants_nothing() {
+    let Some(primary) = server() else { return };
+    let client = Client::connect(&without_quarantine(&primary.url())).await.unwrap();
+    let standby = must(primary.standby());
+    must(primary.query("ALTER SYSTEM SET synchronous_standby_names = '*'"));
+    must(primary.query("SELECT pg_reload_conf()"));
+    let synchronous = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
+    while primary.query(synchronous).unwrap().trim() != "1" {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let guard = held(&client).await;
+    must(standby.query("SELECT pg_promote()"));
+    let at_the_new = Client::connect(&without_quarantine(&standby.url())).await.unwrap();
+    assert!(is_taken(&at_the_new).await, "it has what the old one has granted");
+    let old = without_quarantine(&primary.url()).replace("timeout=20s&", "timeout=1s&");
+    let at_the_old = Client::connect(&old).await.unwrap();
+    let refused = at_the_old.mutex("another").try_acquire().await.unwrap_err();
+    assert!(matches!(refused, Error::Store(_) | Error::Indeterminate { .. }), "{refused}");
+    let free = at_the_new.mutex("another").try_acquire().await.unwrap();
+    assert!(free.is_some(), "the new one grants it");
+    drop(guard);
+}
+
+#[tokio::test]
+async fn p11_a_standby_is_passed_over_and_named_and_the_one_that_is_promoted_is_found() {
+    let Some(mut primary) = server() else { return };
+    let client = Client::connect(&primary.url()).await.unwrap();
+    let guard = held(&client).await;
+    let standby = must(primary.standby());
+    let Error::Store(alone) = Client::connect(&standby.url()).await.unwrap_err() else { panic!() };
+    assert_eq!(alone.kind(), StoreErrorKind::Unreachable);
+    assert!(alone.to_string().contains("it is a standby"), "{alone}");
+    // The standby is named first.
+    let url = without_quarantine(&standby.url_with(&primary));
+    let other = Client::connect(&url).await.unwrap();
+    assert!(is_taken(&other).await);
+    let position = must(primary.query("SELECT pg_current_wal_flush_lsn()"));
+    let behind = format!("SELECT pg_last_wal_replay_lsn() >= '{}'", position.trim());
+    while standby.query(&behind).unwrap().trim() != "t" {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    primary.kill9().unwrap();
+    must(standby.query("SELECT pg_promote()"));
+    assert!(is_taken(&other).await, "the one that was promoted has the lease");
+    assert_eq!(fence(&standby, &guard).await, Ok(()));
+}
+
+#[tokio::test]
+async fn p11_a_primary_that_comes_back_as_a_standby_behind_a_pooler_is_left() {
+    let Some(mut pair) = installed("PostgreSQL", must(PostgresPair::start())) else { return };
+    let pooler = |server| installed("PgBouncer", must(PgBouncer::start(server, 4)));
+    let (Some(first), Some(second)) = (pooler(pair.primary()), pooler(pair.standby())) else {
+        return;
+    };
+    let url = format!("{}&wake=poll", without_quarantine(&first.url_with(&second)));
+    let client = Client::connect(&url).await.unwrap();
+    let looks = Client::connect(&url).await.unwrap();
+    let guard = held(&client).await;
+    let holders = async || {
+        let status = looks.admin().inspect(NAME).await;
+        status.map(|status| status.holders.len())
+    };
+    assert_eq!(holders().await.unwrap(), 1);
+    must(pair.fail_over());
+    must(pair.heal());
+    // The poolers have kept the sessions of their clients.
+    assert_still_held(&guard).await;
+    must(pair.standby().query("SELECT pg_wal_replay_pause()"));
+    guard.release().await.unwrap();
+    let seen = loop {
+        match holders().await {
+            Ok(seen) => break seen,
+            Err(Error::Store(error)) if error.kind().is_outage() => {}
+            Err(other) => panic!("{other}"),
+        }
+    };
+    assert_eq!(seen, 0, "the old primary would show what was so once");
+}
