@@ -137,9 +137,11 @@ pub(crate) fn address(place: &Place) -> Option<String> {
             let sentinels: Vec<_> = fleet.sentinels().iter().map(RedisServer::port).collect();
             Some(format!("sentinel,{},{}", SentinelFleet::SERVICE, ports(&sentinels)))
         }
-        Servers::None | Servers::Replicated(_) | Servers::Cluster(_) | Servers::Postgres(..) => {
-            None
-        }
+        Servers::None
+        | Servers::Replicated(_)
+        | Servers::Cluster(_)
+        | Servers::Postgres(..)
+        | Servers::PostgresPair(_) => None,
     }
 }
 

@@ -86,6 +86,11 @@ fn postgres_bouncer_guards_keep_their_word_while_it_pauses_and_is_killed() {
 }
 
 #[test]
+fn postgres_standby_guards_keep_their_word_while_it_takes_over() {
+    run(Topology::PostgresStandby);
+}
+
+#[test]
 fn quarantine_guards_keep_their_word_while_everything_is_forgotten() {
     run(Topology::Quarantine);
 }

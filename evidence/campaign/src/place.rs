@@ -9,7 +9,8 @@ use leasehold::store::Redis;
 use leasehold::store::redis_wire::Script;
 use leasehold_data::store::REDIS_RIGHTS;
 use leasehold_testkit::{
-    Cluster, PgBouncer, Postgres, Proxy, RedisOptions, RedisServer, Replicated, SentinelFleet, must,
+    Cluster, PgBouncer, Postgres, PostgresPair, Proxy, RedisOptions, RedisServer, Replicated,
+    SentinelFleet, must,
 };
 use tokio::runtime::Builder;
 
@@ -58,6 +59,8 @@ pub(crate) enum Servers {
     Cluster(Cluster),
     /// One, and the pooler before it.
     Postgres(Postgres, Option<PgBouncer>),
+    /// Two that take over from each other.
+    PostgresPair(PostgresPair),
 }
 
 /// A place that is ready.
@@ -102,6 +105,7 @@ impl Place {
             Topology::Plain => Self::one(topology, keeps_nothing, "?layout=plain", &PLAIN),
             Topology::Postgres => Self::postgres(topology, None)?,
             Topology::PostgresBouncer => Self::postgres(topology, Some(POOLED))?,
+            Topology::PostgresStandby => Self::postgres_pair(topology)?,
             Topology::Quarantine => {
                 let place = Self::one(topology, keeps("everysec"), &quarantine, &NATIVE);
                 end_quarantine(&place.url);
@@ -148,7 +152,8 @@ impl Place {
 
     /// A PostgreSQL server, and a pooler before it with this number of sessions, if any.
     fn postgres(topology: Topology, sessions: Option<u32>) -> Option<Self> {
-        let server = must(Postgres::start())?;
+        // What it has said is on the disk: otherwise each crash is followed by a quarantine.
+        let server = must(Postgres::start_with(&["shared_buffers=16MB"]))?;
         let (url, pooler) = match sessions {
             None => (server.url(), None),
             Some(sessions) => {
@@ -156,9 +161,15 @@ impl Place {
                 (format!("{}&wake=poll", pooler.url()), Some(pooler))
             }
         };
-        // As in production: who waits for an answer does not wait for long.
-        let url = url.replace("timeout=20s&connect_timeout=20s", "timeout=2s");
-        Some(Self::of(topology, url, Servers::Postgres(server, pooler)))
+        Some(Self::of(topology, impatient(&url), Servers::Postgres(server, pooler)))
+    }
+
+    /// A primary, and a standby that has all that was granted, so that nothing is waited for when
+    /// it takes over.
+    fn postgres_pair(topology: Topology) -> Option<Self> {
+        let pair = must(PostgresPair::start())?;
+        let url = format!("{}&quarantine=off", impatient(&pair.url()));
+        Some(Self::of(topology, url, Servers::PostgresPair(pair)))
     }
 
     /// Three nodes.
@@ -214,7 +225,7 @@ impl Place {
     /// All servers of Redis that clients talk to.
     pub(crate) fn all(&self) -> Vec<&RedisServer> {
         match &self.servers {
-            Servers::None | Servers::Postgres(..) => Vec::new(),
+            Servers::None | Servers::Postgres(..) | Servers::PostgresPair(_) => Vec::new(),
             Servers::Independent(servers) => servers.iter().collect(),
             Servers::Replicated(servers) => servers.servers().iter().collect(),
             Servers::Watched(fleet) => fleet.servers().servers().iter().collect(),
@@ -229,7 +240,7 @@ impl Place {
     pub(crate) fn victims(&self, random: &mut Random) -> Vec<&RedisServer> {
         let all = self.all();
         match &self.servers {
-            Servers::None | Servers::Postgres(..) => Vec::new(),
+            Servers::None | Servers::Postgres(..) | Servers::PostgresPair(_) => Vec::new(),
             Servers::Independent(_) => {
                 drawn(all.len(), random).into_iter().map(|at| all[at]).collect()
             }
@@ -281,6 +292,11 @@ impl Place {
     pub(crate) fn linked(&self, random: &mut Random) -> Vec<&Proxy> {
         drawn(self.proxies.len(), random).into_iter().map(|at| &self.proxies[at]).collect()
     }
+}
+
+/// A URL as in production: who waits for an answer does not wait for long.
+fn impatient(url: &str) -> String {
+    url.replace("timeout=20s&connect_timeout=20s", "timeout=2s")
 }
 
 /// What the user has as whom clients come where there is one: what holders and operators need, and

@@ -28,6 +28,8 @@ pub(crate) enum Topology {
     Postgres,
     /// The same behind a pooler in transaction mode.
     PostgresBouncer,
+    /// A primary, and a synchronous standby that takes over.
+    PostgresStandby,
     Quarantine,
     Quorum,
     Redisson,
@@ -68,7 +70,7 @@ macro_rules! network {
 }
 
 impl Topology {
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::Clock,
         Self::Cluster,
         Self::Durable,
@@ -78,6 +80,7 @@ impl Topology {
         Self::Plain,
         Self::Postgres,
         Self::PostgresBouncer,
+        Self::PostgresStandby,
         Self::Quarantine,
         Self::Quorum,
         Self::Redisson,
@@ -104,6 +107,7 @@ impl Topology {
             Self::Plain => "plain",
             Self::Postgres => "postgres",
             Self::PostgresBouncer => "postgres-bouncer",
+            Self::PostgresStandby => "postgres-standby",
             Self::Quarantine => "quarantine",
             Self::Quorum => "quorum",
             Self::Redisson => "redisson",
@@ -130,6 +134,13 @@ impl Topology {
                 &[Fault::ConnectionsCut, Fault::Hang, Fault::Kill, Fault::SubscribersCut]
             }
             Self::PostgresBouncer => &[Fault::ConnectionsCut, Fault::Hang, Fault::Kill],
+            Self::PostgresStandby => &[
+                Fault::ConnectionsCut,
+                Fault::Hang,
+                Fault::KillPrimary,
+                Fault::PrimaryUnseen,
+                Fault::SubscribersCut,
+            ],
             Self::Quarantine => {
                 network![Hang, Flush, FullMemory, Kill, PowerLoss, RestartEmpty]
             }
@@ -188,6 +199,7 @@ impl Topology {
             | Self::Plain
             | Self::Postgres
             | Self::PostgresBouncer
+            | Self::PostgresStandby
             | Self::Quarantine
             | Self::Quorum
             | Self::Redisson
@@ -226,7 +238,9 @@ impl Topology {
             Self::Cluster => Plan { keeps: true, sells: true, ..Plan::WIDE },
             // Stock is as durable as the primary: `replicas=` is about grants.
             // A crash forgets releases that were not waited for, and grants are flushed.
-            Self::Postgres | Self::PostgresBouncer | Self::Sentinel => Plan::WIDE,
+            Self::Postgres | Self::PostgresBouncer | Self::PostgresStandby | Self::Sentinel => {
+                Plan::WIDE
+            }
             // What is held for long is held by somebody when it is forgotten.
             Self::Sharded => {
                 Plan { ttls: SHARDED, longest: Duration::from_millis(800), ..Plan::SLOW }

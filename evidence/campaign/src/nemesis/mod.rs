@@ -35,6 +35,10 @@ fn befall(fault: Fault, place: &mut Place, random: &mut Random) {
         let span = random.up_to(place.hang.1);
         return postgres::befall(fault, (server, pooler.as_mut()), span);
     }
+    if let Servers::PostgresPair(pair) = &mut place.servers {
+        let span = random.up_to(place.hang.1);
+        return postgres::befall_pair(fault, pair, span);
+    }
     match fault {
         Fault::AclTaken => rights::take_away(place, random),
         Fault::BusCut => cluster::cut_bus(place, random),

@@ -1,11 +1,15 @@
-//! What befalls a PostgreSQL server, or the pooler before it.
+//! What befalls a PostgreSQL server, the pooler before it, or a pair of servers.
 
 use std::thread;
 use std::time::Duration;
 
-use leasehold_testkit::{PgBouncer, Postgres, must};
+use leasehold_testkit::{PgBouncer, Postgres, PostgresPair, must};
 
 use crate::fault::Fault;
+
+/// Sessions of leasehold, and those of them that listen.
+const CLIENTS: &str = "application_name = 'leasehold'";
+const LISTENERS: &str = "query LIKE 'LISTEN lh\\_%'";
 
 /// Lets a fault befall the pooler if there is one, else the server, and heals it.
 pub(super) fn befall(
@@ -30,8 +34,30 @@ pub(super) fn befall(
             thread::sleep(span);
             must(server.cont());
         }
-        (Fault::SubscribersCut, _) => end(server, "query LIKE 'LISTEN lh\\_%'"),
-        _ => end(server, "application_name = 'leasehold'"),
+        (Fault::SubscribersCut, _) => end(server, LISTENERS),
+        _ => end(server, CLIENTS),
+    }
+}
+
+/// Lets a fault befall a pair, and heals it.
+pub(super) fn befall_pair(fault: Fault, pair: &mut PostgresPair, span: Duration) {
+    match fault {
+        Fault::KillPrimary => {
+            must(pair.fail_over());
+            must(pair.heal());
+        }
+        Fault::PrimaryUnseen => {
+            must(pair.leave_behind());
+            thread::sleep(span);
+            must(pair.heal());
+        }
+        Fault::Hang => {
+            must(pair.standby().stop());
+            thread::sleep(span);
+            must(pair.standby().cont());
+        }
+        Fault::SubscribersCut => end(pair.primary(), LISTENERS),
+        _ => end(pair.primary(), CLIENTS),
     }
 }
 
