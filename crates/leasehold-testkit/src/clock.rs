@@ -19,25 +19,35 @@ const LIBRARIES: &str = "/usr/lib";
 /// Below that of this kind of machine.
 const FAKETIME: &str = "faketime/libfaketimeMT.so.1";
 
-/// The program that starts a server with its own clock, and what comes before the server's own
-/// arguments.
+/// The program that starts a Redis server with its own clock, and what comes before the server's
+/// own arguments.
 ///
 /// It is always the machine's own server, because of its allocator. jemalloc asks for the time
 /// while it starts, and faketime asks for memory at its first call, so neither would ever be ready.
 /// With the allocator of libc both start. Newer servers return memory by calls that only jemalloc
 /// has, so they cannot run without it.
 pub(crate) fn command(directory: &Path) -> io::Result<(PathBuf, Vec<OsString>)> {
-    if !directory.join(FILE).exists() {
+    if !is_own(directory) {
         set(directory, 0.0, 1.0)?;
     }
-    let arguments = vec![
+    let mut arguments = environment(directory)?.to_vec();
+    arguments.push(program::installed()?.into());
+    Ok(("env".into(), arguments))
+}
+
+/// Whether the server in this directory has its own clock.
+pub(crate) fn is_own(directory: &Path) -> bool {
+    directory.join(FILE).exists()
+}
+
+/// The variables with which a server in this directory has its own clock, as `env` takes them.
+pub(crate) fn environment(directory: &Path) -> io::Result<[OsString; 4]> {
+    Ok([
         format!("LD_PRELOAD={}:libc.so.6", library()?.display()).into(),
         format!("FAKETIME_TIMESTAMP_FILE={}", directory.join(FILE).display()).into(),
         "FAKETIME_NO_CACHE=1".into(),
         "FAKETIME_DONT_FAKE_MONOTONIC=1".into(),
-        program::installed()?.into(),
-    ];
-    Ok(("env".into(), arguments))
+    ])
 }
 
 /// Sets the clock of the server in this directory.

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
 use std::io::{Error, Result};
+use std::iter;
 use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
@@ -14,7 +15,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::certificates::Certificates;
-use crate::child;
+use crate::proxy::Proxy;
+use crate::{child, clock};
 
 /// Where Debian keeps the programs of each version.
 const DEBIAN: &str = "/usr/lib/postgresql";
@@ -37,6 +39,9 @@ const SETTINGS: &str = "pgbouncer.ini";
 
 /// Where Debian keeps PgBouncer.
 const PGBOUNCER: &str = "/usr/sbin/pgbouncer";
+
+/// What a request and a connection have, as the options of a store, on a busy machine.
+const LONG_TIMEOUTS: &str = "timeout=20s&connect_timeout=20s";
 
 /// How long a server may take to begin.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -123,9 +128,8 @@ impl Postgres {
             }
         }
         fs::set_permissions(&files.server_key, Permissions::from_mode(0o600))?;
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let settings = [
-            format!("port={port}"),
+            free_port()?,
             "listen_addresses=127.0.0.1,127.0.0.2".to_owned(),
             "ssl=on".to_owned(),
             format!("ssl_cert_file={}", files.server.display()),
@@ -133,6 +137,43 @@ impl Postgres {
             format!("ssl_ca_file={}", files.authority.display()),
         ];
         Self::start_with(&settings.each_ref().map(String::as_str))
+    }
+
+    /// Starts one with its own wall clock, for [`set_clock`](Self::set_clock).
+    ///
+    /// # Errors
+    ///
+    /// What went wrong when it was set up or started.
+    pub fn start_with_clock() -> Result<Option<Self>> {
+        let Some(mut server) = Self::start()? else { return Ok(None) };
+        server.set_clock(0.0)?;
+        server.stop_at_once()?;
+        server.restart()?;
+        Ok(Some(server))
+    }
+
+    /// Sets the clock that all its processes read, in seconds before the machine's.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file that says it.
+    pub fn set_clock(&self, ahead_s: f64) -> Result<()> {
+        clock::set(self.directory.path(), ahead_s, 1.0)
+    }
+
+    /// Starts one that also listens on TCP at 127.0.0.1.
+    ///
+    /// # Errors
+    ///
+    /// What went wrong when it was set up or started.
+    pub fn start_on_tcp() -> Result<Option<Self>> {
+        Self::start_with(&["fsync=off", "listen_addresses=127.0.0.1", &free_port()?])
+    }
+
+    /// The URL of such a server behind a proxy.
+    pub fn url_through(proxy: &Proxy) -> String {
+        let port = proxy.port();
+        format!("postgres://{USER}@127.0.0.1:{port}/{USER}?sslmode=disable&{LONG_TIMEOUTS}")
     }
 
     /// The port of its socket, and on TCP if it listens there.
@@ -316,6 +357,9 @@ fn launch(directory: &Path, programs: &Path, settings: &[String]) -> Result<Chil
         server.extend(["-c".into(), setting.into()]);
     }
     server.extend(["-D".into(), directory.join("data").into_os_string()]);
+    if clock::is_own(directory) {
+        server.splice(..0, iter::once("env".into()).chain(clock::environment(directory)?));
+    }
     child::spawn(PathBuf::from(&server[0]), server[1..].to_vec())
 }
 
@@ -425,7 +469,7 @@ impl Drop for PgBouncer {
 /// The URL of a database behind a socket.
 fn url(role: &str, directory: &Path, port: u16) -> String {
     let host = directory.display().to_string().replace('/', "%2F");
-    format!("postgres://{role}@{host}:{port}/{USER}?timeout=20s&connect_timeout=20s")
+    format!("postgres://{role}@{host}:{port}/{USER}?{LONG_TIMEOUTS}")
 }
 
 /// A URL with the host of another one, too.
@@ -433,6 +477,12 @@ fn with_host_of(own: &str, theirs: &str) -> String {
     let host = theirs.split_once('@').and_then(|(_, rest)| rest.split_once('/'));
     let host = host.map_or("", |(host, _)| host);
     own.replacen(&format!("/{USER}?"), &format!(",{host}/{USER}?"), 1)
+}
+
+/// The setting with a port of TCP that nobody has.
+fn free_port() -> Result<String> {
+    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    Ok(format!("port={port}"))
 }
 
 /// A directory that the user who runs servers may write to.

@@ -51,7 +51,7 @@ async fn session(server: &Postgres) -> Result<tokio_postgres::Client, tokio_post
     let [(_, host), (_, user), (_, database), _] = server.environment();
     let text = |it: std::ffi::OsString| it.into_string().unwrap();
     let mut config = Config::new();
-    config.host(text(host)).user(text(user)).dbname(text(database));
+    config.host(text(host)).user(text(user)).dbname(text(database)).port(server.port());
     let (client, connection) = config.connect(NoTls).await?;
     tokio::spawn(connection);
     Ok(client)

@@ -5,10 +5,12 @@
 #![cfg(test)]
 
 mod at_commit;
+mod clocks;
 mod conformance;
 mod faults;
 mod fence;
 mod held_back;
+mod network;
 mod pages;
 mod quarantine;
 mod quick;

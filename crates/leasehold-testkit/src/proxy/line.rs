@@ -8,17 +8,20 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::trouble::{Fault, Link, Shared, Side, Strike, locked};
+use super::trouble::{Fault, Link, Protocol, Shared, Side, Strike, locked};
 use crate::resp::{self, Frames};
 
 /// What comes instead of a reply that is garbled: no frame, in any version of the protocol.
 const GARBAGE: &[u8] = b"\x00\xffHTTP/1.1 400 Bad Request\r\n\r\n";
+
+/// Bytes that are carried at once where nobody knows what they say.
+const BUFFER: usize = 16 * 1024;
 
 /// What is carried.
 #[derive(Debug)]
@@ -68,12 +71,32 @@ impl<'a> Line<'a> {
         let (from_server, to_server) = server.into_split();
         let (requests, requests_out) = unbounded_channel();
         let (replies, replies_out) = unbounded_channel();
+        let reading = async {
+            match self.shared.protocol {
+                Protocol::Redis => tokio::try_join!(
+                    self.read_requests(from_client, requests),
+                    self.read_replies(from_server, replies),
+                ),
+                Protocol::Unread => tokio::try_join!(
+                    self.read_bytes(from_client, requests),
+                    self.read_bytes(from_server, replies),
+                ),
+            }
+        };
         tokio::try_join!(
-            self.read_requests(from_client, requests),
+            reading,
             self.write(requests_out, to_server, Side::Server),
-            self.read_replies(from_server, replies),
             self.write(replies_out, to_client, Side::Client),
         )?;
+        Ok(())
+    }
+
+    async fn read_bytes(&self, mut from: OwnedReadHalf, out: Outgoing) -> io::Result<()> {
+        let mut buffer = vec![0; BUFFER];
+        // A side that is gone has said all it wanted to; what it said is still carried.
+        while let Ok(length @ 1..) = from.read(&mut buffer).await {
+            self.send(&out, buffer[..length].to_vec());
+        }
         Ok(())
     }
 

@@ -18,7 +18,7 @@ use tokio::sync::{oneshot, watch};
 
 use self::line::Line;
 pub use self::trouble::Fault;
-use self::trouble::{Shared, Strike, locked};
+use self::trouble::{Protocol, Shared, Strike, locked};
 use crate::resp;
 
 /// Bytes that are read at once from the server by [`Proxy::deliver`].
@@ -40,12 +40,26 @@ pub struct Proxy {
 pub struct Struck(oneshot::Receiver<()>);
 
 impl Proxy {
-    /// Starts a proxy for a port of 127.0.0.1.
+    /// Starts a proxy for a Redis server on a port of 127.0.0.1.
     ///
     /// # Errors
     ///
     /// The system's: no port, no thread.
     pub fn start(server_port: u16) -> io::Result<Self> {
+        Self::start_for(Protocol::Redis, server_port)
+    }
+
+    /// Starts a proxy for any server on a port of 127.0.0.1. No call can be struck, and no message
+    /// lost: it carries bytes, and knows nothing of what they say.
+    ///
+    /// # Errors
+    ///
+    /// The system's: no port, no thread.
+    pub fn start_unread(server_port: u16) -> io::Result<Self> {
+        Self::start_for(Protocol::Unread, server_port)
+    }
+
+    fn start_for(protocol: Protocol, server_port: u16) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("proxy")
@@ -55,6 +69,7 @@ impl Proxy {
         listener.set_nonblocking(true)?;
         let port = listener.local_addr()?.port();
         let shared = Arc::new(Shared {
+            protocol,
             server_port: AtomicU16::new(server_port),
             link: watch::Sender::default(),
             cuts: watch::Sender::default(),

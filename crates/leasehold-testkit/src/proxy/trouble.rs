@@ -27,9 +27,19 @@ pub enum Fault {
     RepeatRequest,
 }
 
+/// What clients and the server speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    /// That of Redis, whose requests and replies are told apart.
+    Redis,
+    /// Another one, of which bytes are carried.
+    Unread,
+}
+
 /// What a proxy and its lines have in common.
 #[derive(Debug)]
 pub(super) struct Shared {
+    pub(super) protocol: Protocol,
     pub(super) server_port: AtomicU16,
     pub(super) link: watch::Sender<Link>,
     pub(super) cuts: watch::Sender<u64>,

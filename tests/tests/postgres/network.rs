@@ -1,0 +1,114 @@
+//! The network between a client and the server, and a server that stops.
+
+use std::time::Duration;
+
+use leasehold::fence::postgres::OVERTAKEN;
+use leasehold::{Client, FencingToken, LossReason};
+use leasehold_testkit::harness::{soon, until};
+use leasehold_testkit::{Postgres, Proxy, must};
+
+use crate::faults::{NAME, fence, held, is_taken};
+use crate::installed;
+
+/// A lease that ends while a test looks on.
+const SHORT: Duration = Duration::from_secs(2);
+
+/// A server, a client behind a network that suffers, and one that reaches the server in spite.
+struct Scene {
+    server: Postgres,
+    proxy: Proxy,
+    far: Client,
+    near: Client,
+}
+
+impl Scene {
+    async fn new() -> Option<Self> {
+        let server = installed("PostgreSQL", must(Postgres::start_on_tcp()))?;
+        let proxy = must(Proxy::start_unread(server.port()));
+        let far = must(Client::connect(&Postgres::url_through(&proxy)).await);
+        let near = must(Client::connect(&server.url()).await);
+        // From now on a grant takes one flight.
+        must(held(&far).await.release().await);
+        Some(Self { server, proxy, far, near })
+    }
+
+    /// The token with which the name is held, as the server knows it.
+    async fn token(&self) -> Option<FencingToken> {
+        let status = must(self.near.admin().inspect(NAME).await);
+        status.holders.first().map(|holder| holder.token)
+    }
+
+    /// Loses the answer that the proxy keeps from its client.
+    fn lose_the_answer(&self) {
+        self.proxy.cut();
+        self.proxy.mute(false);
+    }
+}
+
+#[tokio::test]
+async fn p4_a_grant_whose_answer_is_lost_is_the_one_that_its_caller_gets() {
+    let Some(scene) = Scene::new().await else { return };
+    scene.proxy.mute(true);
+    let far = scene.far.clone();
+    let acquiring = tokio::spawn(async move { held(&far).await });
+    until("it is granted", async || scene.token().await.is_some()).await;
+    let granted = scene.token().await;
+    scene.lose_the_answer();
+    let guard = soon(acquiring).await.unwrap();
+    assert_eq!(Some(guard.token()), granted);
+    assert_eq!(fence(&scene.server, &guard).await, Ok(()));
+    soon(guard.release()).await.unwrap();
+    assert_eq!(scene.token().await, None);
+}
+
+#[tokio::test]
+async fn p4_a_release_whose_answer_is_lost_touches_nobody_when_it_comes_again() {
+    let Some(scene) = Scene::new().await else { return };
+    let guard = held(&scene.far).await;
+    scene.proxy.mute(true);
+    let releasing = tokio::spawn(guard.release());
+    let next = held(&scene.near).await;
+    scene.lose_the_answer();
+    soon(releasing).await.unwrap().unwrap();
+    assert_eq!(scene.token().await, Some(next.token()));
+    next.renew().await.unwrap();
+}
+
+#[tokio::test]
+async fn p4_a_grant_whose_caller_has_gone_before_the_answer_is_given_back() {
+    let Some(scene) = Scene::new().await else { return };
+    scene.proxy.mute(true);
+    let far = scene.far.clone();
+    let acquiring = tokio::spawn(async move { held(&far).await });
+    until("it is granted", async || scene.token().await.is_some()).await;
+    acquiring.abort();
+    scene.proxy.mute(false);
+    until("it is free again", async || scene.token().await.is_none()).await;
+}
+
+#[tokio::test]
+async fn p4_a_holder_that_is_cut_off_is_told_before_another_is_let_in() {
+    let Some(scene) = Scene::new().await else { return };
+    let guard = scene.far.mutex(NAME).ttl(SHORT).acquire().await.unwrap();
+    scene.proxy.swallow(true);
+    let near = scene.near.clone();
+    let waiting = tokio::spawn(async move { held(&near).await });
+    let next = soon(waiting).await.unwrap();
+    assert!(!guard.is_held(), "two believe that they hold it");
+    assert_eq!(guard.loss(), Some(LossReason::Expired));
+    assert!(next.token() > guard.token());
+    scene.proxy.swallow(false);
+    assert_eq!(fence(&scene.server, &guard).await, Err(OVERTAKEN.to_owned()));
+    assert_eq!(fence(&scene.server, &next).await, Ok(()));
+}
+
+#[tokio::test]
+async fn p5_a_holder_is_told_while_the_server_stands_still_and_the_name_is_free_when_it_goes_on() {
+    let Some(scene) = Scene::new().await else { return };
+    let guard = scene.near.mutex(NAME).ttl(SHORT).acquire().await.unwrap();
+    scene.server.stop().unwrap();
+    soon(guard.lost()).await;
+    scene.server.cont().unwrap();
+    // A renewal that was on its way may lengthen the lease once.
+    until("it is free", async || !is_taken(&scene.near).await).await;
+}
