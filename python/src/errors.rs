@@ -29,7 +29,7 @@ pub(crate) enum Failure {
     LetGo(LockName, FencingToken),
     /// The guard is that of the process that this one was forked from.
     OfParent(LockName),
-    /// It was asked for what cannot be.
+    /// The caller asked for something impossible.
     Misuse(&'static str),
 }
 

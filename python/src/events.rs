@@ -93,7 +93,7 @@ pub(crate) fn told(event: &Event<'_>) -> Told {
     of_call(event).or_else(|| of_lease(event)).unwrap_or_else(|| of_store(event))
 }
 
-/// Of a call of a verb.
+/// An event of a call of a verb, as it is told.
 fn of_call(event: &Event<'_>) -> Option<Told> {
     Some(match *event {
         Event::Acquiring { request, .. } => Told::of("acquiring", "asked for").on(&request),
@@ -138,7 +138,7 @@ fn of_call(event: &Event<'_>) -> Option<Told> {
     })
 }
 
-/// Of a lease.
+/// An event of a lease, as it is told.
 fn of_lease(event: &Event<'_>) -> Option<Told> {
     Some(match *event {
         Event::Lost { lease, held, reason, cause, .. } => {
@@ -169,7 +169,7 @@ fn of_lease(event: &Event<'_>) -> Option<Told> {
     })
 }
 
-/// Of the store, or of the process.
+/// An event of the store or of the process, as it is told.
 fn of_store(event: &Event<'_>) -> Told {
     match *event {
         Event::Reconnected { away, .. } => {

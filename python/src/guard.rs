@@ -216,7 +216,7 @@ impl GuardCore {
                 watches.add(self.holder, Arc::clone(queue), key);
             }
         } else {
-            // Of several names each may be lost by itself.
+            // If a guard has several names, each may be lost by itself.
             let queue = Arc::clone(queue);
             slot.ask(|guard| {
                 guard.on_lost(move |reason| queue.push(key, Ok(Done::Reason(Some(reason)))));
@@ -320,7 +320,7 @@ impl NativeGuard {
         key
     }
 
-    /// Its loss is not wanted any more.
+    /// Nobody wants to hear of the guard's loss any more.
     fn unwatch(&self, completions: &Completions, key: u64) {
         completions.cancel(key);
         self.0.unwatch();

@@ -59,7 +59,8 @@ impl Request {
             Kind::Write => client.rwlock(name).write(),
         };
         let lock = lock.options(self.options.clone());
-        // It fails in a child of a process that has used it, which makes its own each time.
+        // Noting the lock fails in a forked child of a process that has used it; the child makes it
+        // anew each time.
         let _ = self.made.set((MadeIn::this(), lock.clone()));
         Ok(lock)
     }

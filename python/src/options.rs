@@ -11,7 +11,7 @@ use pyo3::types::{PyBool, PyDelta, PyFloat, PyInt, PyString};
 
 use crate::errors::refused;
 
-/// Longest span that is told apart from "for ever": 100 years.
+/// The longest span that is told apart from "for ever": 100 years.
 const LONGEST: f64 = 100.0 * 366.0 * 86_400.0;
 
 /// Reads a span: seconds, or a `timedelta`.

@@ -15,7 +15,7 @@ use crate::events::{Told, told, warns};
 use crate::process::lock;
 use crate::wake::Wake;
 
-/// Most that waits to be told; what is more is counted and dropped. Some 3 MB.
+/// The most events that wait to be told, some 3 MB. Further ones are counted and dropped.
 const MOST: usize = 10_000;
 
 /// How long a thread waits for what is told before it looks around: 1 s.
@@ -160,7 +160,7 @@ impl Drop for Callback {
     }
 }
 
-/// Most names of which it is remembered that their own process was waited for: some 100 KB.
+/// The most names of which it is remembered that they waited for their own process: some 100 KB.
 const MOST_OWN: usize = 1_000;
 
 /// Tells of what happens to a client in one process.

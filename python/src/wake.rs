@@ -18,7 +18,7 @@ impl Wake {
     }
 
     pub(crate) fn ring(&self) {
-        // It cannot be full: it is rung once for each time that it is cleared.
+        // The descriptor cannot be full: it is rung once for each time that it is cleared.
         let _ = rustix::io::write(&self.read, &1_u64.to_ne_bytes());
     }
 

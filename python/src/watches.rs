@@ -1,4 +1,4 @@
-//! Whose loop is woken when a lease is lost: no task and no verb for each guard.
+//! The loops that are woken when a lease is lost, without a task or a verb for each guard.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

@@ -12,7 +12,8 @@ use leasehold::{Error, Guard, Lock, Result};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-/// Most items of a batch by default: 100, so that one slow batch does not hold the lock for long.
+/// The most items of a batch by default: 100, so that one slow batch does not hold the lock for
+/// long.
 const DEFAULT_MAX_ITEMS: NonZeroUsize = NonZeroUsize::new(100).unwrap();
 
 /// How many batches may wait their turn; who hands in more items waits until there is room.
@@ -22,7 +23,7 @@ const WAITING_BATCHES: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BatchLimits {
-    /// Most items processed under one acquisition: 100 by default.
+    /// The most items that are processed under one acquisition: 100 by default.
     pub max_items: NonZeroUsize,
     /// How long the first item of a batch waits for more before the lock is asked for: not at all
     /// by default, because items gather by themselves while the lock is waited for.

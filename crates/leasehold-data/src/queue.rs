@@ -57,9 +57,9 @@ pub struct Queue {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress {
-    /// It is done, with this result.
+    /// The entry is done, with this result.
     Done(Vec<u8>),
-    /// It waits.
+    /// The entry waits.
     Pending,
 }
 

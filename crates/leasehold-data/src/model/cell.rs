@@ -3,7 +3,7 @@
 use leasehold::FencingToken;
 use leasehold::fence::{Fence, Fences};
 
-/// Largest value of a cell: 64 KiB. A cell is for a balance or a document, not for a file.
+/// The largest value of a cell: 64 KiB. A cell is for a balance or a document, not for a file.
 pub const MAX_VALUE_BYTES: usize = 64 << 10;
 
 /// What a cell is between two steps. Version 0 has never been written.
@@ -42,12 +42,12 @@ pub enum Reply {
     },
     /// What there is.
     Found {
-        /// Its version, 0 if it was never written.
+        /// The version of the cell, 0 if it was never written.
         version: u64,
-        /// Its value.
+        /// The value of the cell.
         value: Vec<u8>,
     },
-    /// It was written.
+    /// The cell was written.
     Written {
         /// The new version.
         version: u64,

@@ -42,7 +42,7 @@ impl<T> Due<T> {
         self.get(id).is_some_and(|(until_us, _)| *until_us <= now_us)
     }
 
-    /// Those whose time has come, the earliest first, at most `limit`.
+    /// The ids whose time has come, the earliest first, at most `limit`.
     pub fn due(&self, now_us: u64, limit: usize) -> Vec<Id> {
         let due = self.times.iter().take_while(|(until_us, _)| *until_us <= now_us);
         due.take(limit).map(|(_, id)| id.clone()).collect()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use leasehold::error::InvalidInput;
 
-/// Longest id in bytes: 256, enough for two UUIDs and some words; every order keeps its own.
+/// The longest id in bytes: 256, enough for two UUIDs and some words; every order keeps its own.
 pub const MAX_ID_BYTES: usize = 256;
 
 /// The name of a stock, an item, an order, a queue or one of its entries: 1 to 256 bytes of UTF-8

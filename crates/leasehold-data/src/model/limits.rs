@@ -1,6 +1,6 @@
 //! Bounds of the data parts.
 
-/// Most records of the past that one step returns to the shelf or forgets: 64, which takes well
+/// The most records of the past that one step returns to the shelf or forgets: 64, which takes well
 /// below a millisecond, and is as many as one step can add.
 pub const COLLECT_BOUND: usize = 64;
 

@@ -12,13 +12,13 @@ use super::due::Due;
 use super::id::Id;
 use super::limits::COLLECT_BOUND;
 
-/// Largest payload, and largest result: 64 KiB.
+/// The largest payload, and the largest result: 64 KiB.
 pub const MAX_PAYLOAD_BYTES: usize = 64 << 10;
 
-/// Most entries that wait: 100 000. A queue that nobody drains must not fill the store.
+/// The most entries that wait: 100 000. A queue that nobody drains must not fill the store.
 pub const MAX_WAITING: u64 = 100_000;
 
-/// Most entries that are taken, or finished, at once: as many as one step forgets.
+/// The most entries that are taken, or finished, at once: as many as one step forgets.
 pub const MAX_BATCH: usize = COLLECT_BOUND;
 
 /// What a queue is between two steps.
@@ -74,7 +74,7 @@ pub enum Action {
 /// What came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// It is done, with this result.
+    /// The entry is done, with this result.
     Done(Vec<u8>),
     /// The oldest entries.
     Entries(Vec<Entry>),
@@ -82,7 +82,7 @@ pub enum Reply {
     Finished(u64),
     /// No room; nothing was appended.
     Full,
-    /// It waits.
+    /// The entry waits.
     Pending,
     /// No such entry is known.
     Unknown,

@@ -13,13 +13,13 @@ use super::due::Due;
 use super::id::Id;
 use super::limits::{COLLECT_BOUND, MAX_NUMBER};
 
-/// Most items of one order: 64, as names of one lock.
+/// The most items of one order: 64, as names of one lock.
 pub const MAX_LINES: usize = 64;
 
-/// Most pieces of one line: 10⁹.
+/// The most pieces of one line: 10⁹.
 pub const MAX_QUANTITY: u64 = 1_000_000_000;
 
-/// Longest note of an order, in bytes.
+/// The longest note of an order, in bytes.
 pub const MAX_NOTE_BYTES: usize = 256;
 
 /// A number of pieces of one item.
@@ -132,7 +132,7 @@ pub enum Reply {
         /// Whether an earlier call had done it.
         again: bool,
     },
-    /// Not enough of this item; nothing was taken.
+    /// There is not enough of this item; nothing was taken.
     Short {
         /// The first that is short, by name.
         item: Id,
@@ -273,7 +273,8 @@ impl Stock {
     fn cancel(&mut self, now_us: u64, id: &Id, remember_us: u64) -> Reply {
         let state = State::Returned;
         let Some((until_us, found)) = self.orders.get(id).cloned() else {
-            // Its deduction may still be on the way: it shall find that it was cancelled.
+            // The deduction of the order may still be on the way: it shall find that the order was
+            // cancelled.
             let order = Order { state, lines: Vec::new(), note: String::new(), remember_us };
             return self.settle(now_us, id, now_us + remember_us, order);
         };

@@ -12,14 +12,14 @@ use leasehold_core::{
 use super::traits::Store;
 use crate::refusal::refused;
 
-/// Most names that are looked at: 10 000, some seconds of questions.
+/// The most names that are looked at: 10 000, some seconds of questions.
 const SCAN_LIMIT: u32 = 10_000;
 
 /// How many names are asked for at the same time: 32, which hides the round trips and leaves the
 /// store to those who lock.
 const SCAN_WIDTH: usize = 32;
 
-/// Most holders and waiters of one name that are looked at.
+/// The most holders and waiters of one name that are looked at.
 const LOOK_LIMIT: u32 = 1000;
 
 /// What a search finds.

@@ -13,7 +13,7 @@ use crate::mutex::Mutex;
 /// The outages of one store, as its requests find them.
 #[derive(Debug, Default)]
 pub(super) struct Outages {
-    /// Those that last, by the shard whose requests fail.
+    /// The outages that last, by the shard whose requests fail.
     lasting: Mutex<BTreeMap<u64, Outage>>,
     /// Whether there is one, for the many requests that fail not.
     any: AtomicBool,
@@ -38,7 +38,7 @@ impl Outages {
         now: Instant,
     ) -> Option<Duration> {
         match error.kind() {
-            // Its sender did not wait for long enough to know.
+            // The sender of the request did not wait for long enough to know.
             StoreErrorKind::Timeout if is_no_answer(error) => None,
             StoreErrorKind::NoQuorum { .. }
             | StoreErrorKind::Timeout

@@ -41,9 +41,9 @@ pub(crate) type Fetched = Result<Secret, Box<dyn Error + Send + Sync>>;
 /// Where a password comes from.
 #[derive(Clone)]
 pub(crate) enum Password {
-    /// It stays the same.
+    /// The password stays the same.
     Fixed(Secret),
-    /// It is asked for with each new connection.
+    /// The password is asked for with each new connection.
     Rotating(Arc<dyn Fn() -> BoxFuture<'static, Fetched> + Send + Sync>),
 }
 

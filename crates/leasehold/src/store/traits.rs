@@ -30,7 +30,7 @@ pub struct Capabilities {
     /// The twelve low bits of its tokens are zero and stay free. So a client can pass a lease on
     /// from task to task, with a higher token each time. Without this, each task asks the store.
     pub local_tokens: bool,
-    /// It grants permits of a semaphore.
+    /// The store grants permits of a semaphore.
     pub permits: bool,
     /// Every release is published to the subscribers of the name; without, waiters poll more often.
     pub publishes_releases: bool,
@@ -42,12 +42,12 @@ pub struct Capabilities {
     /// The record of a name outlives its hold, with the last token and with the attempts that have
     /// ended: later tokens are higher whatever the clock does, and late copies are refused.
     pub recorded_tokens: bool,
-    /// It grants shared (read) leases.
+    /// The store grants shared (read) leases.
     pub shared: bool,
     /// A grant is a vote, which callers that ask at the same moment may split so that none of them
     /// gets it: so after a release each asks at a different moment.
     pub splits_votes: bool,
-    /// Its inboxes deliver; without, waiters find out by asking.
+    /// The store's inboxes deliver messages; otherwise waiters find out by asking.
     pub wakes: bool,
 }
 

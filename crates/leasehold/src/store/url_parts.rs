@@ -51,7 +51,7 @@ pub(crate) fn host(
     let port = match rest.strip_prefix(':').map(str::parse) {
         None if rest.is_empty() => default_port,
         Some(Ok(port)) if port > 0 => port,
-        // It may be a password whose `@` is missing.
+        // The text may be a password whose `@` is missing.
         None | Some(_) => {
             return Err(invalid(format!(
                 "the port in the store URL is not 1 to 65535: write {scheme}://HOST:PORT, with \
@@ -101,7 +101,8 @@ pub(crate) fn options(query: &str) -> Result<Vec<(&str, String)>, InvalidInput> 
     let mut options: Vec<(&str, String)> = Vec::new();
     for option in query.split('&').filter(|option| !option.is_empty()) {
         let (name, value) = option.split_once('=').ok_or_else(|| {
-            // Not named: it may be a piece of a password with a `?` in it.
+            // The message does not name the option: it may be a piece of a password with a `?` in
+            // it.
             invalid("an option in the store URL has no value: write name=value")
         })?;
         if options.iter().any(|(seen, _)| *seen == name) {

@@ -26,7 +26,7 @@ const NEARLY_FULL: u64 = 256 << 20;
 /// every few hundred pages.
 const LONG_LOG: u64 = 64 << 20;
 
-/// Those who may not be the owner: group and others.
+/// The rights of users other than the owner: group and others.
 const OTHERS: u32 = 0o077;
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
@@ -77,7 +77,7 @@ fn findings(location: &Location) -> Result<Vec<Finding>, Error> {
     Ok(findings)
 }
 
-/// That this user may use what is there, and may create what is not.
+/// Checks that this user may use the files that are there, and may create those that are not.
 fn allowed(location: &Location) -> Result<(), StoreError> {
     let of_file = Access::READ_OK | Access::WRITE_OK;
     let of_directory = of_file | Access::EXEC_OK;

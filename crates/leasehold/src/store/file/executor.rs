@@ -401,8 +401,9 @@ impl Shared {
 
     fn tidy(&self) -> Result<(), StoreError> {
         if self.has_long_log() {
-            // First most of it, while other processes go on writing. Then the rest with nobody
-            // writing: only a log that was copied to its end begins again at its beginning.
+            // Most of the log is copied while other processes go on writing. The rest is copied
+            // while nobody writes: only a log that was copied to its end begins again at its
+            // beginning.
             lock(&self.guarded).database.shorten_log()?;
             self.locked(|database| database.shorten_log())?;
             self.log_pages.store(0, Ordering::Relaxed);
@@ -488,7 +489,7 @@ impl Records for Transacted<'_> {
 
     fn renew(&mut self, now: Now, lease: &RenewLease) -> Result<Outcome, StoreError> {
         self.step(now, &lease.name, &lease.action()).or_else(|error| {
-            // It concerns this lease and none that is renewed with it.
+            // The error concerns this lease and none that is renewed with it.
             let unreadable = error.source().and_then(|cause| cause.downcast_ref());
             let refusal = unreadable.copied().map(UnreadableRecord::refusal).ok_or(error)?;
             Ok(Outcome { reply: Reply::Refused(refusal), messages: Vec::new(), more: false })

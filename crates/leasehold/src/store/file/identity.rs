@@ -20,7 +20,7 @@ use super::place::{self, Files, Location, Users, WriteLock};
 struct Identity {
     /// The database's number.
     number: u64,
-    /// Those of the database, its log and its shared memory.
+    /// The inodes of the database, its log and its shared memory.
     inodes: [u64; 3],
     /// The start of the machine, and with it the clock that leases run on.
     boot: String,

@@ -356,7 +356,7 @@ async fn ask_one(
         if lease.is_some() && matches!(timed.answer.reply, Reply::Granted(_)) {
             found.store(true, Ordering::Relaxed);
         }
-        // Its clock was set forward since its last answer; now there is a sample of it.
+        // The node's clock was set forward since its last answer; now there is a sample of it.
         let was_late = timed.answer.reply == Reply::Late;
         if !was_late || std::mem::replace(&mut asked_again, true) {
             return Ok(timed);

@@ -35,7 +35,7 @@ pub(super) async fn run(
     if let Some(loss) = replies.loss(nodes) {
         return Ok(nodes.answer(started, loss));
     }
-    // It was overtaken by another request of the same holder.
+    // The request was overtaken by another one of the same holder.
     let is_final = |reply: &&Reply| matches!(reply, Reply::Refused(_) | Reply::Stale);
     if let Some(reply) = replies.replies().find(is_final) {
         return Ok(nodes.answer(started, reply.clone()));

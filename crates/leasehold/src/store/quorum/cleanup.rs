@@ -21,10 +21,10 @@ use super::nodes::Nodes;
 use crate::background;
 use crate::store::clocked::TimedAnswer;
 
-/// First and longest delay before a node that did not answer is asked again.
+/// The first and the longest delay before a node that did not answer is asked again.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
-/// Most cleanups that are pending at one node: 10 000, some megabytes. What comes on top is asked
+/// The most cleanups that are pending at one node: 10 000, some megabytes. A further one is asked
 /// for once, and then ends by its deadline.
 const MAX_PENDING: usize = 10_000;
 

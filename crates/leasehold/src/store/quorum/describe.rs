@@ -15,7 +15,7 @@ pub(super) async fn run(
 ) -> Result<Answer, StoreError> {
     let started = nodes.clock.now();
     if let Some(known) = nodes.leases().get_mut(id) {
-        // Not by a late copy of what one said who has passed it on since.
+        // A late copy from a holder that has passed the lease on since changes nothing.
         if info.passed_on().times >= known.claim.info.passed_on().times {
             known.claim.info = info.clone();
         }

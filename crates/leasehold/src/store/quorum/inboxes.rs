@@ -10,10 +10,10 @@ use leasehold_core::{BoxFuture, ClientId, FencingToken, Message, StoreError};
 use super::nodes::Nodes;
 use crate::store::Inbox;
 
-/// First and longest delay before an inbox that could not be opened is tried again.
+/// The first and the longest delay before an inbox that could not be opened is tried again.
 const REOPEN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
-/// Most revocations that are counted at once.
+/// The most revocations that are counted at once.
 const MAX_COUNTED: usize = 64;
 
 /// Opens the inbox of a client on all nodes; one that is there is enough.

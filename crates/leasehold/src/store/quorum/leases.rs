@@ -9,7 +9,7 @@ use leasehold_core::{FencingToken, Grant, HolderId, HolderInfo, Instant, Mode};
 
 use crate::store::clocked::TimedAnswer;
 
-/// Fewest leases that are swept for those that are no longer renewed.
+/// The fewest leases that are swept for those that are no longer renewed.
 const SWEEP_AT: usize = 1024;
 
 /// A lease as this client knows it.

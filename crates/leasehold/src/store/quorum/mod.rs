@@ -36,8 +36,8 @@ use self::unsupported::{beyond_a_node, nested, without_permits};
 use super::{Capabilities, Inbox, Store, Subscription};
 use crate::clock::SystemClock;
 
-/// Fewest and most nodes: with two the failure of one stops everything, and beyond nine each
-/// acquire costs more than one failure more is worth.
+/// The fewest and the most nodes: with two the failure of one stops everything, and beyond nine
+/// each acquire costs more than one failure more is worth.
 const NODES: (usize, usize) = (3, 9);
 
 /// N independent stores, of which a majority decides.

@@ -26,8 +26,8 @@ use crate::store::clocked::{ClockedStore, TimedAnswer};
 /// After this silence a node is away: 1 s.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// First and longest pause before a node that is away is asked whether it is back: the longest is
-/// how long it may be there and not be known to be.
+/// The first and the longest pause before a node that is away is asked whether it is back. The
+/// longest is the time for which it may be back unnoticed.
 const PROBE_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
 
 /// How long the answer to a request is waited for that its caller has left: 500 ms, as for any
@@ -194,7 +194,7 @@ impl Node {
         let _ = self.away.subscribe().wait_for(Option::is_none).await;
     }
 
-    /// It is away from now on, and is probed until it is back.
+    /// The node is away from now on, and is probed until it is back.
     fn leave(self: &Arc<Self>, why: StoreError) {
         let mut state = self.state();
         let Some(name) = state.asked.clone() else { return };

@@ -52,7 +52,7 @@ impl PendingCleanups {
         }
     }
 
-    /// Those who listen until the next answer, or for the last time if this one ends it.
+    /// The listeners until the next answer, or for the last time if this answer ends the cleanup.
     pub(super) fn take_listeners(&self, id: HolderId, is_done: bool) -> Vec<Listener> {
         let mut entries = self.entries();
         match is_done {

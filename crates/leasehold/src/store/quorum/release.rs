@@ -21,7 +21,7 @@ pub(super) async fn release(
 ) -> Result<Answer, StoreError> {
     let started = nodes.clock.now();
     if nodes.nodes.iter().any(|node| node.cleanups.contains(id)) {
-        // It has been asked for, and too few had answered.
+        // The release has been asked for, and too few nodes had answered.
         cleanup::until_done(nodes, id).await;
         if cooldown.is_zero() {
             publish_release(nodes, name);

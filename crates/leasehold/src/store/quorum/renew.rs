@@ -159,7 +159,8 @@ fn note(nodes: &Nodes, index: usize, renewal: &RenewLease, timed: &TimedAnswer, 
     if let Some(known) = nodes.leases().get_mut(renewal.id) {
         // A shorter one takes nothing back: so long the node may keep it.
         known.ttl = known.ttl.max(renewal.ttl);
-        // Else it was sent for a reader that has become the writer, perhaps not on this node.
+        // A renewal with a lower number was sent for a reader that has become the writer, perhaps
+        // not on this node.
         if known.claim.change <= renewal.change {
             known.holds[index] = held(timed, grant);
         }

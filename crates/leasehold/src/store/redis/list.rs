@@ -22,7 +22,7 @@ pub(crate) struct Listing<'a> {
     pub(crate) layout: &'a dyn Layout,
     /// What the names begin with.
     pub(crate) begin: &'a str,
-    /// Most names; of a page, how many keys are passed.
+    /// The most names in a list; for a page, the number of keys that are passed.
     pub(crate) limit: usize,
     /// Also names that nobody holds or awaits.
     pub(crate) idle: bool,

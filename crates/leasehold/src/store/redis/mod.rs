@@ -63,7 +63,8 @@ use crate::process::MadeIn;
 pub struct Redis {
     made_in: MadeIn,
     servers: Servers,
-    /// Its number is in the names of channels, which all databases of a server share.
+    /// The number of the database. It is in the names of channels, which all databases of a server
+    /// share.
     database: u32,
     name: LayoutName,
     fenced: bool,

@@ -52,7 +52,7 @@ struct ListedNode {
     /// The run of the server that the address led to last, and the connections to it.
     run_id: Option<String>,
     connections: Vec<AbortHandle>,
-    /// Its id for all clients.
+    /// The id of the node for all clients.
     id: Option<String>,
     /// When to leave the list there: at once, if there is no time. Another is taken away then: it
     /// names a node that has a new id, because it has lost its data.

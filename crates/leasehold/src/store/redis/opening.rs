@@ -53,7 +53,7 @@ pub(super) async fn check_servers(
 async fn check_once(topology: &Topology, settings: &Settings) -> Result<Opened, StoreError> {
     let primaries = topology.primaries().await?.into_iter();
     let (found, missing): (Vec<_>, Vec<_>) = primaries.partition(Result::is_ok);
-    // Those of a cluster that answer serve their slots, even while others do not.
+    // The nodes of a cluster that answer serve their slots, even while others do not.
     let checked = if found.is_empty() { missing } else { found };
     let (mut warnings, mut reading) = (Vec::new(), None);
     let (mut clocks, mut followers) = (Vec::new(), Vec::new());

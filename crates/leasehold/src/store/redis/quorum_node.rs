@@ -158,11 +158,11 @@ impl QuorumNodes {
 #[derive(Clone, Debug)]
 enum NodeState {
     Closed,
-    /// It could not be reached, at this time.
+    /// The server could not be reached, at this time.
     Failed(StoreError, Instant),
     Open,
     Opening,
-    /// It must not be a node of this quorum.
+    /// The server must not be a node of this quorum.
     Refused(StoreError),
 }
 

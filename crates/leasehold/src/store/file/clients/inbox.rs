@@ -14,7 +14,8 @@ use super::liveness::{Client, ClientState, FRAME, Liveness, decode};
 use crate::process::{self, Note};
 use crate::store::Inbox;
 
-/// Most bytes read at once: as many whole messages as fit the smallest pipe there is, one page.
+/// The most bytes that are read at once: as many whole messages as fit the smallest pipe there is,
+/// one page.
 const READ: usize = 4096 / FRAME * FRAME;
 
 /// Where a client's messages arrive.
@@ -121,7 +122,7 @@ impl FileInbox {
         };
         self.arrived.extend(buffer[..length].chunks(FRAME).map(decode));
         if length == READ {
-            // It may have been full, and a full pipe turns messages away.
+            // The pipe may have been full, and a full pipe turns messages away.
             self.arrived.push_back(Message::Gap);
         }
         Ok(())

@@ -61,9 +61,10 @@ pub(crate) struct Liveness {
 pub(crate) struct Client {
     /// A child that is forked closes the pipe, or this process would seem alive.
     _lifeline: Option<Note>,
-    /// Its pipe. Open for writing too, so that the last writer's leaving is not the end of it.
+    /// The pipe of the client. It is open for writing, too, so that it does not end when the last
+    /// writer leaves.
     pub(crate) pipe: OwnedFd,
-    /// Its attempts that hold or wait, and whose deaths each of them wants to know of.
+    /// The attempts of the client that hold or wait, each with the clients whose deaths concern it.
     attempts: Mutex<HashMap<u64, Vec<ClientId>>>,
     /// The deaths it wants to know of have changed.
     pub(crate) changed: Notify,
@@ -124,7 +125,7 @@ impl Liveness {
         }
         let name = id.to_string();
         match make_pipe(self.directory.as_fd(), &name, self.access) {
-            // It exists if another store of this process acts for this client too.
+            // The pipe exists if another store of this process acts for this client, too.
             Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(error.into()),
         }
@@ -244,7 +245,7 @@ impl Client {
         }
     }
 
-    /// Whose deaths concern it.
+    /// The clients whose deaths concern this one.
     pub(crate) fn watched(&self) -> Vec<ClientId> {
         let mut watched: Vec<_> = lock(&self.attempts).values().flatten().copied().collect();
         watched.sort_unstable();

@@ -5,11 +5,11 @@ use leasehold_core::{Action, Addressed, ClientId, HoldState, Now, Reply};
 
 use super::liveness::Liveness;
 
-/// Most processes looked at in one go: as many as a step looks at holds for expiry. At 2 µs each
-/// that is little more than the step itself takes.
+/// The most processes that are looked at in one go: as many as a step looks at holds for expiry. At
+/// 2 µs each that is little more than the step itself takes.
 const LOOK_BOUND: usize = model::REAP_BOUND as usize;
 
-/// Most processes one waiter watches: the head may wait for any of several readers.
+/// The most processes that one waiter watches: the head may wait for any of several readers.
 const WATCH_BOUND: usize = 16;
 
 /// What the end of dead clients has led to.
@@ -66,7 +66,7 @@ fn holders(record: &Record, now: Now) -> Vec<ClientId> {
     some.filter(|hold| hold.state != HoldState::Cooldown).map(|hold| hold.id.client).collect()
 }
 
-/// Whose deaths concern an attempt that has to wait.
+/// The clients whose deaths concern an attempt that has to wait.
 ///
 /// Every waiter watches the one before it, and the head watches the holders. So a death wakes one
 /// process and not a hundred, and no death goes unseen: the waiter behind a dead one takes its

@@ -20,8 +20,8 @@ use crate::store::file::place::hash;
 /// What the pipes of listeners begin with; those of clients begin with a hex digit.
 const PREFIX: &str = "news-";
 
-/// Most bytes of one piece of news with its head: what a pipe takes as a whole on Linux (pipe(7)),
-/// so that the words of several publishers do not mix.
+/// The most bytes of one piece of news with its head: what a pipe takes as a whole on Linux
+/// (pipe(7)), so that the words of several publishers do not mix.
 const MAX_FRAME: usize = 4096;
 
 /// Bytes before the name and the words: the length of both, and that of the name.
@@ -73,7 +73,8 @@ pub(crate) fn subscribe(liveness: &Arc<Liveness>, name: &LockName) -> io::Result
     let directory = liveness.directory();
     make_pipe(directory, &hidden, liveness.access())?;
     let pipe = open_pipe(directory, &hidden, liveness.access());
-    // It gets its name once it is read: one that is not would be taken for a dead listener's.
+    // The pipe gets its name once a listener reads it: before that, others would take it for a dead
+    // listener's.
     if pipe.is_err() || renameat(directory, &hidden, directory, &file).is_err() {
         let _ = unlinkat(directory, &hidden, AtFlags::empty());
     }

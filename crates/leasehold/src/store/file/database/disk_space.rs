@@ -33,9 +33,9 @@ const LOG: u64 = 512 << 10;
 /// Whether a transaction may use what is set aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reserve {
-    /// It begins something new.
+    /// The operation begins something new.
     Keep,
-    /// It ends or renews something.
+    /// The operation ends or renews something.
     Use,
 }
 
@@ -86,7 +86,7 @@ impl DiskSpace {
         let has_grown = set_chunk(connection, STEP * self.page).is_ok()
             && connection.file_control(None::<&str>, FileControl::SizeHint(&mut bytes)).is_ok()
             && grow_log(log).is_ok();
-        // Else what is set aside would be cut off with the next copy of the log.
+        // Without this the reserve would be cut off with the next copy of the log.
         set_chunk(connection, self.lengths.database).is_ok() && has_grown
     }
 }

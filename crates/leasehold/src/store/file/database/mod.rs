@@ -149,8 +149,8 @@ impl Database {
 }
 
 fn connect(path: &Path, log_pages: Arc<AtomicU32>) -> rusqlite::Result<Connection> {
-    // Not CREATE: the file was created with its mode. Not shared between threads by SQLite, since
-    // it is behind a mutex of ours.
+    // CREATE is missing, because the file was created with its mode. SQLite does not share it
+    // between threads, since it is behind a mutex of ours.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;

@@ -48,7 +48,7 @@ pub(crate) struct Writing<'a> {
 /// The record of a name.
 struct Edited {
     record: Record,
-    /// Its bytes in the database, if it is there.
+    /// The record's bytes in the database, if it is there.
     stored: Option<Vec<u8>>,
 }
 
@@ -180,8 +180,8 @@ impl<'a> Writing<'a> {
         Ok(names)
     }
 
-    /// Those in use, or unreadable, of the next `keys` names that begin with `prefix` and come
-    /// after `after`.
+    /// The names in use, or unreadable, among the next `keys` names that begin with `prefix` and
+    /// come after `after`.
     pub(crate) fn page(
         &self,
         prefix: &str,

@@ -28,9 +28,9 @@ const INHERITED: u32 = 0o2000;
 /// Who may use a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
-    /// Of a file; read and write go together.
+    /// The mode of a file; read and write go together.
     mode: u32,
-    /// Of the database, unless it is not there yet: then it will be this user's.
+    /// The owner of the database; `None` if it is not there yet: then it will be this user's.
     owner: Option<(Uid, Gid)>,
 }
 
@@ -116,7 +116,8 @@ impl Access {
     pub(crate) fn give_group(self, path: &Path) {
         let Some((_, group)) = self.owner.filter(|_| self.is_shared()) else { return };
         if fs::symlink_metadata(path).is_ok_and(|found| found.gid() != group.as_raw()) {
-            // Not opened for it: closing it would drop the locks that SQLite has on it.
+            // The file is not opened for this: closing it would drop the locks that SQLite has on
+            // it.
             let _ = chownat(CWD, path, None, Some(group), AtFlags::SYMLINK_NOFOLLOW);
         }
     }

@@ -117,7 +117,7 @@ impl Location {
         Err(StoreError::new(StoreErrorKind::Denied, text))
     }
 
-    /// Whose database this is, if somebody else put it where all may put files.
+    /// The finding about a database that another user put where all may put files.
     pub(crate) fn others_database(&self) -> Option<[String; 3]> {
         let [found, place] = [&*self.database, self.directory()].map(fs::metadata);
         let (owner, place) = (found.ok()?.uid(), place.ok()?.mode());
@@ -136,8 +136,8 @@ impl Location {
     /// Several processes may do so at once.
     pub(crate) fn create_side(&self, access: Access) -> Result<(), StoreError> {
         let created = match access.is_shared() {
-            // It is there for all of them, with the write lock's file in it, or it is not: else
-            // the others would be refused who come while it is being made.
+            // The directory appears with the write lock's file in it. Otherwise processes that come
+            // while it is being made would be refused.
             true if self.side.exists() => Ok(()),
             true => self.create_shared_side(access),
             false => fs::DirBuilder::new().mode(access.of_directory()).create(&self.side),
@@ -232,7 +232,7 @@ impl Location {
         Err(StoreError::new(StoreErrorKind::Unsupported, text))
     }
 
-    /// Not all who have it open mean the same files any more.
+    /// The processes that have the database open do not all mean the same files any more.
     pub(crate) fn replaced(&self) -> StoreError {
         let shown = self.database.display();
         let text = format!(
@@ -480,7 +480,7 @@ mod tests {
             (format!("{here}/file/below/locks.db"), "file is no directory"),
             (format!("{here}/{}/locks.db", "d".repeat(256)), "name a shorter path"),
             (format!("{here}/{}", "f".repeat(256)), "name a shorter path"),
-            // It could be made, and what belongs beside it could not.
+            // The file could be made, and the files that belong beside it could not.
             (format!("{here}/{}", "f".repeat(250)), "name a shorter path"),
             (format!("{here}/loop/locks.db"), "name another"),
             ("/dev/null".into(), "name another"),

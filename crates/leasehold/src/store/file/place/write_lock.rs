@@ -21,7 +21,7 @@ use crate::process::{self, Note};
 
 pub(crate) const FILE_NAME: &str = "gate";
 
-/// Most bytes that are read of it: several times what is written in it.
+/// The most bytes that are read of the file: several times what is written in it.
 const MAX_TEXT: usize = 512;
 
 /// A file whose lock is the right to use the database.
@@ -86,7 +86,7 @@ impl WriteLock {
 
 impl Drop for WriteLockGuard<'_> {
     fn drop(&mut self) {
-        // It cannot fail on a descriptor that is open and was locked.
+        // The call cannot fail on a descriptor that is open and was locked.
         let _ = flock(&self.0.0, FlockOperation::Unlock);
     }
 }

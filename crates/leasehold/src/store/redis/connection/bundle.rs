@@ -37,8 +37,8 @@ pub(crate) fn bundles<T>(
 /// The number of the bundle that each request goes into; each begins right after the one below.
 fn places<'a>(requests: impl Iterator<Item = Option<&'a Request>>, most: usize) -> Vec<usize> {
     let mut sizes = Vec::new();
-    // Of each script the bundle that others may join, with the first in it; of each key the last
-    // bundle that it is in.
+    // For each script, the bundle that others may join, with the first in it; for each key, the
+    // last bundle that it is in.
     let mut open: HashMap<&str, (usize, &Request)> = HashMap::new();
     let mut last: HashMap<&[u8], usize> = HashMap::new();
     let mut places = Vec::with_capacity(requests.size_hint().0);

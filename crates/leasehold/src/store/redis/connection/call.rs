@@ -39,9 +39,9 @@ impl ScriptText {
 pub struct Request {
     /// Which script.
     pub script: &'static ScriptText,
-    /// Its keys. In a cluster all of them are in one slot.
+    /// The keys of the script. In a cluster all of them are in one slot.
     pub keys: Vec<Vec<u8>>,
-    /// Its other arguments.
+    /// The other arguments of the script.
     pub args: Vec<Vec<u8>>,
 }
 

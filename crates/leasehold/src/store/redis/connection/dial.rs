@@ -205,7 +205,7 @@ impl Dialer {
             hello.arg("AUTH").arg(self.login.user()).arg(secret.reveal());
         }
         let wire = Wire::open(stream, pushes, if self.bundles { MOST_IN_A_CALL } else { 1 });
-        // It is a part of connecting, and has no separate limit.
+        // The step is a part of connecting, and has no separate limit.
         let left = until.saturating_duration_since(Instant::now());
         match wire.send((&hello).into(), left).await {
             Ok(Value::ServerError(refusal)) => Err(error::not_let_in(self.peer, &server, &refusal)),

@@ -18,7 +18,7 @@ pub(crate) enum Peer {
     Server,
 }
 
-/// Most characters of a server's own words in a message of ours.
+/// The most characters of a server's own words in a message of ours.
 const MAX_QUOTE: usize = 200;
 
 /// What the URL of a cluster begins with.
@@ -161,7 +161,7 @@ pub(crate) fn unexpected_reply(server: &str, what: &str) -> StoreError {
 
 /// There is no password to log in with.
 pub(crate) fn no_password(server: &str, error: Box<dyn Error + Send + Sync>) -> StoreError {
-    // Its text is the program's own: it may show what is secret.
+    // The text of the error is the program's own: it may show a secret.
     let why = format!("{server}: there is no password to log in with: its source has failed");
     StoreError::new(StoreErrorKind::Unreachable, why).with_source(io::Error::other(error))
 }

@@ -138,7 +138,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Of a socket that was opened just now, with a limit of requests that share a call.
+    /// A link over a socket that was opened just now, with a limit of requests that share a call.
     pub(super) fn new(stream: Box<dyn Stream>, pushes: Option<PushSender>, most: usize) -> Self {
         Self {
             stream,

@@ -17,8 +17,8 @@ use tokio::time::{Instant, sleep_until};
 use crate::mutex::Mutex;
 use crate::store::redis::options::Address;
 
-/// First and longest pause before an address is dialled again: at most four dials a second. A
-/// request waits for the next one, so the longest is well below the time that a request has.
+/// The first and the longest pause before an address is dialled again: at most four dials a second.
+/// A request waits for the next one, so the longest is well below the time that a request has.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_millis(320));
 
 /// The addresses that could not be dialled.
@@ -28,18 +28,18 @@ pub(crate) struct Paces {
     jitter: Mutex<Jitter>,
 }
 
-/// An address at which nothing was there.
+/// An address at which nothing listened.
 #[derive(Debug)]
 struct Failing {
     error: StoreError,
     failed: Instant,
     next: Instant,
     backoff: Backoff,
-    /// Rung when somebody knows more.
+    /// Rung when a dial has ended.
     changed: Arc<Notify>,
 }
 
-/// What somebody who wants to dial does now.
+/// The next step of a caller that wants to dial.
 #[derive(Debug)]
 enum Turn {
     Dial,
@@ -56,12 +56,12 @@ impl Default for Paces {
 }
 
 impl Paces {
-    /// Waits until this address may be dialled. Nobody is waited for who has the turn and does not
-    /// use it: his runtime may be blocked.
+    /// Waits until this address may be dialled. It does not wait for a caller that has the turn and
+    /// does not use it: that caller's runtime may be blocked.
     ///
     /// # Errors
     ///
-    /// What another dial came to meanwhile.
+    /// The error of another dial meanwhile.
     pub(crate) async fn turn(&self, address: &Address) -> Result<(), StoreError> {
         let wanted = Instant::now();
         loop {

@@ -27,7 +27,7 @@ use crate::mutex::Mutex;
 const MOST_AT_ONCE: usize = 256;
 
 struct State {
-    /// Not sent yet, in the order in which it came.
+    /// The items that are not sent yet, in the order in which they came.
     waiting: Vec<Item>,
     /// Gone while somebody reads or writes, and once all is over.
     link: Option<Box<Link>>,

@@ -139,7 +139,7 @@ fn lists(settings: &Settings, reports: &[ServerReport], nodes: usize) -> Vec<Fin
     let own = addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     let mut others: Vec<&(String, String)> = Vec::new();
     for list in reports.iter().flat_map(|one| &one.node.lists) {
-        // Of those that cannot be reached nothing is known.
+        // Nothing is known of nodes that cannot be reached.
         let unknown = std::iter::repeat_n(None, nodes - reports.len());
         let ids = reports.iter().map(|one| one.node.id.as_deref()).chain(unknown);
         if !node_list::agree(ids, &list.0) && !others.iter().any(|other| other.0 == list.0) {

@@ -54,7 +54,8 @@ impl Info {
         }
         // In a cluster it was the primary a moment ago, and the route finds the new one.
         if !in_cluster && self.is_replica() {
-            // It may be promoted in a moment: a failover behind one address passes by itself.
+            // The replica may be promoted in a moment: a failover behind one address passes by
+            // itself.
             return refused(
                 StoreErrorKind::Unreachable,
                 "the server is a replica",

@@ -158,7 +158,7 @@ impl Rights {
         Ok(rights)
     }
 
-    /// Those of a user who may not ask.
+    /// The rights of a user who may not ask.
     fn unknown(missing_to_ask: &'static str) -> Self {
         let missing_to_look = vec![missing_to_ask.to_owned()];
         Self { missing_to_ask: Some(missing_to_ask), missing_to_look, ..Self::default() }

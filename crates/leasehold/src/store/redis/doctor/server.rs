@@ -29,9 +29,9 @@ pub(crate) struct ServerReport {
     pub(crate) node: Node,
     quarantine: Option<Finding>,
     rights: Rights,
-    /// Of a node of a cluster.
+    /// The finding about the slots of a cluster, if the server is a node of one.
     slots: Option<Finding>,
-    /// It lets in clients without a password.
+    /// The server lets in clients without a password.
     is_open: bool,
 }
 
@@ -93,7 +93,7 @@ impl ServerReport {
         (!missing.is_empty()).then(|| missing.join(" "))
     }
 
-    /// Its clock, unless the user may not ask for the time.
+    /// The server's clock, unless the user may not ask for the time.
     pub(crate) fn clock(&self) -> Option<ServerClock> {
         let server = || self.server.clone();
         self.offset.map(|offset| ServerClock { server: server(), offset })

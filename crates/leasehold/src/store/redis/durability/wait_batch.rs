@@ -27,7 +27,7 @@ use crate::store::redis::options::Address;
 /// while the other sends.
 const CONNECTIONS: usize = 2;
 
-/// Most scripts that share a WAIT: one that fails, fails all of them.
+/// The most scripts that share a WAIT: one that fails, fails all of them.
 const MOST_TOGETHER: usize = 128;
 
 struct Item {
@@ -97,7 +97,7 @@ impl Worker {
     async fn work(mut self, items: Arc<Mutex<UnboundedReceiver<Item>>>) {
         loop {
             let mut batch = Vec::new();
-            // Its owner waits for the next item; the other works meanwhile.
+            // The owner of the lock waits for the next item; the other one works meanwhile.
             if items.lock().await.recv_many(&mut batch, MOST_TOGETHER).await == 0 {
                 return;
             }

@@ -48,7 +48,8 @@ impl BootKeys {
         number.map_or_else(|| self.server.clone(), |number| self.numbered(number))
     }
 
-    /// None for a slot in which no key of the store is, because all of them have one hash tag.
+    /// The number of a slot; `None` for one in which no key of the store is, because all of them
+    /// have one hash tag.
     fn number(&self, slot: u16) -> Option<u32> {
         self.numbers.get_or_init(|| self.find()).get(usize::from(slot)).copied().flatten()
     }

@@ -192,11 +192,11 @@ fn make_constants() -> Vec<Constant> {
 /// What a script does to a server, and so what the server lets it do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Access {
-    /// It may add something: a full server refuses it.
+    /// The script may add something: a full server refuses it.
     Adds,
-    /// It ends, prolongs or moves what is there: a full server must not block an unlock.
+    /// The script ends, prolongs or moves a hold: a full server must not block an unlock.
     Frees,
-    /// It only reads: a replica would run it too, and answer out of the past.
+    /// The script only reads: a replica would run it, too, and answer out of the past.
     Reads,
 }
 

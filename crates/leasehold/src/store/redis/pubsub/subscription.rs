@@ -73,10 +73,10 @@ pub(crate) struct ChannelSubscription {
 enum Link {
     /// Subscribed.
     Listening(SubscribedConnection),
-    /// Not subscribed, on the way to be so again. The future is kept, so that nothing is lost when
-    /// the caller stops waiting for the next message.
+    /// The subscription is lost, and on its way back. The future is kept, so that nothing is lost
+    /// when the caller stops waiting for the next message.
     Mending(BoxFuture<'static, Result<SubscribedConnection, StoreError>>),
-    /// Not allowed to subscribe.
+    /// The user may not subscribe.
     Silent,
 }
 

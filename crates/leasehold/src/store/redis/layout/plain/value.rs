@@ -19,8 +19,8 @@ use crate::store::redis::layout::codec::Reader;
 /// What every value of ours begins with.
 pub(crate) const MARK: &str = "leasehold-1 ";
 
-/// Most bytes of a value of ours: the mark, an id, a token, the longest state, a process, facts,
-/// and what separates them.
+/// The most bytes of a value of ours: the mark, an id, a token, the longest state, a process,
+/// facts, and what separates them.
 pub(crate) const MAX_VALUE_BYTES: usize = MARK.len()
     + (32 + 1 + 20)
     + 1
@@ -33,7 +33,7 @@ pub(crate) const MAX_VALUE_BYTES: usize = MARK.len()
     + MAX_INFO_BYTES
     + 1;
 
-/// Most bytes of a process and of how often its lease was passed on, and when.
+/// The most bytes of a process and of how often its lease was passed on, and when.
 const MAX_PID: usize = 10 + 1 + 4 + 1 + 20;
 
 /// How much is shown of a value that is not ours: enough to find out whose it is.
