@@ -168,9 +168,9 @@ impl Boot {
 /// Why nothing new is granted.
 pub(crate) fn refusal(server: &str, left: Duration) -> StoreError {
     let why = format!(
-        "{server}: it may have forgotten who holds what (a promotion, a crash that lost commits, \
-         data out of a backup), so nothing new is granted for another {}: wait; or, only if no \
-         lease of before can be out, use `leasehold end-quarantine`",
+        "{server}: nothing new is granted for another {}: it may have forgotten who holds what (a \
+         promotion, a crash that lost commits, data out of a backup): wait; or, only if no earlier \
+         lease can be valid, use `leasehold end-quarantine`",
         show_duration(left)
     );
     StoreError::new(StoreErrorKind::Quarantined, why)

@@ -96,7 +96,7 @@ pub(super) fn of_memory(place: &str, sessions: &Sessions, settings: &Settings) -
             "quarantine",
             format!("nothing new is granted for another {}", show_duration(left)),
             "the server may have forgotten who holds what, and programs that want a lock wait",
-            "wait; or, only if no lease of before can be out, run `leasehold end-quarantine`",
+            "wait; or, only if no earlier lease can be valid, run `leasehold end-quarantine`",
         ),
     })
 }

@@ -275,7 +275,7 @@ pub(crate) fn refusal(server: &str, pause: Pause) -> StoreError {
              until the quarantine there has ended: wait"
         ),
         Pause::Quarantine(left) => format!(
-            "{server}: nothing new is granted for another {}, because the server may have \
+            "{server}: nothing new is granted for another {}: the server may have \
              forgotten who holds what (a start, a flush, a failover, a slot that has moved): wait; \
              or, only if no earlier lease can be valid, use `leasehold end-quarantine`",
             show_duration(left)
