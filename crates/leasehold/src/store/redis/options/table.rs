@@ -64,8 +64,8 @@ option_table! {
     }
 
     prefix: Option<String> = None; (text: impl Into<String>) => Some(text.into());
-    "the beginning of all keys and channels, at most 64 bytes; with `layout=redisson` of the names \
-     of locks, as by a `NameMapper`",
+    "the beginning of all keys and channels, at most 64 bytes; with `layout=redisson` the \
+     beginning of the names of locks, as from a `NameMapper`",
     "`lh:`; with `layout=redisson` nothing";
 
     retention: Duration = DEFAULT_RETENTION; (span: Duration) => span, within RETENTIONS;
