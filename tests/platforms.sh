@@ -120,10 +120,12 @@ if has $arm && compiler_of $arm aarch64-linux-musl && has_program $arm qemu-aarc
     conforms $arm qemu-aarch64
     cargo build --locked --package leasehold-cli --target $arm --target-dir "$platforms"
     place=$(mktemp -d)
-    # The shell of the program expands it.
-    # shellcheck disable=SC2016
-    said=$(LEASEHOLD_STORE=file:$place/locks.db qemu-aarch64 "$platforms/$arm/debug/leasehold" \
-        run emulated -- sh -c 'echo "$LEASEHOLD_NAME $LEASEHOLD_TOKEN"')
+    # `run` starts its own program anew, which a kernel refuses that does not know qemu; `hold` does not.
+    said=$(: | LEASEHOLD_STORE=file:$place/locks.db qemu-aarch64 \
+        "$platforms/$arm/debug/leasehold" hold emulated)
     rm -r "$place"
-    [ "$said" = 'emulated 1' ] || { echo "$arm: the command said: $said" && exit 1; }
+    case $said in
+    '{"name":"emulated","token":"'[1-9]*) ;;
+    *) echo "$arm: the command said: $said" && exit 1 ;;
+    esac
 fi
