@@ -99,7 +99,7 @@ pub const PATCHES: [(Bug, &str, &str); 4] = [
     ),
     (
         Bug::ReleaseWithoutOwnerCheck,
-        "and string.sub(state, HELD_BY_ONE_AT, HELD_BY_ONE_AT + 23) == id then",
+        "and string.sub(state, HOLDER_AT, HOLDER_AT + 23) == id then",
         "then",
     ),
     (

@@ -141,12 +141,12 @@ fn a_hash_of_somebody_else_gets_no_field_and_no_time_to_live() {
 
 #[test]
 fn a_damaged_field_is_an_error_or_not_looked_at_and_nothing_is_changed_by_halves() {
-    damage_each_field(Mode::Shared, 10); // s, l, q, t, a hold, its index, two waiters, clients
+    damage_each_field(Mode::Shared, 12); // s, l, f, g, q, t, a hold, its index, two waiters, clients
 }
 
 #[test]
 fn the_quick_paths_are_as_careful_with_a_damaged_field() {
-    damage_each_field(Mode::Exclusive, 10); // s, l, q, t, three waiters and clients
+    damage_each_field(Mode::Exclusive, 13); // s, b, l, f, g, q, t, three waiters and clients
 }
 
 fn damage_each_field(mode: Mode, expected: usize) {

@@ -8,6 +8,9 @@ use leasehold::store::redis_wire::Reader;
 use leasehold_core::model::{Hold, Record, Seen, Sweep, Tombstone, Waiting};
 use leasehold_core::{ClientId, HolderId};
 
+/// The flag of a record whose facts begin with the field `g`.
+const FACTS_FROM_G: u8 = 4;
+
 /// The fields of a lock's hash.
 pub(crate) type Fields = HashMap<Vec<u8>, Vec<u8>>;
 
@@ -17,8 +20,22 @@ pub(crate) fn record(fields: &Fields) -> Result<Record, String> {
     let Some(state) = fields.get(&b"s"[..]) else {
         return if fields.is_empty() { Ok(record) } else { Err("fields without a state".into()) };
     };
-    let mut seen = vec![b"s".to_vec()];
-    let (flags, count, used) = read_state(&mut Reader(state), &mut record).ok_or("the state")?;
+    // What a field of facts still has of a hold before the last one means nothing.
+    let mut seen: Vec<_> = [b"s", b"f", b"g"].map(|field| field.to_vec()).into();
+    let flags = *state.get(1).ok_or("no flags")?;
+    let (first, second) = if flags & FACTS_FROM_G == 0 { (b"f", b"g") } else { (b"g", b"f") };
+    let facts_in = |field: &[u8; 1]| fields.get(&field[..]);
+    let term = fields.get(&b"b"[..]).filter(|term| !term.is_empty());
+    seen.extend(fields.contains_key(&b"b"[..]).then(|| b"b".to_vec()));
+    let (count, used, of_last) = if let Some(term) = term {
+        let facts = facts_in(first).ok_or("no facts of a lone hold")?;
+        let hold = read_alone(Reader(state), Reader(term), Reader(facts), &mut record);
+        record.holds.push(hold.ok_or("a lone hold")?);
+        (1, record.holds[0].weight, facts_in(second))
+    } else {
+        let (count, used) = read_state(&mut Reader(state), &mut record).ok_or("the state")?;
+        (count, used, facts_in(first))
+    };
     for index in 1..count {
         let field = [b"h", &index.to_le_bytes()[..]].concat();
         let hold = fields.get(&field).and_then(|raw| hold(Reader(raw))).ok_or("a hold")?;
@@ -42,8 +59,10 @@ pub(crate) fn record(fields: &Fields) -> Result<Record, String> {
     }
     if let Some(raw) = fields.get(&b"l"[..]) {
         seen.push(b"l".to_vec());
-        record.last = Some(Reader(raw).last_hold().ok_or("the last hold")?);
+        let whole = [&raw[..], of_last.ok_or("no facts of the last hold")?].concat();
+        record.last = Some(Reader(&whole).last_hold().ok_or("the last hold")?);
     }
+    let flags = flags & !FACTS_FROM_G;
     if flags != u8::from(!record.queue.is_empty()) + 2 * u8::from(!record.tombstones.is_empty()) {
         return Err(format!("the flags are {flags}"));
     }
@@ -53,19 +72,52 @@ pub(crate) fn record(fields: &Fields) -> Result<Record, String> {
     }
 }
 
-/// Reads the state and the first hold. Gives the flags, how many holds there are, and the sum of
-/// their weights.
-fn read_state(packed: &mut Reader<'_>, record: &mut Record) -> Option<(u8, u32, u32)> {
+/// Reads the state of a lone hold, and what else is kept of it.
+fn read_alone(
+    mut state: Reader<'_>,
+    mut term: Reader<'_>,
+    facts: Reader<'_>,
+    record: &mut Record,
+) -> Option<Hold> {
+    if state.byte()? != RECORD_VERSION {
+        return None;
+    }
+    state.byte()?;
+    record.capacity = state.word()?;
+    record.asked = record.capacity;
+    (record.last_token_us, record.collect_at_us) = (state.time()?, state.time()?);
+    let (id, weight, hold_state) = (state.id()?, state.word()?, state.hold_state()?);
+    let (since_us, deadline_us) = (state.time()?, state.time()?);
+    let (bound_us, ttl_us, nonce) = (term.time()?, term.time()?, term.nonce()?);
+    record.sweep = Sweep { bound_us, longest_ttl_us: ttl_us, ..Sweep::default() };
+    let hold = Hold {
+        id,
+        weight,
+        state: hold_state,
+        token_us: record.last_token_us,
+        since_us,
+        deadline_us,
+        ttl_us,
+        change: 0,
+        nonce,
+        info: facts.info()?,
+    };
+    (state.0.is_empty() && term.0.is_empty()).then_some(hold)
+}
+
+/// Reads any other state, and the first hold. Gives how many holds there are, and the sum of their
+/// weights.
+fn read_state(packed: &mut Reader<'_>, record: &mut Record) -> Option<(u32, u32)> {
     if packed.byte()? != RECORD_VERSION {
         return None;
     }
-    let flags = packed.byte()?;
+    packed.byte()?;
     record.capacity = packed.word()?;
     record.asked = packed.word()?;
     record.last_token_us = packed.number()?;
     record.collect_at_us = packed.number()?;
     if packed.0.is_empty() {
-        return Some((flags, 0, 0));
+        return Some((0, 0));
     }
     let count = packed.word()?;
     let used = packed.word()?;
@@ -77,7 +129,7 @@ fn read_state(packed: &mut Reader<'_>, record: &mut Record) -> Option<(u8, u32, 
     };
     record.upgrading = Some(packed.id()?).filter(|id| id.client.0 != 0);
     record.holds.push(hold(*packed)?);
-    (count > 0).then_some((flags, count, used))
+    (count > 0).then_some((count, used))
 }
 
 /// Follows the links from the head. Gives the fields that belong to the queue.

@@ -13,7 +13,7 @@ use leasehold_core::{
 pub(crate) const MAX_EXACT: u64 = (1 << 53) - 1;
 
 /// The version of a record, its state's first byte. A record of another one is left alone.
-pub const RECORD_VERSION: u8 = 3;
+pub const RECORD_VERSION: u8 = 4;
 
 /// What is written to a script.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -111,6 +111,13 @@ impl<'a> Reader<'a> {
         is_exact.then_some(number as u64)
     }
 
+    /// An integer of 7 bytes that a script takes: a time.
+    pub fn time(&mut self) -> Option<u64> {
+        let mut bytes = [0; 8];
+        bytes[..7].copy_from_slice(&self.take::<7>()?);
+        Some(u64::from_le_bytes(bytes)).filter(|number| *number <= MAX_EXACT)
+    }
+
     /// A span in microseconds.
     pub fn span(&mut self) -> Option<Duration> {
         self.number().map(Duration::from_micros)
@@ -161,10 +168,10 @@ impl<'a> Reader<'a> {
 
     /// The hold that has ended last, which is all that is left.
     pub fn last_hold(mut self) -> Option<LastHold> {
-        let (ended_us, ending, capacity) = (self.number()?, self.ending()?, self.word()?);
+        let (ended_us, ending, capacity) = (self.time()?, self.ending()?, self.word()?);
         let (id, weight) = (self.id()?, self.word()?);
         self.hold_state()?;
-        let (token_us, since_us) = (self.number()?, self.number()?);
+        let (token_us, since_us) = (self.time()?, self.time()?);
         let info = self.info()?;
         Some(LastHold { id, weight, capacity, token_us, since_us, ended_us, ending, info })
     }

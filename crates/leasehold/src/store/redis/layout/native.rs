@@ -208,7 +208,8 @@ mod tests {
         assert!(is_idle(&state(0, 26)));
         assert!(is_idle(&state(2, 26)), "only ended attempts are remembered");
         assert!(!is_idle(&state(1, 26)), "somebody waits");
-        assert!(!is_idle(&state(0, 163)), "somebody holds");
+        assert!(!is_idle(&state(0, 63)), "somebody holds");
+        assert!(!is_idle(&state(0, 163)), "many hold");
         assert!(!is_idle(&[1, 0]), "another version");
         assert!(!is_idle(b""));
     }

@@ -54,9 +54,9 @@ const SHARED: [(&str, &str); 21] = shared![
     "redisson/lock",
 ];
 
-/// The state of a record that one attempt holds alone: each value, by the name that Lua gives it,
-/// and how it is packed. A record that nobody holds has the first six; what follows is there once
-/// something is held, and ends with the only hold, or the hold at 0.
+/// The state of a record: each value, by the name that Lua gives it, and how it is packed. A record
+/// that nobody holds has the first six; what follows is there once something is held, and ends with
+/// the hold at 0.
 const STATE: [(&str, &str); 22] = [
     ("version", "B"),
     ("flags", "B"),
@@ -86,11 +86,38 @@ const STATE: [(&str, &str); 22] = [
 const HELD_FROM: usize = 6;
 const HOLD_FROM: usize = 13;
 
-/// Where in a hold its state stands, how many of its values outlive it, and its last value, the
-/// nonce.
-const HOLD_STATE: usize = 2;
-const KEPT: usize = 5;
-const NONCE: usize = 8;
+/// The state of a record with a lone hold in which nothing is unusual: no longer than the 64 bytes
+/// up to which a server keeps a hash without a table.
+const ALONE: [(&str, &str); 10] = [
+    ("version", "B"),
+    ("flags", "B"),
+    ("total", "I4"),
+    ("last_token", "I7"),
+    ("collect_at", "I7"),
+    ("holder", "c24"),
+    ("held_weight", "I4"),
+    ("hold_state", "B"),
+    ("since", "I7"),
+    ("deadline", "I7"),
+];
+
+/// Where in it the holder stands.
+const HOLDER: usize = 5;
+
+/// What else there is to know of a lone hold, in a field beside its state.
+const TERM: [(&str, &str); 3] = [("bound", "I7"), ("held_ttl", "I7"), ("held_nonce", "c8")];
+
+/// The hold that has ended last.
+const LAST: [(&str, &str); 8] = [
+    ("ended", "I7"),
+    ("ending", "B"),
+    ("total", "I4"),
+    ("holder", "c24"),
+    ("held_weight", "I4"),
+    ("hold_state", "B"),
+    ("token", "I7"),
+    ("since", "I7"),
+];
 
 /// How values are packed, as `struct.pack` takes it.
 fn format_of(values: &[(&str, &str)]) -> String {
@@ -103,6 +130,7 @@ fn bytes_of(values: &[(&str, &str)]) -> u64 {
     let bytes = |format: &str| match format {
         "B" => 1,
         "I4" => 4,
+        "I7" => 7,
         "d" => 8,
         text => text.trim_start_matches('c').parse().unwrap_or(0),
     };
@@ -132,6 +160,9 @@ fn make_constants() -> Vec<Constant> {
     let format = |name, format: &str| (name, format!("'{format}'"));
     let (idle, rest) = STATE.split_at(HELD_FROM);
     let (held, hold) = rest.split_at(HOLD_FROM - HELD_FROM);
+    let names = |values: &[(&str, &str)]| {
+        values.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+    };
     vec![
         span("BALLOT_LEAD", model::BALLOT_LEAD),
         span("CLAIM_WINDOW", model::CLAIM_WINDOW),
@@ -164,22 +195,24 @@ fn make_constants() -> Vec<Constant> {
         format("NOBODY", &r"\0".repeat(24)), // no attempt: the bytes of no client's id
         ("IDLE", format_of(idle)),
         number("IDLE_BYTES", bytes_of(idle)),
-        ("IDLE_AND_COUNT", format_of(&STATE[..=HELD_FROM])),
         ("HELD", format_of(held)),
         number("HELD_BYTES", bytes_of(held)),
         ("HOLD", format_of(hold)),
         number("HOLD_BYTES", bytes_of(hold)),
-        ("HOLD_BETWEEN", format_of(&hold[1..NONCE])), // without the holder and the nonce
-        number("HOLD_STATE_AT", bytes_of(&STATE[..HOLD_FROM + HOLD_STATE]) + 1),
-        ("HELD_BY_ONE", format_of(&STATE)),
-        number("HELD_BY_ONE_BYTES", bytes_of(&STATE)),
-        number("HELD_BY_ONE_AT", bytes_of(idle) + bytes_of(held) + 1), // where the holder begins
-        ("HELD_BY_ONE_FIELDS", STATE.map(|(name, _)| name).join(", ")),
+        ("ALONE", format_of(&ALONE)),
+        number("ALONE_BYTES", bytes_of(&ALONE)),
+        ("ALONE_FIELDS", names(&ALONE)),
+        ("ALONE_HEAD", format_of(&ALONE[..HOLDER])),
+        ("ALONE_HOLD", format_of(&ALONE[HOLDER + 1..])), // what follows the holder
+        number("HOLDER_AT", bytes_of(&ALONE[..HOLDER]) + 1),
+        ("TERM", format_of(&TERM)),
+        number("TERM_BYTES", bytes_of(&TERM)),
+        ("TERM_FIELDS", names(&TERM)),
+        ("TERM_TIMES", format_of(&TERM[..2])), // without the nonce
         format("GRANT_MESSAGE", "<c1dc8ddd"),
         format("HEX", "%08x%08x%08x%08x"), // sixteen times %02x would take four times as long
-        number("KEPT_BYTES", bytes_of(&hold[..KEPT])),
-        format("LAST", "<dBI4c24I4Bdd"),
-        number("LAST_BYTES", 13 + bytes_of(&hold[..KEPT])),
+        ("LAST", format_of(&LAST)),
+        number("LAST_BYTES", bytes_of(&LAST)),
         format("QUEUE", "<I4ddc24c24"),
         number("QUEUE_BYTES", 68),
         format("TOMBSTONE", "<c16dd"),

@@ -2,10 +2,10 @@
 -- remembered. Sets the reply.
 if (not state and call('HLEN', key) == 0 or state and #state == IDLE_BYTES)
     and weight <= capacity then
-  local version, flags, last_token, collect_at, _ = VERSION, 0, 0, 0, nil
+  local version, flags, last_token, collect_at, facts_field, _ = VERSION, 0, 0, 0, 'f', nil
   if state then version, flags, _, _, last_token, collect_at = read(IDLE, state) end
-  local is_known = flags > 0 -- if only tombstones are there, they tell
-  if flags == 2 then
+  local is_known = flags % 4 > 0 -- if only tombstones are there, they tell
+  if flags % 4 == 2 then
     local tombstones = call('HGET', key, 't')
     is_known = not tombstones or string.find(tombstones, string.sub(id, 1, 16), 1, true)
   end
@@ -20,12 +20,15 @@ if (not state and call('HLEN', key) == 0 or state and #state == IDLE_BYTES)
     if is_moved then collect_at = deadline + retention + math.floor(retention / 2) end
     if token ~= like_token or ttl ~= like_ttl or weight ~= like_weight then
       like_token, like_ttl, like_weight = token, ttl, weight
-      held = pack(HELD, 1, weight, 0, deadline, NEVER, ttl, NOBODY)
-      hold = pack(HOLD_BETWEEN, weight, CLAIMED, token, now, deadline, ttl, 0)
+      hold = pack(ALONE_HOLD, weight, CLAIMED, now, deadline)
+      term = pack(TERM_TIMES, deadline, ttl)
       granted = pack('<dBc1ddB', now, 0, 'G', token, deadline, 0)
     end
-    call('HSET', key, 's', pack(IDLE, version, flags, capacity, capacity, token, collect_at)
-      .. held .. id .. hold .. nonce .. facts)
+    if state then -- the facts of the last hold stay where they are
+      if flags < 4 then flags, facts_field = flags + 4, 'g' else flags = flags - 4 end
+    end
+    call('HSET', key, 's', pack(ALONE_HEAD, version, flags, capacity, token, collect_at)
+      .. id .. hold, 'b', term .. nonce, facts_field, facts)
     if is_moved then
       call('PEXPIREAT', key, string.format('%.0f', math.ceil(collect_at / 1000)))
     end

@@ -1,11 +1,10 @@
 -- The fast path of a release that hands over: the head of the queue is alive and fits, and the next
 -- one is alive and does not fit. Gives the reply, or nothing if there is anything unusual.
 local function hand_on(state)
-  local HELD_BY_ONE_FIELDS = struct.unpack(HELD_BY_ONE, state)
-  if hold_state == COOLDOWN or not (deadline > now) or version ~= VERSION or count ~= 1
-      or not (last_token >= 0 and last_token < NEVER) or flags % 2 == 0
-      or not (collect_at >= now + retention and collect_at <= NEVER)
-      or upgrading ~= NOBODY or used ~= held_weight then
+  local ALONE_FIELDS = struct.unpack(ALONE, state)
+  if hold_state == COOLDOWN or not (deadline > now) or version ~= VERSION
+      or not (last_token < NEVER) or flags % 2 == 0
+      or not (collect_at >= now + retention and collect_at <= NEVER) then
     return
   end
   local queue = redis.call('HGET', key, 'q')
@@ -13,6 +12,7 @@ local function hand_on(state)
   local waiting, last_sequence, head_sequence, head, tail = struct.unpack(QUEUE, queue)
   local waiter, last_seen, of_client = live_waiter(key, head)
   if not waiter then return end
+  local ended_weight = held_weight
   local _, before, after, held_weight, own_capacity, held_ttl, _, held_nonce, facts =
     struct.unpack(WAITER, waiter)
   if before ~= NOBODY or own_capacity ~= total or held_weight > total
@@ -40,21 +40,21 @@ local function hand_on(state)
   local deadline = math.min(patience, now + math.min(CLAIM_WINDOW, held_ttl))
   if collect_at < deadline + retention then return end
   local ending = hold_state == REVOKED and BY_REVOKE or BY_RELEASE
-  local last = pack('<dBI4', now, ending, total)
-    .. string.sub(state, HELD_BY_ONE_AT, HELD_BY_ONE_AT + KEPT_BYTES - 1)
-    .. string.sub(state, HELD_BY_ONE_BYTES + 1)
+  local last = pack(LAST, now, ending, total, id, ended_weight, hold_state, last_token, since)
 
-  local flags, holder, hold_state = flags - (next_waiter and 0 or 1), head, UNCLAIMED
-  local version, last_token, count, used, cursor, change = VERSION, token, 1, held_weight, 0, 0
-  local bound, running, longest_ttl, upgrading, since = deadline, NEVER, held_ttl, NOBODY, now
-  local held = struct.pack(HELD_BY_ONE, HELD_BY_ONE_FIELDS) .. string.sub(waiter, facts)
+  -- What the last holder said of itself stays where it is.
+  local facts_field = flags < 4 and 'g' or 'f'
+  local flags = flags + (flags < 4 and 4 or -4) - (next_waiter and 0 or 1)
+  local holder, hold_state, last_token, bound, since = head, UNCLAIMED, token, deadline, now
+  local held, term = struct.pack(ALONE, ALONE_FIELDS), struct.pack(TERM, TERM_FIELDS)
+  facts = string.sub(waiter, facts)
   if next_waiter then
-    redis.call('HSET', key, 's', held, 'l', last,
+    redis.call('HSET', key, 's', held, 'b', term, facts_field, facts, 'l', last,
       'q', struct.pack(QUEUE, waiting - 1, last_sequence,
       head_sequence, after, tail), 'w' .. after, string.sub(next_waiter, 1, 8) .. NOBODY
       .. string.sub(next_waiter, 33))
   else
-    redis.call('HSET', key, 's', held, 'l', last)
+    redis.call('HSET', key, 's', held, 'b', term, facts_field, facts, 'l', last)
     redis.call('HDEL', key, 'q')
   end
   if of_client > 1 then
@@ -70,10 +70,10 @@ end
 
 for at = 1, #KEYS do
   local state = states[at]
-  if not replies[at] and state and #state >= HELD_BY_ONE_BYTES then
+  if not replies[at] and state and #state == ALONE_BYTES then
 --@include native/release_request
     if cooldown == 0 and unanswered == 0
-        and string.sub(state, HELD_BY_ONE_AT, HELD_BY_ONE_AT + 23) == id then
+        and string.sub(state, HOLDER_AT, HOLDER_AT + 23) == id then
       replies[at] = hand_on(state)
       if replies[at] then missed = missed - 1 end
     end

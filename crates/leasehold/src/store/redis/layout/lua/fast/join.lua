@@ -1,22 +1,26 @@
 -- The fast path of an acquire that has to wait: another attempt holds alone, nobody can be granted
 -- now, and this attempt is not known. Gives the reply, or nothing if there is anything unusual.
 local function join_or_busy(state)
-  local HELD_BY_ONE_FIELDS = struct.unpack(HELD_BY_ONE, state)
-  if version ~= VERSION or count ~= 1 or total ~= capacity or weight > capacity
-      or upgrading ~= NOBODY or not (now < bound and bound <= now + longest_ttl + CLAIM_WINDOW)
+  local ALONE_FIELDS = struct.unpack(ALONE, state)
+  if holder == id or version ~= VERSION or total ~= capacity or weight > capacity
       or not (now + retention <= collect_at)
       or not (ballot <= math.max(now, last_token) + BALLOT_LEAD) then
     return
   end
   local waiter_field, client = 'w' .. id, string.sub(id, 1, 16)
-  local fields = redis.call('HMGET', key, 'q', waiter_field, 'c' .. client, 't')
-  local queue, known, seen, tombstones = fields[1], fields[2], fields[3], fields[4]
-  if known or flags >= 2 and not (tombstones and not string.find(tombstones, client, 1, true)) then
+  local fields = redis.call('HMGET', key, 'b', 'q', waiter_field, 'c' .. client, 't')
+  local term, queue, known, seen, tombstones =
+    fields[1], fields[2], fields[3], fields[4], fields[5]
+  if known or flags % 4 >= 2
+      and not (tombstones and not string.find(tombstones, client, 1, true)) then
     return
   end
+  if not term or #term ~= TERM_BYTES then return end
+  local TERM_FIELDS = struct.unpack(TERM, term)
+  if not (now < bound and bound <= now + held_ttl + CLAIM_WINDOW) then return end
   if flags % 2 == 1 then
-    if not is_blocked(key, queue, used, capacity) then return end
-  elseif used + weight <= capacity then
+    if not is_blocked(key, queue, held_weight, capacity) then return end
+  elseif held_weight + weight <= capacity then
     return
   end
   if wait == 0 then return struct.pack('<dBc1d', now, 0, 'B', bound - now) end
@@ -58,11 +62,9 @@ end
 
 for at = 1, #KEYS do
   local state = states[at]
-  if not replies[at] and state and #state >= HELD_BY_ONE_BYTES then
+  if not replies[at] and state and #state == ALONE_BYTES then
 --@include native/acquire_request
-    if string.sub(state, HELD_BY_ONE_AT, HELD_BY_ONE_AT + 23) ~= id then
-      replies[at] = join_or_busy(state)
-      if replies[at] then missed = missed - 1 end
-    end
+    replies[at] = join_or_busy(state)
+    if replies[at] then missed = missed - 1 end
   end
 end

@@ -1,9 +1,11 @@
 -- The fast path of a waiter: another attempt alone holds, and the head of the queue is alive and
 -- does not fit. Gives the reply, or nothing if there is anything unusual.
 local function keep_place()
-  local HELD_BY_ONE_FIELDS = struct.unpack(HELD_BY_ONE, state)
-  if version ~= VERSION or flags % 2 == 0 or count ~= 1 or upgrading ~= NOBODY
-      or not (now < bound and bound <= now + longest_ttl + CLAIM_WINDOW)
+  if not term or #term ~= TERM_BYTES then return end
+  local ALONE_FIELDS = struct.unpack(ALONE, state)
+  local TERM_FIELDS = struct.unpack(TERM, term)
+  if holder == id or version ~= VERSION or flags % 2 == 0
+      or not (now < bound and bound <= now + held_ttl + CLAIM_WINDOW)
       or not (now + retention <= collect_at) then
     return
   end
@@ -19,8 +21,8 @@ local function keep_place()
   local of_client = struct.unpack('<I4', seen, 9)
   if own_capacity ~= total or weight > total then return end
   if head == id then
-    if used + weight <= total then return end
-  elseif not is_blocked(KEYS[1], queue, used, total) then
+    if held_weight + weight <= total then return end
+  elseif not is_blocked(KEYS[1], queue, held_weight, total) then
     return
   end
   local ahead = math.min(sequence - head_sequence, waiting - 1)
@@ -31,10 +33,7 @@ local function keep_place()
   return struct.pack('<c1dI4dI4', 'Q', sequence, ahead, retry_after, 0)
 end
 
-if state and #state >= HELD_BY_ONE_BYTES then
-  local reply = confirm_alone(KEYS[1], state, id, ttl)
-  if not reply and string.sub(state, HELD_BY_ONE_AT, HELD_BY_ONE_AT + 23) ~= id then
-    reply = keep_place()
-  end
+if state and #state == ALONE_BYTES then
+  local reply = confirm_alone(KEYS[1], state, term, id, ttl) or keep_place()
   if reply then return struct.pack('<dB', now, 0) .. reply end
 end

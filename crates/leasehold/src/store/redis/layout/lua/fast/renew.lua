@@ -1,8 +1,8 @@
 -- The fast path of renewals: for as long as each holder holds alone, and nobody can be granted.
 local function renew_alone(index)
-  local state = redis.pcall('HGET', KEYS[index], 's') -- a table if the key is of another type
-  local lease = asked[index]
-  return type(state) == 'string' and confirm_alone(KEYS[index], state, lease.id, lease.ttl, lease)
+  local fields = redis.pcall('HMGET', KEYS[index], 's', 'b') -- an error for another type of key
+  local state, lease = fields[1], asked[index]
+  return state and confirm_alone(KEYS[index], state, fields[2], lease.id, lease.ttl, lease)
 end
 
 local replies = {}

@@ -19,7 +19,7 @@
 local call, pack, read = redis.call, struct.pack, struct.unpack
 local replies, states, missed = {}, {}, 0
 -- What grants of this call for the same ttl and weight, with the same token, have in common.
-local like_ttl, like_weight, like_token, held, hold, granted
+local like_ttl, like_weight, like_token, hold, term, granted
 local key, asked, retention, id, weight, capacity, ttl, wait, nonce, not_after, ballot, facts
 for at = 1, #KEYS do
 --@include native/acquire_request

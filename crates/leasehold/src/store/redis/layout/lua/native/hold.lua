@@ -67,16 +67,17 @@ holds = {
   -- its cooldown.
   note_end = function(hold, ending)
     if hold.state == COOLDOWN then return end
-    record.changed.l = holds.later(store.get('l'), hold, ending)
+    local last, facts = holds.later(store.get('l'), hold, ending)
+    if facts then record.changed.l, record.last_facts = last, facts end
   end,
 
   -- What is remembered of the last hold when another one ends: the end that was later, but for one
-  -- in the future, because the server's clock went back since then.
+  -- in the future, because the server's clock went back since then. With its facts if it is new.
   later = function(last, hold, ending)
     local ended = math.min(hold.deadline, now)
     if last then
-      if #last < LAST_BYTES then store.corrupt() end
-      local before = struct.unpack('<d', last)
+      if #last ~= LAST_BYTES then store.corrupt() end
+      local before = struct.unpack(LAST, last)
       if ended < before and before <= now then return last end
     end
     if hold.state == REVOKED then
@@ -85,7 +86,7 @@ holds = {
       ending = BY_SILENCE
     end
     return struct.pack(LAST, ended, ending, record.capacity, hold.id, hold.weight, hold.state,
-      hold.token, hold.since) .. hold.facts
+      hold.token, hold.since), hold.facts
   end,
 
   -- Removes a hold; the last one takes its place.

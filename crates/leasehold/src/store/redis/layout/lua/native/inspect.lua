@@ -9,12 +9,12 @@
 --         since (µs), deadline (µs), length of facts (2), facts,
 --         how many waiters follow (4), each attempt (24 bytes), weight (4), capacity (4),
 --         since (µs), length of facts (2), facts,
---         length of the last hold (2, or 0 if none is known), as it is packed
+--         length of the last hold (2, or 0 if none is known), as it is packed, with its facts
 --       'R' refused: 'V' version: found (4)   'X' the record is damaged
 -- Numbers are little-endian doubles, or integers of as many bytes as parentheses say.
 --@include clock
 
-local retention, limit, last
+local retention, limit, last, last_facts
 --@include publish
 --@include native/record
 --@include native/hold
@@ -29,7 +29,8 @@ local function holders()
       list[#list + 1] = struct.pack('<c24I4BdddI2', hold.id, hold.weight, hold.state, hold.token,
         hold.since, hold.deadline, #hold.facts) .. hold.facts
     elseif hold.state ~= COOLDOWN then -- no step has looked at it yet
-      last = holds.later(last, hold, BY_TIME)
+      local ended, facts = holds.later(last, hold, BY_TIME)
+      if facts then last, last_facts = ended, facts end
     end
   end
   return struct.pack('<I4', #list) .. table.concat(list)
@@ -47,12 +48,13 @@ local function waiters_in_order()
 end
 
 local function status()
-  last = redis.call('HGET', record.key, 'l')
+  local fields = redis.call('HMGET', record.key, 'l', record.of_last)
+  last, last_facts = fields[1], fields[2]
   local known = struct.pack('<c1I4dI4', 'I', record.capacity, record.last_token, record.waiting)
     .. holders() .. waiters_in_order()
   if not last then return known .. struct.pack('<I2', 0) end
-  if #last < LAST_BYTES then store.corrupt() end
-  return known .. struct.pack('<I2', #last) .. last
+  if #last ~= LAST_BYTES or not last_facts then store.corrupt() end
+  return known .. struct.pack('<I2', #last + #last_facts) .. last .. last_facts
 end
 
 local replies = {}

@@ -16,7 +16,8 @@ local retention, id, ttl = struct.unpack('<dc24d', ARGV[2])
 if not (retention >= 0 and retention <= 1e15 and ttl >= 0 and ttl <= 1e15) then
   return redis.error_reply('ARGUMENT 2 has a number out of range')
 end
-local state = redis.call('HGET', KEYS[1], 's')
+local fields = redis.call('HMGET', KEYS[1], 's', 'b')
+local state, term = fields[1], fields[2]
 --@include publish
 --@include fast/waiters
 --@include fast/confirm

@@ -9,10 +9,16 @@
 --
 -- Fields of the hash. Numbers are little-endian doubles, or integers of as many bytes as
 -- parentheses say:
---   s         version (1), flags (1): 1 somebody waits, 2 there are tombstones; capacity (4), what
---             its holders have asked for (4), last token, collect_at; while something is held
---             also how many holds (4), weight of all (4), cursor (4), bound, running, longest ttl,
---             upgrading (24 bytes), the hold at 0
+--   s         version (1), flags (1): 1 somebody waits, 2 there are tombstones, 4 the facts begin
+--             with g; capacity (4), what its holders have asked for (4), last token, collect_at;
+--             while something is held also how many holds (4), weight of all (4), cursor (4),
+--             bound, running, longest ttl, upgrading (24 bytes), the hold at 0.
+--             Shorter of a lone hold with nothing unusual, which is most holds: version (1),
+--             flags (1), capacity (4), its token, collect_at (7 each), id (24 bytes), weight (4),
+--             state (1), since, deadline (7 each)
+--   b         of such a lone hold: bound, ttl (7 each), nonce (8 bytes); else empty or missing
+--   f, g      facts, in this order or the other one: of such a lone hold, then of the hold that
+--             has ended last; without such a lone hold the latter come first, and nothing second
 --   h<index>  every other hold: id (24 bytes), weight (4), state (1), token, since, deadline, ttl,
 --             change, nonce (8 bytes), facts (the rest)
 --   i<id>     its index (4)
@@ -23,8 +29,11 @@
 --   c<client> a client with waiters: last seen, how many (4)
 --   t         tombstones, the oldest first: client (16 bytes), attempt, until;
 --             that time is negative if an operator has ended that attempt's hold at once
---   l         the hold that has ended last: when (µs), how (1), its capacity (4), and as it was: id
---             (24 bytes), weight (4), state (1), token, since, facts (the rest)
+--   l         the hold that has ended last: when (7, µs), how (1), its capacity (4), and as it was:
+--             id (24 bytes), weight (4), state (1), token, since (7 each)
+--
+-- Servers keep a hash without a table, in half of the memory, while no value has more than 64
+-- bytes. That is why a lone hold takes two fields, and facts others.
 
 local record
 
@@ -70,6 +79,35 @@ store = {
       hold.deadline, hold.ttl, hold.change, hold.nonce) .. hold.facts
   end,
 
+  -- The fields of facts: that of a lone hold, and that of the last hold beside it.
+  facts_fields = function(flags)
+    if flags < 4 then return 'f', 'g' end
+    return 'g', 'f'
+  end,
+
+  unpack_alone = function(key, state)
+    local ALONE_FIELDS = struct.unpack(ALONE, state)
+    local of_holder, of_last = store.facts_fields(flags)
+    local fields = redis.call('HMGET', key, 'b', of_holder)
+    local term, facts = fields[1], fields[2]
+    if not term or #term ~= TERM_BYTES or not facts then store.corrupt() end
+    local TERM_FIELDS = struct.unpack(TERM, term)
+    store.check_times(last_token, collect_at, since, deadline)
+    store.check_times(bound, held_ttl, 0, 0)
+    return {
+      capacity = total, asked = total, last_token = last_token, collect_at = collect_at,
+      count = 1, used = held_weight, cursor = 0, bound = bound, running = NEVER,
+      longest_ttl = held_ttl, upgrading = NOBODY, waiting = flags % 2,
+      has_tombstones = flags % 4 >= 2, waiters = {}, changed = {},
+      holds = { [0] = {
+        id = holder, weight = held_weight, state = hold_state, token = last_token, since = since,
+        deadline = deadline, ttl = held_ttl, change = 0, nonce = held_nonce, facts = facts,
+      } },
+      loaded_state = state, loaded_collect_at = collect_at, loaded_term = term,
+      loaded_facts = facts, of_holder = of_holder, of_last = of_last,
+    }
+  end,
+
   unpack_state = function(state)
     if #state ~= IDLE_BYTES and #state < IDLE_BYTES + HELD_BYTES then
       store.corrupt()
@@ -90,19 +128,40 @@ store = {
       capacity = capacity, asked = asked, last_token = last_token, collect_at = collect_at,
       count = count, used = used, cursor = cursor, bound = bound, running = running,
       longest_ttl = longest_ttl, upgrading = upgrading, waiting = flags % 2,
-      has_tombstones = flags >= 2, holds = held, waiters = {}, changed = {},
-      loaded_state = state, loaded_collect_at = collect_at,
+      has_tombstones = flags % 4 >= 2, holds = held, waiters = {}, changed = {},
+      loaded_state = state, loaded_collect_at = collect_at, of_last = store.facts_fields(flags),
     }
   end,
 
+  -- Whether there is but one hold, with nothing that the short form has no room for.
+  is_alone = function()
+    local r, hold = record, record.holds[0]
+    return r.count == 1 and r.asked == r.capacity and r.cursor == 0 and r.running == NEVER
+      and r.upgrading == NOBODY and r.used == hold.weight and r.longest_ttl == hold.ttl
+      and hold.token == r.last_token and hold.change == 0
+  end,
+
+  -- The field with the facts of the last hold: that of the lone hold that this step has ended.
+  field_of_last = function()
+    return record.last_facts and record.of_holder or record.of_last
+  end,
+
+  -- The state, and how long a lone hold lasts; false if none is alone.
   pack_state = function()
-    local r = record
+    local r, is_alone = record, store.is_alone()
     local flags = (r.waiting > 0 and 1 or 0) + (r.has_tombstones and 2 or 0)
+    if is_alone == (store.field_of_last() == 'f') then flags = flags + 4 end
+    if is_alone then
+      local hold = r.holds[0]
+      return struct.pack(ALONE, VERSION, flags, r.capacity, r.last_token, r.collect_at, hold.id,
+        hold.weight, hold.state, hold.since, hold.deadline),
+        struct.pack(TERM, r.bound, hold.ttl, hold.nonce)
+    end
     local state = struct.pack(IDLE, VERSION, flags, r.capacity, r.asked, r.last_token,
       r.collect_at)
-    if r.count == 0 then return state end
+    if r.count == 0 then return state, false end
     return state .. struct.pack(HELD, r.count, r.used, r.cursor, r.bound, r.running,
-      r.longest_ttl, r.upgrading) .. store.pack_hold(r.holds[0])
+      r.longest_ttl, r.upgrading) .. store.pack_hold(r.holds[0]), false
   end,
 
   load_queue = function()
@@ -137,15 +196,33 @@ store = {
     if not state and redis.call('HLEN', key) > 0 then
       store.corrupt() -- it is somebody else's hash: a lock must not give it a time to live
     end
-    record = store.unpack_state(state or struct.pack(IDLE, VERSION, 0, 0, 0, 0, 0))
+    if state and #state == ALONE_BYTES then
+      record = store.unpack_alone(key, state)
+    else
+      record = store.unpack_state(state or struct.pack(IDLE, VERSION, 0, 0, 0, 0, 0))
+    end
     record.key = key
     if record.waiting > 0 then store.load_queue() end
   end,
 
+  -- Notes the facts of the last hold and of a lone one, unless they are there already.
+  note_facts = function(is_alone)
+    local of_last = store.field_of_last()
+    local of_lone = of_last == 'f' and 'g' or 'f'
+    local facts = { [of_last] = record.last_facts, [of_lone] = is_alone and record.holds[0].facts }
+    for field, value in pairs(facts) do
+      if value and not (field == record.of_holder and value == record.loaded_facts) then
+        record.changed[field] = value
+      end
+    end
+  end,
+
   -- Packs what this step has looked at, and notes what differs from what was loaded.
   note_changes = function()
-    local changed, state = record.changed, store.pack_state()
+    local changed, state, term = record.changed, store.pack_state()
     if state ~= record.loaded_state then changed.s = state end
+    if term ~= (record.loaded_term or false) then changed.b = term end
+    store.note_facts(term)
     if record.queue then
       local queue = store.pack_queue()
       if queue ~= record.loaded_queue then changed.q = queue end
