@@ -9,8 +9,8 @@ use leasehold::election::Observed;
 use leasehold::store::{Inbox, Redis, Store};
 use leasehold::{Client, Error};
 use leasehold_core::{
-    Action, Answer, ClientId, FencingToken, HolderId, HolderInfo, LockName, Message, Mode,
-    Operation, RenewLease, Reply, StoreError, StoreErrorKind,
+    Action, Answer, ClientId, FencingToken, HolderId, LockName, Message, Mode, Operation,
+    RenewLease, Reply, StoreError, StoreErrorKind,
 };
 use leasehold_testkit::harness::{request, soon};
 use leasehold_testkit::{Data, RedisServer, options_of};
@@ -95,31 +95,6 @@ async fn a_lock_is_taken_renewed_and_released() {
     store.execute(release("a", first)).await.unwrap();
     let later = granted(&store.execute(acquire("a", second, false)).await.unwrap());
     assert!(later > token);
-}
-
-/// A hash with a table takes more than twice the memory, and stays one for as long as it is there.
-#[tokio::test]
-async fn a_name_for_which_nobody_waits_is_kept_without_a_table() {
-    let server = RedisServer::start().unwrap();
-    let store = Redis::open(options_of(&server.patient_url())).await.unwrap();
-    let name = LockName::new("a").unwrap();
-    let assert_small = |after: &str| {
-        let encoding: String = server.command("OBJECT ENCODING lh:a").unwrap();
-        assert_eq!(encoding, "listpack", "{after}");
-    };
-    for round in 1..4 {
-        let info = HolderInfo::new("checkout-service-7d9c5b8f6d-x2x9k", u32::MAX)
-            .with_label(Some(format!("order {round}")));
-        let attempt = id(round, 1);
-        let asked = request(attempt).with_ttl(TTL).with_info(info);
-        granted(&store.execute(on("a", Action::Acquire(asked))).await.unwrap());
-        assert_small("acquire");
-        let lease = RenewLease::new(name.clone(), attempt, TTL, Mode::Exclusive);
-        store.execute(Operation::Renew(vec![lease])).await.unwrap();
-        assert_small("renew");
-        assert_eq!(store.execute(release("a", attempt)).await.unwrap().reply, Reply::Released);
-        assert_small("release");
-    }
 }
 
 #[tokio::test]

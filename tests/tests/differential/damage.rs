@@ -72,7 +72,7 @@ fn reclaim(client: u128) -> Action {
 
 impl Server {
     /// Does one action to the record of name 0.
-    fn act(&mut self, action: &Action, now_us: u64) -> Result<Reply, StoreErrorKind> {
+    pub(crate) fn act(&mut self, action: &Action, now_us: u64) -> Result<Reply, StoreErrorKind> {
         let call = self.layout.on(&name(0), action).unwrap();
         let value: Result<Value, RedisError> =
             self.command(&call, now_us).query(&mut self.connection);
@@ -141,12 +141,14 @@ fn a_hash_of_somebody_else_gets_no_field_and_no_time_to_live() {
 
 #[test]
 fn a_damaged_field_is_an_error_or_not_looked_at_and_nothing_is_changed_by_halves() {
-    damage_each_field(Mode::Shared, 12); // s, l, f, g, q, t, a hold, its index, two waiters, clients
+    // s, l, f, g, q, t, a hold and its index, two waiters, clients
+    damage_each_field(Mode::Shared, 12);
 }
 
 #[test]
 fn the_quick_paths_are_as_careful_with_a_damaged_field() {
-    damage_each_field(Mode::Exclusive, 13); // s, b, l, f, g, q, t, three waiters and clients
+    // s, b, l, f, g, q, t, three waiters and clients
+    damage_each_field(Mode::Exclusive, 13);
 }
 
 fn damage_each_field(mode: Mode, expected: usize) {

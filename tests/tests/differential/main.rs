@@ -26,6 +26,8 @@ mod redisson;
 #[cfg(test)]
 mod server;
 #[cfg(test)]
+mod size;
+#[cfg(test)]
 mod strategies;
 
 use std::cell::{Cell, RefCell};
