@@ -41,7 +41,8 @@ usage: cargo xtask TASK
                    and qemu it runs
   releases [REV]   a fleet of this release and that of the last tag, or of REV, in one queue
   servers          fetches Redis 8.0, Valkey 8.0 and 9.1, and runs the tests of stores on each
-  dist             what is given to users, in `target/dist`: a package, an archive, sums, an SBOM";
+  dist             what is given to users, in `target/dist`: a package, an archive, sums, an SBOM
+  wheels           the wheels of the Python package and of the command, in `target/wheels`";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
         ["test"] => suite::run(false),
         ["test", "--long"] => suite::run(true),
         ["tidy"] => tidy::run(),
+        ["wheels"] => Run::program("packaging/wheels.sh", &[]).show(),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

@@ -13,11 +13,12 @@ const POLICY: &str = "/usr/sbin/policy-rc.d";
 type Need = (&'static str, &'static str);
 
 /// Without these, the suite fails.
-const REQUIRED: [Need; 4] = [
+const REQUIRED: [Need; 5] = [
     ("redis-server", "${LEASEHOLD_TEST_SERVER:-redis-server} --version || valkey-server --version"),
     ("faketime", "ls /usr/lib/*/faketime/libfaketimeMT.so.1"),
     ("chromium", "chromium --version"),
     ("chromium-driver", "chromedriver --version"),
+    ("python3-venv", "python3 -c 'import ensurepip'"), // Debian splits it from python3
 ];
 
 /// Without these, some tests are left out, and it is said which.

@@ -1,0 +1,57 @@
+#!/bin/sh
+# Makes the wheels of `leasehold-lock` and of the command, `leasehold-cli`, for this kind of machine, and
+# uses both in a fresh environment: wheels.sh [DIRECTORY], by default target/wheels.
+#
+# zig, which comes as a Python package, links them with the oldest C library that a wheel may ask for.
+# The library's wheel for musl is made, not used: only a Python of a system with musl loads it.
+set -eu
+cd "$(dirname "$0")/.."
+out=${1:-$PWD/target/wheels} tools=$PWD/target/tools/maturin
+machine=$(uname -m)
+[ -x "$tools/bin/maturin" ] || python3 -m venv "$tools"
+"$tools/bin/pip" install --quiet --disable-pip-version-check \
+    "$(grep '^maturin==' python/requirements-test.txt)" wheel==0.48.0 ziglang==0.17.1
+export PATH="$tools/bin:$PATH"
+rm -rf "$out"
+mkdir -p "$out"
+
+# lock WORD...: the wheel of the library.
+lock() { maturin build --release --locked --manifest-path python/Cargo.toml --out "$out" "$@"; }
+# command WORD...: that of the command.
+command_alone() { (cd packaging/wheel && maturin build --release --locked --out "$out" "$@"); }
+
+case $(uname -s) in
+Linux)
+    lock --zig --target "$machine-unknown-linux-gnu" --compatibility manylinux_2_17
+    lock --zig --target "$machine-unknown-linux-musl" --compatibility musllinux_1_2
+    # The program is static, so it runs on every Linux: its wheel says so.
+    rustup target add "$machine-unknown-linux-musl"
+    command_alone --target "$machine-unknown-linux-musl" --compatibility musllinux_1_2
+    wheel tags --remove "--platform-tag=+manylinux_2_17_$machine" "$out"/leasehold_cli-*.whl
+    ;;
+*)
+    lock
+    command_alone
+    ;;
+esac
+# A free-threaded Python loads no wheel that is for all versions, so it gets another, if it is there.
+python3.14t --version >/dev/null 2>&1 && lock --interpreter python3.14t ||
+    echo 'left out: the wheel for free-threaded Python: there is no python3.14t'
+maturin sdist --manifest-path python/Cargo.toml --out "$out"
+
+# A user has nothing but the wheels.
+fresh=$(mktemp -d)
+trap 'rm -rf "$fresh"' EXIT
+python3 -m venv "$fresh/venv"
+"$fresh/venv/bin/pip" install --quiet --disable-pip-version-check --no-index --find-links "$out" \
+    leasehold-lock leasehold-cli
+cd "$fresh"
+export LEASEHOLD_STORE="file:$fresh/locks.db"
+# The command holds a lock that the library then finds taken.
+venv/bin/leasehold run wheel -- venv/bin/python -c '
+from leasehold import Client
+client = Client()
+assert client.lock("wheel").try_acquire() is None
+with client.lock("another") as guard:
+    assert guard.token'
+ls -l "$out"
