@@ -1,6 +1,7 @@
 #!/bin/sh
 # Has programs of this release and of another one stand in one queue, and look at what the other
-# holds: releases.sh [REVISION], of the last tag by default. The other is built from its revision, in
+# holds; and compares the libraries of both: what the version has to say by semver, it says.
+# releases.sh [REVISION], of the last tag by default. The other is built from its revision, in
 # target/releases.
 set -eu
 cd "$(dirname "$0")/.."
@@ -26,3 +27,8 @@ fi
 echo "another release: $revision ($commit)"
 LEASEHOLD_OTHER_RELEASE=$into/leasehold cargo test --locked --package leasehold-cli \
     --test command -- releases --nocapture
+
+tools=$PWD/target/tools
+cargo install --quiet --locked --root "$tools" cargo-semver-checks@0.49.0
+"$tools/bin/cargo-semver-checks" semver-checks --baseline-rev "$commit" --package leasehold-core \
+    --package leasehold --package leasehold-data --package leasehold-conformance
