@@ -6,6 +6,7 @@
 //! `evidence/README.md` says how to run it for as long as one likes.
 #![cfg(test)]
 
+mod bank;
 mod control;
 mod doing;
 mod driver;
@@ -27,6 +28,7 @@ mod verbs;
 
 use leasehold_testkit::worker;
 
+use self::bank::Transfers;
 use self::control::Control;
 use self::driver::{run, run_control};
 use self::topology::Topology;
@@ -35,6 +37,7 @@ use self::topology::Topology;
 #[ignore = "a process of the tests below"]
 fn job() {
     match worker::arguments().as_slice() {
+        [bank, arguments @ ..] if bank == "bank" => bank::work(arguments),
         [control, arguments @ ..] if control == "rslock" => control::work(arguments),
         arguments => process::work(arguments),
     }
@@ -128,6 +131,24 @@ fn server_guards_keep_their_word_while_it_hangs_and_the_network_fails() {
 #[test]
 fn sharded_guards_keep_their_word_while_nodes_forget_and_take_over() {
     run(Topology::Sharded);
+}
+
+#[test]
+fn bank_fenced_transfers_of_overtaken_holders_are_never_booked() {
+    let Some(audits) = bank::run(Transfers::Fenced) else { return };
+    for audit in audits {
+        assert!(audit.transfers > 0, "{audit}");
+        assert_eq!((audit.overtaken, audit.wrong), (0, 0), "{audit}");
+    }
+}
+
+#[test]
+#[ignore = "a negative control: it shows that the attack above would find something"]
+fn control_bank_unfenced_transfers_of_overtaken_holders_are_booked_and_lose_money() {
+    let Some(audits) = bank::run(Transfers::Unfenced) else { return };
+    for audit in audits {
+        assert!(audit.overtaken > 0 && audit.wrong > 0, "{audit}");
+    }
 }
 
 /// The negative controls: run them with `control_ --ignored`.

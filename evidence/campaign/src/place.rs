@@ -295,7 +295,7 @@ impl Place {
 }
 
 /// A URL as in production: who waits for an answer does not wait for long.
-fn impatient(url: &str) -> String {
+pub(crate) fn impatient(url: &str) -> String {
     url.replace("timeout=20s&connect_timeout=20s", "timeout=2s")
 }
 
