@@ -26,8 +26,8 @@ const VAGUE: [&str; 8] = [
     "so many",
 ];
 
-/// The reports of runs, whose tables programs write.
-const REPORTS: &str = "evidence/";
+/// The reports of measurements, which change with each of them.
+const REPORTS: &str = "evidence/benches/";
 
 /// How comments begin, by the extension of the file.
 const COMMENTS: [(&str, &str); 6] =
