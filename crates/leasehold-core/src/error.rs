@@ -33,8 +33,8 @@ pub enum Error {
         /// The highest token the resource has seen.
         newest: FencingToken,
     },
-    /// It was made before a fork and cannot be made anew by itself: an observation of an election,
-    /// a client over a store that it was given as a value.
+    /// The value was made before a fork, and leasehold cannot make it anew: an observation of an
+    /// election, or a client over a store that was given as a value.
     #[error("made before a fork by the parent: make the client and this anew in this process")]
     Forked,
     /// The request got no answer: a grant may exist, for `settles_within` at most.
@@ -82,7 +82,8 @@ pub enum Error {
     /// ([`StoreError::may_have_executed`]), the keeper cancels the request in the background.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The wait budget ran out. Nothing is held; of an upgrade, the read lease is held as before.
+    /// The limit of the wait was reached. Nothing is held; after an upgrade, the read lease is held
+    /// as before.
     #[error(
         "{name}: still busy after {}{}",
         show_duration(*.waited),

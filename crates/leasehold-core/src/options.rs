@@ -38,8 +38,8 @@ pub enum Renewal {
     Off,
 }
 
-/// Every knob of one lease, as a value, so that it can come from a configuration file: with the
-/// feature `serde`, spans are text with a unit there, as `ttl = "30s"`.
+/// All options of one lease, as a value that can come from a configuration file. With the feature
+/// `serde`, spans are text with a unit there, such as `ttl = "30s"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]

@@ -57,9 +57,9 @@ impl Admin {
         self.names(prefix, limit, true).await
     }
 
-    /// Some of the names that begin with `prefix` and are held or awaited, a page at a time. So a
-    /// caller that looks again and again costs the store little. The first page begins at none, and
-    /// each later one at the [`next`](Page::next) of the page before.
+    /// A page of the names that begin with `prefix` and are held or awaited. So a caller that looks
+    /// again and again costs the store little. For the first page `after` is `None`; for each later
+    /// one it is the [`next`](Page::next) of the page before.
     ///
     /// A name that was there from the first page to the last comes on one of them, or on several.
     /// It may be free by then, and one on the nodes of a quorum may have been free all the time:
@@ -145,9 +145,9 @@ impl Admin {
         Ok(store::deadlocks::find(&*self.engine.here().await?.keeper.store.inner).await?.deadlocks)
     }
 
-    /// Asks the holder of this very token to stop: it reports `Revoked` and lets go, and at the
-    /// latest its deadline ends the lease, because it is no longer renewed. False if nobody holds
-    /// the name with this token: the next holder is not hit.
+    /// Asks the holder with this token to stop: the holder reports `Revoked` and releases. The
+    /// lease is no longer renewed, so its deadline ends it at the latest. `false` if nobody holds
+    /// the name with this token: a later holder is left alone.
     ///
     /// Of a lease that was passed on inside a process ([`inspect`](Self::inspect)), give the token
     /// of the shown holder, or a higher token of that lease. The token of a former holder is
@@ -180,13 +180,13 @@ impl Admin {
         self.end(&LockName::new(name)?, token, true).await
     }
 
-    /// Changes how many permits of a semaphore there are while it is in use, in one step, and gives
-    /// how many there were. `None` if nobody holds or waits: then there is nothing to change, and
-    /// the next request sets the number.
+    /// Changes the number of permits of a semaphore that is in use, in one step, and gives the
+    /// number before. `None` if nobody holds or waits: then there is nothing to change, and the
+    /// next request sets the number.
     ///
-    /// More are granted at once. Fewer end no lease: nothing is granted until what is held fits. It
-    /// counts until nobody holds or waits, both for requests for the new number and for those for
-    /// the one before. So change the programs, too.
+    /// A higher number is granted at once. A lower number ends no lease: nothing is granted until
+    /// the held permits fit. The new number counts until nobody holds or waits, for requests with
+    /// the new number and with the one before. So change the programs, too.
     ///
     /// Cost: one round trip.
     ///

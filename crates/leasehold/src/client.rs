@@ -39,9 +39,9 @@ const DEFAULT_SLICE: Duration = Duration::from_millis(5);
 /// first verb makes the client anew, with a new identity and a new connection. A store in memory
 /// begins empty. Guards stay the parent's: in the child they are lost, the reason is
 /// [`LossReason::Forked`](crate::LossReason::Forked), and dropping them releases nothing. Two kinds
-/// of clients cannot be built again, and are refused. One is over a store that was given as a value
-/// ([`Error::Forked`]). The other is on a file that the parent has open (SQLite cannot be used on
-/// both sides of a fork). A child that uses no client calls
+/// of clients cannot be built again, and their verbs fail: a client over a store that was given as
+/// a value ([`Error::Forked`]), and a client on a file that the parent has open (SQLite cannot be
+/// used on both sides of a fork). A child that uses no client calls
 /// [`process::forked`](crate::process::forked).
 ///
 /// Fork outside of async runtimes: tokio's own is shared with the parent, and must be neither used
@@ -111,21 +111,20 @@ impl Client {
     /// order of several products. The guard is one like any other: losing one name is losing all,
     /// and [`Guard::tokens`] has a token for each, in the order given.
     ///
-    /// Names are sorted and those that come again left out, so two callers cannot each hold what
-    /// the other waits for. When all are free it costs one round trip for all of them together. A
-    /// caller that has to wait stands in the queue of the first busy name and **keeps the names
-    /// before it**. It is served in turn, but meanwhile others find names taken on which nobody
-    /// works yet. So a slow holder of one name can hold up many callers. If that is worse than a
-    /// longer wait of this caller, add
-    /// [`release_while_waiting`](Lock::release_while_waiting).
+    /// Names are sorted and duplicates left out, so two callers cannot each hold what the other
+    /// waits for. When all names are free, one round trip takes all of them. A caller that has to
+    /// wait stands in the queue of the first busy name and **keeps the names before it**. The
+    /// caller is served in turn, but meanwhile it keeps those names from others without working on
+    /// them. So a slow holder of one name can delay many callers. If that is worse than a longer
+    /// wait of this caller, add [`release_while_waiting`](Lock::release_while_waiting).
     ///
     /// It is not meant for a thousand rows of one table, nor for "all of them": give the whole a
     /// name, and let those who want a part take [`rwlock`](Client::rwlock)`(whole).read()` first.
     ///
-    /// Of callers that [try](Lock::try_acquire) at the same moment and have a name in common, at
-    /// least one gets all its names, unless somebody holds one. A call that lacks the first of its
-    /// sorted names gets "busy" at once. A call that has it asks on for names that were just taken,
-    /// for 500 ms at most.
+    /// If callers with a name in common [try](Lock::try_acquire) at the same moment, at least one
+    /// gets all its names, unless somebody holds one. A call that does not get the first of its
+    /// sorted names is "busy" at once. A call that gets it goes on asking for the others, for
+    /// 500 ms at most, if they were just taken.
     ///
     /// ```
     /// # #[tokio::main]
@@ -305,8 +304,8 @@ impl ClientBuilder {
     }
 
     /// The time for which a lease goes from caller to caller of this client, 5 ms by default: see
-    /// [`Lock`](Lock#fairness). Longer slices cost less where clients contend, and others wait
-    /// longer. With zero no lease is passed on, and every caller asks the store.
+    /// [`Lock`](Lock#fairness). Longer slices cost less where clients contend, but other clients
+    /// wait longer. With zero no lease is passed on, and every caller asks the store.
     pub fn slice(mut self, slice: Duration) -> Self {
         self.slice = slice;
         self
@@ -325,10 +324,11 @@ impl ClientBuilder {
         self
     }
 
-    /// Clients that let go of nothing before this process has ended, the outermost first; of more
-    /// than 16 the innermost count. A `leasehold run` names those of the runs around it, which it
-    /// finds in its environment (`LEASEHOLD_HOLDER`). The wait of such a client is one of theirs,
-    /// too, when [deadlocks](crate::admin::Admin::deadlocks) are looked for.
+    /// The clients that wait for the end of this process before they release anything, the
+    /// outermost first. Of more than 16, the 16 innermost count. A `leasehold run` inside another
+    /// names the client of the outer run, from its environment (`LEASEHOLD_HOLDER`). The search for
+    /// [deadlocks](crate::admin::Admin::deadlocks) takes a wait of this client for a wait of
+    /// theirs, too.
     pub fn on_behalf_of(mut self, clients: impl IntoIterator<Item = ClientId>) -> Self {
         self.on_behalf_of = clients.into_iter().collect();
         let outermost = self.on_behalf_of.len().saturating_sub(MAX_ON_BEHALF_OF);

@@ -62,12 +62,13 @@ pub struct Leader {
 /// The state of an election, as its observer sees it.
 #[derive(Clone, Debug)]
 pub enum Observed {
-    /// This one leads, and says this.
+    /// This leader leads, with this value.
     Leader(Leader),
     /// Nobody leads.
     Nobody,
-    /// The store does not answer, so another may lead than was seen last. This is said once; as
-    /// soon as the store answers, it is said who leads, even if nothing has changed.
+    /// The store does not answer, so the leader may be another than the one seen last. This comes
+    /// once. As soon as the store answers, the observer says who leads, even if nothing has
+    /// changed.
     Away(StoreError),
 }
 
@@ -171,8 +172,8 @@ impl Election {
 
 /// A leadership: the lease of a leader.
 ///
-/// Dropping it resigns in the background; of less than a second of leadership the observers are not
-/// told then: a successor tells them, or they find out by looking.
+/// Dropping it resigns in the background. If the leadership lasted for less than a second, no
+/// message tells the observers of its end: they learn of it from the successor, or by looking.
 #[derive(Debug)]
 #[must_use = "if unused the leadership ends at once"]
 pub struct Leadership {
@@ -218,8 +219,8 @@ impl Leadership {
         self.guard.on_lost(call);
     }
 
-    /// Says something else from now on. Only the leader can: in one step with the check that it
-    /// still leads.
+    /// Announces another value from now on. Only the leader can: one step checks that it still
+    /// leads and sets the value.
     ///
     /// Cost: two round trips, one of them to tell observers.
     ///

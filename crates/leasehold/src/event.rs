@@ -57,7 +57,7 @@ pub struct LeaseFacts<'a> {
 ///
 /// # Leases
 ///
-/// [`Granted`](Self::Granted) tells of each lease, and exactly one event with the same holder of
+/// [`Granted`](Self::Granted) reports each lease. Exactly one event with the same holder reports
 /// its end: [`Released`](Self::Released) or [`Lost`](Self::Lost). They come in this order. Between
 /// them, and now and then just after the end, come [`Renewed`](Self::Renewed),
 /// [`Overdue`](Self::Overdue) and [`ModeChanged`](Self::ModeChanged).
@@ -126,10 +126,10 @@ pub enum Event<'a> {
         call: u64,
         /// The lease.
         lease: LeaseFacts<'a>,
-        /// From the call of the verb to the grant; of several names, to the last of theirs.
+        /// From the call of the verb to the grant; for several names, to the last grant.
         waited: Duration,
     },
-    /// A lease ended, and not because its holder let go.
+    /// A lease ended before its holder released it.
     #[non_exhaustive]
     Lost {
         /// The lease.
@@ -146,7 +146,7 @@ pub enum Event<'a> {
     ModeChanged {
         /// The lease.
         lease: LeaseFacts<'a>,
-        /// As what it was held before.
+        /// The mode before.
         from: Mode,
     },
     /// A renewal failed, and the lease is still valid. Reported for each renewal that fails.
@@ -161,12 +161,13 @@ pub enum Event<'a> {
         /// For how long renewals have failed for this kind of reason; zero as that begins.
         lasting: Duration,
     },
-    /// A call waits for what its own process holds, told once for each call: at once for what its
-    /// own client holds, and after 2 s for what another client of the process does, or one on whose
-    /// [behalf](crate::ClientBuilder::on_behalf_of) it acts. Between two tasks that is contention
-    /// as any other. A task that waits for what it holds itself waits for ever: a
-    /// second acquire of a mutex, a writer beside its own reader, a reader that comes again while a
-    /// writer waits; [`Guard::reenter`](crate::Guard::reenter) is what it wants.
+    /// A call waits for a lock that its own process holds. This is reported once for each call: at
+    /// once if its own client holds the lock. It is reported after 2 s if the holder is another
+    /// client of the process, or a client on whose [behalf](crate::ClientBuilder::on_behalf_of)
+    /// this one acts. Between two tasks this is ordinary contention. A task that waits for what it
+    /// holds itself waits for ever: a second acquire of a mutex, a writer beside its own reader, a
+    /// reader that comes again while a writer waits. Such a task needs
+    /// [`Guard::reenter`](crate::Guard::reenter).
     #[non_exhaustive]
     OwnLease {
         /// The facts of the call.
@@ -174,8 +175,8 @@ pub enum Event<'a> {
         /// The token of the lease that is in the way.
         token: FencingToken,
     },
-    /// The store answers again that could not be reached, or did not answer in time; of a store
-    /// that is made of several servers, one of them.
+    /// A store that could not be reached, or did not answer in time, answers again. For a store
+    /// that is made of several servers, it is one of them.
     #[non_exhaustive]
     Reconnected {
         /// From the first request that failed until now.
@@ -238,9 +239,9 @@ pub enum Event<'a> {
         /// From the grant to its end: the time for which the name was taken without use.
         held: Duration,
     },
-    /// An acquire joined the queue, or waits to ask again where there is none; or it goes on doing
-    /// so after it was [delayed](Event::Delayed). Who holds the lock says
-    /// [`Admin::inspect`](crate::admin::Admin::inspect).
+    /// An acquire joined the queue, or waits to ask again where there is no queue; or it goes on
+    /// doing so after it was [delayed](Event::Delayed).
+    /// [`Admin::inspect`](crate::admin::Admin::inspect) says who holds the lock.
     #[non_exhaustive]
     Waiting {
         /// The facts of the call.

@@ -13,7 +13,7 @@
 //! | a service behind HTTP | [`to_header`], [`from_header`]; there [`Fences`] or [`Dialect`] |
 //! | a service of one process | [`Fences::install`] behind its own mutex |
 //!
-//! Only tokens of an exclusive lease fence: a later reader's token would shut out an earlier one
+//! Only tokens of an exclusive lease fence: a later reader's token would shut out an earlier reader
 //! that is still valid.
 
 pub mod postgres;
@@ -85,11 +85,11 @@ pub fn from_header(value: &str) -> Result<Fence, InvalidInput> {
 
 /// An SQL database that keeps the highest token of each lock in a table, and the statements for it.
 ///
-/// In one transaction: [`install`](Dialect::install), which locks the row of this lock until the
-/// end of the transaction; if [`newest`](Dialect::newest) is then not the own token, roll back and
-/// give up ([`Fence::overtaken_by`]); else read, decide and write whatever the lock protects, in
-/// any tables, and commit. They take the name of the lock first and the token second, as a signed
-/// 64-bit integer, which every token fits.
+/// Use them in one transaction. Call [`install`](Dialect::install) first: it locks the row of this
+/// lock until the end of the transaction. If [`newest`](Dialect::newest) is then not your token,
+/// roll back and give up ([`Fence::overtaken_by`]). Otherwise read, decide and write what the lock
+/// protects, in any tables, and commit. Both statements take the name of the lock first; `install`
+/// takes the token second, as a signed 64-bit integer, which every token fits.
 ///
 /// A row that only one statement touches needs no table, but an extra column:
 /// `UPDATE invoice SET …, fence = $token WHERE id = 42 AND fence <= $token`, and if no row changes,

@@ -79,11 +79,12 @@ impl Guard {
         &self.state().name
     }
 
-    /// The fencing token of the grant. It changes only by [`upgrade`](Guard::upgrade), even if that
-    /// was given up. Each of several names has a separate one: see [`tokens`](Guard::tokens).
+    /// The fencing token of the grant. Only an [`upgrade`](Guard::upgrade) changes it; one that was
+    /// given up may have done so. Each of several names has a separate token: see
+    /// [`tokens`](Guard::tokens).
     ///
-    /// A reader's or a permit's token orders grants, but must not guard one resource that several
-    /// of them write: a later peer would fence out an earlier one that is still valid.
+    /// A reader's or a permit's token orders grants, but must not guard a resource that several
+    /// holders write: a later holder would fence out an earlier one that is still valid.
     pub fn token(&self) -> FencingToken {
         self.state().token()
     }
@@ -136,8 +137,8 @@ impl Guard {
         self.held.iter().try_for_each(|held| held.ensure_held_at(now))
     }
 
-    /// The loss signal: completes with the reason once the lease is lost, or that of any of several
-    /// names, and with `None` once it was released.
+    /// The loss signal: completes with the reason once the lease is lost, and with `None` once it
+    /// was released. With several names, the first loss counts.
     ///
     /// ```
     /// # #[tokio::main]
@@ -207,8 +208,8 @@ impl Guard {
     /// left after it. From then on the keeper renews it for that long, every third of it.
     ///
     /// A shorter ttl takes nothing back: a store never moves an end that it has promised. If this
-    /// process dies, others wait for what is left of the longer ttl, or for the shorter one once
-    /// less than that is left. [`release`](Guard::release) lets go at once.
+    /// process dies, others wait for the rest of the longer ttl, or for the shorter ttl if that is
+    /// longer than the rest. [`release`](Guard::release) lets go at once.
     ///
     /// Cost: one round trip.
     ///
@@ -251,9 +252,9 @@ impl Guard {
         Ok(self.validity())
     }
 
-    /// Changes how long the name stays taken at least; zero means no longer than it is held. As
-    /// with [`Lock::min_hold`](crate::Lock::min_hold), the span counts from when this holder got
-    /// the lease, and the rest of it begins with the release. It costs no round trip.
+    /// Changes for how long the name stays taken at the least; zero means: for as long as it is
+    /// held. As with [`Lock::min_hold`](crate::Lock::min_hold), the span counts from when this
+    /// holder got the lease, and the rest of it begins with the release. It costs no round trip.
     ///
     /// From then on the lease is passed on to no other caller of this client.
     ///
@@ -342,8 +343,8 @@ impl Guard {
     }
 
     /// Makes a reader the writer if nobody else holds the lock, and says whether it is the writer
-    /// now. If not, it is a reader as before: somebody else reads. If that one waits to become the
-    /// writer, no other try will do before one of the two lets go; an
+    /// now. If not, somebody else reads, and the guard is a reader as before. If that other reader
+    /// waits to become the writer, a try cannot succeed before one of the two releases. An
     /// [upgradable](crate::RwLock::upgradable_read) reader has only to wait for the others.
     ///
     /// Cost: one round trip, and one more if somebody else reads. Between the two nobody is
@@ -367,10 +368,10 @@ impl Guard {
 
     /// Makes the writer a reader, at once, and admits the readers that wait. The token stays.
     ///
-    /// The guard is a reader from the moment of the call, whatever becomes of it. One that was
-    /// [upgradable](crate::RwLock::upgradable_read) before it became the writer is that again, and
-    /// may become the writer again; an upgradable one becomes a reader like others, beside which
-    /// another may be upgradable.
+    /// The guard is a reader from the moment of the call, whatever the outcome. If it was
+    /// [upgradable](crate::RwLock::upgradable_read) before it became the writer, it is upgradable
+    /// again, and may become the writer again. If it is upgradable now, it becomes a plain reader,
+    /// beside which another reader may be upgradable.
     ///
     /// Cost: one round trip.
     ///
@@ -455,10 +456,10 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] if the lease was lost before: what it covered may not have been alone. If no
-    /// answer came, it is `Ok` all the same, and the keeper goes on until the store knows.
-    /// [`Error::Store`] if the store refuses it; for want of a right, the keeper goes on as well,
-    /// for as long as the lease would have lasted.
+    /// [`Error::Lost`] if the lease was lost before: another holder may have worked at the same
+    /// time. If no answer came, it is `Ok` all the same, and the keeper goes on until the store
+    /// knows. [`Error::Store`] if the store refuses it; for want of a right, the keeper goes on as
+    /// well, for as long as the lease would have lasted.
     ///
     /// # Cancel safety
     ///

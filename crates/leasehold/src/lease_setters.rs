@@ -38,9 +38,9 @@ macro_rules! lease_setters {
             self.with(|options| options.min_hold = Some(least))
         }
 
-        /// The store remembers who held the name last for at least this long, counted from when it
-        /// was asked for: an operator sees then when a job ran last, or that it did not. By default
-        /// for the retention of the store, which is 2 min; at most 366 days.
+        /// The store remembers the last holder of the name for at least this long, counted from the
+        /// request. So an operator sees when a job ran last, or that it did not run. The default is
+        /// the retention of the store, 2 min; the limit is 366 days.
         ///
         /// Until then, the server keeps the record of the name: some 300 bytes. Layouts that are
         /// shared with programs in other languages have no such record, and refuse the request.

@@ -50,9 +50,9 @@ use crate::lease_setters::lease_setters;
 /// In line stand those whose options are the same but for the label, without `max_hold`,
 /// `min_hold`, `remember` and [`Renewal::Off`](crate::lease::Renewal::Off); all others ask the
 /// store themselves, and so do elections and several names at once. A lease that is downgraded,
-/// handed out or renewed for another ttl leaves the line.
-/// [`Admin::inspect`] shows of a line the last who had the lease for 100 ms, or the first; all
-/// tokens inside the client are higher than that of the grant, and lower than that of the next.
+/// handed out or renewed for another ttl leaves the line. For a line, [`Admin::inspect`] shows the
+/// last holder that has had the lease for 100 ms, or else the first holder. All tokens inside the
+/// client are higher than the token of the grant, and lower than that of the next grant.
 ///
 /// If the store has a queue, it serves clients in the order in which it saw them. A release hands
 /// the lock to the first, and a new caller takes a free lock only when nobody waits. A quorum, and
@@ -172,8 +172,8 @@ impl Lock {
     }
 
     /// Waits for the lease, but not longer than `limit`. A limit of zero is a
-    /// [try](Lock::try_acquire). To an answer that is under way at the end, or to leave the queue,
-    /// it gives up to 500 ms more.
+    /// [try](Lock::try_acquire). The call may take up to 500 ms more, for an answer that is under
+    /// way at the end, or to leave the queue.
     ///
     /// # Errors
     ///
@@ -209,9 +209,9 @@ impl Lock {
     /// place in line and delays nobody. Of several names, it waits until all are free. Another
     /// caller may have taken a name by the time this returns.
     ///
-    /// A message tells the end of a lease that was held for a second or longer. The caller finds
-    /// the end of other leases by looking once a second: shorter ones, those of dead holders, those
-    /// at a store without messages, and those of other programs.
+    /// A message reports the end of a lease that was held for a second or longer. The caller finds
+    /// the end of all other leases by looking once a second: of shorter leases, of leases of dead
+    /// holders or of other programs, and of leases at a store without messages.
     ///
     /// Cost: one round trip when it is free; when not, one more per second, and a connection.
     ///
@@ -286,11 +286,11 @@ impl Lock {
         self.acquire().await?.run(work).await
     }
 
-    /// As [`run`](Lock::run), if the lease can be had at once, and `None` otherwise: for a job that
-    /// every machine starts at the same time and one runs, as the nightly report in the crontab of
-    /// ten machines. With [`min_hold`](Lock::min_hold), as long as the clocks of the machines may
-    /// differ, one whose clock is behind does not run it again; with
-    /// [`max_hold`](Lock::max_hold), a job that hangs is over after that long.
+    /// As [`run`](Lock::run), if the lease is free, and `None` otherwise. This is for a job that
+    /// every machine starts at the same time and one runs, such as a nightly report in ten
+    /// crontabs. Give it a [`min_hold`](Lock::min_hold) as long as the clocks of the machines may
+    /// differ: a machine whose clock is behind then does not run the job again. A
+    /// [`max_hold`](Lock::max_hold) ends a job that hangs.
     ///
     /// This does not promise exactly once. A machine that dies in the middle leaves the job undone,
     /// or half done for the next run. So the job must record what it has done, under the token. It

@@ -32,11 +32,11 @@ static LAST: AtomicUsize = AtomicUsize::new(0);
 /// The guards that tell each process in the row that it is a child of the one before.
 static FORKS: [OnceLock<forkguard::Guard>; MOST] = [const { OnceLock::new() }; MOST];
 
-/// Says that this process is a child that was forked, and closes what it has inherited of its
-/// parent's file stores. A child that uses leasehold need not say so: its first call finds out. One
-/// that does not keeps others from seeing that its parent was killed, as long as both have the
-/// pipes open: leases of the parent then last until their ttl. A child that was made by a bare
-/// system call, past the C library, must say so before it uses anything of leasehold.
+/// Says that this process is a forked child, and closes the descriptors that it has inherited from
+/// its parent's file stores. A child that uses leasehold need not call it: the first call of
+/// leasehold finds out. In a child that does not use leasehold, open pipes hide the death of the
+/// parent from others: the parent's leases then last until their ttl. A child that was made by a
+/// bare system call, past the C library, must call it before it uses anything of leasehold.
 ///
 /// For children that a server forks in advance, and for `os.register_at_fork` of bindings. In a
 /// process that was not forked it does nothing.

@@ -50,12 +50,12 @@ impl RwLock {
     /// It excludes writers and other upgradable readers. Readers come and go beside it until its
     /// upgrade waits; from then on newcomers queue, as they do behind a writer. Readers beside it
     /// that ask to become the writer are told [`Error::WouldDeadlock`](crate::Error::WouldDeadlock)
-    /// at once. While it is queued itself, readers that come after it wait behind it.
+    /// at once. While the upgradable reader is queued itself, later readers wait behind it.
     pub fn upgradable_read(&self) -> Lock {
         self.write.with_mode(Mode::Upgradable)
     }
 
-    /// A lease alone.
+    /// An exclusive lease.
     pub fn write(&self) -> Lock {
         self.write.clone()
     }

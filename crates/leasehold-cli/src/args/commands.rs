@@ -86,7 +86,7 @@ pub(crate) struct Elect {
 /// Arguments of `ls`.
 #[derive(Args, Debug)]
 pub(crate) struct Ls {
-    /// Only names that begin so
+    /// Only names that begin with this
     #[arg(default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
     #[command(flatten)]
@@ -94,8 +94,8 @@ pub(crate) struct Ls {
     /// Also names that nobody holds or awaits, as long as the store remembers them
     #[arg(short, long, conflicts_with_all = ["held_longer_than", "watch"])]
     pub(crate) all: bool,
-    /// Only names whose oldest hold has lasted for longer than this; how long other programs on the
-    /// same server hold is not known
+    /// Only names whose oldest hold has lasted for longer than this; it is not known how long other
+    /// programs on the same server hold theirs
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) held_longer_than: Option<Duration>,
     /// By what it is sorted: held, the longest hold first; left, what would end first; waiting, the
@@ -153,7 +153,7 @@ pub(crate) struct Show {
 /// Arguments of `top`.
 #[derive(Args, Debug)]
 pub(crate) struct Top {
-    /// Only names that begin so
+    /// Only names that begin with this
     #[arg(default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
     #[command(flatten)]

@@ -30,9 +30,9 @@ cannot be executed; 127 CMD is not found; 2 usage.
 
 CMD sees LEASEHOLD_NAME, LEASEHOLD_TOKEN and LEASEHOLD_HOLDER; with several names each variable has
 all values in the order given, separated by spaces. Under another `leasehold run` it also sees
-LEASEHOLD_OUTER_HOLDERS, the holders further out. CMD sees no password that leasehold has in its
-environment, and LEASEHOLD_STORE comes without the one in its URL. If a `leasehold` in CMD needs the
-password, give --keep-password, or a file in LEASEHOLD_PASSWORD_FILE, which both can read.
+LEASEHOLD_OUTER_HOLDERS, the holders further out. leasehold takes its passwords out of CMD's
+environment, also the one in the URL of LEASEHOLD_STORE. If a `leasehold` in CMD needs the password,
+give --keep-password, or a file in LEASEHOLD_PASSWORD_FILE, which both can read.
 
 A nested `leasehold run` on a lock that CMD's own lease holds fails at once, with exit code 75. The
 lease covers CMD and all that it starts. Processes that CMD leaves behind have --kill-after (5s) to
@@ -74,8 +74,8 @@ The handle is one word: the machine, the user, the store without its password, t
 name with its token. It has no secret, and leasehold opens no path that it names. The label shows
 others who has taken the lock, and until when. A signal ends the holder process, too, which writes
 that to --log. If the process is killed, nothing renews the lease: on the file store it ends at
-once, elsewhere --ttl later. The end of its container kills the process, and so does systemd: with
-the unit that it was started in, and after each ExecStartPre.
+once, elsewhere --ttl later. The process is killed when its container ends. systemd kills it when
+the unit that started it ends, and after each ExecStartPre.
 
 Exit code: 0 it is held; 75 busy or timed out (see -E); 69 trouble with the store; 2 usage.";
 

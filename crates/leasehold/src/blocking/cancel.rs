@@ -4,8 +4,8 @@ use futures_util::future::{Either, select};
 use leasehold_core::{Error, Result};
 use tokio::sync::watch;
 
-/// Ends waits from another thread: from one that waits for signals, or that sees that the caller is
-/// gone. Clones end the same waits.
+/// Ends waits from another thread, such as one that waits for signals, or that sees that the caller
+/// is gone. Clones end the same waits.
 ///
 /// ```
 /// use leasehold::blocking::{Cancel, Client};
@@ -25,7 +25,7 @@ use tokio::sync::watch;
 /// # }
 /// ```
 ///
-/// In a signal handler itself little is allowed, and this is not: have a thread wait for signals.
+/// A signal handler must not call this: have a thread wait for signals.
 #[derive(Clone, Debug)]
 pub struct Cancel(watch::Sender<bool>);
 

@@ -20,7 +20,7 @@ impl Election {
         Self { inner, driver: driver.clone() }
     }
 
-    /// The verbs of this election, and what [observes](Election::observe), end with
+    /// The verbs of this election, and its [observations](Election::observe), end with
     /// [`Error::Cancelled`](crate::Error::Cancelled) once `cancel` is called. A leader goes on.
     pub fn cancelled_by(self, cancel: &Cancel) -> Self {
         Self { driver: self.driver.cancelled_by(cancel), ..self }

@@ -67,8 +67,7 @@ impl Lock {
         self.acquire()?.run(work)
     }
 
-    /// As [`run`](Lock::run), if the lease can be had at once, and `None` otherwise:
-    /// [`crate::Lock::try_run`].
+    /// As [`run`](Lock::run), if the lease is free, and `None` otherwise: [`crate::Lock::try_run`].
     ///
     /// # Errors
     ///

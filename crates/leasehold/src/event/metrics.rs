@@ -106,9 +106,9 @@ impl MetricsObserver {
         Self { grouping: None }
     }
 
-    /// Adds a label `group` to all that is about a lock: what `group` makes of its name, such as
-    /// `invoices` of `invoices/42`. It must give the same for the same name. There may be 100
-    /// groups; what comes after them is in the group `other`.
+    /// Adds a label `group` to all metrics about a lock: the value that `group` gives for its name,
+    /// such as `invoices` for `invoices/42`. It must give the same value for the same name. There
+    /// may be 100 groups; all later ones are in the group `other`.
     ///
     /// ```
     /// use leasehold::event::MetricsObserver;

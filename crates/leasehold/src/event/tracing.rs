@@ -9,18 +9,18 @@ use tracing::{Span, debug, field, info, info_span, warn};
 use super::{Event, LeaseFacts, Observer, RequestFacts};
 use crate::mutex::Mutex;
 
-/// Hands every event to `tracing`: losses and warnings as `WARN`, what is late as `INFO`, the rest
-/// as `DEBUG`, and requests to the store as `TRACE`.
+/// Hands every event to `tracing`: losses and warnings as `WARN`, delays as `INFO`, requests to the
+/// store as `TRACE`, and all others as `DEBUG`.
 ///
 /// Calls and leases are spans of level `INFO`: `leasehold.acquire` from the call of a verb to its
 /// end, and `leasehold.hold` from the grant to the end of the lease. Both are children of the span
 /// in which the verb was called, so that a trace shows waiting and holding as bars; a hold follows
 /// from its acquire. A span stays open while a child of it is open. To keep a guard for longer than
-/// the span around the verb, acquire it in a span that lives as long.
+/// the span around the verb, acquire it in a span that lives as long as the guard.
 ///
 /// Fields are `leasehold.name`, `leasehold.mode`, `leasehold.label`, `leasehold.token`,
-/// `leasehold.holder` and `leasehold.outcome`; of what went wrong `error.type`, and
-/// `otel.status_code`, of which OpenTelemetry makes the status of the span.
+/// `leasehold.holder` and `leasehold.outcome`. After an error there are also `error.type` and
+/// `otel.status_code`, from which OpenTelemetry takes the status of the span.
 #[derive(Debug, Default)]
 pub struct TracingObserver {
     calls: Mutex<HashMap<u64, Span>>,

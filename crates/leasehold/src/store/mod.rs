@@ -1,12 +1,12 @@
-//! Where locks live: the trait [`Store`], the stores that come with leasehold, and URLs for them,
-//! of which [`MANUAL`] tells all.
+//! Where locks live: the trait [`Store`], the stores that come with leasehold, and their URLs,
+//! which [`MANUAL`] describes.
 //!
 //! # Writing a store
 //!
-//! A store applies [`step`](protocol::step) to the record of a name, atomically, durably if
-//! it says so, with its own clock; then it answers, and only then delivers the messages of that
-//! step to the inboxes they are addressed to. It retries nothing by itself that may have been
-//! executed: it says so in the error, and its callers ask again with the same attempt.
+//! A store applies [`step`](protocol::step) to the record of a name: atomically, by the clock of
+//! the store, and durably if its capabilities say so. Then it answers. After that it delivers the
+//! messages of that step to their inboxes. A store never retries a request that may have been
+//! executed. The error says that it may have been, and the caller asks again with the same attempt.
 //!
 //! All that it needs is in this module, in [`protocol`] and in [`crate::time`]. The crate
 //! `leasehold-conformance` tests that a store does what every store must do, and the example

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use leasehold_core::{Answer, BoxFuture, ClientId, LockName, Message, Operation, StoreError};
 
-/// What a store can do. What it cannot is refused with a typed error, never imitated.
+/// What a store can do. All other requests are refused with a typed error, never imitated.
 ///
 /// ```
 /// use leasehold::store::Capabilities;
@@ -21,9 +21,9 @@ use leasehold_core::{Answer, BoxFuture, ClientId, LockName, Message, Operation, 
 pub struct Capabilities {
     /// A reader becomes the writer and a writer a reader, and there are upgradable readers.
     pub changes_mode: bool,
-    /// A hand-over counts only once its claim was answered: a message alone grants nothing.
-    /// So it is where the grant itself may not count: replicas that have not acknowledged it, a
-    /// majority that was not asked.
+    /// A hand-over counts only once its claim was answered: a message alone grants nothing. This is
+    /// for stores whose grant may not count yet: replicas have not acknowledged it, or a majority
+    /// was not asked.
     pub claims_first: bool,
     /// Locks survive the end of every process that uses the store.
     pub durable: bool,
@@ -44,8 +44,8 @@ pub struct Capabilities {
     pub recorded_tokens: bool,
     /// The store grants shared (read) leases.
     pub shared: bool,
-    /// A grant is a vote, which callers that ask at the same moment may split so that none of them
-    /// gets it: so after a release each asks at a different moment.
+    /// A grant is a vote. Callers that ask at the same moment may split the votes, and none of them
+    /// gets a majority. So after a release, each asks at a different moment.
     pub splits_votes: bool,
     /// The store's inboxes deliver messages; otherwise waiters find out by asking.
     pub wakes: bool,
@@ -57,7 +57,7 @@ pub struct Capabilities {
 pub struct Reading {
     /// How long ago it was asked.
     pub age: Duration,
-    /// What its clock showed then by which leases end, in microseconds.
+    /// The time at that moment, in microseconds, by the clock by which leases end.
     pub lease_us: u64,
 }
 
@@ -85,8 +85,8 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>>;
 
     /// Opens the inbox of a client: where its grants and revocations arrive. Once this has
-    /// returned, no message is missed without a [`Message::Gap`]; but a store may listen only
-    /// while something of that client waits, and a revocation is found by the next renewal then.
+    /// returned, no message is missed without a [`Message::Gap`]. But a store may listen only while
+    /// something of that client waits. At other times the next renewal finds a revocation.
     ///
     /// # Errors
     ///
@@ -94,17 +94,16 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>>;
 
     /// Which shard a name lives in, for stores that are made of several servers. Names of one shard
-    /// share a clock and its outages: what one shard says of the time is not believed of another,
-    /// and a renewal that hangs at one holds up no lease of another. A name may move to another
-    /// shard at any time.
+    /// share a clock and outages. The time at one shard says nothing about another, and a renewal
+    /// that hangs at one delays no lease of another. A name may move to another shard at any time.
     fn shard(&self, name: &LockName) -> u64 {
         let _ = name;
         0
     }
 
     /// How far the clocks of servers that take over from each other may be apart; constant during
-    /// the life of this store. A holder takes its lease for over that much earlier than the store
-    /// says. Zero where a lease ends by the clock on which it began.
+    /// the life of this store. A holder considers its lease over by that much earlier than the
+    /// store does. Zero where a lease ends by the clock on which it began.
     fn clock_offset(&self) -> Duration {
         Duration::ZERO
     }
@@ -140,8 +139,8 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// inbox of that client.
     ///
     /// A supervisor that outlives its leasehold keeps a copy until the work it guards has ended:
-    /// otherwise the store would hand the lock on the moment leasehold is killed, with the work
-    /// still running.
+    /// otherwise the store would pass the lock on as soon as leasehold is killed, while the work
+    /// still runs.
     #[cfg(unix)]
     fn lifeline(&self, client: ClientId) -> Option<OwnedFd> {
         let _ = client;
