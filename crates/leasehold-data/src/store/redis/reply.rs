@@ -17,7 +17,7 @@ use crate::model::{Answer, Id, Reply, cell, numbers, queue};
 pub(super) fn answer(items: Vec<RedisItem>) -> Result<Answer, StoreError> {
     parse(items).ok_or_else(|| {
         let what =
-            "the server's reply is none of leasehold's: is something between that changes it?";
+            "the server's reply is not one of leasehold's: does a proxy change it?";
         StoreError::new(StoreErrorKind::Corrupt, what).maybe_executed()
     })
 }

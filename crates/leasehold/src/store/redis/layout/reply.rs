@@ -50,7 +50,7 @@ pub(crate) fn time(reply: Value) -> Option<Now> {
 
 /// The reply is none of our scripts'.
 pub(crate) fn unexpected_reply() -> StoreError {
-    let what = "the server's reply is none of leasehold's: is something between that changes it?";
+    let what = "the server's reply is not one of leasehold's: does a proxy change it?";
     StoreError::new(StoreErrorKind::Corrupt, what).maybe_executed()
 }
 
