@@ -43,11 +43,12 @@ impl Default for BatchLimits {
 /// nothing to do with each other, lock each by its own name. If one atomic command of the database
 /// does the work, you need no lock at all.
 ///
-/// Share it among tasks in an [`Arc`](std::sync::Arc). Dropping it withdraws what is not in work.
+/// Share it among tasks in an [`Arc`](std::sync::Arc). Dropping it withdraws the items that are not
+/// in work.
 ///
-/// Each item gets its own result: the work says for each what came of it, and one that fails fails
-/// alone. If the lease is lost meanwhile, the work is dropped where it is, and every item of that
-/// batch fails with [`Error::Lost`]; items that were not in it are processed under the next lease.
+/// Each item gets its own result from the work, and an item that fails does not affect the others.
+/// If the lease is lost meanwhile, the work is dropped where it is, and every item of that batch
+/// fails with [`Error::Lost`]; items that were not in it are processed under the next lease.
 ///
 /// ```
 /// # #[tokio::main]
@@ -112,14 +113,14 @@ impl<T: Send + 'static, R: Send + 'static> Batcher<T, R> {
         Ok(Self { entries, worker: runtime.spawn(worker.run()) })
     }
 
-    /// Hands in an item and waits for what came of it. Waits for room first, if too many wait.
+    /// Hands in an item and waits for its result. If too many items wait, it waits for room first.
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] if the lease was lost while the item was in work: whether it was processed
-    /// is for the resource to say. What [`Lock::acquire`] returns if the lock was not acquired:
-    /// then it was not. [`Error::Closed`] if the batcher ended before, by itself if the work
-    /// panicked.
+    /// [`Error::Lost`] if the lease was lost while the item was in work: only the resource knows
+    /// whether it was processed. What [`Lock::acquire`] returns if the lock was not acquired: the
+    /// item was then not processed. [`Error::Closed`] if the batcher ended before, by itself if the
+    /// work panicked.
     ///
     /// # Cancel safety
     ///

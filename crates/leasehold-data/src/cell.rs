@@ -56,7 +56,8 @@ impl Cell {
     }
 
     /// Installs the token of a lease, so that older holders are refused from here on, and only then
-    /// tells the value. Writing goes by what this gives: there is no way to read first.
+    /// tells the value. Write by the result of this call: its value was read after the token had
+    /// been installed.
     ///
     /// # Errors
     ///
@@ -92,8 +93,8 @@ impl Cell {
         self.write_if(Some(version), value.into()).await
     }
 
-    /// Replaces the value, whatever it is. A program that read it before and writes later undoes
-    /// this: right for a value that depends on nothing that was read.
+    /// Replaces the value, whatever it is. A program that has read the value before, and writes
+    /// later, overwrites it. Use this for a value that depends on nothing that was read.
     ///
     /// # Errors
     ///

@@ -51,12 +51,12 @@ impl Data {
         Numbers::new(Part::new(&self.store, "sequence", name.as_ref()))
     }
 
-    /// Work that producers append and the holder of a lease does.
+    /// Entries that producers append, and that the holder of a lease works off.
     pub fn queue(&self, name: impl AsRef<str>) -> Queue {
         Queue::new(Part::new(&self.store, "queue", name.as_ref()))
     }
 
-    /// Pieces on a shelf. In a cluster, one stock lives in one slot.
+    /// Pieces of items that orders take. In a cluster, one stock lives in one slot.
     pub fn stock(&self, name: impl AsRef<str>) -> Stock {
         Stock::new(Part::new(&self.store, "stock", name.as_ref()))
     }

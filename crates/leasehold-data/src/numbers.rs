@@ -38,9 +38,9 @@ const MAX_MINUTES_EAST: i32 = 14 * 60;
 /// By default a number costs no round trip: a block of them is taken at once, and handed out
 /// locally. Clones share their block.
 ///
-/// **Gaps mean nothing.** The rest of a block is dropped when its process ends and when the day of
-/// a [`dated`](Numbers::dated) sequence does; a reply that is lost loses a block; and numbers jump
-/// ahead with the clock while nobody takes any. Do not count orders by them. Where the law wants
+/// **Gaps mean nothing.** The rest of a block is dropped when its process ends, or when the day of
+/// a [`dated`](Numbers::dated) sequence ends. A lost reply loses a block. While nobody takes
+/// numbers, they jump ahead with the clock. Do not count orders by them. Where the law wants
 /// numbers without gaps, give them out in the database transaction that writes the invoice.
 ///
 /// **Order.** Numbers of one block grow in the order in which this process asks; those of two
@@ -51,10 +51,10 @@ const MAX_MINUTES_EAST: i32 = 14 * 60;
 /// of "last + 1" and a floor that grows with the store's clock. Numbers never run ahead of that
 /// floor by more than 200 ms. A replica may take over later than 200 ms after the last write that
 /// it has not seen; it then begins above all numbers that were given out. A store that has lost
-/// everything does so at once. This assumes that the new primary's clock is not behind the old
-/// one's by more than the failover took. The price is long numbers with jumps, and a limit on speed
-/// ([`per_second`](Numbers::per_second)). [`short`](Numbers::short) numbers count from one, and
-/// give up that promise.
+/// everything begins above them at once. This assumes that the new primary's clock is not behind
+/// the old one's by more than the failover took. The price is long numbers with jumps, and a limit
+/// on speed ([`per_second`](Numbers::per_second)). [`short`](Numbers::short) numbers count from
+/// one, and give up that promise.
 ///
 /// # Cancel safety
 ///

@@ -174,8 +174,8 @@ impl Drain {
         }
     }
 
-    /// Stores the results of up to 64 entries and lets go of those, in one step; tells how many of
-    /// them were waiting. A result that comes again changes nothing.
+    /// Stores the results of up to 64 entries and removes these entries, in one step. Gives how
+    /// many of them were waiting. A result that comes again changes nothing.
     ///
     /// # Errors
     ///
@@ -200,8 +200,9 @@ impl Drain {
     }
 
     /// Works until the queue is empty and tells how many entries it did. Each result is stored
-    /// before the next entry is begun, so that a crash repeats at most the entry it hits; a worker
-    /// that can do a batch as one uses [`take`](Drain::take) and [`finish`](Drain::finish).
+    /// before the next entry is begun, so that a crash repeats at most the entry it hits. A worker
+    /// that can process a batch as a whole uses [`take`](Drain::take) and
+    /// [`finish`](Drain::finish).
     ///
     /// # Errors
     ///

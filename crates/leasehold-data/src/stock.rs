@@ -11,7 +11,7 @@ use crate::model::stock::{Action, Line, MAX_LINES, MAX_NOTE_BYTES, MAX_QUANTITY,
 use crate::model::{Action as AnyAction, Id, Reply as AnyReply};
 use crate::part::{DEFAULT_REMEMBER, Part, check_size, in_range, remember_us, unexpected};
 
-/// How long pieces may be set apart: from 10 ms to 30 days.
+/// How long pieces may be reserved: from 10 ms to 30 days.
 const RESERVE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_hours(24 * 30));
 
 /// Pieces of items, and the orders that took them. Never below zero, whatever crashes.
@@ -73,7 +73,7 @@ pub enum Outcome {
         note: String,
         /// Whether an earlier call with this id had done it.
         again: bool,
-        /// When they return, unless confirmed: so long from the store's answer.
+        /// The time from the store's answer until the pieces return, unless the order is confirmed.
         left: Duration,
     },
     /// The order was cancelled, or its reservation has ended: it has nothing.
@@ -82,7 +82,7 @@ pub enum Outcome {
     Short {
         /// The first item, by name, that is short.
         item: String,
-        /// What there is of it.
+        /// How many pieces of it there are.
         available: u64,
     },
     /// No such order is remembered.
@@ -103,8 +103,8 @@ impl Stock {
 
     /// Refuses every step, reading too, once a higher token of this lock has been seen.
     ///
-    /// [`level`](Stock::level) then installs the token before it reads, so what it tells cannot be
-    /// changed any more by a holder that was overtaken.
+    /// [`level`](Stock::level) then installs the token before it reads. So a holder that was
+    /// overtaken can no longer change the level that it gives.
     pub fn guarded(mut self, fence: impl Into<Fence>) -> Self {
         self.part = self.part.guarded(fence);
         self
@@ -185,8 +185,8 @@ impl Stock {
         self.settle(Action::Confirm { order: Id::new("order", order)? }).await
     }
 
-    /// Puts the pieces of an order back, reserved or deducted, once. Of an order that is not known,
-    /// it makes sure that a deduction which is still on its way does nothing.
+    /// Puts the pieces of an order back, reserved or deducted, once. If the order is not known, a
+    /// deduction that is still on its way will do nothing.
     ///
     /// Gives [`Outcome::Returned`].
     ///

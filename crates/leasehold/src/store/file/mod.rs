@@ -46,9 +46,10 @@ const CLOCK_OFFSETS: &str = "/proc/self/timens_offsets";
 
 /// A store for the processes of one machine, in one file.
 ///
-/// Leases run on the clock that counts since the machine was started: a restart ends them all and
-/// keeps the tokens growing, and setting the wall clock ends none. What a process holds ends
-/// with the process, whatever ends that; the lease then only counts for one that hangs.
+/// Leases run on the clock that counts since the machine was started. A restart of the machine ends
+/// all leases, and tokens still grow after it; a change of the wall clock ends no lease. The leases
+/// of a process end with the process, whatever ends it. So the ttl only counts for a process that
+/// hangs.
 ///
 /// Only Linux tells one start of the machine from another here. Elsewhere a lease may outlive a
 /// restart by its ttl, and on Apple's systems a dead process is noticed when its lease ends.
@@ -56,11 +57,12 @@ const CLOCK_OFFSETS: &str = "/proc/self/timens_offsets";
 /// All processes must see the same file with the same clock. So the store refuses hard links and a
 /// file that is mounted alone (mount its directory). It also refuses a boot id or time namespace
 /// other than that of the present users. If the file is removed while it is in use, its holders
-/// lose their leases at their next renewal. Nobody makes it again before they have ended. On a full
-/// disk, held leases can be renewed and released.
+/// lose their leases at their next renewal. No process creates the file again before the processes
+/// that use it have ended. On a full disk, held leases can be renewed and released.
 ///
-/// It is for its user only, unless its file was made for a group beforehand, in a directory of
-/// that group: then all users of the group have the same locks, and notice each other's deaths.
+/// The store is for its user only, unless its file was made for a group beforehand, in a directory
+/// of that group. Then the users of the group share the locks, and notice when each other's
+/// processes die.
 ///
 /// Clones share one connection.
 #[derive(Clone, Debug)]
@@ -118,22 +120,22 @@ impl File {
         Ok(Self { executor: Arc::new(executor) })
     }
 
-    /// Does `work` in one transaction on the database of this store, in its turn among all who use
-    /// the store: all of it or nothing, and never at the same time as an operation on a lock. It
-    /// survives what the locks survive. What it keeps is its own: in tables with another prefix, of
+    /// Runs `work` in one transaction on the database of this store, when it is this caller's turn:
+    /// all of it or nothing, and never at the same time as an operation on a lock. The result
+    /// survives what the locks survive. `work` keeps its data in tables with another prefix, of
     /// which the store knows nothing.
     ///
-    /// `work` may be done several times, of which one counts: where the disk is full, another
-    /// attempt is made after some room was found. Let it be short, since all locks wait meanwhile.
-    /// If it panics, it is undone.
+    /// `work` may run several times, of which one counts: on a full disk the store tries again
+    /// after it has found some room. `work` should be short, since all locks wait meanwhile. If it
+    /// panics, nothing is changed.
     ///
     /// For a crate that is released together with this one, as `leasehold-data` is: the version of
     /// `rusqlite` is part of what [`FileTransaction::sql`] takes.
     ///
     /// # Errors
     ///
-    /// What `work` returns. [`Full`](leasehold_core::StoreErrorKind::Full) where only the room is
-    /// left that is kept for renewals and releases; otherwise as an operation on a lock.
+    /// What `work` returns. [`Full`](leasehold_core::StoreErrorKind::Full) if the only room left is
+    /// kept for renewals and releases; otherwise as an operation on a lock.
     ///
     /// # Cancel safety
     ///

@@ -16,7 +16,7 @@ pub(super) const RULES: Rules =
     Rules::new(DEFAULT_RETENTION).with_longest_silence(Duration::from_secs(10));
 
 /// Where a file store is and how it is used: all that a store URL can say, as values. A path alone
-/// stands for the rest as usual.
+/// stands for all defaults.
 ///
 /// # Examples
 ///

@@ -54,9 +54,9 @@ const HELD_BACK_PAUSE: Duration = Duration::from_millis(100);
 /// grant counts once it is on its disk. Sessions are opened when they are needed, at most
 /// `connections` of them, and belong to no lock: a pooler in transaction mode may be between.
 ///
-/// Transactions on the same database can be fenced exactly: `SELECT leasehold.fence(name, token)`
-/// in them passes only for the newest token of a lease that has not ended, and nobody else is
-/// granted the name before they end.
+/// Transactions on the same database can be fenced exactly. In such a transaction
+/// `SELECT leasehold.fence(name, token)` passes only for the newest token of a lease that has not
+/// ended. Nobody else is granted the name before the transaction ends.
 ///
 /// Clones share their sessions.
 #[derive(Clone)]
@@ -117,8 +117,8 @@ impl Postgres {
         Ok(store)
     }
 
-    /// Installs the schema where it is missing, and gives rights to roles, who must be there. Says
-    /// whether anything was made.
+    /// Installs the schema if it is missing, and gives rights to roles, which must exist. Says
+    /// whether it made anything.
     ///
     /// # Errors
     ///

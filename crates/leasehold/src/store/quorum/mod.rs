@@ -64,17 +64,18 @@ const NODES: (usize, usize) = (3, 9);
 ///
 /// - **Exclusion** while no node forgets what it granted and no node's clock is set forward: a
 ///   guard is valid until the q-th latest of its nodes' deadlines, q being the majority. The nodes
-///   need not show the same time, since a lease ends on each by its own clock; where one is taken
-///   over by a replica, its quarantine sees to that, and without one `offset=` does.
+///   need not show the same time, since a lease ends on each by its own clock. If a replica takes
+///   over a node, the node's quarantine covers the difference of clocks, or without a quarantine
+///   `offset=`.
 /// - **Order of tokens** whatever clocks, pauses and the network do, as long as no node forgets:
 ///   a token is stored on a majority before it is given out, and every later majority has one of
 ///   those nodes.
-/// - A minority that is down, unreachable or slow costs nothing but its share of the safety: nodes
-///   are asked at the same time, and a call ends as soon as its outcome is certain.
-/// - While no majority can be reached, nothing new is asked of the other nodes: however many wait,
-///   each node that is away is asked now and then whether it is back.
+/// - A minority that is down, unreachable or slow delays nothing: nodes are asked at the same time,
+///   and a call ends as soon as its outcome is certain. Fewer further nodes may then fail.
+/// - While no majority can be reached, clients send nothing new to the other nodes. However many
+///   callers wait, a client asks each absent node only now and then whether it is back.
 ///
-/// A node that was restarted without its data is what breaks the first two; see `quarantine` of
+/// A node that was restarted without its data breaks the first two promises: see `quarantine` of
 /// the Redis store.
 ///
 /// # Its nodes
@@ -86,13 +87,13 @@ const NODES: (usize, usize) = (3, 9);
 /// that were used in the last 5 minutes, and `leasehold doctor` names them, too. With
 /// `layout=plain` none of this exists, and without `+info` servers cannot be told apart.
 ///
-/// To go over to other nodes, change one at a time: stop the one that goes, for good; without a
-/// quarantine, wait for the longest ttl; then give all clients the new list, before the next one
-/// goes. Until then old majorities are among the nodes that stay, so no new one can do without
-/// them. The warning meanwhile is as it should be.
+/// To move to other nodes, replace one at a time. Stop the old node for good. Without a quarantine,
+/// wait for the longest ttl. Then give all clients the new list, before you stop the next node.
+/// Meanwhile each majority of the old list is among the nodes that stay, and each majority of the
+/// new list shares a node with it. Clients warn of the other list meanwhile, as they should.
 ///
-/// Nodes that you bring need a [retention](leasehold_core::model::LEAST_RETENTION) of 30 s, or
-/// tokens of a name that they have forgotten may go back.
+/// Stores of your own need a [retention](leasehold_core::model::LEAST_RETENTION) of 30 s as nodes.
+/// With less, tokens of a name that they have forgotten may go back.
 ///
 /// # What it cannot do
 ///

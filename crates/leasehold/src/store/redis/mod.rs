@@ -51,11 +51,11 @@ use super::warnings::Warnings;
 use super::{Capabilities, Inbox, Reading, Store, Subscription};
 use crate::process::MadeIn;
 
-/// A Redis or Valkey primary, whichever server sentinels name as the primary, or a cluster.
+/// A Redis or Valkey primary, the primary that sentinels name, or a cluster.
 ///
 /// Every operation is one script on one key, so it is atomic; leases end by the server's clock.
-/// A grant lives in the server's memory: how much of it a crash forgets is up to its append-only
-/// file, and [`Store::warnings`] says what was found.
+/// Grants live in the server's memory. Its append-only file decides how many of them a crash
+/// forgets, and [`Store::warnings`] reports the settings that were found.
 ///
 /// URLs and their options: [`store::MANUAL`](super::MANUAL). What each topology and each option
 /// promises and costs, what to configure on the server, which rights to grant:
@@ -96,7 +96,7 @@ impl Redis {
     /// `+select` comes on top.
     pub const HOLDER_RIGHTS: &'static str = rights::HOLDER;
 
-    /// The rights that both need on top in a cluster.
+    /// The rights that holders and operators need on top in a cluster.
     pub const CLUSTER_RIGHTS: &'static str = rights::CLUSTER;
 
     /// The rights that a program needs to hold locks with `layout=plain`: as
@@ -112,8 +112,7 @@ impl Redis {
     pub const OPERATOR_RIGHTS: &'static str = rights::OPERATOR;
 
     /// The rights that `sentinel_user` needs on sentinels. Without the channel and `+subscribe`, a
-    /// client that keeps its connection to a primary that was replaced leaves it some seconds
-    /// later.
+    /// client leaves a primary that was replaced some seconds later.
     pub const SENTINEL_RIGHTS: &'static str = rights::SENTINEL;
 
     /// The rights that a holder needs on top with `replicas=`; with `waitaof=on` also `+waitaof`,
@@ -125,7 +124,7 @@ impl Redis {
     /// # Errors
     ///
     /// [`leasehold_core::Error::Invalid`] names the option that is out of range, or does not go
-    /// with the others; so it does a quorum, which [`store::open`](super::open) opens.
+    /// with the others. It also refuses a quorum, which [`store::open`](super::open) opens.
     /// [`leasehold_core::Error::Store`] says why a server was not reached, or why it cannot be
     /// used: too old, a replica, a node of a cluster.
     ///

@@ -34,7 +34,7 @@ impl PostgresOptions {
         Self(Settings::of(vec![Server { host: host.into(), port }]))
     }
 
-    /// One more server, of which the one that is the primary is used.
+    /// One more server. The client uses the one that is the primary.
     pub fn or(mut self, host: impl Into<String>, port: u16) -> Self {
         self.0.servers.push(Server { host: host.into(), port });
         self
@@ -52,9 +52,10 @@ impl PostgresOptions {
         self
     }
 
-    /// Asks for the password with each new session, for one that rotates. `source` has what is left
-    /// of `connect_timeout`. If it fails, the session is not opened, as if the server were not
-    /// reached; its error is the source of that failure, and not shown by it.
+    /// Asks `source` for the password with each new session: for a password that rotates. `source`
+    /// runs for the rest of `connect_timeout` at most. If it fails, the session fails as if the
+    /// server were not reached. The error of `source` is the source of that failure, whose text
+    /// does not show it.
     pub fn password_from<F, P>(mut self, source: F) -> Self
     where
         F: Fn() -> P + Send + Sync + 'static,

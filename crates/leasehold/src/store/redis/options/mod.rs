@@ -70,7 +70,7 @@ impl RedisOptions {
         self
     }
 
-    /// Who the client is; `default` where none is given.
+    /// The user to log in as: `default` unless it is given.
     pub fn user(mut self, name: impl Into<String>) -> Self {
         self.0.login.user = Some(name.into().into());
         self
@@ -82,10 +82,10 @@ impl RedisOptions {
         self
     }
 
-    /// Asks for the password for servers with each new connection, for one that rotates. `source`
-    /// has what is left of `connect_timeout`, on the runtime that opens the connection. If it
-    /// fails, the connection is not opened, as if the server were not reached; its error is the
-    /// source of that failure, and not shown by it.
+    /// Asks `source` for the password of servers with each new connection: for a password that
+    /// rotates. `source` runs on the runtime that opens the connection, for the rest of
+    /// `connect_timeout` at most. If `source` fails, the connection fails as if the server were not
+    /// reached. The error of `source` is the source of that failure, whose text does not show it.
     pub fn password_from<F, P>(mut self, source: F) -> Self
     where
         F: Fn() -> P + Send + Sync + 'static,
@@ -96,7 +96,7 @@ impl RedisOptions {
         self
     }
 
-    /// The password for sentinels, which are not shown that of the servers.
+    /// The password for sentinels. They never get the servers' password.
     pub fn sentinel_password(mut self, password: impl Into<Secret>) -> Self {
         self.0.sentinel_password = Some(Password::Fixed(password.into()));
         self

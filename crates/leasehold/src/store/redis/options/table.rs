@@ -28,8 +28,8 @@ const OFFSETS: Range = (Duration::ZERO, Duration::from_secs(10));
 /// words as for a URL. No `Debug` and no error shows a password. Nothing is taken from the
 /// environment, unless [`from_url`](Self::from_url) reads it.
 ///
-/// What each option promises, costs and needs on the server stands in
-/// [the manual](crate::store::Redis::MANUAL).
+/// [The manual](crate::store::Redis::MANUAL) says what each option promises, costs and needs on the
+/// server.
 ///
 /// # Examples
 ///
