@@ -39,9 +39,9 @@ const DEFAULT_SLICE: Duration = Duration::from_millis(5);
 /// first verb makes the client anew, with a new identity and a new connection. A store in memory
 /// begins empty. Guards stay the parent's: in the child they are lost, the reason is
 /// [`LossReason::Forked`](crate::LossReason::Forked), and dropping them releases nothing. Two kinds
-/// of clients cannot be built again, and their verbs fail: a client over a store that was given as
-/// a value ([`Error::Forked`]), and a client on a file that the parent has open (SQLite cannot be
-/// used on both sides of a fork). A child that uses no client calls
+/// of clients cannot be built again, and their verbs fail. One has a store that was given as a
+/// value ([`Error::Forked`]). The other has a file that the parent has open, because SQLite cannot
+/// be used on both sides of a fork. A child that uses no client calls
 /// [`process::forked`](crate::process::forked).
 ///
 /// Fork outside of async runtimes: tokio's own is shared with the parent, and must be neither used

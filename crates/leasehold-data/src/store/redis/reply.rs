@@ -16,8 +16,7 @@ use crate::model::{Answer, Id, Reply, cell, numbers, queue};
 /// [`Corrupt`](StoreErrorKind::Corrupt) if it is none of our scripts'.
 pub(super) fn answer(items: Vec<RedisItem>) -> Result<Answer, StoreError> {
     parse(items).ok_or_else(|| {
-        let what =
-            "the server's reply is not one of leasehold's: does a proxy change it?";
+        let what = "the server's reply is not one of leasehold's: does a proxy change it?";
         StoreError::new(StoreErrorKind::Corrupt, what).maybe_executed()
     })
 }
