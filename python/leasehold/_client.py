@@ -58,8 +58,8 @@ class _Client(Generic[L, X, S, E, J, A]):
     ) -> None:
         """``store`` is a URL, a ``Memory``, or ``None`` for that in ``$LEASEHOLD_STORE``.
 
-        ``on_event`` gets every event, in a thread for that. ``slice`` is for how long a
-        lease goes from caller to caller of this client. ``defaults`` are those of its locks.
+        ``on_event`` gets every event, in a thread for events. ``slice`` is the time for which a
+        lease goes from caller to caller of this client. ``defaults`` are the options of its locks.
         Raises ``InvalidInput`` for a URL or a value that is wrong, ``TypeError`` for a wrong type.
         """
         if not (on_event is None or callable(on_event)):
@@ -99,7 +99,7 @@ class _Client(Generic[L, X, S, E, J, A]):
         return lock
 
     def semaphore(self, name: str, capacity: int, **options: Unpack[Options]) -> S:
-        """At most ``capacity`` permits at a time. Itself it stands for one permit."""
+        """At most ``capacity`` permits at a time. The semaphore itself stands for one permit."""
         check_name(name)
         semaphore: S = self._family.semaphore(self, name, capacity, {**options})
         return semaphore
@@ -111,10 +111,9 @@ class _Client(Generic[L, X, S, E, J, A]):
         release_while_waiting: bool = False,
         **options: Unpack[Options],
     ) -> L:
-        """All of several names, up to 64, or none of them. Never a deadlock among such.
-
-        Who waits keeps the names before the first that is busy; ``release_while_waiting`` lets go
-        of them meanwhile.
+        """All of several names, up to 64, or none of them. Such calls never deadlock. A waiter
+        keeps the names before the first busy one; with ``release_while_waiting`` it releases them
+        meanwhile.
         """
         if isinstance(names, str):
             raise TypeError("names is several names, not one text: give a list")
@@ -128,7 +127,7 @@ class _Client(Generic[L, X, S, E, J, A]):
         return lock
 
     def election(self, name: str, **options: Unpack[Options]) -> E:
-        """One leader among many candidates. The label is what the leader says."""
+        """One leader among many candidates. The label is the value of the leader."""
         check_name(name)
         native = _core.NativeElection(self._native, name, self._options({**options}))
         steps = (("election", (name,), {**options}),)
@@ -136,9 +135,9 @@ class _Client(Generic[L, X, S, E, J, A]):
         return election
 
     def job(self, name: str, **options: Unpack[Options]) -> J:
-        """What every machine starts and one runs; the others skip it.
+        """A job that every machine starts and one runs; the others skip it.
 
-        Give ``min_hold``, by which the clocks of the machines may differ.
+        Give a ``min_hold`` as long as the clocks of the machines may differ.
         """
         steps = (("job", (name,), {**options}),)
         job: J = self._family.job(self, self.lock(name, **options), steps)

@@ -51,12 +51,12 @@ class _Held:
 
     @property
     def mode(self) -> Mode:
-        """As what it is held."""
+        """The mode in which it is held."""
         return self._native.mode
 
     @property
     def holder(self) -> str:
-        """Who the store knows as the holder."""
+        """The holder, as the store knows it."""
         return self._native.holder
 
     @property

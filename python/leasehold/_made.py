@@ -134,7 +134,7 @@ class _Election(Made):
 
 
 class _Job(Made, Generic[L]):
-    """What every machine starts and one runs; the others skip it."""
+    """A job that every machine starts and one runs; the others skip it."""
 
     __slots__ = ("_lock",)
 

@@ -113,7 +113,8 @@ class AsyncClient(
         return AsyncGuard(await wait(self._native.adopt(str(lease))))
 
     async def close(self) -> None:
-        """Gives back all that is held, ends waits with ``ClientClosed``. Twice is once.
+        """Gives back all that is held, ends waits with ``ClientClosed``. A second call does
+        nothing.
 
         Raises ``StoreUnavailable`` if something could not be given back within 5 s.
         """

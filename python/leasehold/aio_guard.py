@@ -33,8 +33,9 @@ class AsyncGuard(OnlyAsync, _Held):
     async def release(self) -> None:
         """Lets go now; the first in the queue is granted in the same step.
 
-        Again is nothing. Raises ``LeaseLost``, once, if it was lost before; ``StoreError`` if the
-        store refuses it. Cost: one round trip. A release that is cancelled goes on.
+        A second call does nothing. Raises ``LeaseLost``, once, if it was lost before;
+        ``StoreError`` if the store refuses it. Cost: one round trip. A release that is cancelled
+        goes on.
         """
         verb = self._native.release()
         if verb is not None:
@@ -120,7 +121,7 @@ class AsyncLeadership(AsyncGuard):
     __slots__ = ()
 
     async def proclaim(self, value: str) -> None:
-        """Says something else from now on.
+        """Announces another value from now on.
 
         Raises ``LeaseLost`` if somebody else may lead; ``InvalidInput``, ``StoreError``. Cost: two
         round trips. Cancelled, it leaves open which value stands.

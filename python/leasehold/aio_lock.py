@@ -95,7 +95,8 @@ class AsyncLock(OnlyAsync, _Lock[AsyncGuard]):
     __slots__ = ()
 
     def acquire(self, timeout: Span | None = None) -> Acquiring:
-        """Waits in line until it is granted: await it, or ``async with`` it. 0 tries once.
+        """Waits in line until it is granted: await it, or ``async with`` it. A ``timeout`` of 0
+        tries once.
 
         Raises ``LockTimeout``, which says who has it; ``StoreUnavailable`` if the store was never
         reached; ``Indeterminate``, ``StoreError``, ``InvalidInput``, ``ClientClosed``. Outages are

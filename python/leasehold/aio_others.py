@@ -26,7 +26,7 @@ class AsyncElection(_Election):
     __slots__ = ()
 
     async def campaign(self, value: str) -> AsyncLeadership:
-        """Waits until this candidate leads, saying ``value``: an address, say.
+        """Waits until this candidate leads with ``value``, such as an address.
 
         Raises ``InvalidInput`` for a value over 1 KiB or with control characters; as
         ``AsyncLock.acquire``. Cost: as that, and one round trip to tell observers.
@@ -51,12 +51,12 @@ class AsyncElection(_Election):
 
 @final
 class AsyncJob(_Job[AsyncLock]):
-    """What every machine starts and one runs; the others skip it."""
+    """A job that every machine starts and one runs; the others skip it."""
 
     __slots__ = ()
 
     async def try_start(self) -> AsyncGuard | None:
-        """The guard of who runs it; ``None`` if another one does, or did just now.
+        """The guard of the run; ``None`` if another machine runs it, or did just now.
 
         Raises as ``AsyncLock.try_acquire``. Cost: one round trip.
         """
@@ -112,12 +112,14 @@ class AsyncAdmin(_Admin):
         return revoked
 
     async def set_capacity(self, name: str, capacity: int) -> int | None:
-        """Changes the capacity of a semaphore; gives that of before. Cost: one round trip."""
+        """Changes the capacity of a semaphore; gives the capacity before. Cost: one round trip."""
         before: int | None = await wait(self._native.set_capacity(name, capacity))
         return before
 
     async def deadlocks(self) -> list[str]:
-        """Who probably waits for each other, a sentence for each. Cost: a scan of all names."""
+        """The clients that probably wait for each other, a sentence for each deadlock. Cost: a scan
+        of all names.
+        """
         found: list[str] = await wait(self._native.deadlocks())
         return found
 

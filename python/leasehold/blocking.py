@@ -99,7 +99,8 @@ class Client(_Client[Lock, RWLock, Semaphore, Election, Job, Admin]):
         return Guard(wait(self._native.adopt(str(lease))))
 
     def close(self) -> None:
-        """Gives back all that is held, ends waits with ``ClientClosed``. Twice is once.
+        """Gives back all that is held, ends waits with ``ClientClosed``. A second call does
+        nothing.
 
         Raises ``StoreUnavailable`` if something could not be given back within 5 s.
         """

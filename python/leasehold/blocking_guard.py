@@ -27,9 +27,9 @@ class Guard(OnlyPlain, _Held):
     def release(self) -> None:
         """Lets go now; the first in the queue is granted in the same step.
 
-        Again is nothing. Raises ``LeaseLost``, once, if it was lost before: what it covered may
-        not have been alone. ``StoreError`` if the store refuses it. If no answer comes, it goes on
-        in the background. Cost: one round trip.
+        A second call does nothing. Raises ``LeaseLost``, once, if it was lost before: another
+        holder may have worked at the same time. ``StoreError`` if the store refuses it. If no
+        answer comes, the release goes on in the background. Cost: one round trip.
         """
         verb = self._native.release()
         if verb is not None:
@@ -109,7 +109,7 @@ class Leadership(Guard):
     __slots__ = ()
 
     def proclaim(self, value: str) -> None:
-        """Says something else from now on.
+        """Announces another value from now on.
 
         Raises ``LeaseLost`` if somebody else may lead; ``InvalidInput``, ``StoreError``. Cost: two
         round trips, one of them to tell observers.

@@ -26,7 +26,7 @@ class Election(_Election):
     __slots__ = ()
 
     def campaign(self, value: str) -> Leadership:
-        """Waits until this candidate leads, saying ``value``: an address, say.
+        """Waits until this candidate leads with ``value``, such as an address.
 
         Raises ``InvalidInput`` for a value over 1 KiB or with control characters; as
         ``Lock.acquire``. Cost: as that, and one round trip to tell observers.
@@ -51,12 +51,12 @@ class Election(_Election):
 
 @final
 class Job(_Job[Lock]):
-    """What every machine starts and one runs; the others skip it."""
+    """A job that every machine starts and one runs; the others skip it."""
 
     __slots__ = ()
 
     def try_start(self) -> Guard | None:
-        """The guard of who runs it; ``None`` if another one does, or did just now.
+        """The guard of the run; ``None`` if another machine runs it, or did just now.
 
         Raises as ``Lock.try_acquire``. Cost: one round trip.
         """
@@ -108,12 +108,14 @@ class Admin(_Admin):
         return revoked
 
     def set_capacity(self, name: str, capacity: int) -> int | None:
-        """Changes the capacity of a semaphore; gives that of before. Cost: one round trip."""
+        """Changes the capacity of a semaphore; gives the capacity before. Cost: one round trip."""
         before: int | None = wait(self._native.set_capacity(name, capacity))
         return before
 
     def deadlocks(self) -> list[str]:
-        """Who probably waits for each other, a sentence for each. Cost: a scan of all names."""
+        """The clients that probably wait for each other, a sentence for each deadlock. Cost: a scan
+        of all names.
+        """
         found: list[str] = wait(self._native.deadlocks())
         return found
 

@@ -21,7 +21,8 @@ class LeaseholdError(Exception):
 
 
 class LockTimeout(LeaseholdError, TimeoutError):
-    """The limit of a wait was reached; nothing is held. Of an upgrade, the read lease still is.
+    """The limit of a wait was reached; nothing is held. After an upgrade, the read lease is still
+    held.
 
     ``waited`` is in seconds. ``holder`` had it at the end, if the store could say, and ``others``
     more beside it. ``own`` tells that the holder is the client that waited.
@@ -68,7 +69,7 @@ class ClientClosed(LeaseholdError, RuntimeError):
 
 
 class NotOwner(LeaseholdError, RuntimeError):
-    """The guard is that of the process that this one was forked from."""
+    """The guard belongs to the parent of this forked process."""
 
 
 class StoreError(LeaseholdError):

@@ -1,7 +1,7 @@
 """Guarded writes: what the lock protects refuses a holder that was overtaken.
 
-A lease cannot stop a process that slept through its end. What it writes to can, if it remembers
-the highest token that it has seen, and refuses lower ones.
+A lease cannot stop a process that slept through its end. The resource that it writes to can, if it
+remembers the highest token that it has seen, and refuses lower ones.
 """
 
 from __future__ import annotations
