@@ -149,9 +149,9 @@ impl Admin {
     /// lease is no longer renewed, so its deadline ends it at the latest. `false` if nobody holds
     /// the name with this token: a later holder is left alone.
     ///
-    /// Of a lease that was passed on inside a process ([`inspect`](Self::inspect)), give the token
-    /// of the shown holder, or a higher token of that lease. The token of a former holder is
-    /// refused once the next one is shown.
+    /// If the lease was passed on inside a process ([`inspect`](Self::inspect)), give the token of
+    /// the shown holder, or a higher token of that lease. The token of a former holder is refused
+    /// once the next holder is shown.
     ///
     /// Cost: two round trips.
     ///
