@@ -318,7 +318,8 @@ impl ClientBuilder {
         self
     }
 
-    /// An observer, which is told what happens. Each call adds one, and all of them are told.
+    /// An observer, which receives all events. Each call adds one, and every observer receives
+    /// every event.
     pub fn observer(mut self, observer: impl Observer) -> Self {
         self.observers.push(Box::new(observer));
         self

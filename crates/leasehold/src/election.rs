@@ -84,7 +84,7 @@ impl Election {
 
     lease_setters!();
 
-    /// Waits until this candidate leads, saying `value`: an address, say, or a version. Candidates
+    /// Waits until this candidate leads with `value`, such as an address or a version. Candidates
     /// are served in the order in which they came.
     ///
     /// The value has no control characters, and at most 1 KiB together with the machine's name.

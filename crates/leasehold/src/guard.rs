@@ -171,7 +171,7 @@ impl Guard {
     ///
     /// The call comes from the thread that renews all leases, so it must be quick and must not
     /// block: set a flag, send on a channel, drop a guard. A panic in it ends there, costs no
-    /// lease, and is told to the observer as a [`Warning`](crate::event::Event::Warning).
+    /// lease, and is reported as a [`Warning`](crate::event::Event::Warning).
     pub fn on_lost(&self, call: impl FnOnce(LossReason) + Send + 'static) {
         let (store, lost) = (&self.keeper().store, self.lost());
         let observers = store.observers.clone();

@@ -67,8 +67,8 @@ use crate::lease_setters::lease_setters;
 /// wait for a store that is away.) All waiters together dial an absent server a few times a second,
 /// and are served within seconds of its return.
 ///
-/// An outage is what [`StoreErrorKind::is_outage`](crate::error::StoreErrorKind::is_outage) says is
-/// one. Any other error is an answer that waiting does not change, and ends the call at once: a
+/// [`StoreErrorKind::is_outage`](crate::error::StoreErrorKind::is_outage) tells which errors are
+/// outages. Any other error is an answer that waiting does not change, and ends the call at once: a
 /// store that is full, a right that is missing, a record that is foreign or damaged, a ttl that is
 /// not allowed. In a quorum this is so once the other nodes are no majority.
 ///
