@@ -23,11 +23,15 @@ const AT_FIRST: &str = "SENTINEL DEBUG publish-period 100 info-period 200";
 /// do not know why make it a replica again.
 const LATER: &str = "SENTINEL DEBUG publish-period 1000";
 
-/// What a sentinel may do at the servers that it watches, as a separate user there.
+/// What a sentinel may do at the servers that it watches and at other sentinels, as a separate user
+/// there.
 const SEEING: &str = "allchannels allcommands";
 
 /// What it may do at one that it is not to see.
 const BLIND: &str = "nocommands";
+
+/// The password of those users.
+const PASSWORD: &str = "watching";
 
 /// Servers (by number: 0 is the primary at first) and the sentinels that watch them.
 #[derive(Debug)]
@@ -60,26 +64,25 @@ impl SentinelFleet {
         priorities: &[u32],
         sentinels: RedisOptions,
     ) -> io::Result<Self> {
-        let users = (0..SENTINELS).map(|at| format!("{} on >watching {SEEING}", user(at)));
-        let servers =
-            Replicated::start_with(users.fold(servers, |all, user| all.user(&user)), priorities)?;
-        let mut options = sentinels
+        let users = (0..SENTINELS).map(|at| format!("{} on >{PASSWORD} {SEEING}", user(at)));
+        let with_users = |to: RedisOptions| users.clone().fold(to, |all, user| all.user(&user));
+        let servers = Replicated::start_with(with_users(servers), priorities)?;
+        let mut options = with_users(sentinels)
             .sentinel()
             .line("sentinel announce-ip 127.0.0.1")
             .line(format!("sentinel monitor {} 127.0.0.1 {} 2", Self::SERVICE, servers[0].port()))
             .line(format!("sentinel down-after-milliseconds {} {DOWN_AFTER}", Self::SERVICE))
             .line(format!("sentinel failover-timeout {} 3000", Self::SERVICE))
-            .line(format!("sentinel auth-pass {} watching", Self::SERVICE));
-        if let Some(password) = options.default_password().map(str::to_owned) {
-            options = options.line(format!("sentinel sentinel-pass {password}"));
-        }
+            .line(format!("sentinel auth-pass {} {PASSWORD}", Self::SERVICE))
+            .line(format!("sentinel sentinel-pass {PASSWORD}"));
         if let Some(certificates) = servers[0].certificates() {
             options = options.certificates(certificates).line("tls-replication yes");
         }
         let mut started = Vec::new();
         for at in 0..SENTINELS {
             let login = format!("sentinel auth-user {} {}", Self::SERVICE, user(at));
-            let sentinel = options.clone().line(login).start()?;
+            let among_them = format!("sentinel sentinel-user {}", user(at));
+            let sentinel = options.clone().line(login).line(among_them).start()?;
             sentinel.command::<()>(AT_FIRST).map_err(Error::other)?;
             started.push(sentinel);
         }
@@ -144,8 +147,14 @@ impl SentinelFleet {
     /// Which server the sentinels call the primary; `None` while they do not agree, or while that
     /// server does not say so of itself.
     pub fn primary(&self) -> Option<usize> {
+        self.primary_of(0..SENTINELS)
+    }
+
+    /// The same, of some of the sentinels.
+    fn primary_of(&self, some: impl IntoIterator<Item = usize>) -> Option<usize> {
         let mut named = None;
-        for sentinel in self.sentinels.iter().filter(|sentinel| sentinel.role().is_some()) {
+        let some = some.into_iter().map(|at| &self.sentinels[at]);
+        for sentinel in some.filter(|sentinel| sentinel.role().is_some()) {
             let command = format!("SENTINEL GET-MASTER-ADDR-BY-NAME {}", Self::SERVICE);
             let (_, port): (String, u16) = sentinel.command(&command).ok()?;
             if named.is_some_and(|other| other != port) {
@@ -195,6 +204,57 @@ impl SentinelFleet {
         found.ok_or_else(|| Error::other("there is no primary"))
     }
 
+    /// Parts a server and a sentinel from all others: these see that server no more, and that
+    /// sentinel sees neither them nor the other servers. Clients reach all, and so do the server's
+    /// replicas. Waits until the other sentinels have replaced the server, if it is the primary.
+    ///
+    /// # Errors
+    ///
+    /// When it does not come to that.
+    pub fn part(&self, server: usize, sentinel: usize) -> io::Result<()> {
+        let others: Vec<usize> = (0..SENTINELS).filter(|at| *at != sentinel).collect();
+        let was_primary = self.primary() == Some(server);
+        for at in (0..self.servers.servers().len()).filter(|at| *at != server) {
+            self.hide(at, &[sentinel]).map_err(Error::other)?;
+        }
+        others.iter().try_for_each(|at| self.separate(sentinel, *at)).map_err(Error::other)?;
+        self.hide(server, &others).map_err(Error::other)?;
+        try_until("the sentinels that do not see the primary replace it", || {
+            let found = self.primary_of(others.iter().copied());
+            Ok(!was_primary || found.is_some_and(|primary| primary != server))
+        })
+    }
+
+    /// Parts all sentinels from each other.
+    ///
+    /// # Errors
+    ///
+    /// The driver's, or a sentinel's.
+    pub fn scatter(&self) -> RedisResult<()> {
+        let pairs = (0..SENTINELS).flat_map(|one| (0..one).map(move |other| (one, other)));
+        pairs.into_iter().try_for_each(|(one, other)| self.separate(one, other))
+    }
+
+    /// Lets all sentinels see each other and all servers again.
+    ///
+    /// # Errors
+    ///
+    /// The driver's, or a server's.
+    pub fn rejoin(&self) -> RedisResult<()> {
+        for sentinel in &self.sentinels {
+            (0..SENTINELS).try_for_each(|at| set_rights(sentinel, at, SEEING))?;
+            // One that was started again in between may not have known it.
+            sentinel.command::<()>("SENTINEL FLUSHCONFIG")?;
+        }
+        (0..self.servers.servers().len()).try_for_each(|server| self.show(server))
+    }
+
+    /// Parts two sentinels from each other.
+    fn separate(&self, one: usize, other: usize) -> RedisResult<()> {
+        set_rights(&self.sentinels[one], other, BLIND)?;
+        set_rights(&self.sentinels[other], one, BLIND)
+    }
+
     /// Lets some of the sentinels see nothing of a server any more, and change nothing there: it
     /// answers none of their questions. Clients and replicas reach it as before.
     ///
@@ -202,7 +262,7 @@ impl SentinelFleet {
     ///
     /// The server's or the driver's.
     pub fn hide(&self, server: usize, from: &[usize]) -> RedisResult<()> {
-        from.iter().try_for_each(|at| self.set_rights(server, *at, BLIND))
+        from.iter().try_for_each(|at| set_rights(&self.servers[server], *at, BLIND))
     }
 
     /// Lets all sentinels see a server again.
@@ -211,13 +271,9 @@ impl SentinelFleet {
     ///
     /// The server's or the driver's.
     pub fn show(&self, server: usize) -> RedisResult<()> {
-        (0..SENTINELS).try_for_each(|at| self.set_rights(server, at, SEEING))?;
+        (0..SENTINELS).try_for_each(|at| set_rights(&self.servers[server], at, SEEING))?;
         // The check that saw it may have had it write down what the others may not do.
         self.servers[server].command("CONFIG REWRITE")
-    }
-
-    fn set_rights(&self, server: usize, sentinel: usize, rights: &str) -> RedisResult<()> {
-        self.servers[server].command(&format!("ACL SETUSER {} {rights}", user(sentinel)))
     }
 
     /// Waits until every sentinel that runs knows all others and all replicas, and can fail over.
@@ -230,6 +286,26 @@ impl SentinelFleet {
             let mut running = self.sentinels.iter().filter(|sentinel| sentinel.role().is_some());
             Ok(running.all(|sentinel| self.knows_all(sentinel).unwrap_or(false)))
         })
+    }
+
+    /// Waits until no sentinel takes the primary for dead: those that do and meet would replace it.
+    ///
+    /// # Errors
+    ///
+    /// When it does not come to that.
+    pub fn wait_primary_seen(&self) -> io::Result<()> {
+        try_until("all sentinels see the primary", || {
+            let flags = |sentinel| Self::flags_of_primary(sentinel).map_err(Error::other);
+            let flags = self.sentinels.iter().map(flags).collect::<io::Result<Vec<_>>>()?;
+            Ok::<_, Error>(flags.iter().all(|flags| flags == "master"))
+        })
+    }
+
+    /// What a sentinel knows of the primary, as it calls that.
+    fn flags_of_primary(sentinel: &RedisServer) -> RedisResult<String> {
+        let command = format!("SENTINEL MASTER {}", Self::SERVICE);
+        let mut watched: HashMap<String, String> = sentinel.command(&command)?;
+        Ok(watched.remove("flags").unwrap_or_default())
     }
 
     fn knows_all(&self, sentinel: &RedisServer) -> RedisResult<bool> {
@@ -248,9 +324,14 @@ impl SentinelFleet {
     }
 }
 
-/// As whom a sentinel comes to the servers.
+/// As whom a sentinel comes to the servers, and to the others.
 fn user(sentinel: usize) -> String {
     format!("sentinel-{sentinel}")
+}
+
+/// Says what a sentinel may do at a server, or at another sentinel.
+fn set_rights(at: &RedisServer, sentinel: usize, rights: &str) -> RedisResult<()> {
+    at.command(&format!("ACL SETUSER {} {rights}", user(sentinel)))
 }
 
 #[cfg(test)]
@@ -269,6 +350,40 @@ mod tests {
         fleet.servers().wait_in_sync().unwrap();
         fleet.wait_acquainted().unwrap();
         assert_eq!(fleet.servers()[0].role().as_deref(), Some("slave"));
+    }
+
+    #[test]
+    fn a_sentinel_that_is_parted_with_the_primary_still_names_it_until_all_meet() {
+        let options = RedisServer::options();
+        let fleet = SentinelFleet::start_with(options.clone(), &[100, 100], options).unwrap();
+        fleet.part(0, 0).unwrap();
+        assert_eq!(fleet.primary_of([0]), Some(0));
+        assert_ne!(fleet.primary_of([1, 2]), Some(0));
+        fleet.rejoin().unwrap();
+        fleet.servers().wait_in_sync().unwrap();
+        fleet.wait_acquainted().unwrap();
+        assert!(fleet.primary().is_some_and(|primary| primary != 0));
+    }
+
+    #[test]
+    fn sentinels_that_are_parted_from_each_other_replace_nobody() {
+        let options = RedisServer::options();
+        let fleet = SentinelFleet::start_with(options.clone(), &[100, 100], options).unwrap();
+        fleet.scatter().unwrap();
+        fleet.hide(0, &[0, 1, 2]).unwrap();
+        for sentinel in fleet.sentinels() {
+            try_until("it takes the primary for dead", || {
+                let flags = SentinelFleet::flags_of_primary(sentinel)?;
+                Ok::<_, redis::RedisError>(flags.contains("s_down"))
+            })
+            .unwrap();
+        }
+        assert_eq!(fleet.primary(), Some(0));
+        fleet.show(0).unwrap();
+        fleet.wait_primary_seen().unwrap();
+        fleet.rejoin().unwrap();
+        fleet.wait_acquainted().unwrap();
+        assert_eq!(fleet.primary(), Some(0));
     }
 
     #[test]
