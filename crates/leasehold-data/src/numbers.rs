@@ -52,9 +52,10 @@ const MAX_MINUTES_EAST: i32 = 14 * 60;
 /// floor by more than 200 ms. A replica may take over later than 200 ms after the last write that
 /// it has not seen; it then begins above all numbers that were given out. A store that has lost
 /// everything begins above them at once. This assumes that the new primary's clock is not behind
-/// the old one's by more than the failover took. The price is long numbers with jumps, and a limit
-/// on speed ([`per_second`](Numbers::per_second)). [`short`](Numbers::short) numbers count from
-/// one, and give up that promise.
+/// the old one's by more than the failover took. An old primary that goes on beside the new one
+/// gives the same numbers: `min-replicas-to-write 1` at the servers ends that. The price is long
+/// numbers with jumps, and a limit on speed ([`per_second`](Numbers::per_second)).
+/// [`short`](Numbers::short) numbers count from one, and give up that promise.
 ///
 /// # Cancel safety
 ///

@@ -159,6 +159,17 @@ mod tests {
     }
 
     #[test]
+    fn an_old_primary_that_goes_on_beside_the_new_one_gives_numbers_that_come_again() {
+        let mut old = None;
+        let (_, now_us) = take(&mut old, NOON_US, 1, FAST);
+        let mut new = old;
+        let later_us = now_us + 10 * LEAD_US;
+        let of_old = take(&mut old, later_us, 100, FAST).0;
+        let of_new = take(&mut new, later_us + FAST.step_us, 100, FAST).0;
+        assert!((of_old..of_old + 100).contains(&of_new), "{of_new} after {of_old}");
+    }
+
+    #[test]
     fn a_new_day_begins_anew_and_a_clock_that_goes_back_does_not() {
         let plan = Plan { day_offset_us: Some(8 * 3_600_000_000), step_us: 0 };
         let mut sequence = None;
