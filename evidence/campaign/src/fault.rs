@@ -51,10 +51,16 @@ pub(crate) enum Fault {
     PrimaryUnseen,
     /// One sentinel does not see it, and nothing comes of that.
     PrimaryUnseenByOne,
+    /// Sentinels and all replicas do not reach each other, and nothing comes of that.
+    ReplicasUnseen,
     /// The server comes back empty.
     RestartEmpty,
     /// The server forgets all scripts.
     ScriptFlush,
+    /// The primary and one sentinel are parted from all others, who replace it. Clients reach it.
+    SentinelParted,
+    /// The sentinels do not reach each other, nor the primary: nobody may replace it.
+    SentinelsScattered,
     /// A slot moves to another node of the cluster.
     SlotMove,
     /// All subscribers are cut off.
@@ -91,8 +97,11 @@ impl Fault {
             Self::PowerLoss => "power loss",
             Self::PrimaryUnseen => "primary unseen",
             Self::PrimaryUnseenByOne => "primary unseen by one",
+            Self::ReplicasUnseen => "replicas unseen",
             Self::RestartEmpty => "restart empty",
             Self::ScriptFlush => "scripts flushed",
+            Self::SentinelParted => "parted with a sentinel",
+            Self::SentinelsScattered => "sentinels parted",
             Self::SlotMove => "slot moved",
             Self::SubscribersCut => "subscribers cut",
             Self::TakeOver => "takeover forced",

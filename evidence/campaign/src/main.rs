@@ -30,7 +30,7 @@ use leasehold_testkit::worker;
 
 use self::bank::Transfers;
 use self::control::Control;
-use self::driver::{run, run_control};
+use self::driver::{run, run_control, run_without_promise};
 use self::topology::Topology;
 
 #[test]
@@ -148,6 +148,14 @@ fn control_bank_unfenced_transfers_of_overtaken_holders_are_booked_and_lose_mone
     let Some(audits) = bank::run(Transfers::Unfenced) else { return };
     for audit in audits {
         assert!(audit.overtaken > 0 && audit.wrong > 0, "{audit}");
+    }
+}
+
+#[test]
+#[ignore = "a negative control: it shows that to be parted with a sentinel is a fault"]
+fn control_sentinel_alone_without_replicas_a_parted_primary_grants_beside_the_next() {
+    if let Some(double_holds) = run_without_promise(Topology::SentinelAlone) {
+        assert!(double_holds > 0);
     }
 }
 

@@ -115,7 +115,8 @@ impl Place {
             Topology::Redisson => Self::one(topology, keeps_nothing, "?layout=redisson", &REDISSON),
             Topology::ReplicasAll => Self::replicas(topology, "all", 2),
             Topology::ReplicasOne => Self::replicas(topology, "1", 1),
-            Topology::Sentinel => Self::sentinel(topology),
+            Topology::Sentinel => Self::sentinel(topology, "2"),
+            Topology::SentinelAlone => Self::sentinel(topology, "none"),
             Topology::Sharded => Self::sharded(topology),
             Topology::Server => Self::one(topology, keeps_nothing, "", &NATIVE),
         })
@@ -195,12 +196,13 @@ impl Place {
         Self { hang: HANG_OF_A_REPLICA, ..place }
     }
 
-    /// A primary with two replicas, and sentinels. Every grant is on both replicas: a process that
-    /// starts in the middle of a failover could not know what `all` means.
-    fn sentinel(topology: Topology) -> Self {
+    /// A primary with two replicas, and sentinels. Where every grant is to be on both replicas, the
+    /// policy is their number. A process that starts during a failover could not know what `all`
+    /// means.
+    fn sentinel(topology: Topology, policy: &str) -> Self {
         let options = RedisServer::options();
         let fleet = must(SentinelFleet::start_with(options.clone(), &[100, 100], options));
-        let url = format!("{}?replicas=2", fleet.url());
+        let url = format!("{}?replicas={policy}", fleet.url());
         let place = Self::of(topology, url, Servers::Watched(fleet));
         Self { hang: HANG_OF_A_REPLICA, ..place }
     }

@@ -36,6 +36,8 @@ pub(crate) enum Topology {
     ReplicasAll,
     ReplicasOne,
     Sentinel,
+    /// The same where no replica must acknowledge: a control.
+    SentinelAlone,
     Server,
     /// A cluster that forgets, with a quarantine.
     Sharded,
@@ -48,6 +50,7 @@ pub(crate) enum Promised {
     Both,
     /// The order of tokens.
     Order,
+    Nothing,
 }
 
 /// What befalls the network between clients and a server.
@@ -70,7 +73,7 @@ macro_rules! network {
 }
 
 impl Topology {
-    pub(crate) const ALL: [Self; 18] = [
+    pub(crate) const ALL: [Self; 19] = [
         Self::Clock,
         Self::Cluster,
         Self::Durable,
@@ -87,6 +90,7 @@ impl Topology {
         Self::ReplicasAll,
         Self::ReplicasOne,
         Self::Sentinel,
+        Self::SentinelAlone,
         Self::Server,
         Self::Sharded,
     ];
@@ -114,6 +118,7 @@ impl Topology {
             Self::ReplicasAll => "replicas-all",
             Self::ReplicasOne => "replicas-one",
             Self::Sentinel => "sentinel",
+            Self::SentinelAlone => "sentinel-alone",
             Self::Server => "server",
             Self::Sharded => "sharded",
         }
@@ -161,8 +166,12 @@ impl Topology {
                 Fault::LinkCut,
                 Fault::PrimaryUnseen,
                 Fault::PrimaryUnseenByOne,
+                Fault::ReplicasUnseen,
+                Fault::SentinelParted,
+                Fault::SentinelsScattered,
                 Fault::SubscribersCut,
             ],
+            Self::SentinelAlone => &[Fault::SentinelParted],
             Self::Cluster => &[
                 Fault::BusCut,
                 Fault::ConnectionsCut,
@@ -191,6 +200,7 @@ impl Topology {
     pub(crate) fn promised(self) -> Promised {
         match self {
             Self::Forgetful => Promised::Order,
+            Self::SentinelAlone => Promised::Nothing,
             Self::Clock
             | Self::Cluster
             | Self::Durable
@@ -238,9 +248,11 @@ impl Topology {
             Self::Cluster => Plan { keeps: true, sells: true, ..Plan::WIDE },
             // Stock is as durable as the primary: `replicas=` is about grants.
             // A crash forgets releases that were not waited for, and grants are flushed.
-            Self::Postgres | Self::PostgresBouncer | Self::PostgresStandby | Self::Sentinel => {
-                Plan::WIDE
-            }
+            Self::Postgres
+            | Self::PostgresBouncer
+            | Self::PostgresStandby
+            | Self::Sentinel
+            | Self::SentinelAlone => Plan::WIDE,
             // What is held for long is held by somebody when it is forgotten.
             Self::Sharded => {
                 Plan { ttls: SHARDED, longest: Duration::from_millis(800), ..Plan::SLOW }

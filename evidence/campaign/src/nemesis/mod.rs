@@ -9,6 +9,7 @@ mod postgres;
 mod process;
 mod replication;
 mod rights;
+mod sentinels;
 mod takeover;
 
 use std::fmt::Write as _;
@@ -65,13 +66,16 @@ fn befall(fault: Fault, place: &mut Place, random: &mut Random) {
         Fault::PartitionToClients => network::mute(place, random),
         Fault::Partition => network::swallow(place, random),
         Fault::PowerLoss => process::lose_power(place, random),
-        Fault::PrimaryUnseen => takeover::hide_primary(place, random),
-        Fault::PrimaryUnseenByOne => takeover::hide_primary_from_one(place, random),
+        Fault::PrimaryUnseen => sentinels::hide_primary(place, random),
+        Fault::PrimaryUnseenByOne => sentinels::hide_primary_from_one(place, random),
+        Fault::ReplicasUnseen => sentinels::hide_replicas(place, random),
         Fault::RestartEmpty => match place.servers {
             Servers::Cluster(_) => cluster::restart_empty(place, random),
             _ => process::restart(place, random, Data::Dropped),
         },
         Fault::ScriptFlush => data::flush_scripts(place, random),
+        Fault::SentinelParted => sentinels::part(place, random),
+        Fault::SentinelsScattered => sentinels::scatter(place, random),
         Fault::SlotMove => cluster::move_slot(place, random),
         Fault::SubscribersCut => network::cut(place, "CLIENT KILL TYPE pubsub"),
         Fault::TakeOver => cluster::take_over(place, random),
