@@ -8,6 +8,7 @@
 
 mod bank;
 mod control;
+mod data;
 mod doing;
 mod driver;
 mod fault;
@@ -16,15 +17,14 @@ mod nemesis;
 mod outcome;
 mod place;
 mod plan;
+mod player;
 mod process;
 mod promise;
 mod random;
 mod register;
 mod settings;
-mod shop;
 mod stall;
 mod topology;
-mod verbs;
 
 use leasehold_testkit::worker;
 

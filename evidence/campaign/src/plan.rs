@@ -22,8 +22,12 @@ pub(crate) struct Plan {
     pub(crate) elections: usize,
     /// Nothing that was granted or queued is forgotten, whatever befalls the place.
     pub(crate) keeps: bool,
-    /// Stock is sold there, too.
+    /// Jobs that run once in a period; none where an end that was reported may be forgotten.
+    pub(crate) jobs: usize,
+    /// Stock is sold there, too, and a queue and cells are used.
     pub(crate) sells: bool,
+    /// The kinds of numbers that are given out there.
+    pub(crate) numbers: &'static [Sequence],
 }
 
 /// What a store grants.
@@ -37,6 +41,27 @@ pub(crate) enum Modes {
     Mutexes,
 }
 
+/// A kind of numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sequence {
+    /// In blocks, above a floor that grows with the clock.
+    Blocks,
+    /// The same one by one, in the order in which they are given out.
+    Increasing,
+    /// One by one from one, without a floor.
+    Short,
+}
+
+impl Sequence {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Blocks => "blocks",
+            Self::Increasing => "increasing",
+            Self::Short => "short",
+        }
+    }
+}
+
 /// How long the quarantine of one server is: as long as the longest lease there.
 pub(crate) const QUARANTINE: Duration = Duration::from_secs(1);
 
@@ -46,8 +71,23 @@ pub(crate) const PERMITS: u32 = 4;
 /// Values that are read and written each under its own lock.
 pub(crate) const REGISTERS: usize = 8;
 
+/// Jobs where there are any.
+pub(crate) const JOBS: usize = 6;
+
+/// Numbers of all kinds, those that survive all that is forgotten, and those that need no clock.
+pub(crate) const ALL_NUMBERS: [Sequence; 3] =
+    [Sequence::Blocks, Sequence::Increasing, Sequence::Short];
+pub(crate) const LASTING_NUMBERS: [Sequence; 2] = [Sequence::Blocks, Sequence::Increasing];
+pub(crate) const CLOCKLESS_NUMBERS: [Sequence; 1] = [Sequence::Short];
+
+/// Values of that kind in cells beside the locks.
+pub(crate) const CELLS: usize = 4;
+
 /// What all names begin with.
 pub(crate) const PREFIX: &str = "campaign/";
+
+/// The lock of who does what is in the queue.
+pub(crate) const QUEUE: &str = "campaign/q";
 
 impl Plan {
     /// For stores on which a lease may be as short as it can be.
@@ -63,7 +103,9 @@ impl Plan {
         modes: Modes::All,
         elections: 4,
         keeps: false,
+        jobs: 0,
         sells: false,
+        numbers: &[],
     };
 
     /// For stores of which a part is away now and then, for longer than a short lease; with few
@@ -85,6 +127,11 @@ impl Plan {
         ..Self::SLOW
     };
 
+    /// The same where nothing that was said is forgotten.
+    pub(crate) const fn faithful(self) -> Self {
+        Self { jobs: JOBS, sells: true, numbers: &ALL_NUMBERS, ..self }
+    }
+
     pub(crate) fn name(number: usize) -> String {
         format!("{PREFIX}n{number}")
     }
@@ -95,6 +142,15 @@ impl Plan {
 
     pub(crate) fn election(number: usize) -> String {
         format!("{PREFIX}e{number}")
+    }
+
+    pub(crate) fn job(number: usize) -> String {
+        format!("{PREFIX}j{number}")
+    }
+
+    /// The name of a value in a cell.
+    pub(crate) fn cell(number: usize) -> String {
+        format!("{PREFIX}c{number}")
     }
 
     /// The name of a value that is read and written.

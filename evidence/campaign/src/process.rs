@@ -17,15 +17,15 @@ use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use crate::data::Parts;
 use crate::doing::{Doing, Trace};
 use crate::plan::{PREFIX, Plan};
+use crate::player::Player;
 use crate::promise::{Log, now_ns};
 use crate::random::Random;
 use crate::register::Register;
-use crate::shop::Shop;
 use crate::stall::{self, Stalls};
 use crate::topology::Topology;
-use crate::verbs::Player;
 
 /// How long anything may take that must come to an end, by a clock that stands still while the
 /// machine is too busy.
@@ -61,12 +61,12 @@ async fn take_turns(
 ) {
     let traces: Vec<_> = (0..plan.clients).map(|_| Trace::default()).collect();
     let clients = connect(url, &traces, directory).await;
-    let shop = match plan.sells {
+    let parts = match plan.sells || !plan.numbers.is_empty() {
         true => {
             let data = at_last(directory, || Data::connect(url)).await;
-            Some(Shop::new(&data, directory, Arc::clone(&log)))
+            Parts::new(&plan, &data, directory, &log)
         }
-        false => None,
+        false => Parts::default(),
     };
     let is_over = Arc::new(AtomicBool::new(false));
     let (over, listening) = (Arc::clone(&is_over), thread::spawn(worker::listen));
@@ -78,7 +78,7 @@ async fn take_turns(
         let player = Player {
             plan,
             doing,
-            shop: shop.clone(),
+            parts: parts.clone(),
             clients: Arc::clone(&clients),
             own,
             log: Arc::clone(&log),
@@ -109,9 +109,8 @@ async fn take_turns(
     }
     worker::say(&format!("served {}", log.holds()));
     // All processes have come so far; one of them takes stock.
-    let takes_stock = worker::listen() == TAKE_STOCK;
-    if let (true, Some(shop)) = (takes_stock, &shop) {
-        shop.audit(directory).await;
+    if worker::listen() == TAKE_STOCK {
+        parts.audit(&clients[0], directory).await;
     }
     come_to_rest(&clients[0], directory).await;
     worker::say("at rest");

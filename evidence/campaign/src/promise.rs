@@ -10,6 +10,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use leasehold::Guard;
 use leasehold::admin::HolderId;
@@ -89,6 +90,21 @@ impl Log {
     /// Something came of an order or a delivery of these pieces.
     pub(crate) fn traded(&self, what: &str, id: &str, pieces: &str) {
         self.append(&format!("k {what} {id} {pieces}\n"));
+    }
+
+    /// Something came of an entry of the queue, or is about to.
+    pub(crate) fn entry(&self, what: &str) {
+        self.append(&format!("i {what}\n"));
+    }
+
+    /// A number was given out, or is about to be.
+    pub(crate) fn number(&self, what: &str) {
+        self.append(&format!("m {what}\n"));
+    }
+
+    /// The job that this guard was for has reported its end; it is not to start in this period.
+    pub(crate) fn ran(&self, name: &str, guard: u64, period: Duration) {
+        self.append(&format!("j {name} {guard} {}\n", period.as_nanos()));
     }
 
     /// Somebody asked who leads, at `asked`, and knows by now.

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::fault::Fault;
-use crate::plan::{Modes, Plan, QUARANTINE};
+use crate::plan::{CLOCKLESS_NUMBERS, JOBS, LASTING_NUMBERS, Modes, Plan, QUARANTINE};
 
 /// Leases for servers whose clocks may differ, which takes half a second off each. Where something
 /// was forgotten, nothing new is granted for the longest of them.
@@ -175,6 +175,7 @@ impl Topology {
             Self::Cluster => &[
                 Fault::BusCut,
                 Fault::ConnectionsCut,
+                Fault::FullMemory,
                 Fault::Hang,
                 Fault::LinkCut,
                 Fault::ScriptFlush,
@@ -223,43 +224,40 @@ impl Topology {
 
     pub(crate) fn plan(self) -> Plan {
         match self {
-            Self::Clock => Plan { sells: true, ..Plan::QUICK },
-            Self::Forgetful => Plan::QUICK,
+            // Numbers with a floor wait for a clock that was set back, for as long as it was.
+            Self::Clock => Plan { numbers: &CLOCKLESS_NUMBERS, ..Plan::QUICK.faithful() },
+            Self::Forgetful => Plan { numbers: &LASTING_NUMBERS, ..Plan::QUICK },
             Self::Durable | Self::File | Self::Server => {
-                Plan { keeps: true, sells: true, ..Plan::QUICK }
+                Plan { keeps: true, ..Plan::QUICK.faithful() }
             }
             // One process has it; its stock is in its own memory.
             Self::Memory => {
-                Plan { processes: 1, clients: 6, keeps: true, sells: true, ..Plan::QUICK }
+                Plan { processes: 1, clients: 6, keeps: true, ..Plan::QUICK.faithful() }
             }
-            Self::Plain => Plan { modes: Modes::Mutexes, elections: 0, sells: true, ..Plan::QUICK },
-            Self::Redisson => Plan {
-                modes: Modes::Fixed,
-                semaphores: 0,
-                elections: 0,
-                sells: true,
+            Self::Plain => Plan { modes: Modes::Mutexes, elections: 0, ..Plan::QUICK.faithful() },
+            Self::Redisson => {
+                Plan { modes: Modes::Fixed, semaphores: 0, elections: 0, ..Plan::QUICK.faithful() }
+            }
+            Self::Quarantine => Plan {
+                ttls: [QUARANTINE / 4, QUARANTINE / 2, QUARANTINE],
+                numbers: &LASTING_NUMBERS,
                 ..Plan::QUICK
             },
-            Self::Quarantine => {
-                Plan { ttls: [QUARANTINE / 4, QUARANTINE / 2, QUARANTINE], ..Plan::QUICK }
-            }
             // It has no semaphores, and a round of votes that are split is dear.
             Self::Quorum => Plan { tasks: 6, semaphores: 0, elections: 0, ..Plan::WIDE },
-            Self::Cluster => Plan { keeps: true, sells: true, ..Plan::WIDE },
-            // Stock is as durable as the primary: `replicas=` is about grants.
-            // A crash forgets releases that were not waited for, and grants are flushed.
-            Self::Postgres
-            | Self::PostgresBouncer
-            | Self::PostgresStandby
-            | Self::Sentinel
-            | Self::SentinelAlone => Plan::WIDE,
+            Self::Cluster => Plan { keeps: true, ..Plan::WIDE.faithful() },
+            // A crash forgets releases that were not waited for; grants are flushed, and so are the
+            // ends of jobs.
+            Self::Postgres | Self::PostgresBouncer | Self::PostgresStandby => {
+                Plan { jobs: JOBS, ..Plan::WIDE }
+            }
+            // What is not a grant is as durable as the primary: `replicas=` is about grants.
+            Self::Sentinel | Self::SentinelAlone => Plan::WIDE,
             // What is held for long is held by somebody when it is forgotten.
             Self::Sharded => {
                 Plan { ttls: SHARDED, longest: Duration::from_millis(800), ..Plan::SLOW }
             }
-            Self::ReplicasAll | Self::ReplicasOne => {
-                Plan { keeps: true, sells: true, ..Plan::SLOW }
-            }
+            Self::ReplicasAll | Self::ReplicasOne => Plan { keeps: true, ..Plan::SLOW.faithful() },
         }
     }
 }

@@ -2,6 +2,9 @@
 //! several means that know nothing of each other.
 
 mod history;
+mod items;
+mod jobs;
+mod numbers;
 mod order;
 mod promises;
 mod story;
@@ -13,6 +16,8 @@ use std::path::Path;
 use std::str::Split;
 use std::time::Duration;
 
+use self::items::Items;
+use self::numbers::Numbers;
 use self::story::{Grant, Promise, Story, Update, Violation, Wound, number, queue};
 pub(crate) use self::unavailability::Unavailable;
 use crate::promise::read_logs;
@@ -22,11 +27,13 @@ use crate::stall::Stalls;
 const SHOWN: usize = 2;
 
 /// The checks, by their numbers. `holds`: a lone holder has a higher token than all whose holds
-/// have ended. `leader`: nobody learns of a leader that was replaced before. `stock`: what came,
-/// less what was taken, is there. `updates`: reading and writing what is protected was one step.
-pub(crate) const CHECKS: [&str; 16] = [
-    "I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10", "I11", "I12", "holds", "leader",
-    "stock", "updates",
+/// have ended. `jobs`: a job that has reported its end is not started again in its period.
+/// `leader`: nobody learns of a leader that was replaced before. `numbers`: none is given twice.
+/// `queue`: no entry is lost or doubled. `stock`: what came, less what was taken, is there.
+/// `updates`: reading and writing what is protected was one step.
+pub(crate) const CHECKS: [&str; 19] = [
+    "I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10", "I11", "I12", "holds", "jobs",
+    "leader", "numbers", "queue", "stock", "updates",
 ];
 
 /// Those that fail when two hold at once, and only then.
@@ -62,6 +69,8 @@ struct Record {
     updates: HashMap<u64, (String, Update)>,
     adopted: HashMap<u64, u32>,
     wounds: Vec<Wound>,
+    items: Items,
+    numbers: Numbers,
 }
 
 impl Verdict {
@@ -93,6 +102,9 @@ impl Verdict {
                 story.given_up.push((number(words)?, number(words)?));
             }
             "o" => record.story(words)?.queues.push(queue(words)?),
+            "j" => record.story(words)?.jobs.push((number(words)?, number(words)?)),
+            "i" => record.items.read(words)?,
+            "m" => record.numbers.read(words)?,
             "l" => record.story(words)?.led.push((number(words)?, number(words)?)),
             "r" => {
                 let (name, update) = (words.next()?.to_owned(), Update::read(words)?);
@@ -129,6 +141,7 @@ impl Verdict {
             let mut found = story.violations(*before);
             found.extend(history::violations(story, stalls));
             found.extend(order::violations(story));
+            found.extend(jobs::violations(story));
             let order = updates::search(&mut story.updates);
             self.updates += story.updates.len() as u64;
             self.windows += order.windows;
@@ -144,6 +157,8 @@ impl Verdict {
                 self.violate(check, &format!("{name}: {what}\n{around}"));
             }
         }
+        record.items.violations().iter().for_each(|what| self.violate("queue", what));
+        record.numbers.violations().iter().for_each(|what| self.violate("numbers", what));
         self.adopts = record.adopted.len() as u64;
         for number in record.adopted.iter().filter(|(_, count)| **count > 1).map(|(at, _)| at) {
             self.violate("I10", &format!("the lease of guard {number} was adopted twice"));

@@ -51,6 +51,8 @@ pub(super) struct Story {
     pub(super) updates: Vec<Update>,
     /// Queues as somebody saw them.
     pub(super) queues: Vec<Queue>,
+    /// Guards of jobs that have reported their end, and the period of each.
+    pub(super) jobs: Vec<(u64, u64)>,
     /// The answers to questions about the leader.
     pub(super) led: Vec<Led>,
 }

@@ -9,27 +9,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt as _};
-use leasehold::error::StoreErrorKind;
-use leasehold::{Error, Result};
+use leasehold::Result;
 use leasehold_data::{Data, Outcome, Stock};
-use leasehold_testkit::must;
 use tokio::time::sleep;
 
+use super::{AT_ONCE, Asked, LAST_TRIES, TRIES};
 use crate::promise::{Log, read_logs};
 use crate::random::Random;
 
 const ITEMS: [&str; 3] = ["chair", "lamp", "table"];
-
-/// How often something is asked before it is left open; the process that takes stock asks more
-/// often.
-const TRIES: u32 = 4;
-const LAST_TRIES: u32 = 200;
-
-/// Orders that are asked for at the same time when stock is taken.
-const AT_ONCE: usize = 32;
-
-/// For how long the store is left alone after an error.
-const REST: Duration = Duration::from_millis(100);
 
 /// The longest for which pieces are set apart.
 const APART: Duration = Duration::from_millis(400);
@@ -45,10 +33,8 @@ pub(crate) struct Shop {
 }
 
 impl Shop {
-    /// That of the round whose directory this is.
-    pub(crate) fn new(data: &Data, directory: &Path, log: Arc<Log>) -> Self {
-        let round = directory.file_name().unwrap_or_default().to_string_lossy();
-        Self { stock: data.stock(format!("campaign-{round}")), log }
+    pub(super) fn new(data: &Data, name: &str, log: Arc<Log>) -> Self {
+        Self { stock: data.stock(name), log }
     }
 
     /// Takes a delivery in, or an order.
@@ -119,7 +105,7 @@ impl Shop {
     }
 
     /// Takes stock when all trade is over, from what all have written.
-    pub(crate) async fn audit(&self, directory: &Path) {
+    pub(super) async fn audit(&self, directory: &Path) {
         let books = Books::read(directory);
         let deliveries = stream::iter(&books.deliveries);
         let restock = async |(id, pieces): (&String, &BTreeMap<String, u64>)| {
@@ -155,29 +141,15 @@ impl Shop {
     where
         F: Future<Output = Result<T>>,
     {
-        for _ in 0..tries {
-            match ask().await {
-                Ok(answer) => return Some(answer),
-                Err(Error::Store(error)) if may_pass(error.kind()) => {}
-                Err(error) => {
-                    self.wrong(&format!("{error:?}"));
-                    return None;
-                }
-            }
-            self.log.event("stock-error");
-            sleep(REST).await;
+        match super::ask(&self.log, "stock", tries, ask).await {
+            Asked::Answered(answer) => Some(answer),
+            Asked::Refused | Asked::Open => None,
         }
-        None
     }
 
     fn wrong(&self, what: &str) {
         self.log.violation(&format!("stock {what}"));
     }
-}
-
-/// Whether it may pass by itself: rights that are taken away come back.
-fn may_pass(kind: StoreErrorKind) -> bool {
-    kind.is_transient() || kind == StoreErrorKind::Denied
 }
 
 fn draw(random: &mut Random, most: usize) -> Pieces {
@@ -244,6 +216,8 @@ fn lines(pieces: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use leasehold_testkit::must;
+
     use super::*;
 
     /// What is wrong when stock is taken after somebody has written these lines; of ten lamps that
@@ -251,7 +225,7 @@ mod tests {
     async fn wrong_after(lines: &str) -> String {
         let directory = must(tempfile::tempdir());
         let log = Arc::new(Log::create(directory.path(), 1));
-        let shop = Shop::new(&Data::memory(), directory.path(), log);
+        let shop = Shop::new(&Data::memory(), "shop", log);
         must(shop.stock.restock("delivery-1", [("lamp", 10)]).await);
         must(shop.stock.deduct("order-1", [("lamp", 2)]).await);
         let delivery = "k delivery delivery-1 lamp:10\n";

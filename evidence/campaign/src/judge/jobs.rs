@@ -1,0 +1,27 @@
+//! Whether a job that has reported its end was not started again in its period.
+
+use super::story::{Story, Violation};
+
+/// What clocks may differ by in their rates: a hundredth, as clients reckon with.
+const DRIFT: u64 = 100;
+
+/// What is wrong with the starts of one job.
+pub(super) fn violations(story: &Story) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for (guard, period) in &story.jobs {
+        let Some(run) = story.grants.iter().find(|grant| grant.guard == *guard) else { continue };
+        // It began when it was asked for at the earliest.
+        let over = run.asked + (period - period / DRIFT);
+        let is_too_early = |other: &_| over > run.entered && other > &run.entered && other < &over;
+        let starts = story.grants.iter().map(|grant| grant.entered);
+        if let Some(again) = starts.filter(is_too_early).min() {
+            let after = (again - run.asked) / 1_000_000;
+            let what = format!(
+                "started again after {after} ms, and its period is {} ms",
+                period / 1_000_000
+            );
+            found.push(Violation::new("jobs", what, (run.asked, again)));
+        }
+    }
+    found
+}
