@@ -89,39 +89,58 @@ impl Control {
         self.program().is_none_or(|(directory, _)| is_there(directory))
     }
 
-    /// Starts a process with this number and seed.
-    pub(crate) fn start(
-        self,
-        address: &str,
-        protected: u16,
-        log: &Path,
-        (number, seed): (u64, u64),
-        ttl: Duration,
-    ) -> Worker {
-        let arguments = [
-            address.to_owned(),
-            protected.to_string(),
-            log.display().to_string(),
-            number.to_string(),
-            // Not every language has wide numbers.
-            (seed >> 16).to_string(),
-            TASKS.to_string(),
-            ttl.as_millis().to_string(),
-            REGISTERS.to_string(),
-        ];
+    /// Starts a process.
+    pub(crate) fn start(self, address: &str, call: &Call<'_>) -> Worker {
+        let words = call.words(address, TASKS);
         match self.program() {
             None => {
-                let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-                Worker::start(&[&["rslock"], &arguments[..]].concat())
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                Worker::start(&[&["rslock"], &words[..]].concat())
             }
-            Some((_, words)) => {
-                let mut command = Command::new(&words[0]);
-                command.args(&words[1..]).args(arguments);
+            Some((_, program)) => {
+                let mut command = Command::new(&program[0]);
+                command.args(&program[1..]).args(words);
                 command.env("NODE_PATH", Path::new(INSTALLED).join("node/node_modules"));
                 Worker::of(command)
             }
         }
     }
+}
+
+/// What a program is told that only updates values.
+pub(crate) struct Call<'a> {
+    /// The port of what is protected.
+    pub(crate) protected: u16,
+    /// The directory for what it writes.
+    pub(crate) directory: &'a Path,
+    pub(crate) number: u64,
+    pub(crate) seed: u64,
+    pub(crate) ttl: Duration,
+}
+
+impl Call<'_> {
+    /// As arguments, with where the locks are and how many tasks it has.
+    pub(crate) fn words(&self, address: &str, tasks: usize) -> Vec<String> {
+        vec![
+            address.to_owned(),
+            self.protected.to_string(),
+            self.directory.join(format!("{}.log", self.number)).display().to_string(),
+            self.number.to_string(),
+            // Not every language has wide numbers.
+            (self.seed >> 16).to_string(),
+            tasks.to_string(),
+            self.ttl.as_millis().to_string(),
+            REGISTERS.to_string(),
+        ]
+    }
+}
+
+/// The program with Redisson, if it is installed.
+pub(crate) fn redisson() -> Option<Command> {
+    let (_, words) = Control::Redisson.program().filter(|_| Control::Redisson.is_installed())?;
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]);
+    Some(command)
 }
 
 /// Where the locks are, as the programs are told; none where none of them can be run.

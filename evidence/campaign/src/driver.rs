@@ -3,26 +3,24 @@
 //! must be left behind, and what was written is judged.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use leasehold_core::model::{DEFAULT_RETENTION, TOMBSTONE_LIFE};
-use leasehold_testkit::{RedisServer, Worker, must};
+use leasehold_testkit::{RedisServer, must};
 
 use crate::control::{self, Control};
+use crate::crew::{Crew, Who};
+use crate::fleet::Peer;
 use crate::judge::{OF_EXCLUSION, OF_TOKENS, Verdict};
-use crate::nemesis;
 use crate::outcome::Outcome;
 use crate::place::Place;
-use crate::plan::{PREFIX, Plan};
-use crate::process::TAKE_STOCK;
-use crate::promise::{Log, now_ns};
+use crate::plan::PREFIX;
+use crate::promise::Log;
 use crate::random::Random;
 use crate::settings::Settings;
-use crate::stall;
 use crate::topology::{Promised, Topology};
 
 /// A round takes so long: what is written in it is judged at once, and then thrown away.
@@ -36,21 +34,14 @@ const LONG: Duration = Duration::from_mins(10);
 const FORGOTTEN: Duration =
     TOMBSTONE_LIFE.saturating_add(DEFAULT_RETENTION.saturating_mul(2)).saturating_add(PAUSE);
 
+/// Counters of tokens that Redisson keeps for good.
+const COUNTERS: &str = "redisson_lock_token:";
+
 /// How often servers are asked for what is left.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// How often something is done to a process.
-const TICK: Duration = Duration::from_millis(20);
-
 /// The number of this process among those of a round.
 const DRIVER: u64 = 0;
-
-/// Whose processes take turns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Who {
-    Ours,
-    Control(Control),
-}
 
 /// Runs on one topology, and stops the test if a promise was broken.
 pub(crate) fn run(topology: Topology) {
@@ -88,9 +79,10 @@ fn run_with(topology: Topology, who: Who) -> Option<Outcome> {
         Promised::Nothing => "nothing",
     };
     let (lock, promised) = match who {
-        Who::Ours => ("leasehold", promised),
+        Who::Ours | Who::Peer(_) => ("leasehold", promised),
         Who::Control(control) => (control.name(), "nothing"),
     };
+    let peers = if who == Who::Ours { Peer::of(topology) } else { Vec::new() };
     let mut outcome = Outcome::new(topology.name(), lock, promised, settings.seed);
     outcome.server = version(&protected);
     let (began, mut highest) = (Instant::now(), HashMap::new());
@@ -102,6 +94,7 @@ fn run_with(topology: Topology, who: Who) -> Option<Outcome> {
         let mut crew = Crew {
             topology,
             who,
+            peers: &peers,
             plan: place.plan,
             url: place.url.clone(),
             address: control::address(&place),
@@ -129,9 +122,14 @@ fn run_with(topology: Topology, who: Who) -> Option<Outcome> {
         }
         must(std::fs::remove_dir_all(&round));
     }
-    let took = began.elapsed();
+    finish(&settings, &place, who, &mut outcome, began.elapsed());
+    Some(outcome)
+}
+
+/// All rounds are over: after a long run nothing may be left. Writes down and says what came of it.
+fn finish(settings: &Settings, place: &Place, who: Who, outcome: &mut Outcome, took: Duration) {
     let remains = match who {
-        Who::Ours if settings.span >= LONG => what_remains(&place),
+        Who::Ours if settings.span >= LONG => what_remains(place),
         _ => Vec::new(),
     };
     if !remains.is_empty() {
@@ -143,8 +141,7 @@ fn run_with(topology: Topology, who: Who) -> Option<Outcome> {
     outcome.seconds = took.as_secs_f64();
     println!("{}", outcome.line());
     assert!(remains.is_empty(), "I11: keys that nobody has used for {FORGOTTEN:?}: {remains:?}");
-    println!("{}: {:?}", topology.name(), outcome.events);
-    Some(outcome)
+    println!("{}: {:?}", outcome.topology, outcome.events);
 }
 
 /// The keys of locks that are there still when they should have been forgotten: waits for that.
@@ -152,8 +149,10 @@ fn what_remains(place: &Place) -> Vec<String> {
     let since = Instant::now();
     loop {
         let keys = |server: &&RedisServer| {
-            let keys = server.command::<Vec<String>>(&format!("KEYS *{PREFIX}*"));
-            keys.unwrap_or_default()
+            let mut keys: Vec<String> =
+                server.command(&format!("KEYS *{PREFIX}*")).unwrap_or_default();
+            keys.retain(|key| !key.starts_with(COUNTERS));
+            keys
         };
         let remains: Vec<_> = place.all().iter().flat_map(keys).collect();
         if remains.is_empty() || since.elapsed() >= FORGOTTEN {
@@ -222,162 +221,5 @@ pub(crate) fn version(server: &RedisServer) -> String {
     match field("valkey_version") {
         version if version.is_empty() => format!("Redis {}", field("redis_version")),
         version => format!("Valkey {version}"),
-    }
-}
-
-/// The processes of a round.
-struct Crew<'a> {
-    topology: Topology,
-    who: Who,
-    plan: Plan,
-    url: String,
-    /// The same place, as controls are told.
-    address: Option<String>,
-    protected: u16,
-    directory: PathBuf,
-    /// Its own.
-    log: Arc<Log>,
-    random: Random,
-    members: Vec<Member>,
-    started: u64,
-    outcome: &'a mut Outcome,
-}
-
-struct Member {
-    process: Worker,
-    number: u64,
-    stop: Option<Stop>,
-}
-
-/// A process is stopped.
-struct Stop {
-    since_ns: u64,
-    until: Instant,
-}
-
-impl Member {
-    fn stop(&mut self, until: Instant) {
-        self.stop = Some(Stop { since_ns: now_ns(), until });
-        self.process.stop();
-    }
-
-    fn cont(&mut self, log: &Log) {
-        if let Some(stop) = self.stop.take() {
-            self.process.cont();
-            log.stopped(self.number, stop.since_ns, now_ns());
-        }
-    }
-}
-
-impl Crew<'_> {
-    /// Works for the given time, and comes to rest; gives what is wrong with that.
-    fn work(
-        &mut self,
-        span: Duration,
-        place: &mut Place,
-        random: Random,
-    ) -> Vec<(&'static str, String)> {
-        for _ in 0..self.plan.processes {
-            let member = self.start();
-            self.members.push(member);
-        }
-        let (is_over, directory) = (AtomicBool::new(false), self.directory.clone());
-        let (is_done, log) = (AtomicBool::new(false), Arc::clone(&self.log));
-        let ports: Vec<_> = place.all().into_iter().map(RedisServer::port).collect();
-        thread::scope(|scope| {
-            scope.spawn(|| stall::watch_until(&log, &is_done));
-            for port in ports {
-                let (log, is_done) = (&log, &is_done);
-                scope.spawn(move || stall::watch_server(port, log, is_done));
-            }
-            let hurting = scope.spawn(|| nemesis::hurt(place, random, &directory, &is_over));
-            let end = Instant::now() + span;
-            while Instant::now() < end {
-                self.disturb();
-                thread::sleep(TICK);
-            }
-            is_over.store(true, Ordering::Relaxed);
-            hurting.join().unwrap();
-            let wrong = self.rest();
-            is_done.store(true, Ordering::Relaxed);
-            wrong
-        })
-    }
-
-    fn start(&mut self) -> Member {
-        self.started += 1;
-        let (number, seed) = (self.started, self.random.seed());
-        if let Who::Control(control) = self.who {
-            let Some(address) = &self.address else { panic!("no control runs on such a place") };
-            let log = self.directory.join(format!("{number}.log"));
-            let ttl = self.plan.longest_ttl();
-            let process = control.start(address, self.protected, &log, (number, seed), ttl);
-            return Member { process, number, stop: None };
-        }
-        let (text, seed) = (number.to_string(), seed.to_string());
-        let (directory, protected) = (self.directory.display(), self.protected.to_string());
-        let (name, directory) = (self.topology.name(), directory.to_string());
-        let arguments = [name, &self.url, &protected, &directory, &text, &seed];
-        Member { process: Worker::start(&arguments), number, stop: None }
-    }
-
-    /// Lets those go on whose time has come; stops or kills somebody now and then.
-    fn disturb(&mut self) {
-        let now = Instant::now();
-        for member in &mut self.members {
-            if member.stop.as_ref().is_some_and(|stop| stop.until <= now) {
-                member.cont(&self.log);
-            }
-        }
-        let chosen = self.random.below(self.members.len());
-        let longest_stop = self.plan.longest_ttl() * 3;
-        // On average a quarter of it, and one process in five is stopped.
-        let ticks = 5 * longest_stop.as_millis() / 4 / TICK.as_millis();
-        let stopping = 1_000 * self.members.len() / ticks as usize;
-        match self.random.below(1_000) {
-            choice if choice < stopping && self.members[chosen].stop.is_none() => {
-                self.outcome.processes_stopped += 1;
-                let span = self.random.up_to(longest_stop);
-                let span = self.random.up_to(span);
-                self.members[chosen].stop(now + span);
-            }
-            985.. if self.members.len() > 1 => {
-                self.outcome.processes_killed += 1;
-                self.members[chosen].process.kill9();
-                self.members[chosen] = self.start();
-            }
-            _ => {}
-        }
-    }
-
-    /// The place is healed: everybody is served, and then nothing is left behind.
-    fn rest(&mut self) -> Vec<(&'static str, String)> {
-        let mut wrong = Vec::new();
-        for member in &mut self.members {
-            member.cont(&self.log);
-            member.process.tell("stop");
-        }
-        for member in &mut self.members {
-            let line = member.process.hear().unwrap_or_default();
-            let served = line.strip_prefix("served ").and_then(|count| count.parse().ok());
-            if served <= Some(0_u64) {
-                wrong.push(("I8", format!("a process was not served: {line:?}")));
-            }
-        }
-        if matches!(self.who, Who::Control(_)) {
-            self.members.clear();
-            return wrong;
-        }
-        if !wrong.is_empty() {
-            self.members.clear();
-        }
-        for (at, mut member) in self.members.drain(..).enumerate() {
-            member.process.tell(if at == 0 { TAKE_STOCK } else { "rest" });
-            match member.process.hear().as_deref() {
-                Some("at rest") => member.process.finish(),
-                left => wrong.push(("I7", format!("something is left behind: {left:?}"))),
-            }
-        }
-        wrong
     }
 }

@@ -8,10 +8,12 @@
 
 mod bank;
 mod control;
+mod crew;
 mod data;
 mod doing;
 mod driver;
 mod fault;
+mod fleet;
 mod judge;
 mod nemesis;
 mod outcome;
@@ -38,6 +40,7 @@ use self::topology::Topology;
 fn job() {
     match worker::arguments().as_slice() {
         [bank, arguments @ ..] if bank == "bank" => bank::work(arguments),
+        [command, arguments @ ..] if command == "command" => fleet::work(arguments),
         [control, arguments @ ..] if control == "rslock" => control::work(arguments),
         arguments => process::work(arguments),
     }

@@ -112,7 +112,10 @@ impl Place {
                 Self { quarantine: QUARANTINE, ..place }
             }
             Topology::Quorum => Self::quorum(topology),
-            Topology::Redisson => Self::one(topology, keeps_nothing, "?layout=redisson", &REDISSON),
+            Topology::Redisson => {
+                // Java has tokens, too, of the same counter.
+                Self::one(topology, keeps_nothing, "?layout=redisson&fenced=on", &REDISSON)
+            }
             Topology::ReplicasAll => Self::replicas(topology, "all", 2),
             Topology::ReplicasOne => Self::replicas(topology, "1", 1),
             Topology::Sentinel => Self::sentinel(topology, "2"),

@@ -3,24 +3,44 @@ import java.io.FileWriter;
 import java.io.InputStreamReader;
 import java.io.PrintWriter;
 import java.util.ArrayList;
+import java.util.List;
 import java.util.Random;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import org.redisson.Redisson;
 import org.redisson.api.RBucket;
+import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
+import org.redisson.api.RScript;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.codec.StringCodec;
 import org.redisson.config.Config;
 
-/** A negative control: Redisson's RLock. evidence/controls/README.md says how it is called. */
+/**
+ * A negative control: Redisson's RLock. evidence/controls/README.md says how it is called. Where the
+ * place is `fenced,PORT` it is a member of a fleet: it has RFencedLocks, and what they protect refuses
+ * a lower token.
+ */
 public final class Control {
+    /** As in evidence/campaign/src/register.rs, with answers that are texts. */
+    private static final String READ = """
+        local token = redis.call('HGET', KEYS[1], 'token')
+        if token and token > ARGV[1] then return nil end
+        redis.call('HSET', KEYS[1], 'token', ARGV[1])
+        return redis.call('HGET', KEYS[1], 'value') or '0'""";
+    private static final String WRITE = """
+        if redis.call('HGET', KEYS[1], 'token') > ARGV[1] then return '0' end
+        redis.call('HSET', KEYS[1], 'token', ARGV[1], 'value', ARGV[2])
+        return '1'""";
+
     private static final AtomicLong COUNTED = new AtomicLong();
     private static final AtomicLong SERVED = new AtomicLong();
     private static volatile boolean over;
     private static PrintWriter log;
     private static RedissonClient client;
     private static RedissonClient values;
+    private static boolean isFenced;
+    private static String weight = "1";
     private static long ttl;
     private static int names;
 
@@ -29,6 +49,8 @@ public final class Control {
         log = new PrintWriter(new FileWriter(args[2], true), true);
         ttl = Long.parseLong(args[6]);
         names = Integer.parseInt(args[7]);
+        isFenced = args[0].startsWith("fenced,");
+        weight = isFenced ? args[8] : weight;
         client = Redisson.create(config(args[0].split(",")));
         values = Redisson.create(config(new String[] {"one", args[1]}));
         var threads = new ArrayList<Thread>();
@@ -50,7 +72,7 @@ public final class Control {
     private static Config config(String[] place) {
         var config = new Config();
         config.setNettyThreads(4).setThreads(8);
-        if (place[0].equals("one")) {
+        if (!place[0].equals("sentinel")) {
             config.useSingleServer().setAddress("redis://127.0.0.1:" + place[1])
                 .setTimeout(1000).setConnectTimeout(1000).setRetryAttempts(1)
                 .setConnectionMinimumIdleSize(2).setSubscriptionConnectionMinimumIdleSize(1);
@@ -68,38 +90,71 @@ public final class Control {
 
     private static void work(Random random) {
         while (!over) {
+            // Redisson asks again after a lost reply, so a thread may hold what it does not know of. It
+            // would enter that again, with the token of before. So each turn is another thread's.
+            var thread = new Thread(() -> {
+                try {
+                    turn(random);
+                } catch (InterruptedException | RuntimeException error) {
+                    pause(50);
+                }
+            });
+            thread.start();
             try {
-                turn(random);
-            } catch (InterruptedException | RuntimeException error) {
-                pause(50);
+                thread.join();
+            } catch (InterruptedException interrupted) {
+                throw new IllegalStateException(interrupted);
             }
         }
     }
 
     private static void turn(Random random) throws InterruptedException {
         String name = "campaign/r" + random.nextInt(names);
-        RLock lock = client.getLock(name);
+        RFencedLock lock = isFenced ? client.getFencedLock(name) : null;
+        RLock plain = isFenced ? lock : client.getLock(name);
         // The clock that has counted since the machine was started, in nanoseconds.
         long asked = System.nanoTime();
-        if (!lock.tryLock(2000, ttl, TimeUnit.MILLISECONDS)) {
+        Long token = isFenced ? lock.tryLockAndGetToken(2000, ttl, TimeUnit.MILLISECONDS) : null;
+        if (isFenced ? token == null : !plain.tryLock(2000, ttl, TimeUnit.MILLISECONDS)) {
             return;
         }
         long entered = System.nanoTime();
         long own = COUNTED.incrementAndGet();
-        write("g", name, own, asked, entered, own, own, 1);
-        long value = COUNTED.incrementAndGet();
-        write("r", name, value, System.nanoTime(), 0);
-        RBucket<String> bucket = values.getBucket(name, StringCodec.INSTANCE);
-        String old = bucket.get();
-        pause(random.nextInt(10));
-        bucket.set(Long.toString(value));
-        write("d", value, System.nanoTime(), old == null ? "0" : old);
+        write("g", name, own, asked, entered, isFenced ? token : own, own, 1);
+        update(name, random, isFenced ? token : 0);
         long left = Math.min(System.nanoTime(), asked + ttl * 1_000_000);
         if (left > entered) {
-            write("p", name, own, own, entered, left, own, 1, 1);
+            write("p", name, own, own, entered, left, isFenced ? token : own, weight, weight);
+        }
+        if (isFenced) {
+            write("e redisson");
         }
         SERVED.incrementAndGet();
-        lock.unlock();
+        plain.unlock();
+    }
+
+    private static void update(String name, Random random, long token) {
+        long value = COUNTED.incrementAndGet();
+        write("r", name, value, System.nanoTime(), token);
+        String old = isFenced ? fenced(READ, name, token, 0) : bucket(name).get();
+        pause(random.nextInt(10));
+        if (!isFenced) {
+            bucket(name).set(Long.toString(value));
+        } else if (old == null || !fenced(WRITE, name, token, value).equals("1")) {
+            write("n", value);
+            return;
+        }
+        write("d", value, System.nanoTime(), old == null ? "0" : old);
+    }
+
+    private static RBucket<String> bucket(String name) {
+        return values.getBucket(name, StringCodec.INSTANCE);
+    }
+
+    private static String fenced(String script, String name, long token, long value) {
+        Object told = values.getScript(StringCodec.INSTANCE).eval(RScript.Mode.READ_WRITE, script,
+            RScript.ReturnType.VALUE, List.of(name), String.format("%020d", token), "" + value);
+        return told == null ? null : told.toString();
     }
 
     private static void pause(long ms) {

@@ -1,0 +1,210 @@
+//! The processes of a round: they take turns at the locks of a place, and are stopped and killed.
+
+use std::iter;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leasehold_testkit::{RedisServer, Worker};
+
+use crate::control::{Call, Control};
+use crate::fleet::Peer;
+use crate::nemesis;
+use crate::outcome::Outcome;
+use crate::place::Place;
+use crate::plan::Plan;
+use crate::process::TAKE_STOCK;
+use crate::promise::{Log, now_ns};
+use crate::random::Random;
+use crate::stall;
+use crate::topology::Topology;
+
+/// How often something is done to a process.
+const TICK: Duration = Duration::from_millis(20);
+
+/// The processes of a round.
+pub(crate) struct Crew<'a> {
+    pub(crate) topology: Topology,
+    pub(crate) who: Who,
+    /// Who shares the names with ours.
+    pub(crate) peers: &'a [Peer],
+    pub(crate) plan: Plan,
+    pub(crate) url: String,
+    /// The same place, as programs are told that know no URLs of ours.
+    pub(crate) address: Option<String>,
+    pub(crate) protected: u16,
+    pub(crate) directory: PathBuf,
+    /// Its own.
+    pub(crate) log: Arc<Log>,
+    pub(crate) random: Random,
+    pub(crate) members: Vec<Member>,
+    pub(crate) started: u64,
+    pub(crate) outcome: &'a mut Outcome,
+}
+
+/// Whose processes take turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Who {
+    Ours,
+    Control(Control),
+    /// One that shares the names with ours.
+    Peer(Peer),
+}
+
+pub(crate) struct Member {
+    who: Who,
+    process: Worker,
+    number: u64,
+    stop: Option<Stop>,
+}
+
+/// A process is stopped.
+struct Stop {
+    since_ns: u64,
+    until: Instant,
+}
+
+impl Member {
+    fn stop(&mut self, until: Instant) {
+        self.stop = Some(Stop { since_ns: now_ns(), until });
+        self.process.stop();
+    }
+
+    fn cont(&mut self, log: &Log) {
+        if let Some(stop) = self.stop.take() {
+            self.process.cont();
+            log.stopped(self.number, stop.since_ns, now_ns());
+        }
+    }
+}
+
+impl Crew<'_> {
+    /// Works for the given time, and comes to rest; gives what is wrong with that.
+    pub(crate) fn work(
+        &mut self,
+        span: Duration,
+        place: &mut Place,
+        random: Random,
+    ) -> Vec<(&'static str, String)> {
+        let own = iter::repeat_n(self.who, self.plan.processes);
+        let peers = self.peers.iter().map(|peer| Who::Peer(*peer));
+        for who in own.chain(peers).collect::<Vec<_>>() {
+            let member = self.start(who);
+            self.members.push(member);
+        }
+        let (is_over, directory) = (AtomicBool::new(false), self.directory.clone());
+        let (is_done, log) = (AtomicBool::new(false), Arc::clone(&self.log));
+        let ports: Vec<_> = place.all().into_iter().map(RedisServer::port).collect();
+        thread::scope(|scope| {
+            scope.spawn(|| stall::watch_until(&log, &is_done));
+            for port in ports {
+                let (log, is_done) = (&log, &is_done);
+                scope.spawn(move || stall::watch_server(port, log, is_done));
+            }
+            let hurting = scope.spawn(|| nemesis::hurt(place, random, &directory, &is_over));
+            let end = Instant::now() + span;
+            while Instant::now() < end {
+                self.disturb();
+                thread::sleep(TICK);
+            }
+            is_over.store(true, Ordering::Relaxed);
+            hurting.join().unwrap();
+            let wrong = self.rest();
+            is_done.store(true, Ordering::Relaxed);
+            wrong
+        })
+    }
+
+    fn start(&mut self, who: Who) -> Member {
+        self.started += 1;
+        let (number, seed) = (self.started, self.random.seed());
+        let call = Call {
+            protected: self.protected,
+            directory: &self.directory,
+            number,
+            seed,
+            ttl: self.plan.longest_ttl(),
+        };
+        let address = self.address.as_deref();
+        let process = match who {
+            Who::Control(control) => {
+                let Some(address) = address else { panic!("no control runs on such a place") };
+                control.start(address, &call)
+            }
+            Who::Peer(peer) => peer.start(&self.url, address, &call),
+            Who::Ours => {
+                let directory = self.directory.display().to_string();
+                let [protected, number, seed] =
+                    [self.protected.into(), number, seed].map(|value: u64| value.to_string());
+                let name = self.topology.name();
+                Worker::start(&[name, &self.url, &protected, &directory, &number, &seed])
+            }
+        };
+        Member { who, process, number, stop: None }
+    }
+
+    /// Lets those go on whose time has come; stops or kills somebody now and then.
+    fn disturb(&mut self) {
+        let now = Instant::now();
+        for member in &mut self.members {
+            if member.stop.as_ref().is_some_and(|stop| stop.until <= now) {
+                member.cont(&self.log);
+            }
+        }
+        let chosen = self.random.below(self.members.len());
+        let longest_stop = self.plan.longest_ttl() * 3;
+        // On average a quarter of it, and one process in five is stopped.
+        let ticks = 5 * longest_stop.as_millis() / 4 / TICK.as_millis();
+        let stopping = 1_000 * self.members.len() / ticks as usize;
+        match self.random.below(1_000) {
+            choice if choice < stopping && self.members[chosen].stop.is_none() => {
+                self.outcome.processes_stopped += 1;
+                let span = self.random.up_to(longest_stop);
+                let span = self.random.up_to(span);
+                self.members[chosen].stop(now + span);
+            }
+            985.. if self.members.len() > 1 => {
+                self.outcome.processes_killed += 1;
+                self.members[chosen].process.kill9();
+                self.members[chosen] = self.start(self.members[chosen].who);
+            }
+            _ => {}
+        }
+    }
+
+    /// The place is healed: everybody is served, and then nothing is left behind.
+    fn rest(&mut self) -> Vec<(&'static str, String)> {
+        let mut wrong = Vec::new();
+        for member in &mut self.members {
+            member.cont(&self.log);
+            member.process.tell("stop");
+        }
+        for member in &mut self.members {
+            let line = member.process.hear().unwrap_or_default();
+            let served = line.strip_prefix("served ").and_then(|count| count.parse::<u64>().ok());
+            // One of another kind may have started a moment ago.
+            let least = u64::from(!matches!(member.who, Who::Peer(_)));
+            if served.is_none_or(|served| served < least) {
+                wrong.push(("I8", format!("a process was not served: {line:?}")));
+            }
+        }
+        if matches!(self.who, Who::Control(_)) {
+            self.members.clear();
+            return wrong;
+        }
+        if !wrong.is_empty() {
+            self.members.clear();
+        }
+        self.members.retain(|member| member.who == Who::Ours);
+        for (at, mut member) in self.members.drain(..).enumerate() {
+            member.process.tell(if at == 0 { TAKE_STOCK } else { "rest" });
+            match member.process.hear().as_deref() {
+                Some("at rest") => member.process.finish(),
+                left => wrong.push(("I7", format!("something is left behind: {left:?}"))),
+            }
+        }
+        wrong
+    }
+}

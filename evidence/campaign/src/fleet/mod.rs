@@ -1,0 +1,118 @@
+//! Members of a fleet that are not this library in Rust: the command, Python, and Redisson where
+//! the layout is its own. They update the same values under the same locks. They are judged as
+//! ours are.
+
+mod command;
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use leasehold_core::LOCK_CAPACITY;
+use leasehold_testkit::{Worker, must};
+
+use crate::control::{Call, redisson};
+use crate::topology::Topology;
+
+pub(crate) use self::command::work;
+
+/// Where `cargo xtask python` installs the package, a folder for each version of Python.
+const PYTHONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/python");
+
+/// The program in Python.
+const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/fleet.py");
+
+/// Tasks of each, fewer where a task starts processes.
+const TASKS: usize = 6;
+const TASKS_OF_COMMAND: usize = 2;
+
+/// Who else shares the names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// `leasehold run`, `take` and `give`.
+    Command,
+    Python,
+    Redisson,
+}
+
+impl Peer {
+    /// Those that share the names of a topology, as far as they are there; the others are named.
+    pub(crate) fn of(topology: Topology) -> Vec<Self> {
+        let all: &[Self] = match topology {
+            Topology::File | Topology::Server => &[Self::Command, Self::Python],
+            Topology::Redisson => &[Self::Command, Self::Python, Self::Redisson],
+            _ => &[],
+        };
+        let is_there = |peer: &Self| {
+            let found = match peer {
+                Self::Command => leasehold().is_file(),
+                Self::Python | Self::Redisson => peer.program().is_some(),
+            };
+            if !found {
+                println!("left out of the fleet: {peer:?}, which {}", peer.remedy());
+            }
+            found
+        };
+        all.iter().copied().filter(is_there).collect()
+    }
+
+    fn remedy(self) -> &'static str {
+        match self {
+            Self::Command => "`cargo build --workspace` builds",
+            Self::Python => "`cargo xtask python` installs",
+            Self::Redisson => "`cargo xtask test` installs",
+        }
+    }
+
+    /// The program of one that is not in Rust, if it is there.
+    fn program(self) -> Option<Command> {
+        match self {
+            Self::Command => None,
+            Self::Python => {
+                let mut command = Command::new(python()?);
+                command.arg(PROGRAM);
+                Some(command)
+            }
+            Self::Redisson => redisson(),
+        }
+    }
+
+    /// Starts one of them at the store with this URL, and this address for programs that know none.
+    pub(crate) fn start(self, url: &str, address: Option<&str>, call: &Call<'_>) -> Worker {
+        let tasks = if self == Self::Command { TASKS_OF_COMMAND } else { TASKS };
+        let place = match (self, address) {
+            // Redisson's locks that have tokens, which are those of a mutex of ours.
+            (Self::Redisson, Some(address)) => address.replace("one,", "fenced,"),
+            _ => url.to_owned(),
+        };
+        let words = [call.words(&place, tasks), vec![LOCK_CAPACITY.to_string()]].concat();
+        match self.program() {
+            Some(mut program) => {
+                program.args(words);
+                Worker::of(program)
+            }
+            None => {
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                Worker::start(&[&["command"], &words[..]].concat())
+            }
+        }
+    }
+}
+
+/// The command, where Cargo has put it: beside the folder of this program.
+fn leasehold() -> PathBuf {
+    let own = must(env::current_exe());
+    let folder = own.parent().and_then(Path::parent).unwrap_or(Path::new("."));
+    folder.join("leasehold")
+}
+
+/// A Python that has the package.
+fn python() -> Option<PathBuf> {
+    let versions = fs::read_dir(PYTHONS).into_iter().flatten();
+    let mut pythons = versions.filter_map(|version| Some(version.ok()?.path().join("bin/python")));
+    pythons.find(|python| {
+        let imported = Command::new(python).args(["-c", "import leasehold"]).output();
+        imported.is_ok_and(|imported| imported.status.success())
+    })
+}
