@@ -120,6 +120,12 @@ impl Signal {
         }
     }
 
+    /// Whether the lease has ended at `now`. It ends nothing and wakes nobody, so it may be asked
+    /// with locks held.
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
+        self.overdue(now).is_some() || self.state().ended.is_some()
+    }
+
     /// Why its time is over at `now`, if it is.
     fn overdue(&self, now: Instant) -> Option<LossReason> {
         (now >= self.valid_until()).then(|| {

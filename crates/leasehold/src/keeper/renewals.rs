@@ -93,40 +93,30 @@ impl Keeper {
         timed: &TimedAnswer,
     ) {
         let now = self.store.now();
-        let mut extended = Vec::new();
-        let mut granted: Vec<_> =
-            granted.into_iter().map(|(state, grant)| (state.id, grant)).collect();
-        while !granted.is_empty() {
-            let holders: Vec<_> = {
-                let table = self.table();
-                let holder = |(id, grant)| Some((Arc::clone(table.leases.get(id)?), grant));
-                granted.drain(..).filter_map(holder).collect()
-            };
-            let (held, over): (Vec<_>, Vec<_>) =
-                holders.into_iter().partition(|(state, _)| state.signal.check_at(now).is_none());
-            // The answer came after the end: a lost lease stays lost, and is not renewed any more.
-            over.iter().for_each(|(state, _)| self.forget(state));
+        let (mut extended, mut over) = (Vec::new(), Vec::new());
+        {
             let mut table = self.table();
-            for (state, grant) in held {
-                if !table.leases.keeps(&state) {
-                    granted.push((state.id, grant)); // passed on in this moment
+            for (state, grant) in granted {
+                let Some(holder) = table.leases.get(state.id).cloned() else { continue };
+                if holder.signal.is_over(now) {
+                    over.push(holder);
                     continue;
                 }
-                state.note_token(grant.token);
-                state.renewal_succeeded();
-                let valid_until = self.store.valid_until(timed, grant, state.ttl());
-                let until = table.leases.update(state.id, now, |renewing| {
+                holder.note_token(grant.token);
+                holder.renewal_succeeded();
+                let valid_until = self.store.valid_until(timed, grant, holder.ttl());
+                let until = table.leases.update(holder.id, now, |renewing| {
                     renewing.succeeded(now, valid_until);
                     renewing.valid_until()
                 });
-                extended.push((state, until));
+                extended.extend(until.map(|until| (holder, until)));
             }
         }
+        // The answer came after the end: a lost lease stays lost, and is not renewed any more.
+        over.iter().for_each(|state| self.forget(state));
         for (state, until) in extended {
-            if let Some(until) = until {
-                let validity = until.saturating_since(now);
-                self.observe(&Event::Renewed { lease: state.facts(state.mode()), validity });
-            }
+            let validity = until.saturating_since(now);
+            self.observe(&Event::Renewed { lease: state.facts(state.mode()), validity });
         }
     }
 
