@@ -10,7 +10,7 @@ use leasehold_core::{Action, BoxFuture, LockName, StoreError, StoreErrorKind};
 use super::endings::Cleanup;
 use super::lease::Attempt;
 use super::replies::may_pass;
-use super::state::{Done, Keeper, PendingRelease, Waiter};
+use super::state::{Keeper, PendingRelease, Waiter};
 
 /// The first and the longest delay before a cleanup is tried again.
 const CLEANUP_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
@@ -63,7 +63,7 @@ impl Keeper {
     }
 
     /// Tries the cleanup until it is done or does not matter any more.
-    pub(super) fn cleanup(self: &Arc<Self>, cleanup: Cleanup) -> BoxFuture<'static, Done> {
+    pub(super) fn cleanup(self: &Arc<Self>, cleanup: Cleanup) -> BoxFuture<'static, ()> {
         let keeper = Arc::clone(self);
         let (first, longest) = CLEANUP_BACKOFF;
         let (mut backoff, mut jitter) =
@@ -74,13 +74,13 @@ impl Keeper {
                 let error = match keeper.store.apply(&name, action.clone()).await {
                     Ok(_) => {
                         keeper.publish(&name, notice).await;
-                        return Done::Cleaned(Ok(()));
+                        return keeper.cleaned(Ok(()));
                     }
                     Err(error) => error,
                 };
                 let again = keeper.store.now() + backoff.next_delay(&mut jitter);
                 if again >= until || !keeper.is_worth_trying_again(error.kind()) {
-                    return Done::Cleaned(Err(error));
+                    return keeper.cleaned(Err(error));
                 }
                 keeper.store.clock.sleep_until(again).await;
             }

@@ -11,9 +11,8 @@ use leasehold_core::{
 };
 
 use super::handoff::Handoff;
-use super::lease::LeaseState;
 use super::replies::unusable_reply;
-use super::state::{Done, Keeper, Poll, Step, Table, Waiter};
+use super::state::{Keeper, Poll, Step, Waiter};
 use crate::event::{Event, RequestFacts};
 use crate::store::clocked::TimedAnswer;
 
@@ -21,28 +20,6 @@ use crate::store::clocked::TimedAnswer;
 /// where another renewal is due: a critical section that is over by then needs no confirmation, and
 /// two seconds were granted. That is a script less for most hand-overs.
 const CONFIRM_AFTER: Duration = Duration::from_millis(100);
-
-/// A grant that a message announces.
-#[derive(Clone, Copy)]
-pub(super) struct Announcement {
-    pub(super) id: HolderId,
-    pub(super) nonce: u64,
-    pub(super) token: FencingToken,
-    pub(super) granted_us: u64,
-    pub(super) deadline_us: u64,
-}
-
-/// What an announced grant means here.
-enum Meaning {
-    /// The grant is that of a waiter, which enters at once and may rely on its lease until then.
-    Enter(Box<Waiter>, Instant),
-    /// The grant is that of an attempt on this name that has ended.
-    GrantedAgain(LockName),
-    /// The grant is that of a lease that is held: a reader has become the writer.
-    Held(Arc<LeaseState>),
-    /// The grant means nothing here, or the store is asked first.
-    Nothing,
-}
 
 impl Keeper {
     /// Notes the place of a waiter that has joined the store's queue.
@@ -73,25 +50,17 @@ impl Keeper {
 
     // ---- polls
 
-    pub(super) fn poll(self: &Arc<Self>, Poll { name, id, ttl }: Poll) -> BoxFuture<'static, Done> {
+    /// Asks the store about a waiter.
+    pub(super) fn poll(self: &Arc<Self>, Poll { name, id, ttl }: Poll) -> BoxFuture<'static, ()> {
         let keeper = Arc::clone(self);
         Box::pin(async move {
             let result = keeper.store.apply(&name, Action::Poll { id, ttl }).await;
-            Done::Polled { name, id, result }
+            keeper.polled(&name, id, result);
+            keeper.table().queues.answered(id);
         })
     }
 
-    pub(super) fn polled(
-        self: &Arc<Self>,
-        name: &LockName,
-        id: HolderId,
-        result: Result<TimedAnswer, StoreError>,
-    ) {
-        self.poll_answered(name, id, result);
-        self.table().queues.answered(id);
-    }
-
-    fn poll_answered(
+    fn polled(
         self: &Arc<Self>,
         name: &LockName,
         id: HolderId,
@@ -183,37 +152,30 @@ impl Keeper {
 
     // ---- grants
 
-    /// A message says that an attempt was granted. Enters at once where that is sound, else the
-    /// store is asked first.
-    pub(super) fn announced(self: &Arc<Self>, grant: Announcement) {
+    /// A message says that an attempt was granted a lease, and from when until when by the store's
+    /// clock. The waiter enters at once where that is sound, else the store is asked first.
+    pub(super) fn announced(
+        self: &Arc<Self>,
+        id: HolderId,
+        nonce: u64,
+        token: FencingToken,
+        (granted_us, deadline_us): (u64, u64),
+    ) {
         let now = self.store.now();
-        let meaning = self.meaning(&mut self.table(), grant, now);
-        match meaning {
-            Meaning::Enter(waiter, until) => self.enter(*waiter, grant.token, until, false, now),
-            Meaning::GrantedAgain(name) => {
-                let (id, cooldown) = (grant.id, Duration::ZERO);
-                let release = Action::Release { id, cooldown, unanswered: false };
-                self.clean(name, release, CLAIM_WINDOW);
-            }
-            Meaning::Held(lease) => lease.upgraded.notify_one(),
-            Meaning::Nothing => {}
-        }
-    }
-
-    fn meaning(&self, table: &mut Table, grant: Announcement, now: Instant) -> Meaning {
-        let Announcement { id, nonce, token, granted_us, deadline_us } = grant;
-        if let Some(lease) = table.leases.get(id) {
-            return Meaning::Held(Arc::clone(lease));
+        let mut table = self.table();
+        if let Some(lease) = table.leases.get(id).cloned() {
+            // A reader has become the writer.
+            drop(table);
+            return lease.upgraded.notify_one();
         }
         if let Some(name) = table.ended.granted_again(id, token) {
-            return Meaning::GrantedAgain(name);
+            drop(table);
+            let release = Action::Release { id, cooldown: Duration::ZERO, unanswered: false };
+            return self.clean(name, release, CLAIM_WINDOW);
         }
         let is_meant = |nonce_of| nonce_of == nonce || bugs::is_on(Bug::GrantMatchedByName);
-        let Some(waiter) =
-            table.queues.asking.get(&id).filter(|waiter| is_meant(waiter.attempt.nonce))
-        else {
-            return Meaning::Nothing;
-        };
+        let waiter = table.queues.asking.get(&id);
+        let Some(waiter) = waiter.filter(|waiter| is_meant(waiter.attempt.nonce)) else { return };
         // Without a renewal nothing would confirm it in the background.
         let may_enter = waiter.attempt.options.renewal == Renewal::Auto
             && !self.store.inner.capabilities().claims_first;
@@ -223,15 +185,13 @@ impl Keeper {
             bounds.valid_by_message(newest.lease_clock(), now, granted_us, deadline_us)
         });
         let least = waiter.attempt.options.least_validity();
-        match until.filter(|until| until.saturating_since(now) > least) {
-            Some(until) => match table.queues.take(id) {
-                Some(waiter) => Meaning::Enter(Box::new(waiter), until),
-                None => Meaning::Nothing,
-            },
-            None => {
-                table.queues.announced(id);
-                Meaning::Nothing
-            }
+        let Some(until) = until.filter(|until| until.saturating_since(now) > least) else {
+            return table.queues.announced(id);
+        };
+        let waiter = table.queues.take(id);
+        drop(table);
+        if let Some(waiter) = waiter {
+            self.enter(waiter, token, until, false, now);
         }
     }
 

@@ -4,15 +4,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::{
-    Acquire, Action, Answer, BoxFuture, Grant, LossReason, Operation, Reclaim, Reply, StoreError,
+    Acquire, Action, BoxFuture, Grant, LossReason, Operation, Reclaim, Reply, StoreError,
     StoreErrorKind,
 };
 
 use super::lease::LeaseState;
 use super::replies::{renewal_outcome, unexpected_reply, unusable_reply};
-use super::state::{Done, Keeper};
+use super::state::Keeper;
 use crate::event::Event;
 use crate::store::clocked::TimedAnswer;
 
@@ -20,69 +21,61 @@ use crate::store::clocked::TimedAnswer;
 const TELL_AGAIN: Duration = Duration::from_secs(1);
 
 impl Keeper {
+    /// Renews leases, and takes back what the store has forgotten.
     pub(super) fn renew(
         self: &Arc<Self>,
         states: Vec<Arc<LeaseState>>,
         timeout: Duration,
-    ) -> BoxFuture<'static, Done> {
+    ) -> BoxFuture<'static, ()> {
         let keeper = Arc::clone(self);
         Box::pin(async move {
             let now = keeper.store.now();
             let operation = Operation::Renew(states.iter().map(|state| state.renewal()).collect());
             let result = keeper.store.execute_at(operation, now, Some(now + timeout)).await;
-            Done::Renewed { states, result }
+            let forgotten = keeper.renewed(&states, result);
+            let reclaims = forgotten.iter().map(async |(state, reason)| {
+                let result = keeper.reclaim(state).await;
+                keeper.reclaimed(state, *reason, result);
+            });
+            join_all(reclaims).await;
         })
     }
 
-    /// Takes note of the answers to renewals, and gives the reclaims that follow from them.
-    pub(super) fn renewed(
-        self: &Arc<Self>,
+    /// Takes note of the answers to renewals, and gives the leases that are to be taken back.
+    fn renewed(
+        &self,
         states: &[Arc<LeaseState>],
         result: Result<TimedAnswer, StoreError>,
-    ) -> Vec<BoxFuture<'static, Done>> {
-        let answered = result.and_then(|timed| match &timed.answer.reply {
-            Reply::Many(_) => Ok(timed),
-            other => Err(unexpected_reply(other)),
-        });
-        match &answered {
-            Ok(timed @ TimedAnswer { answer: Answer { reply: Reply::Many(replies), .. }, .. }) => {
-                self.renewals_answered(states.iter().zip(replies), timed)
-            }
-            Ok(_) => Vec::new(),
+    ) -> Vec<(Arc<LeaseState>, LossReason)> {
+        let timed = match result {
+            Ok(timed) => timed,
             Err(cause) => {
-                self.renewals_failed(states, cause);
-                Vec::new()
+                self.renewals_failed(states, &cause);
+                return Vec::new();
+            }
+        };
+        let Reply::Many(replies) = &timed.answer.reply else {
+            self.renewals_failed(states, &unexpected_reply(&timed.answer.reply));
+            return Vec::new();
+        };
+        let (mut extended, mut forgotten) = (Vec::new(), Vec::new());
+        for (state, reply) in states.iter().zip(replies) {
+            match renewal_outcome(reply, state.grant_token()) {
+                Some(Ok(grant)) => extended.push((&**state, grant)),
+                Some(Err(reason)) => match self.holder_of(state) {
+                    holder if self.may_reclaim(&holder, reason) => forgotten.push((holder, reason)),
+                    _ => self.lose(state, reason),
+                },
+                None => self.renewals_failed([state], &unusable_reply(&state.name, reply)),
             }
         }
+        self.extend(extended, &timed);
+        forgotten
     }
 
     /// The holder of this lease now.
     fn holder_of(&self, state: &Arc<LeaseState>) -> Arc<LeaseState> {
         Arc::clone(self.table().leases.get(state.id).unwrap_or(state))
-    }
-
-    fn renewals_answered<'a>(
-        self: &Arc<Self>,
-        answered: impl Iterator<Item = (&'a Arc<LeaseState>, &'a Reply)>,
-        timed: &TimedAnswer,
-    ) -> Vec<BoxFuture<'static, Done>> {
-        let (mut extended, mut reclaims) = (Vec::new(), Vec::new());
-        for (state, reply) in answered {
-            match renewal_outcome(reply, state.grant_token()) {
-                Some(Ok(grant)) => extended.push((&**state, grant)),
-                Some(Err(reason)) if self.may_reclaim(&self.holder_of(state), reason) => {
-                    let (keeper, state) = (Arc::clone(self), self.holder_of(state));
-                    reclaims.push(Box::pin(async move {
-                        let result = keeper.reclaim(&state).await;
-                        Done::Reclaimed { state, reason, result }
-                    }) as BoxFuture<'static, Done>);
-                }
-                Some(Err(reason)) => self.lose(state, reason),
-                None => self.renewals_failed([state], &unusable_reply(&state.name, reply)),
-            }
-        }
-        self.extend(extended, timed);
-        reclaims
     }
 
     /// The renewals of these leases were answered "yours". The present holder of each learns that:
@@ -206,18 +199,18 @@ impl Keeper {
 
     /// Tells the store who has a lease: it knows the first holder of one that is passed on inside
     /// this process.
-    pub(super) fn tell(self: &Arc<Self>, state: Arc<LeaseState>) -> BoxFuture<'static, Done> {
+    pub(super) fn tell(self: &Arc<Self>, state: Arc<LeaseState>) -> BoxFuture<'static, ()> {
         let keeper = Arc::clone(self);
         Box::pin(async move {
             let action = Action::Describe { id: state.id, info: keeper.info_of(&state) };
             let result = keeper.store.apply(&state.name, action).await;
-            Done::Told { state, result }
+            keeper.told(&state, result);
         })
     }
 
     /// The store was told, or that has failed. If it does not know the lease (any more), the
     /// renewal finds that out.
-    pub(super) fn told(&self, state: &LeaseState, result: Result<TimedAnswer, StoreError>) {
+    fn told(&self, state: &LeaseState, result: Result<TimedAnswer, StoreError>) {
         if result.is_err_and(|error| error.kind().is_transient()) {
             let mut table = self.table();
             if let Some(due) = table.leases.tell_at(state, self.store.now() + TELL_AGAIN) {

@@ -1,4 +1,4 @@
-//! The keeper's loop: what is due is sent, what comes back is handed on.
+//! The keeper's loop: it starts what is due, and each request takes note of the answer to it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,8 +14,7 @@ use tokio::task::yield_now;
 use super::endings::Cleanup;
 use super::lease::LeaseState;
 use super::leases::DueLeases;
-use super::polls::Announcement;
-use super::state::{Done, Keeper, Poll, Seat, Table, Wakeup};
+use super::state::{Keeper, Poll, Seat, Table, Wakeup};
 use crate::event::Event;
 use crate::store::Inbox;
 
@@ -35,8 +34,6 @@ const INBOX_BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duratio
 /// microseconds. A store that always has another must not keep a renewal from being sent.
 const MESSAGES_IN_A_ROW: usize = 64;
 
-type Jobs = FuturesUnordered<BoxFuture<'static, Done>>;
-
 /// The work that is due now.
 #[derive(Debug)]
 pub(super) struct Due {
@@ -54,21 +51,32 @@ pub(super) struct Due {
 /// One keeper while it runs.
 struct Running {
     keeper: Arc<Keeper>,
-    jobs: Jobs,
-    inbox: Option<Box<dyn Inbox>>,
+    /// The requests that are under way.
+    jobs: FuturesUnordered<BoxFuture<'static, ()>>,
+    listener: Listener,
     /// Messages since the jobs last had a turn.
     messages: usize,
-    opening: bool,
-    inbox_backoff: Backoff,
+}
+
+/// Where the messages of a client arrive, once it wants any.
+struct Listener {
+    keeper: Arc<Keeper>,
+    inbox: Option<Box<dyn Inbox>>,
+    /// An inbox that is being opened.
+    opening: Option<BoxFuture<'static, Result<Box<dyn Inbox>, StoreError>>>,
+    /// When the next inbox is opened.
+    open_at: Instant,
+    backoff: Backoff,
     /// The observer knows that the inbox cannot be opened.
     is_warned: bool,
+    is_wanted: bool,
     jitter: Jitter,
 }
 
 /// What woke the keeper.
 enum Woken {
-    Done(Done),
     Message(Message),
+    /// A job is done, or the table has something that is due.
     Rung,
     Timer,
     /// Enough messages were taken: the jobs had their turn.
@@ -76,16 +84,6 @@ enum Woken {
 }
 
 impl Keeper {
-    /// Opens the inbox after a delay.
-    fn open(self: &Arc<Self>, delay: Duration) -> BoxFuture<'static, Done> {
-        let keeper = Arc::clone(self);
-        Box::pin(async move {
-            let clock = &keeper.store.clock;
-            clock.sleep_until(clock.now() + delay).await;
-            Done::Opened(keeper.store.inner.inbox(keeper.client).await)
-        })
-    }
-
     /// Takes out all work that is due at `now`.
     pub(super) fn take_due(self: &Arc<Self>, table: &mut Table, now: Instant) -> Due {
         let mut cleanups = std::mem::take(&mut table.cleanups);
@@ -111,19 +109,9 @@ impl Keeper {
 
     /// Runs until there is nothing left to look after and nobody left who could ask for more.
     pub(super) async fn run(self: Arc<Self>) {
-        let seed = self.table().seed();
-        let (first, longest) = INBOX_BACKOFF;
-        let mut running = Running {
-            keeper: self,
-            jobs: Jobs::new(),
-            inbox: None,
-            messages: 0,
-            opening: false,
-            inbox_backoff: Backoff::new(first, longest),
-            is_warned: false,
-            jitter: Jitter::new(seed),
-        };
-        running.run().await;
+        let listener = Listener::new(&self);
+        let jobs = FuturesUnordered::new();
+        Running { keeper: self, jobs, listener, messages: 0 }.run().await;
     }
 }
 
@@ -131,7 +119,6 @@ impl Running {
     async fn run(&mut self) {
         while let Some(next) = self.start_due() {
             match self.woken(next).await {
-                Woken::Done(done) => self.done(done),
                 Woken::Message(message) => {
                     self.messages += 1;
                     self.message(message);
@@ -151,23 +138,20 @@ impl Running {
     /// Starts the work that is due, and gives when more will be due; `None` to stop.
     fn start_due(&mut self) -> Option<Instant> {
         let now = self.keeper.store.now();
-        let (due, next, open) = {
+        let (due, next) = {
             let mut table = self.keeper.table();
             let due = self.keeper.take_due(&mut table, now);
-            if table.is_idle() && !self.keeper.has_handles() && self.jobs.is_empty() {
+            let is_busy = !self.jobs.is_empty() || self.listener.opening.is_some();
+            if table.is_idle() && !self.keeper.has_handles() && !is_busy {
                 table.running = false;
                 return None;
             }
             let dues = [table.leases.next_due(), table.queues.next_due()];
             let next = dues.into_iter().flatten().min().unwrap_or(now + IDLE);
             table.planned = next;
-            let wants_inbox = table.wants_inbox && !table.closed;
-            (due, next, wants_inbox && self.inbox.is_none() && !self.opening)
+            self.listener.is_wanted = table.wants_inbox && !table.closed;
+            (due, next)
         };
-        if open {
-            self.opening = true;
-            self.jobs.push(self.keeper.open(Duration::ZERO));
-        }
         self.start(due, now);
         Some(next)
     }
@@ -203,67 +187,23 @@ impl Running {
     }
 
     async fn woken(&mut self, next: Instant) -> Woken {
-        let keeper = Arc::clone(&self.keeper);
-        let message = async {
-            match &mut self.inbox {
-                Some(inbox) => inbox.next().await,
-                None => std::future::pending().await,
-            }
-        };
-        let jobs = &mut self.jobs;
-        let has_turn = self.messages < MESSAGES_IN_A_ROW;
+        let Self { keeper, jobs, listener, messages } = self;
+        let has_turn = *messages < MESSAGES_IN_A_ROW;
         tokio::select! {
             biased;
-            message = message, if has_turn => Woken::Message(message),
-            Some(done) = jobs.next() => Woken::Done(done),
+            message = listener.next(), if has_turn && listener.listens() => Woken::Message(message),
+            Some(()) = jobs.next() => Woken::Rung,
             () = keeper.wake.notified() => Woken::Rung,
             () = keeper.store.clock.sleep_until(next) => Woken::Timer,
             () = yield_now(), if !has_turn => Woken::Turn,
         }
     }
 
-    fn done(&mut self, done: Done) {
-        match done {
-            Done::Cleaned(result) => self.keeper.cleaned(result),
-            Done::Opened(Ok(inbox)) => {
-                self.inbox = Some(inbox);
-                self.opening = false;
-                self.inbox_backoff.reset();
-                self.is_warned = false;
-                // A waiter that joined while nothing could arrive may have been granted.
-                if !bugs::is_on(Bug::SubscribesAfterJoining) {
-                    self.message(Message::Gap);
-                }
-                // The client may have ended meanwhile, and the inbox has brought it to life again.
-                self.keeper.forget_if_over();
-            }
-            Done::Opened(Err(error)) => self.inbox_failed(&error),
-            Done::Polled { name, id, result } => self.keeper.polled(&name, id, result),
-            Done::Reclaimed { state, reason, result } => {
-                self.keeper.reclaimed(&state, reason, result);
-            }
-            Done::Told { state, result } => self.keeper.told(&state, result),
-            Done::Renewed { states, result } => {
-                self.jobs.extend(self.keeper.renewed(&states, result));
-            }
-        }
-    }
-
-    fn inbox_failed(&mut self, error: &StoreError) {
-        if !std::mem::replace(&mut self.is_warned, true) {
-            let text = format!("no messages from the store, waiters only ask: {error}");
-            self.keeper.observe(&Event::Warning { text: &text });
-        }
-        let delay = self.inbox_backoff.next_delay(&mut self.jitter);
-        self.jobs.push(self.keeper.open(delay));
-    }
-
     fn message(&mut self, message: Message) {
         let keeper = &self.keeper;
         match message {
             Message::Granted { attempt, nonce, token, now_us: granted_us, deadline_us } => {
-                let id = keeper.id(attempt);
-                keeper.announced(Announcement { id, nonce, token, granted_us, deadline_us });
+                keeper.announced(keeper.id(attempt), nonce, token, (granted_us, deadline_us));
             }
             Message::Revoked { attempt, token, .. } => {
                 let id = keeper.id(attempt);
@@ -288,6 +228,71 @@ impl Running {
                     table.queues.poll_all(now);
                 }
                 table.leases.renew_all(now);
+            }
+        }
+    }
+}
+
+impl Listener {
+    fn new(keeper: &Arc<Keeper>) -> Self {
+        let (first, longest) = INBOX_BACKOFF;
+        Self {
+            keeper: Arc::clone(keeper),
+            inbox: None,
+            opening: None,
+            open_at: Instant::default(),
+            backoff: Backoff::new(first, longest),
+            is_warned: false,
+            is_wanted: false,
+            jitter: Jitter::new(keeper.table().seed()),
+        }
+    }
+
+    fn listens(&self) -> bool {
+        self.is_wanted || self.inbox.is_some() || self.opening.is_some()
+    }
+
+    /// The next message. An inbox that was opened just now begins with a gap: a waiter that joined
+    /// before may have been granted. Dropping the future loses nothing.
+    async fn next(&mut self) -> Message {
+        loop {
+            if let Some(inbox) = &mut self.inbox {
+                return inbox.next().await;
+            }
+            if self.open().await && !bugs::is_on(Bug::SubscribesAfterJoining) {
+                return Message::Gap;
+            }
+        }
+    }
+
+    /// Opens the inbox, and says whether it is open.
+    async fn open(&mut self) -> bool {
+        let keeper = &self.keeper;
+        if self.opening.is_none() {
+            keeper.store.clock.sleep_until(self.open_at).await;
+        }
+        let opening = self.opening.get_or_insert_with(|| {
+            let keeper = Arc::clone(keeper);
+            Box::pin(async move { keeper.store.inner.inbox(keeper.client).await })
+        });
+        let opened = opening.await;
+        self.opening = None;
+        match opened {
+            Ok(inbox) => {
+                self.inbox = Some(inbox);
+                self.backoff.reset();
+                self.is_warned = false;
+                // The client may have ended meanwhile, and the inbox has brought it to life again.
+                keeper.forget_if_over();
+                true
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut self.is_warned, true) {
+                    let text = format!("no messages from the store, waiters only ask: {error}");
+                    keeper.observe(&Event::Warning { text: &text });
+                }
+                self.open_at = keeper.store.now() + self.backoff.next_delay(&mut self.jitter);
+                false
             }
         }
     }

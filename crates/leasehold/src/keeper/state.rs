@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::renewal::Renewing;
-use leasehold_core::{
-    ClientId, FencingToken, HolderId, HolderInfo, Instant, LockName, LossReason, StoreError,
-};
+use leasehold_core::{ClientId, FencingToken, HolderId, HolderInfo, Instant, LockName, StoreError};
 use tokio::sync::{Notify, oneshot};
 
 use super::due_queue::DueQueue;
@@ -21,8 +19,8 @@ use crate::failures::FailureStreak;
 use crate::mutex::Mutex;
 use crate::own_process::OwnClient;
 use crate::process::MadeIn;
-use crate::store::clocked::{ClockedStore, TimedAnswer};
-use crate::store::{Inbox, Subscription};
+use crate::store::Subscription;
+use crate::store::clocked::ClockedStore;
 use crate::sync::AtomicUsize;
 
 /// Shared by a client, its locks, its guards and the future that drives it.
@@ -246,30 +244,6 @@ pub(super) struct Poll {
 pub(super) struct Seat {
     pub(super) subscription: SharedSubscription,
     pub(super) used: Instant,
-}
-
-/// A finished request.
-pub(super) enum Done {
-    Cleaned(Result<(), StoreError>),
-    Opened(Result<Box<dyn Inbox>, StoreError>),
-    Polled {
-        name: LockName,
-        id: HolderId,
-        result: Result<TimedAnswer, StoreError>,
-    },
-    Reclaimed {
-        state: Arc<LeaseState>,
-        reason: LossReason,
-        result: Result<TimedAnswer, StoreError>,
-    },
-    Told {
-        state: Arc<LeaseState>,
-        result: Result<TimedAnswer, StoreError>,
-    },
-    Renewed {
-        states: Vec<Arc<LeaseState>>,
-        result: Result<TimedAnswer, StoreError>,
-    },
 }
 
 pub(super) type SharedSubscription = Arc<tokio::sync::Mutex<Option<Box<dyn Subscription>>>>;

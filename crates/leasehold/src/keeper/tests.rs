@@ -2,11 +2,13 @@
 
 mod cost;
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use leasehold_core::{Answer, BoxFuture, ClientId, FakeClock, LossReason, Operation, StoreError};
+use leasehold_core::{
+    Answer, BoxFuture, ClientId, FakeClock, LossReason, Operation, StoreError, StoreErrorKind,
+};
 
 use crate::client::Client;
 use crate::store::{Capabilities, Inbox, Memory, Store};
@@ -50,6 +52,36 @@ impl Store for Deaf {
     fn inbox(&self, _: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
         Box::pin(std::future::pending())
     }
+}
+
+/// A store whose inboxes cannot be opened, and what it keeps alive.
+#[derive(Debug)]
+struct NoInbox(Memory, #[expect(dead_code, reason = "it is counted")] Arc<()>);
+
+impl Store for NoInbox {
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+
+    fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
+        self.0.execute(operation)
+    }
+
+    fn inbox(&self, _: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
+        Box::pin(async { Err(StoreError::new(StoreErrorKind::Unreachable, "no inbox")) })
+    }
+}
+
+#[tokio::test]
+async fn a_keeper_ends_with_its_client_although_its_inbox_cannot_be_opened() {
+    let (clock, alive) = (FakeClock::new(), Arc::new(()));
+    let store = NoInbox(Memory::with_clock(clock.clone()), Arc::clone(&alive));
+    let client = Client::builder().store(store).clock(clock).build().await.unwrap();
+    client.mutex("a").acquire().await.unwrap().release().await.unwrap();
+    settle().await;
+    drop(client);
+    settle().await;
+    assert_eq!(Arc::strong_count(&alive), 1);
 }
 
 #[tokio::test]
