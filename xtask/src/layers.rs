@@ -33,7 +33,6 @@ const LAYERS: [(&str, &[&str]); 9] = [
             "background clock event failures lost own_process refusal",
             "store",
             "keeper",
-            "engine",
             "acquire admin guard",
             "lock",
             "election fence rwlock semaphore",
@@ -300,10 +299,10 @@ mod tests {
     #[test]
     fn an_import_from_above_fails_and_one_from_below_does_not() {
         let guard = ("guard.rs", "// crate::no\nuse crate::lock::Lock;");
-        let lock = ("lock.rs", "fn f() { crate::engine::g() }");
-        fails(&[guard, lock, ("engine.rs", "")], &["guard.rs:2", "`lock`"]);
-        let lock = ("lock.rs", "use crate::{engine, guard::{self, Guard}};");
-        assert_eq!(wrong(&[("guard.rs", ""), lock, ("engine.rs", "")]), [""; 0]);
+        let lock = ("lock.rs", "fn f() { crate::keeper::g() }");
+        fails(&[guard, lock, ("keeper.rs", "")], &["guard.rs:2", "`lock`"]);
+        let lock = ("lock.rs", "use crate::{keeper, guard::{self, Guard}};");
+        assert_eq!(wrong(&[("guard.rs", ""), lock, ("keeper.rs", "")]), [""; 0]);
     }
 
     #[test]

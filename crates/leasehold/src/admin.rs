@@ -7,8 +7,7 @@ pub use leasehold_core::{
     Obstacle, Page, PassedOn, Snapshot, Status, Wait, Waiter, deadlocks,
 };
 
-use crate::engine::Handle;
-use crate::keeper::{unexpected_reply, unusable_reply};
+use crate::keeper::{Handle, unexpected_reply, unusable_reply};
 use crate::refusal::refused;
 use crate::store;
 
@@ -18,12 +17,12 @@ const INSPECT_LIMIT: u32 = 1000;
 /// Looks at the locks of a store and ends leases.
 #[derive(Clone, Debug)]
 pub struct Admin {
-    engine: Handle,
+    keeper: Handle,
 }
 
 impl Admin {
-    pub(crate) fn new(engine: Handle) -> Self {
-        Self { engine }
+    pub(crate) fn new(keeper: Handle) -> Self {
+        Self { keeper }
     }
 
     /// Names that begin with `prefix` and are held or awaited, at most `limit` of them, in no
@@ -79,7 +78,7 @@ impl Admin {
     pub async fn page(&self, prefix: &str, after: Option<&str>, keys: u32) -> Result<Page> {
         let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
         let page = Operation::ListPage { prefix, after, keys };
-        match self.engine.here().await?.keeper.store.execute(page).await?.answer.reply {
+        match self.keeper.here().await?.store.execute(page).await?.answer.reply {
             Reply::Page(page) => Ok(page),
             other => Err(unexpected_reply(&other).into()),
         }
@@ -87,7 +86,7 @@ impl Admin {
 
     async fn names(&self, prefix: &str, limit: u32, idle: bool) -> Result<Vec<LockName>> {
         let list = Operation::List { prefix: prefix.to_owned(), limit, idle };
-        match self.engine.here().await?.keeper.store.execute(list).await?.answer.reply {
+        match self.keeper.here().await?.store.execute(list).await?.answer.reply {
             Reply::Names(names) => Ok(names),
             other => Err(unexpected_reply(&other).into()),
         }
@@ -142,7 +141,7 @@ impl Admin {
     ///
     /// Dropping the future leaves nothing behind.
     pub async fn deadlocks(&self) -> Result<Vec<Deadlock>> {
-        Ok(store::deadlocks::find(&*self.engine.here().await?.keeper.store.inner).await?.deadlocks)
+        Ok(store::deadlocks::find(&*self.keeper.here().await?.store.inner).await?.deadlocks)
     }
 
     /// Asks the holder with this token to stop: the holder reports `Revoked` and releases. The
@@ -228,7 +227,7 @@ impl Admin {
     ///
     /// Dropping the future leaves it open whether it was ended: ask again.
     pub async fn end_quarantine(&self) -> Result<bool> {
-        Ok(self.engine.here().await?.keeper.store.inner.end_quarantine().await?)
+        Ok(self.keeper.here().await?.store.inner.end_quarantine().await?)
     }
 
     async fn end(&self, name: &LockName, token: FencingToken, force: bool) -> Result<bool> {
@@ -245,6 +244,6 @@ impl Admin {
     }
 
     async fn apply(&self, name: &LockName, action: Action) -> Result<Reply> {
-        Ok(self.engine.here().await?.keeper.store.apply(name, action).await?.answer.reply)
+        Ok(self.keeper.here().await?.store.apply(name, action).await?.answer.reply)
     }
 }

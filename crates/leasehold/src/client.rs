@@ -15,10 +15,9 @@ use crate::acquire::adopt;
 use crate::admin::Admin;
 use crate::clock::{PausedTime, SystemClock};
 use crate::election::Election;
-use crate::engine::{Engine, Handle};
 use crate::event::{Event, Observer, Observers};
 use crate::guard::Guard;
-use crate::keeper::Keeper;
+use crate::keeper::{Handle, Keeper};
 use crate::lock::Lock;
 use crate::lost::Lost;
 use crate::rwlock::RwLock;
@@ -48,7 +47,7 @@ const DEFAULT_SLICE: Duration = Duration::from_millis(5);
 /// nor dropped in the child.
 #[derive(Clone, Debug)]
 pub struct Client {
-    engine: Handle,
+    keeper: Handle,
 }
 
 impl Client {
@@ -81,30 +80,30 @@ impl Client {
 
     /// A client with options.
     pub fn builder() -> ClientBuilder {
-        ClientBuilder {
-            source: None,
+        let setup = Setup {
             defaults: LeaseOptions::default(),
             drift: Bounds::default().drift,
             clock: None,
-            observers: Vec::new(),
+            observers: Observers::default(),
             on_behalf_of: Vec::new(),
             slice: DEFAULT_SLICE,
-        }
+        };
+        ClientBuilder { source: None, observers: Vec::new(), setup }
     }
 
     /// At most one holder at a time.
     pub fn mutex(&self, name: impl AsRef<str>) -> Lock {
-        Lock::new(self.engine.clone(), LockName::new(name), Mode::Exclusive)
+        Lock::new(self.keeper.clone(), LockName::new(name), Mode::Exclusive)
     }
 
     /// Many readers or one writer.
     pub fn rwlock(&self, name: impl AsRef<str>) -> RwLock {
-        RwLock::new(self.engine.clone(), LockName::new(name))
+        RwLock::new(self.keeper.clone(), LockName::new(name))
     }
 
     /// At most `capacity` permits at a time.
     pub fn semaphore(&self, name: impl AsRef<str>, capacity: u32) -> Semaphore {
-        Semaphore::new(self.engine.clone(), LockName::new(name), capacity)
+        Semaphore::new(self.keeper.clone(), LockName::new(name), capacity)
     }
 
     /// All of several names at once, up to 64, or none of them: a transfer between two accounts, an
@@ -139,7 +138,7 @@ impl Client {
     /// # }
     /// ```
     pub fn multi<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> Lock {
-        Lock::multi(self.engine.clone(), names)
+        Lock::multi(self.keeper.clone(), names)
     }
 
     /// One leader among many candidates: the instance that runs the scheduler, the writer of a
@@ -175,12 +174,12 @@ impl Client {
     /// [`Leadership::lost`]: crate::election::Leadership::lost
     pub fn election(&self, name: impl AsRef<str>) -> Election {
         let parsed = LockName::new(&name);
-        Election::new(self.engine.clone(), parsed, self.mutex(name))
+        Election::new(self.keeper.clone(), parsed, self.mutex(name))
     }
 
     /// What an operator looks at and does.
     pub fn admin(&self) -> Admin {
-        Admin::new(self.engine.clone())
+        Admin::new(self.keeper.clone())
     }
 
     /// Takes over a lease that [`Guard::into_lease`] gave out, in this process or another. Only the
@@ -203,14 +202,14 @@ impl Client {
     /// Dropping the future has the keeper take the adoption back: the lease ends if it was adopted
     /// by then, and stays as it was if it was not.
     pub async fn adopt(&self, lease: Lease) -> Result<Guard> {
-        Ok(Guard::new(adopt(self.engine.here().await?, lease).await?))
+        Ok(Guard::new(adopt(self.keeper.here().await?, lease).await?))
     }
 
     /// A descriptor for a supervisor that outlives this process. While a copy of it is open, the
     /// store takes this client for alive: see [`Store::lifeline`].
     #[cfg(unix)]
     pub fn lifeline(&self) -> Option<OwnedFd> {
-        let keeper = &self.engine.known()?.keeper;
+        let keeper = self.keeper.known()?;
         keeper.store.inner.lifeline(keeper.client)
     }
 
@@ -227,8 +226,8 @@ impl Client {
     ///
     /// Dropping the future has the keeper go on by itself.
     pub async fn close(self) -> Result<()> {
-        match self.engine.known() {
-            Some(engine) => Ok(engine.keeper.close().await?),
+        match self.keeper.known() {
+            Some(keeper) => Ok(keeper.close().await?),
             None => Ok(()),
         }
     }
@@ -256,12 +255,8 @@ impl Client {
 #[must_use = "a builder does nothing until `build`"]
 pub struct ClientBuilder {
     source: Option<Source>,
-    defaults: LeaseOptions,
-    drift: f64,
-    clock: Option<Arc<dyn Clock>>,
     observers: Vec<Box<dyn Observer>>,
-    on_behalf_of: Vec<ClientId>,
-    slice: Duration,
+    setup: Setup,
 }
 
 enum Source {
@@ -293,13 +288,13 @@ impl ClientBuilder {
 
     /// The options that every lock of this client begins with.
     pub fn defaults(mut self, options: LeaseOptions) -> Self {
-        self.defaults = options;
+        self.setup.defaults = options;
         self
     }
 
     /// Largest rate difference of this machine's clock and the store's: 0.01 by default, for 1 %.
     pub fn drift(mut self, ratio: f64) -> Self {
-        self.drift = ratio;
+        self.setup.drift = ratio;
         self
     }
 
@@ -307,14 +302,14 @@ impl ClientBuilder {
     /// [`Lock`](Lock#fairness). Longer slices cost less where clients contend, but other clients
     /// wait longer. With zero no lease is passed on, and every caller asks the store.
     pub fn slice(mut self, slice: Duration) -> Self {
-        self.slice = slice;
+        self.setup.slice = slice;
         self
     }
 
     /// Another clock, for tests. The store `memory:` runs on the same clock; without this call it
     /// takes the clock that [`Client::memory`] would take.
     pub fn clock(mut self, clock: impl Clock) -> Self {
-        self.clock = Some(Arc::new(clock));
+        self.setup.clock = Some(Arc::new(clock));
         self
     }
 
@@ -331,9 +326,9 @@ impl ClientBuilder {
     /// [deadlocks](crate::admin::Admin::deadlocks) takes a wait of this client for a wait of
     /// theirs, too.
     pub fn on_behalf_of(mut self, clients: impl IntoIterator<Item = ClientId>) -> Self {
-        self.on_behalf_of = clients.into_iter().collect();
-        let outermost = self.on_behalf_of.len().saturating_sub(MAX_ON_BEHALF_OF);
-        self.on_behalf_of.drain(..outermost);
+        let mut clients: Vec<_> = clients.into_iter().collect();
+        clients.drain(..clients.len().saturating_sub(MAX_ON_BEHALF_OF));
+        self.setup.on_behalf_of = clients;
         self
     }
 
@@ -348,14 +343,15 @@ impl ClientBuilder {
     ///
     /// Dropping the future closes what was opened; nothing is held.
     pub async fn build(mut self) -> Result<Client> {
-        self.defaults.check()?;
-        if !(0.0..=0.5).contains(&self.drift) {
-            let why = format!("a drift of {} is out of range: give 0 to 0.5", self.drift);
+        let Setup { defaults, drift, .. } = &self.setup;
+        defaults.check()?;
+        if !(0.0..=0.5).contains(drift) {
+            let why = format!("a drift of {drift} is out of range: give 0 to 0.5");
             return Err(InvalidInput::new("drift", why).into());
         }
         match self.source.take() {
             Some(Source::Store(store)) => {
-                Ok(Client { engine: Handle::new(Arc::new(self.setup().engine(store))) })
+                Ok(Client { keeper: Handle::new(Arc::new(self.setup().keeper(store))) })
             }
             Some(Source::Url(url)) if store::is_memory(&url) => Ok(self.in_memory()),
             Some(Source::Url(url)) => {
@@ -369,28 +365,21 @@ impl ClientBuilder {
         }
     }
 
-    fn in_memory(mut self) -> Client {
+    fn in_memory(self) -> Client {
+        let mut setup = self.setup();
         let paused = || PausedTime::of_this_runtime().map(|time| Arc::new(time) as Arc<dyn Clock>);
-        self.clock = self.clock.or_else(paused);
-        let setup = self.setup();
+        setup.clock = setup.clock.or_else(paused);
         let store = setup.memory();
         setup.client(None, store)
     }
 
     fn setup(self) -> Setup {
-        Setup {
-            defaults: self.defaults,
-            drift: self.drift,
-            clock: self.clock,
-            observers: Observers::new(self.observers),
-            on_behalf_of: self.on_behalf_of,
-            slice: self.slice,
-        }
+        Setup { observers: Observers::new(self.observers), ..self.setup }
     }
 }
 
 /// All parts of a client but its store: they make it, and make it anew in a forked child.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct Setup {
     defaults: LeaseOptions,
     drift: f64,
@@ -420,27 +409,24 @@ impl Setup {
                     Some(url) => store::connect(&url).await?,
                     None => setup.memory(),
                 };
-                Ok(setup.engine(store))
+                Ok(Arc::new(setup.keeper(store)))
             };
-            Box::pin(made) as BoxFuture<'static, Result<Engine>>
+            Box::pin(made) as BoxFuture<'static, Result<Arc<Keeper>>>
         };
-        let engine = self.engine(store).with_remake(Arc::new(remake));
-        Client { engine: Handle::new(Arc::new(engine)) }
+        let keeper = self.keeper(store).with_remake(Box::new(remake));
+        Client { keeper: Handle::new(Arc::new(keeper)) }
     }
 
-    fn engine(self, store: Box<dyn Store>) -> Engine {
+    fn keeper(self, store: Box<dyn Store>) -> Keeper {
         for text in store.warnings() {
             self.observers.observe(&Event::Warning { text: &text });
         }
-        let [client, seeds] = [random(), random()];
-        let (keeper_seed, secret) = (seeds as u64, (seeds >> 64) as u64);
         let offset = store.clock_offset();
         let bounds = Bounds { drift: self.drift, offset, ..Bounds::default() };
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
         let store = ClockedStore::new(store, clock, bounds, self.observers);
         let who = HolderInfo::new(host(), std::process::id()).with_on_behalf_of(self.on_behalf_of);
-        let keeper = Keeper::new(store, ClientId(client), who, keeper_seed, self.slice);
-        Engine::new(keeper, self.defaults, secret)
+        Keeper::new(store, [random(), random()], who, self.defaults, self.slice)
     }
 }
 

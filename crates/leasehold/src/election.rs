@@ -19,9 +19,8 @@ use leasehold_core::{
     LockName, LossReason, Reply, Result, Status, StoreError,
 };
 
-use crate::engine::{Engine, Handle};
 use crate::guard::Guard;
-use crate::keeper::{Keeper, end_notice, unusable_reply};
+use crate::keeper::{Handle, Keeper, end_notice, unusable_reply};
 use crate::lease_setters::lease_setters;
 use crate::lock::Lock;
 use crate::lost::Lost;
@@ -44,7 +43,7 @@ const MESSAGE_PATIENCE: Duration = Duration::from_secs(1);
 /// tells what it is for.
 #[derive(Clone, Debug)]
 pub struct Election {
-    engine: Handle,
+    keeper: Handle,
     name: Result<LockName, InvalidInput>,
     lock: Lock,
 }
@@ -73,8 +72,8 @@ pub enum Observed {
 }
 
 impl Election {
-    pub(crate) fn new(engine: Handle, name: Result<LockName, InvalidInput>, lock: Lock) -> Self {
-        Self { engine, name, lock: lock.alone() }
+    pub(crate) fn new(keeper: Handle, name: Result<LockName, InvalidInput>, lock: Lock) -> Self {
+        Self { keeper, name, lock: lock.alone() }
     }
 
     /// The same election with other options; the label is the leader's value.
@@ -100,10 +99,10 @@ impl Election {
     /// Dropping the future withdraws the candidate, and leaves nothing behind.
     pub async fn campaign(&self, value: impl Into<String>) -> Result<Leadership> {
         let value = value.into();
-        let engine = self.engine.handle_here().await?;
-        check_value(&engine, &value)?;
+        let keeper = self.keeper.handle_here().await?;
+        check_value(&keeper, &value)?;
         let guard = self.lock.clone().label(&value).acquire().await?;
-        let leadership = Leadership { engine, guard, messages: AtomicU64::new(0) };
+        let leadership = Leadership { keeper, guard, messages: AtomicU64::new(0) };
         leadership.publish_value(&value).await;
         Ok(leadership)
     }
@@ -120,11 +119,8 @@ impl Election {
     ///
     /// Dropping the future leaves nothing behind.
     pub async fn leader(&self) -> Result<Option<Leader>> {
-        let status = inspect(
-            &self.engine.here().await?.keeper,
-            self.name.as_ref().map_err(InvalidInput::clone)?,
-        )
-        .await?;
+        let name = self.name.as_ref().map_err(InvalidInput::clone)?;
+        let status = inspect(self.keeper.here().await?, name).await?;
         Ok(leader_of(&status).map(|(leader, _)| leader))
     }
 
@@ -150,12 +146,12 @@ impl Election {
     ///
     /// Dropping the future leaves nothing behind.
     pub async fn observe(&self) -> Result<Observation> {
-        let (engine, name) = (self.engine.handle_here().await?, self.name.clone()?);
-        let store = &engine.keeper.store;
+        let (keeper, name) = (self.keeper.handle_here().await?, self.name.clone()?);
+        let store = &keeper.store;
         let subscription = store.inner.subscribe(&name).await?;
-        let (since, jitter) = (store.now(), engine.jitter());
-        let watch = Watch {
-            keeper: Arc::clone(&engine.keeper),
+        let (since, jitter) = (store.now(), keeper.jitter());
+        let watch = ElectionWatch {
+            keeper: Arc::clone(&keeper),
             name,
             subscription,
             since,
@@ -166,7 +162,7 @@ impl Election {
             inspect_at: since,
             jitter,
         };
-        Ok(Observation { engine, next: watch.step() })
+        Ok(Observation { keeper, next: watch.step() })
     }
 }
 
@@ -177,7 +173,7 @@ impl Election {
 #[derive(Debug)]
 #[must_use = "if unused the leadership ends at once"]
 pub struct Leadership {
-    engine: Handle,
+    keeper: Handle,
     guard: Guard,
     /// The number of messages that the leader has published.
     messages: AtomicU64,
@@ -234,7 +230,7 @@ impl Leadership {
     /// Dropping the future leaves it open which value stands; observers find out.
     pub async fn proclaim(&self, value: impl Into<String>) -> Result<()> {
         let value = value.into();
-        check_value(&self.engine, &value)?;
+        check_value(&self.keeper, &value)?;
         self.guard.set_label(value.as_str()).await?;
         self.publish_value(&value).await;
         Ok(())
@@ -252,31 +248,31 @@ impl Leadership {
     ///
     /// Dropping the future has the keeper finish the release.
     pub async fn resign(self) -> Result<()> {
-        let Self { engine, guard, .. } = self;
+        let Self { keeper, guard, .. } = self;
         let (name, token) = (guard.name().clone(), guard.token());
         guard.release().await?;
-        publish(&engine, &name, &ElectionMessage::Left(token)).await;
+        publish(&keeper, &name, &ElectionMessage::Left(token)).await;
         Ok(())
     }
 
     async fn publish_value(&self, value: &str) {
         let leader = Leader { token: self.guard.token(), value: value.to_owned() };
         let nth = self.messages.fetch_add(1, Ordering::Relaxed);
-        publish(&self.engine, self.guard.name(), &ElectionMessage::Leads { leader, nth }).await;
+        publish(&self.keeper, self.guard.name(), &ElectionMessage::Leads { leader, nth }).await;
     }
 }
 
 /// Changes of an election, one after the other: also as a stream, which never ends.
 pub struct Observation {
-    engine: Handle,
+    keeper: Handle,
     /// The next observation, and the watch that goes on after it.
-    next: BoxFuture<'static, (Result<Observed>, Watch)>,
+    next: BoxFuture<'static, (Result<Observed>, ElectionWatch)>,
 }
 
 impl Drop for Observation {
     /// In a forked child its subscription is the parent's.
     fn drop(&mut self) {
-        if self.engine.keeper.is_of_parent() {
+        if self.keeper.is_of_parent() {
             let nothing = Box::pin(std::future::pending());
             std::mem::forget(std::mem::replace(&mut self.next, nothing));
         }
@@ -300,7 +296,7 @@ impl Observation {
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Observed>> {
-        if self.engine.keeper.is_of_parent() {
+        if self.keeper.is_of_parent() {
             return Poll::Ready(Err(Error::Forked));
         }
         let (observed, watch) = ready!(self.next.as_mut().poll(context));
@@ -318,7 +314,7 @@ impl Stream for Observation {
 }
 
 /// The state of an observer: what it knows, and where it hears more.
-struct Watch {
+struct ElectionWatch {
     keeper: Arc<Keeper>,
     name: LockName,
     subscription: Option<Box<dyn Subscription>>,
@@ -336,7 +332,7 @@ struct Watch {
     jitter: Jitter,
 }
 
-impl Watch {
+impl ElectionWatch {
     /// The next observation. Nothing is done before the future is polled.
     fn step(mut self) -> BoxFuture<'static, (Result<Observed>, Self)> {
         Box::pin(async move { (self.next().await, self) })
@@ -498,12 +494,12 @@ impl ElectionMessage {
 }
 
 /// Publishes a message. Observers inspect the record as well, so a failure is not the leader's.
-async fn publish(engine: &Engine, name: &LockName, message: &ElectionMessage) {
-    let _ = engine.keeper.store.inner.publish(name, &message.text()).await;
+async fn publish(keeper: &Keeper, name: &LockName, message: &ElectionMessage) {
+    let _ = keeper.store.inner.publish(name, &message.text()).await;
 }
 
-fn check_value(engine: &Engine, value: &str) -> Result<()> {
-    let info = engine.info(Some(value.to_owned()));
+fn check_value(keeper: &Keeper, value: &str) -> Result<()> {
+    let info = keeper.info(Some(value.to_owned()));
     let as_value = |refusal: InvalidInput| {
         InvalidInput::new(
             "value",

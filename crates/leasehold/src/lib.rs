@@ -11,7 +11,6 @@ pub mod blocking;
 mod client;
 mod clock;
 pub mod election;
-mod engine;
 pub mod event;
 mod failures;
 pub mod fence;

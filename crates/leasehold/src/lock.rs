@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use leasehold_core::{Error, InvalidInput, LeaseOptions, LockName, Mode, Result, Status};
 
-use crate::acquire::{self, CallEvents, Limit, Meanwhile, Request};
+use crate::acquire::{self, Asked, CallEvents, Limit, Meanwhile};
 use crate::admin::Admin;
-use crate::engine::Handle;
 use crate::guard::Guard;
+use crate::keeper::Handle;
 use crate::lease_setters::lease_setters;
 
 /// A request for one lease: what to take and how. No I/O until a verb is called: a lock is no
@@ -79,8 +79,8 @@ use crate::lease_setters::lease_setters;
 #[derive(Clone, Debug)]
 #[must_use = "a `Lock` does nothing until `acquire`, `acquire_within`, `try_acquire` or `run`"]
 pub struct Lock {
-    engine: Handle,
-    names: Result<Names, InvalidInput>,
+    keeper: Handle,
+    names: Result<LockNames, InvalidInput>,
     mode: Mode,
     options: LeaseOptions,
     /// Others of its client may pass the lease on to it, and it to them.
@@ -89,23 +89,23 @@ pub struct Lock {
 
 /// The name or names of a lock.
 #[derive(Clone, Debug)]
-enum Names {
+enum LockNames {
     One(LockName),
     Several(Arc<[LockName]>, Meanwhile),
 }
 
 impl Lock {
-    pub(crate) fn new(engine: Handle, name: Result<LockName, InvalidInput>, mode: Mode) -> Self {
-        let options = engine.defaults.clone();
-        Self { engine, names: name.map(Names::One), mode, options, joins: true }
+    pub(crate) fn new(keeper: Handle, name: Result<LockName, InvalidInput>, mode: Mode) -> Self {
+        let options = keeper.defaults.clone();
+        Self { keeper, names: name.map(LockNames::One), mode, options, joins: true }
     }
 
     /// Several mutexes as one.
-    pub(crate) fn multi<N: AsRef<str>>(engine: Handle, names: impl IntoIterator<Item = N>) -> Self {
-        let options = engine.defaults.clone();
-        let several = |names: Vec<_>| Names::Several(names.into(), Meanwhile::KeepEarlier);
+    pub(crate) fn multi<N: AsRef<str>>(keeper: Handle, names: impl IntoIterator<Item = N>) -> Self {
+        let options = keeper.defaults.clone();
+        let several = |names: Vec<_>| LockNames::Several(names.into(), Meanwhile::KeepEarlier);
         let names = acquire::parse(names).map(several);
-        Self { engine, names, mode: Mode::Exclusive, options, joins: false }
+        Self { keeper, names, mode: Mode::Exclusive, options, joins: false }
     }
 
     /// The same request, each of whose leases the store grants: it tells others what this holder
@@ -142,7 +142,7 @@ impl Lock {
     /// many names it may wait very long. Give it a limit with
     /// [`acquire_within`](Lock::acquire_within).
     pub fn release_while_waiting(mut self) -> Self {
-        if let Ok(Names::Several(_, meanwhile)) = &mut self.names {
+        if let Ok(LockNames::Several(_, meanwhile)) = &mut self.names {
             *meanwhile = Meanwhile::KeepNone;
         }
         self
@@ -253,8 +253,8 @@ impl Lock {
     /// Dropping the future leaves nothing behind.
     pub async fn status(&self) -> Result<Status> {
         match self.names.as_ref().map_err(InvalidInput::clone)? {
-            Names::One(name) => Admin::new(self.engine.clone()).status(name).await,
-            Names::Several(..) => {
+            LockNames::One(name) => Admin::new(self.keeper.clone()).status(name).await,
+            LockNames::Several(..) => {
                 let why = "several names have no status in common: ask `Admin::inspect` for each";
                 Err(InvalidInput::new("names", why).into())
             }
@@ -263,7 +263,7 @@ impl Lock {
 
     async fn watch(&self, limit: Option<Duration>) -> Result<()> {
         let names = self.names.as_ref().map_err(InvalidInput::clone)?;
-        acquire::wait_free(self.engine.here().await?, names.all(), limit).await
+        acquire::wait_free(self.keeper.here().await?, names.all(), limit).await
     }
 
     /// Acquires, runs `work` and releases. Work that still runs when the lease is lost is dropped.
@@ -343,24 +343,22 @@ impl Lock {
         self.mode.check()?;
         self.options.check()?;
         let (mode, options) = (self.mode, &self.options);
-        let engine = self.engine.here().await?;
-        let bounds = engine.keeper.store.bounds;
-        bounds.check(options.ttl, options.least_validity())?;
-        let joins = self.joins;
-        let request = |name| Request { name, mode, options, pulse: None, joins };
-        let events = CallEvents::begin(&engine.keeper, names.all(), mode, options.label.as_deref());
+        let keeper = self.keeper.here().await?;
+        keeper.store.bounds.check(options.ttl, options.least_validity())?;
+        let events = CallEvents::begin(keeper, names.all(), mode, options.label.as_deref());
+        let (started, joins) = (events.started, self.joins);
+        let asked =
+            |name| Asked { keeper, name, mode, options, pulse: None, joins, limit, started };
         match names {
-            Names::One(name) => {
-                let held = acquire::acquire(engine, &request(name), limit, events.started).await;
+            LockNames::One(name) => {
+                let held = acquire::acquire(asked(name)).await;
                 events.end(held.as_ref().map(|held| held.as_ref().map(slice::from_ref)));
                 Ok(held?.map(Guard::new))
             }
-            Names::Several(names, meanwhile) => {
-                let like = request(&names[0]); // `parse` gives at least one
+            LockNames::Several(names, meanwhile) => {
+                let like = asked(&names[0]); // `parse` gives at least one
                 // Boxed, so that the future of a single name stays small.
-                let held =
-                    acquire::acquire_all(engine, names, &like, limit, *meanwhile, events.started);
-                let held = Box::pin(held).await;
+                let held = Box::pin(acquire::acquire_all(names, like, *meanwhile)).await;
                 events.end(held.as_ref().map(Option::as_deref));
                 Ok(held?.and_then(Guard::of_all))
             }
@@ -368,7 +366,7 @@ impl Lock {
     }
 }
 
-impl Names {
+impl LockNames {
     fn all(&self) -> &[LockName] {
         match self {
             Self::One(name) => slice::from_ref(name),

@@ -2,7 +2,7 @@
 
 use leasehold_core::{InvalidInput, LockName, Mode};
 
-use crate::engine::Handle;
+use crate::keeper::Handle;
 use crate::lock::Lock;
 
 /// Many readers or one writer, on one name. A mutex of the same name excludes as a writer does.
@@ -34,8 +34,8 @@ pub struct RwLock {
 }
 
 impl RwLock {
-    pub(crate) fn new(engine: Handle, name: Result<LockName, InvalidInput>) -> Self {
-        Self { write: Lock::new(engine, name, Mode::Exclusive) }
+    pub(crate) fn new(keeper: Handle, name: Result<LockName, InvalidInput>) -> Self {
+        Self { write: Lock::new(keeper, name, Mode::Exclusive) }
     }
 
     /// A lease shared with other readers.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use leasehold_core::{Error, InvalidInput, LockName, Mode, Result};
 
-use crate::engine::Handle;
 use crate::guard::Guard;
+use crate::keeper::Handle;
 use crate::lock::Lock;
 
 /// At most `capacity` permits at a time, on one name.
@@ -47,8 +47,8 @@ pub struct Semaphore {
 }
 
 impl Semaphore {
-    pub(crate) fn new(engine: Handle, name: Result<LockName, InvalidInput>, capacity: u32) -> Self {
-        let all = Lock::new(engine, name, Mode::Permits { count: capacity, capacity });
+    pub(crate) fn new(keeper: Handle, name: Result<LockName, InvalidInput>, capacity: u32) -> Self {
+        let all = Lock::new(keeper, name, Mode::Permits { count: capacity, capacity });
         Self { all, capacity }
     }
 

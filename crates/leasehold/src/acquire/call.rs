@@ -6,16 +6,14 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::{
-    Action, Error, FencingToken, Instant, LeaseOptions, Operation, Reply, Result, StoreError,
+    Acquire, Action, Error, FencingToken, Instant, LeaseOptions, Reply, Result, StoreError,
     StoreErrorKind,
 };
 use tokio::sync::oneshot;
 
-use super::attempt::{OwnAttempt, is_granted_in_vain};
 use super::report::Reported;
-use super::request::{Asked, Limit, Request};
+use super::request::{Asked, Limit, OwnAttempt, is_granted_in_vain};
 use super::retry::Retry;
-use crate::engine::Engine;
 use crate::keeper::{Ask, Held, PendingRelease, Poller, Step, Turn, unexpected_reply};
 use crate::refusal::refused;
 use crate::store::clocked::TimedAnswer;
@@ -24,19 +22,16 @@ use crate::store::clocked::TimedAnswer;
 /// of the usual timeout. A hiccup is over by then; any other trouble lasts.
 const QUORUM_PATIENCE: Duration = Duration::from_millis(500);
 
-/// Acquires, from `started` on, or gives `None` if it is busy and the limit is a try.
-pub(crate) async fn acquire(
-    engine: &Engine,
-    request: &Request<'_>,
-    limit: Limit,
-    started: Instant,
-) -> Result<Option<Held>> {
+/// Acquires, or gives `None` if it is busy and the limit is a try.
+pub(crate) async fn acquire(mut asked: Asked<'_>) -> Result<Option<Held>> {
     // A call that has no time to wait does not queue: later callers would wait for it.
-    let does_not_wait = limit == Limit::Within(Duration::ZERO);
-    let limit = if does_not_wait { Limit::Try } else { limit };
-    let asked = &Asked::new(engine, request, limit, started);
-    let run = pin!(Call::new(asked).run());
-    let outcome = match limit {
+    let does_not_wait = asked.limit == Limit::Within(Duration::ZERO);
+    if does_not_wait {
+        asked.limit = Limit::Try;
+    }
+    let asked = &asked;
+    let run = pin!(AcquireCall::new(asked).run());
+    let outcome = match asked.limit {
         Limit::Try => run.await,
         Limit::Forever | Limit::Within(_) => {
             match select(run, pin!(asked.report_own_process())).await {
@@ -60,7 +55,7 @@ pub(crate) fn is_enough(held: &Held, options: &LeaseOptions) -> bool {
 }
 
 /// One acquire call under way, over all its attempts.
-struct Call<'a> {
+struct AcquireCall<'a> {
     asked: &'a Asked<'a>,
     own: OwnAttempt,
     reported: Reported,
@@ -71,13 +66,13 @@ struct Call<'a> {
     now: Instant,
 }
 
-impl<'a> Call<'a> {
+impl<'a> AcquireCall<'a> {
     fn new(asked: &'a Asked<'a>) -> Self {
         Self {
             asked,
             own: OwnAttempt::new(asked),
             reported: Reported::default(),
-            retry: Retry::new(asked.engine.jitter(), asked.started),
+            retry: Retry::new(asked.keeper.jitter(), asked.started),
             poller: None,
             now: asked.started,
         }
@@ -91,7 +86,7 @@ impl<'a> Call<'a> {
         loop {
             step = match step {
                 Step::Join => {
-                    self.own.renumber(self.asked);
+                    self.own.renumber();
                     self.read_clock();
                     self.join()?
                 }
@@ -123,16 +118,12 @@ impl<'a> Call<'a> {
 
     /// Finds out what time it is at the store, which every acquire must carry.
     async fn sample_clock(&mut self) -> Result<()> {
-        let (asked, mut retry) = (self.asked, Retry::new(self.asked.engine.jitter(), self.now));
+        let (asked, mut retry) = (self.asked, Retry::new(self.asked.keeper.jitter(), self.now));
         loop {
             asked.keeper.ensure_open()?;
-            let inspect = Operation::On {
-                name: asked.request.name.clone(),
-                action: Action::Inspect { limit: 0 },
-            };
             let in_time = retry.is_before(asked.give_up());
-            match asked.ask(inspect, asked.keeper.store.now()).await {
-                Ok(_) => {
+            match asked.sample_clock(asked.answer_until()).await {
+                Ok(()) => {
                     self.read_clock();
                     return Ok(());
                 }
@@ -148,7 +139,7 @@ impl<'a> Call<'a> {
     /// Asks until there is an answer.
     async fn ask(&mut self, ask: Ask) -> Result<Step> {
         let Ask { turn, release, yields, .. } = ask;
-        let (asked, request) = (self.asked, self.asked.request);
+        let asked = self.asked;
         let mut release = match yields {
             true => asked.make_way(release).await,
             false => release,
@@ -170,7 +161,7 @@ impl<'a> Call<'a> {
             }
             match timed.answer.reply {
                 Reply::Granted(grant) => {
-                    let until = asked.keeper.store.valid_until(&timed, grant, request.options.ttl);
+                    let until = asked.keeper.store.valid_until(&timed, grant, asked.options.ttl);
                     return self.granted(turn, grant.token, until, timed.received).await;
                 }
                 Reply::Queued(place) => {
@@ -191,7 +182,7 @@ impl<'a> Call<'a> {
                 Reply::Late => {}
                 Reply::Stale => return Ok(Step::Join),
                 Reply::Refused(refusal) => {
-                    return Err(self.refuse(refused(request.name, request.mode, refusal)));
+                    return Err(self.refuse(refused(asked.name, asked.mode, refusal)));
                 }
                 other => return Err(self.refuse(unexpected_reply(&other))),
             }
@@ -201,7 +192,9 @@ impl<'a> Call<'a> {
 
     /// Sends a copy of the attempt, after the release of what its line had before.
     async fn send(&mut self, release: Option<PendingRelease>) -> Result<TimedAnswer, StoreError> {
-        let sent = self.own.send(self.asked, self.now);
+        let (waits, until) = (self.asked.waits(), self.asked.answer_until());
+        let acquire = |request: Acquire| Action::Acquire(request.with_wait(waits));
+        let sent = self.own.send(acquire, self.now, until);
         let Some(release) = release else { return sent.await };
         let (released, sent) = (pin!(release.send()), pin!(sent));
         match select(released, sent).await {
@@ -238,14 +231,14 @@ impl<'a> Call<'a> {
             self.retry.pause(&asked.keeper.store, asked.give_up()).await;
             return Ok(());
         }
-        let name = asked.request.name.clone();
+        let name = asked.name.clone();
         if matches!(error.kind(), StoreErrorKind::NoQuorum { .. }) {
             return Err(error.into());
         }
         let may_be_settled = is_granted_in_vain(&error) || !self.own.attempt.unanswered;
         let source = self.reported.cause_of(error);
         if !may_be_settled || !self.own.settle(asked.leave_until()).await {
-            return Err(Error::indeterminate(name, asked.request.options.ttl, source));
+            return Err(Error::indeterminate(name, asked.options.ttl, source));
         }
         Err(source.into())
     }
@@ -263,7 +256,7 @@ impl<'a> Call<'a> {
         let accepted = match asked.keeper.grant(attempt, token, valid_until, is_waiter, now) {
             Some(held) => {
                 let is_accepted = held.state.is_delivered()
-                    || asked.request.pulse.is_some() && is_enough(&held, asked.request.options);
+                    || asked.pulse.is_some() && is_enough(&held, asked.options);
                 is_accepted.then_some(held)
             }
             // A message was faster: the keeper has made the lease of it already.
@@ -297,9 +290,9 @@ impl<'a> Call<'a> {
     /// Fetches a grant that the keeper has made a lease of, unless it was given back before, or too
     /// little is left of it: then dropping it gives it back.
     fn fetch(&self, held: Held) -> Option<Held> {
-        let request = self.asked.request;
-        let is_fetched = is_enough(&held, request.options)
-            && (request.pulse.is_some() || Held::mark_delivered(std::slice::from_ref(&held)));
+        let Asked { options, pulse, .. } = self.asked;
+        let is_fetched = is_enough(&held, options)
+            && (pulse.is_some() || Held::mark_delivered(std::slice::from_ref(&held)));
         is_fetched.then_some(held)
     }
 
@@ -310,7 +303,7 @@ impl<'a> Call<'a> {
             Either::Left((turn, _)) => turn,
             Either::Right(((), _)) => {
                 // The last waiter of a name takes with it what is known of that.
-                let failure = asked.keeper.poll_failure(asked.request.name);
+                let failure = asked.keeper.poll_failure(asked.name);
                 if self.own.take() {
                     return self.leave(failure).await;
                 }
@@ -364,8 +357,8 @@ impl<'a> Call<'a> {
                 Some(poller) => poller.wait(&keeper.store, retry_after, took).await,
                 None => {
                     // A release before this was published to nobody, so it is polled once more.
-                    let name = asked.request.name;
-                    *poller = Some(keeper.poller(name, asked.engine.jitter()).await);
+                    let name = asked.name;
+                    *poller = Some(keeper.poller(name, asked.keeper.jitter()).await);
                 }
             }
         };

@@ -2,9 +2,7 @@
 //! is free. A call that gives up leaves nothing behind.
 
 mod adopt;
-mod attempt;
 mod call;
-mod events;
 mod report;
 mod request;
 mod retry;
@@ -13,7 +11,7 @@ mod wait_free;
 
 pub(crate) use self::adopt::adopt;
 pub(crate) use self::call::acquire;
-pub(crate) use self::events::CallEvents;
-pub(crate) use self::request::{Limit, Request};
+pub(crate) use self::report::CallEvents;
+pub(crate) use self::request::{Asked, Limit};
 pub(crate) use self::several::{Meanwhile, acquire_all, parse};
 pub(crate) use self::wait_free::wait_free;

@@ -1,16 +1,19 @@
-//! Reports about a call that waits: to the observer meanwhile, and to its caller at the limit.
+//! Reports about a call: to the observer from its begin to its end, and to its caller at the limit.
 
 use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use leasehold_core::{
-    Action, ClientId, Error, Holder, HolderId, Instant, Operation, Place, Reply, Status, StoreError,
+    Action, ClientId, Error, Holder, HolderId, Instant, LockName, Mode, Operation, Place, Reply,
+    Result, Status, StoreError,
 };
 
-use super::request::{Asked, LEAVE_PATIENCE, Request};
+use super::request::{Asked, LEAVE_PATIENCE};
 use crate::event::{Event, RequestFacts};
 use crate::failures::{FailureStreak, is_no_answer};
-use crate::keeper::Behind;
+use crate::keeper::{Behind, Held, Keeper};
 use crate::own_process;
 use crate::refusal::waits_for_capacity;
 
@@ -20,6 +23,81 @@ const OWN_PROCESS_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The number of holders that are inspected when a wait has ended: 32, each some hundred bytes.
 const STATUS_LIMIT: u32 = 32;
+
+/// Calls of this process so far: one for each name that was asked for.
+static CALLS: AtomicU64 = AtomicU64::new(0);
+
+/// A call under way. Dropping it before it has ended reports that it was cancelled.
+#[derive(Debug)]
+pub(crate) struct CallEvents<'a> {
+    keeper: &'a Arc<Keeper>,
+    names: &'a [LockName],
+    mode: Mode,
+    label: Option<&'a str>,
+    /// The number of the call for the first name; the others follow.
+    first: u64,
+    pub(crate) started: Instant,
+    has_ended: bool,
+}
+
+impl<'a> CallEvents<'a> {
+    pub(crate) fn begin(
+        keeper: &'a Arc<Keeper>,
+        names: &'a [LockName],
+        mode: Mode,
+        label: Option<&'a str>,
+    ) -> Self {
+        let first = CALLS.fetch_add(names.len() as u64, Ordering::Relaxed);
+        let started = keeper.store.now();
+        let events = Self { keeper, names, mode, label, first, started, has_ended: false };
+        for (call, request) in events.calls() {
+            keeper.observe(&Event::Acquiring { call, request });
+        }
+        events
+    }
+
+    /// The call has this outcome, with a lease for each name, in the order of the names. Their
+    /// events are reported here, also if they have ended since.
+    pub(crate) fn end(mut self, outcome: Result<Option<&[Held]>, &Error>) {
+        self.has_ended = true;
+        match outcome {
+            Ok(Some(leases)) => {
+                for ((call, _), held) in self.calls().zip(leases) {
+                    self.keeper.report_granted(call, &held.state, self.started);
+                }
+            }
+            Ok(None) => {
+                self.report(|call, request, waited| Event::Busy { call, request, waited });
+            }
+            Err(Error::Timeout { .. }) => {
+                self.report(|call, request, waited| Event::TimedOut { call, request, waited });
+            }
+            Err(error) => {
+                self.report(|call, request, waited| Event::Failed { call, request, waited, error });
+            }
+        }
+    }
+
+    fn report<'e>(&'e self, event: impl Fn(u64, RequestFacts<'e>, Duration) -> Event<'e>) {
+        let waited = self.keeper.store.now().saturating_since(self.started);
+        for (call, request) in self.calls() {
+            self.keeper.observe(&event(call, request, waited));
+        }
+    }
+
+    fn calls(&self) -> impl Iterator<Item = (u64, RequestFacts<'a>)> + use<'a> {
+        let (mode, label) = (self.mode, self.label);
+        (self.first..).zip(self.names.iter().map(move |name| RequestFacts { name, mode, label }))
+    }
+}
+
+impl Drop for CallEvents<'_> {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.report(|call, request, waited| Event::Cancelled { call, request, waited });
+        }
+    }
+}
 
 /// What the observer knows of a call, over all its attempts.
 #[derive(Debug, Default)]
@@ -84,7 +162,7 @@ impl Asked<'_> {
     }
 
     fn facts(&self) -> RequestFacts<'_> {
-        let Request { name, mode, options, .. } = self.request;
+        let Self { name, mode, options, .. } = self;
         RequestFacts { name, mode: *mode, label: options.label.as_deref() }
     }
 
@@ -100,7 +178,7 @@ impl Asked<'_> {
     async fn find_own_process(&self) {
         let (keeper, store) = (self.keeper, &self.keeper.store);
         store.clock.sleep_until(self.started + OWN_PROCESS_PATIENCE).await;
-        let (others, mode) = (keeper.on_behalf_of(), self.request.mode);
+        let (others, mode) = (keeper.on_behalf_of(), self.mode);
         let Status { holders, waiting, .. } = self.status(store.now() + LEAVE_PATIENCE).await;
         let is_own = |client: ClientId| {
             let is_another = client != keeper.client;
@@ -128,8 +206,8 @@ impl Asked<'_> {
 
     /// The limit was reached. Says who is in the way, if the store can say that before `until`.
     pub(super) async fn timeout(&self, until: Instant, is_queued: bool) -> Error {
-        let (keeper, name) = (self.keeper, self.request.name.clone());
-        let own = keeper.own_in_the_way(&name, self.request.mode, is_queued, None);
+        let (keeper, name) = (self.keeper, self.name.clone());
+        let own = keeper.own_in_the_way(&name, self.mode, is_queued, None);
         // The clock is read before the look: by then, a holder of the time when this began has held
         // for longer than was waited.
         let waited = keeper.store.now().saturating_since(self.started);
@@ -146,7 +224,7 @@ impl Asked<'_> {
 
     async fn status(&self, until: Instant) -> Status {
         let inspect = Action::Inspect { limit: STATUS_LIMIT };
-        let inspect = Operation::On { name: self.request.name.clone(), action: inspect };
+        let inspect = Operation::On { name: self.name.clone(), action: inspect };
         match self.keeper.store.execute_until(inspect, until).await.map(|timed| timed.answer.reply)
         {
             Ok(Reply::Status(status)) => *status,

@@ -1,19 +1,22 @@
-//! Requests of calls: what they ask for, and for how long.
+//! What a call asks for, and its attempts: an acquire that may be sent several times, its cancel.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{BoxFuture, Instant, LeaseOptions, LockName, Mode, Operation, StoreError};
+use leasehold_core::bugs::{self, Bug};
+use leasehold_core::{
+    Acquire, Action, BoxFuture, Instant, LeaseOptions, LockName, Mode, Operation, Reply, Result,
+    StoreError, StoreErrorKind,
+};
 
-use crate::engine::Engine;
-use crate::keeper::{Attempt, Keeper, PendingRelease, Poller, Pulse};
+use crate::keeper::{Ask, Attempt, Keeper, Left, PendingRelease, Poller, Pulse, Step};
 use crate::store::clocked::TimedAnswer;
 
 /// If no answer comes, a try goes on asking for 2 s, four requests of the default timeout.
 const TRY_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The time beyond its limit that a call may take to leave the queue properly: one request.
-pub(crate) const LEAVE_PATIENCE: Duration = Duration::from_millis(500);
+pub(super) const LEAVE_PATIENCE: Duration = Duration::from_millis(500);
 
 /// How long a call waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,9 +26,10 @@ pub(crate) enum Limit {
     Within(Duration),
 }
 
-/// What a call asks for.
-#[derive(Clone, Debug)]
-pub(crate) struct Request<'a> {
+/// What a call asks for, and how long it waits.
+#[derive(Clone)]
+pub(crate) struct Asked<'a> {
+    pub(crate) keeper: &'a Arc<Keeper>,
     pub(crate) name: &'a LockName,
     pub(crate) mode: Mode,
     pub(crate) options: &'a LeaseOptions,
@@ -33,48 +37,14 @@ pub(crate) struct Request<'a> {
     pub(crate) pulse: Option<Arc<Pulse>>,
     /// Others of its client may pass the lease on to it, and it to them.
     pub(crate) joins: bool,
+    pub(crate) limit: Limit,
+    pub(crate) started: Instant,
 }
 
-/// A question to a store: what a call asks for, and until when.
-pub(super) struct Asked<'a> {
-    pub(super) engine: &'a Engine,
-    pub(super) keeper: &'a Arc<Keeper>,
-    pub(super) request: &'a Request<'a>,
-    pub(super) limit: Limit,
-    pub(super) started: Instant,
-    give_up: Option<Instant>,
-}
-
-impl<'a> Asked<'a> {
-    pub(super) fn new(
-        engine: &'a Engine,
-        request: &'a Request<'a>,
-        limit: Limit,
-        started: Instant,
-    ) -> Self {
-        let give_up = match limit {
-            Limit::Forever => None,
-            Limit::Try => Some(started + TRY_PATIENCE),
-            Limit::Within(span) => Some(started + span),
-        };
-        Self { engine, keeper: &engine.keeper, request, limit, started, give_up }
-    }
-
-    /// An attempt that nobody knows yet.
-    pub(super) fn attempt(&self) -> Attempt {
-        let Request { name, mode, options, pulse, joins } = self.request;
-        let (id, nonce) = self.engine.next_attempt();
-        Attempt {
-            name: (*name).clone(),
-            id,
-            nonce,
-            mode: *mode,
-            options: (*options).clone(),
-            pulse: pulse.clone(),
-            joins: *joins,
-            ticket: None,
-            unanswered: false,
-        }
+impl Asked<'_> {
+    /// The same, as a try that begins now.
+    pub(super) fn tried(&self, now: Instant) -> Self {
+        Self { limit: Limit::Try, started: now, ..self.clone() }
     }
 
     pub(super) fn waits(&self) -> bool {
@@ -82,18 +52,42 @@ impl<'a> Asked<'a> {
     }
 
     pub(super) fn give_up(&self) -> Option<Instant> {
-        self.give_up
+        match self.limit {
+            Limit::Forever => None,
+            Limit::Try => Some(self.started + TRY_PATIENCE),
+            Limit::Within(span) => Some(self.started + span),
+        }
     }
 
-    /// Asks the store, for little longer than the limit: an answer that is under way is worth
-    /// more than none.
-    pub(super) async fn ask(
-        &self,
-        operation: Operation,
-        sent: Instant,
-    ) -> Result<TimedAnswer, StoreError> {
-        let until = self.give_up.map(|limit| limit + LEAVE_PATIENCE);
-        self.keeper.store.execute_at(operation, sent, until).await
+    pub(super) fn is_over(&self) -> bool {
+        self.give_up().is_some_and(|limit| self.keeper.store.now() >= limit)
+    }
+
+    /// Ends when the call's limit is reached.
+    pub(super) fn at_limit(&self) -> BoxFuture<'static, ()> {
+        match self.give_up() {
+            Some(limit) => self.keeper.store.clock.sleep_until(limit),
+            None => Box::pin(std::future::pending()),
+        }
+    }
+
+    /// The end of the time for an answer: little after the limit, since an answer that is under way
+    /// is worth more than none.
+    pub(super) fn answer_until(&self) -> Option<Instant> {
+        self.give_up().map(|limit| limit + LEAVE_PATIENCE)
+    }
+
+    /// The end of the time for a last request: a cancel, or the question who holds the lock.
+    pub(super) fn leave_until(&self) -> Instant {
+        self.keeper.store.now() + LEAVE_PATIENCE
+    }
+
+    /// Finds out what time it is at the store, which every acquire must carry.
+    pub(super) async fn sample_clock(&self, until: Option<Instant>) -> Result<(), StoreError> {
+        let action = Action::Inspect { limit: 0 };
+        let inspect = Operation::On { name: self.name.clone(), action };
+        let store = &self.keeper.store;
+        store.execute_at(inspect, store.now(), until).await.map(drop)
     }
 
     /// Lets others have their chance where nobody queues: what asks right after it has let go would
@@ -106,24 +100,195 @@ impl<'a> Asked<'a> {
         if let Some(release) = release {
             release.send().await;
         }
-        Poller::make_way(store, &mut self.engine.jitter()).await;
+        Poller::make_way(store, &mut self.keeper.jitter()).await;
         None
     }
+}
 
-    pub(super) fn is_over(&self) -> bool {
-        self.give_up.is_some_and(|limit| self.keeper.store.now() >= limit)
+/// The present attempt of a call, sent or about to be sent, and its place in line. If it is dropped
+/// before it has ended, the next in line gets both, or the keeper cancels the attempt. So a dropped
+/// future leaves nothing behind.
+pub(super) struct OwnAttempt {
+    keeper: Arc<Keeper>,
+    pub(super) attempt: Attempt,
+    /// The keeper knows it as a waiter, or in line.
+    is_waiter: bool,
+    /// The store may know it, so it must be cancelled unless somebody else looks after it.
+    pub(super) known: bool,
+    /// A copy is on its way.
+    in_flight: bool,
+}
+
+impl OwnAttempt {
+    /// An attempt that nobody knows yet.
+    pub(super) fn new(asked: &Asked<'_>) -> Self {
+        let (id, nonce) = asked.keeper.next_attempt();
+        let attempt = Attempt {
+            name: asked.name.clone(),
+            id,
+            nonce,
+            mode: asked.mode,
+            options: asked.options.clone(),
+            pulse: asked.pulse.clone(),
+            joins: asked.joins,
+            ticket: None,
+            unanswered: false,
+        };
+        let keeper = Arc::clone(asked.keeper);
+        Self { keeper, attempt, is_waiter: false, known: false, in_flight: false }
     }
 
-    /// The end of the time for a last request: a cancel, or the question who holds the lock.
-    pub(super) fn leave_until(&self) -> Instant {
-        self.keeper.store.now() + LEAVE_PATIENCE
+    /// Joins the queue of its name. One that waits is made known to the keeper before it is sent,
+    /// because its grant may arrive before the answer that it was queued.
+    pub(super) fn join(&mut self, waits: bool, now: Instant) -> Result<Step> {
+        let step = self.keeper.join(&mut self.attempt, waits, now)?;
+        self.is_waiter = match &step {
+            Step::Ask(_) => waits,
+            Step::Wait { .. } => true,
+            Step::Join | Step::Busy | Step::Held(_) => false,
+        };
+        Ok(step)
     }
 
-    /// Ends when the call's limit is reached.
-    pub(super) fn at_limit(&self) -> BoxFuture<'static, ()> {
-        match self.give_up {
-            Some(limit) => self.keeper.store.clock.sleep_until(limit),
-            None => Box::pin(std::future::pending()),
+    /// Ends this attempt, to join with another one. Its place in line is kept.
+    pub(super) fn renumber(&mut self) {
+        let is_own = !self.take_is_waiter() || self.keeper.withdraw(&self.attempt);
+        if is_own {
+            self.clean();
+        }
+        (self.attempt.id, self.attempt.nonce) = self.keeper.next_attempt();
+        (self.known, self.attempt.unanswered) = (false, false);
+    }
+
+    /// Goes on with the attempt of its line, of which it is the first from now on; false if it was
+    /// too late for that and somebody else is.
+    pub(super) fn take_over(&mut self, ask: &mut Ask) -> bool {
+        let Some(release) = self.shows_life() else { return false };
+        ask.release = release;
+        (self.attempt.id, self.attempt.nonce) = (ask.id, ask.nonce);
+        (self.known, self.attempt.unanswered) = (ask.is_known, ask.is_known);
+        true
+    }
+
+    /// Whether it is this one that asks for its line.
+    pub(super) fn shows_life(&self) -> Option<Option<PendingRelease>> {
+        self.keeper.shows_life(&self.attempt)
+    }
+
+    /// Sends a copy of it, at `now`: the action that `ask` makes of its acquire.
+    pub(super) async fn send(
+        &mut self,
+        ask: impl FnOnce(Acquire) -> Action,
+        now: Instant,
+        until: Option<Instant>,
+    ) -> Result<TimedAnswer, StoreError> {
+        let Attempt { name, id, nonce, mode, options, .. } = &self.attempt;
+        let request = Acquire::new(*id, *mode, options.ttl)
+            .with_nonce(*nonce)
+            .with_not_after(self.keeper.store.not_after_us(name, now))
+            .with_remember(options.remember.unwrap_or_default())
+            .with_info(self.keeper.info(options.label.clone()));
+        let operation = Operation::On { name: name.clone(), action: ask(request) };
+        let was_known = std::mem::replace(&mut self.known, true);
+        self.in_flight = true;
+        let result = self.keeper.store.execute_at(operation, now, until).await;
+        self.in_flight = false;
+        let (is_unanswered, may_be_known) = match &result {
+            Ok(timed) => {
+                (false, matches!(timed.answer.reply, Reply::Granted(_) | Reply::Queued(_)))
+            }
+            Err(error) => {
+                let may_be_known = error.may_have_executed();
+                (may_be_known && !is_granted_in_vain(error), was_known || may_be_known)
+            }
+        };
+        self.attempt.unanswered |= is_unanswered;
+        self.known = self.attempt.unanswered || may_be_known;
+        result
+    }
+
+    /// Leaves it to the caller whether the keeper knows it as a waiter, once.
+    pub(super) fn take_is_waiter(&mut self) -> bool {
+        std::mem::take(&mut self.is_waiter)
+    }
+
+    /// Takes it from the keeper, or leaves it to the next in line: then nothing of it is left to
+    /// cancel. False if the keeper has decided its fate already.
+    pub(super) fn take(&mut self) -> bool {
+        if !self.take_is_waiter() {
+            return true;
+        }
+        let Attempt { name, ticket, id, .. } = &self.attempt;
+        match self.keeper.leave(name, *ticket, *id) {
+            Left::Own { id, unanswered } => {
+                if id != self.attempt.id {
+                    // The attempt is now that of the caller that was the first in line before.
+                    (self.attempt.id, self.attempt.unanswered) = (id, unanswered);
+                    self.known = true;
+                }
+                true
+            }
+            Left::PassedOn => {
+                self.known = false;
+                true
+            }
+            Left::HadTurn => false,
         }
     }
+
+    fn cancel(&self) -> Action {
+        let unanswered = self.attempt.unanswered || self.in_flight;
+        Action::Cancel { id: self.attempt.id, unanswered }
+    }
+
+    /// Leaves it to the keeper to cancel it, if the store may know it.
+    fn clean(&self) {
+        if self.known {
+            let Attempt { name, options, .. } = &self.attempt;
+            self.keeper.clean(name.clone(), self.cancel(), options.ttl);
+        }
+    }
+
+    /// Ends an attempt of which the last copy was answered; whether it is certain that nothing of
+    /// it is left.
+    pub(super) async fn settle(&mut self, until: Instant) -> bool {
+        // Where a message was faster, the lease that the keeper has made of it is dropped.
+        !self.known || !self.take() || self.cancel_now(until).await.is_ok()
+    }
+
+    /// Ends an attempt that was taken from the keeper, so that no answer to it counts any more.
+    /// Where this fails, dropping the attempt leaves it to the keeper.
+    pub(super) async fn cancel_now(&mut self, until: Instant) -> Result<(), StoreError> {
+        if self.known {
+            let name = self.attempt.name.clone();
+            let cancel = Operation::On { name, action: self.cancel() };
+            self.keeper.store.execute_until(cancel, until).await?;
+            self.finish();
+        }
+        Ok(())
+    }
+
+    /// Nothing of it is left at the store, or somebody else looks after it.
+    pub(super) fn finish(&mut self) {
+        self.known = false;
+    }
+}
+
+impl Drop for OwnAttempt {
+    fn drop(&mut self) {
+        // If the keeper has made a lease of it, that lease lies in the dropped channel, and
+        // dropping it has let go of it.
+        let undecided = self.take();
+        if undecided && !bugs::is_on(Bug::DropWithoutCancel) {
+            self.clean();
+        }
+    }
+}
+
+/// Whether the store has granted it and does not vouch for it: replicas that must have it did not
+/// say so, or it may have forgotten an earlier holder. It answers the same attempt again, and keeps
+/// what it granted until the attempt is cancelled.
+pub(super) fn is_granted_in_vain(error: &StoreError) -> bool {
+    error.may_have_executed()
+        && matches!(error.kind(), StoreErrorKind::NotReplicated | StoreErrorKind::Quarantined)
 }

@@ -9,8 +9,7 @@ use crate::store::clocked::ClockedStore;
 
 /// The first and the longest delay before a request that failed is sent again. A random part is
 /// taken off, up to a half: callers that wait for the same store must not come back all at once.
-pub(super) const RETRY_BACKOFF: (Duration, Duration) =
-    (Duration::from_millis(20), Duration::from_secs(1));
+const RETRY_BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
 /// The retry belongs to the call, not to one attempt: each that fails makes the next one wait
 /// longer, until the store answers.

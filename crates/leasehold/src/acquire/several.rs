@@ -17,9 +17,8 @@ use leasehold_core::backoff::Backoff;
 use leasehold_core::{Action, Error, Instant, InvalidInput, LockName, Reply, Result};
 
 use super::call::{self, is_enough};
-use super::request::{LEAVE_PATIENCE, Limit, Request};
-use crate::engine::Engine;
-use crate::keeper::{Held, Pulse};
+use super::request::{Asked, Limit};
+use crate::keeper::{Held, Keeper, Pulse};
 
 /// The most names of one lock: 64. Each is a lease that is renewed; more of them are a sign that
 /// one name for the whole would do.
@@ -68,27 +67,21 @@ pub(crate) fn parse<N: AsRef<str>>(
     Ok(parsed)
 }
 
-/// Gives a lease for each name, in the order of `names`; `None` when they are busy and `limit`
-/// says not to wait.
+/// Gives a lease for each name, in the order of `names`, each of which is asked for `like` this;
+/// `None` when they are busy and the limit says not to wait.
 pub(crate) async fn acquire_all(
-    engine: &Engine,
     names: &[LockName],
-    like: &Request<'_>,
-    limit: Limit,
+    like: Asked<'_>,
     meanwhile: Meanwhile,
-    started: Instant,
 ) -> Result<Option<Vec<Held>>> {
     let mut sorted: Vec<&LockName> = names.iter().collect();
     sorted.sort();
-    let store = &engine.keeper.store;
-    let pulse = Pulse::new(like.options.ttl);
-    let like = Request { pulse: Some(Arc::clone(&pulse)), ..like.clone() };
+    let (store, pulse) = (&like.keeper.store, Pulse::new(like.options.ttl));
+    let like = Asked { pulse: Some(Arc::clone(&pulse)), ..like };
     let mut gathering = Gathering {
-        engine,
-        requests: sorted.into_iter().map(|name| Request { name, ..like.clone() }).collect(),
+        requests: sorted.into_iter().map(|name| Asked { name, ..like.clone() }).collect(),
         held: names.iter().map(|_| None).collect(),
-        limit,
-        started,
+        like,
         meanwhile,
     };
     let gathered = pulse.of(&*store.clock, gathering.run()).await?;
@@ -99,13 +92,11 @@ pub(crate) async fn acquire_all(
 
 /// Names on their way to be held together. Dropping it at any point lets go of all.
 struct Gathering<'a> {
-    engine: &'a Engine,
+    like: Asked<'a>,
     /// In sorted order.
-    requests: Vec<Request<'a>>,
+    requests: Vec<Asked<'a>>,
     /// The lease of each, as far as there is one.
     held: Vec<Option<Held>>,
-    limit: Limit,
-    started: Instant,
     meanwhile: Meanwhile,
 }
 
@@ -113,7 +104,7 @@ impl Gathering<'_> {
     async fn run(&mut self) -> Result<Option<Vec<Held>>> {
         let (first, longest) = COLLISION_BACKOFF;
         let mut backoff = Backoff::new(first, longest);
-        let mut jitter = self.engine.jitter();
+        let mut jitter = self.like.keeper.jitter();
         let (mut collided, mut is_last) = (false, false);
         loop {
             self.ask_for_missing().await?;
@@ -128,15 +119,15 @@ impl Gathering<'_> {
                 continue;
             };
             self.let_go_for(busy).await;
-            if self.limit == Limit::Try {
+            if self.like.limit == Limit::Try {
                 if self.asks_on(busy).await? {
                     continue;
                 }
                 give_back(self.held.drain(..).flatten().collect()).await;
                 return Ok(None);
             }
-            let so_far = self.engine.keeper.store.now().saturating_since(self.started);
-            if matches!(self.limit, Limit::Within(span) if so_far >= span) {
+            let so_far = self.like.keeper.store.now().saturating_since(self.like.started);
+            if matches!(self.like.limit, Limit::Within(span) if so_far >= span) {
                 // A call that keeps nothing while it waits would now get one name after the other,
                 // each by a try. It would ask for the others too late.
                 if is_last {
@@ -146,7 +137,7 @@ impl Gathering<'_> {
                 is_last = true;
             }
             if collided && self.meanwhile == Meanwhile::KeepNone {
-                let store = &self.engine.keeper.store;
+                let store = &self.like.keeper.store;
                 store.clock.sleep_until(store.now() + backoff.next_delay(&mut jitter)).await;
             }
             collided = true;
@@ -156,11 +147,11 @@ impl Gathering<'_> {
 
     /// Asks for all that is not held, at the same time and without joining a queue.
     async fn ask_for_missing(&mut self) -> Result<()> {
-        let (engine, rides_out) = (self.engine, self.limit != Limit::Try);
-        let now = engine.keeper.store.now();
+        let (store, rides_out) = (&self.like.keeper.store, self.like.waits());
+        let now = store.now();
         let missing = self.held.iter_mut().zip(&self.requests).filter(|(held, _)| held.is_none());
         let requests = missing.map(|(held, request)| async move {
-            match call::acquire(engine, request, Limit::Try, now).await {
+            match call::acquire(request.tried(now)).await {
                 Ok(granted) => *held = granted,
                 // The wait that follows rides out outages, as far as its limit allows.
                 Err(error) if rides_out && is_outage(&error) => {}
@@ -169,17 +160,13 @@ impl Gathering<'_> {
             Ok(())
         });
         let requests = join_all(requests);
-        let answers = match self.limit {
-            Limit::Forever | Limit::Try => requests.await,
-            Limit::Within(span) => {
-                let store = &engine.keeper.store;
-                let end = self.started + span + LEAVE_PATIENCE;
-                match select(requests, store.clock.sleep_until(end)).await {
-                    Either::Left((answers, _)) => answers,
-                    // A name without an answer is missing; the wait that follows ends the call.
-                    Either::Right(_) => return Ok(()),
-                }
-            }
+        let answers = match self.like.answer_until().filter(|_| rides_out) {
+            None => requests.await,
+            Some(end) => match select(requests, store.clock.sleep_until(end)).await {
+                Either::Left((answers, _)) => answers,
+                // A name without an answer is missing; the wait that follows ends the call.
+                Either::Right(_) => return Ok(()),
+            },
         };
         answers.into_iter().collect()
     }
@@ -190,19 +177,19 @@ impl Gathering<'_> {
         if busy == 0 {
             return Ok(false);
         }
-        let store = &self.engine.keeper.store;
+        let store = &self.like.keeper.store;
         let end = store.now() + TRY_MOMENT;
         let (first, longest) = TRY_BACKOFF;
         let mut backoff = Backoff::new(first, longest);
-        let mut jitter = self.engine.jitter();
+        let mut jitter = self.like.keeper.jitter();
         for (held, request) in self.held.iter_mut().zip(&self.requests).skip(busy) {
             while held.is_none() {
-                *held = call::acquire(self.engine, request, Limit::Try, store.now()).await?;
+                *held = call::acquire(request.tried(store.now())).await?;
                 if held.is_some() {
                     break;
                 }
                 let again = store.now() + backoff.next_delay(&mut jitter);
-                if again >= end || is_in_use(self.engine, request.name).await {
+                if again >= end || is_in_use(self.like.keeper, request.name).await {
                     return Ok(false);
                 }
                 store.clock.sleep_until(again).await;
@@ -220,7 +207,7 @@ impl Gathering<'_> {
 
     /// Lets go of what must not be held while `busy` is waited for, or given up for.
     async fn let_go_for(&mut self, busy: usize) {
-        let from = match (self.limit, self.meanwhile) {
+        let from = match (self.like.limit, self.meanwhile) {
             (Limit::Try, _) | (_, Meanwhile::KeepEarlier) => busy,
             (Limit::Forever | Limit::Within(_), Meanwhile::KeepNone) => 0,
         };
@@ -230,13 +217,13 @@ impl Gathering<'_> {
     }
 
     async fn wait_for(&self, busy: usize) -> Result<Option<Held>> {
-        let store = &self.engine.keeper.store;
-        let (now, so_far) = (store.now(), |now: Instant| now.saturating_since(self.started));
-        let limit = match self.limit {
+        let store = &self.like.keeper.store;
+        let (now, so_far) = (store.now(), |now: Instant| now.saturating_since(self.like.started));
+        let limit = match self.like.limit {
             Limit::Within(span) => Limit::Within(span.saturating_sub(so_far(now))),
-            Limit::Forever | Limit::Try => self.limit,
+            Limit::Forever | Limit::Try => self.like.limit,
         };
-        match call::acquire(self.engine, &self.requests[busy], limit, now).await {
+        match call::acquire(Asked { limit, started: now, ..self.requests[busy].clone() }).await {
             Err(Error::Timeout { name, holder, others, own, .. }) => {
                 Err(Error::timeout(name, so_far(store.now()), holder, others, own))
             }
@@ -246,8 +233,8 @@ impl Gathering<'_> {
 }
 
 /// Whether somebody has a name, or waits for it, who is not just trying, too.
-async fn is_in_use(engine: &Engine, name: &LockName) -> bool {
-    let look = engine.keeper.store.apply(name, Action::Inspect { limit: 1 }).await;
+async fn is_in_use(keeper: &Keeper, name: &LockName) -> bool {
+    let look = keeper.store.apply(name, Action::Inspect { limit: 1 }).await;
     match look.map(|timed| timed.answer.reply) {
         Ok(Reply::Status(status)) => {
             let is_at_work = status.holders.iter().any(|holder| holder.held_for >= TRY_MOMENT);

@@ -7,8 +7,7 @@ use leasehold_core::backoff::Jitter;
 use leasehold_core::model::POLL_INTERVAL;
 use leasehold_core::{Action, Error, Instant, LockName, Reply, Result, Status, StoreError};
 
-use crate::engine::Engine;
-use crate::keeper::unexpected_reply;
+use crate::keeper::{Keeper, unexpected_reply};
 use crate::store::Subscription;
 
 /// The shortest pause between two polls without a message: 50 ms. A lease that is about to end may
@@ -17,13 +16,13 @@ const LEAST_PAUSE: Duration = Duration::from_millis(50);
 
 /// Waits until all of these are free at the same time.
 pub(crate) async fn wait_free(
-    engine: &Engine,
+    keeper: &Keeper,
     names: &[LockName],
     limit: Option<Duration>,
 ) -> Result<()> {
-    let started = engine.keeper.store.now();
+    let started = keeper.store.now();
     let give_up = limit.map(|limit| started + limit);
-    let mut call = FreeWait { engine, started, give_up, jitter: engine.jitter() };
+    let mut call = FreeWait { keeper, started, give_up, jitter: keeper.jitter() };
     loop {
         let mut was_busy = false;
         for name in names {
@@ -38,7 +37,7 @@ pub(crate) async fn wait_free(
 
 /// One call under way.
 struct FreeWait<'a> {
-    engine: &'a Engine,
+    keeper: &'a Keeper,
     started: Instant,
     give_up: Option<Instant>,
     jitter: Jitter,
@@ -47,10 +46,10 @@ struct FreeWait<'a> {
 impl FreeWait<'_> {
     /// Waits until nobody holds this name; whether somebody did.
     async fn until_free(&mut self, name: &LockName) -> Result<bool> {
-        let store = &self.engine.keeper.store;
+        let store = &self.keeper.store;
         let (mut subscription, mut is_subscribed, mut was_busy) = (None, false, false);
         loop {
-            self.engine.keeper.ensure_open()?;
+            self.keeper.ensure_open()?;
             let polled = match self.poll(name).await {
                 Err(error) if !error.kind().is_outage() => return Err(error.into()),
                 polled => polled,
@@ -77,7 +76,7 @@ impl FreeWait<'_> {
 
     async fn poll(&self, name: &LockName) -> Result<Box<Status>, StoreError> {
         let inspect = Action::Inspect { limit: 1 };
-        match self.engine.keeper.store.apply(name, inspect).await?.answer.reply {
+        match self.keeper.store.apply(name, inspect).await?.answer.reply {
             Reply::Status(status) => Ok(status),
             other => Err(unexpected_reply(&other)),
         }
@@ -89,7 +88,7 @@ impl FreeWait<'_> {
         subscription: &mut Option<Box<dyn Subscription>>,
         status: Option<&Status>,
     ) {
-        let clock = &self.engine.keeper.store.clock;
+        let clock = &self.keeper.store.clock;
         let usual = self.jitter.around(POLL_INTERVAL);
         let left = status.and_then(|status| status.holders.first()).map(|holder| holder.ttl_left);
         let pause = left.map_or(usual, |left| left.clamp(LEAST_PAUSE, usual));
@@ -107,7 +106,7 @@ impl FreeWait<'_> {
     }
 
     fn timeout(&self, name: &LockName, status: Status) -> Error {
-        let waited = self.engine.keeper.store.now().saturating_since(self.started);
+        let waited = self.keeper.store.now().saturating_since(self.started);
         let holder = status.holders.into_iter().next().map(Box::new);
         Error::timeout(name.clone(), waited, holder, 0, false)
     }

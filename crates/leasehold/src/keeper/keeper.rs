@@ -1,25 +1,26 @@
 //! The life of a keeper: it is made, driven, woken and closed.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, MutexGuard};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use leasehold_core::backoff::Jitter;
 use leasehold_core::{
-    ClientId, Error, HolderId, HolderInfo, Instant, LossReason, Result, StoreError, StoreErrorKind,
+    ClientId, Error, HolderId, HolderInfo, Instant, LeaseOptions, LossReason, Result, StoreError,
+    StoreErrorKind,
 };
 use tokio::sync::Notify;
 
 use super::endings::RecentlyEnded;
 use super::lease::LeaseState;
 use super::leases::Leases;
-use super::state::{Keeper, LocalQueues, Table};
+use super::state::{Keeper, LocalQueues, Remake, Table};
 use crate::background;
 use crate::event::Event;
 use crate::mutex::Mutex;
 use crate::own_process::OwnClient;
-use crate::process::MadeIn;
+use crate::process::{MadeIn, PerProcess};
 use crate::store::clocked::ClockedStore;
 use crate::sync::AtomicUsize;
 
@@ -58,43 +59,52 @@ impl Table {
 }
 
 impl Keeper {
+    /// The keeper of a new client, which is `random`.
     pub(crate) fn new(
         store: ClockedStore,
-        client: ClientId,
+        random: [u128; 2],
         who: HolderInfo,
-        seed: u64,
+        defaults: LeaseOptions,
         slice: Duration,
-    ) -> Arc<Self> {
+    ) -> Self {
+        let [client, seeds] = random;
+        let (client, seed, secret) = (ClientId(client), seeds as u64, (seeds >> 64) as u64);
         let has_local_tokens = store.inner.capabilities().local_tokens;
         let slice = if has_local_tokens { slice } else { Duration::ZERO };
-        Arc::new(Self {
+        Self {
             made_in: MadeIn::this(),
             store,
             client,
             who,
+            defaults,
             _own: OwnClient::new(client),
             table: Mutex::new(Table::new(seed, slice)),
+            attempts: AtomicU64::new(0),
+            secret,
+            seeds: AtomicU64::new(Jitter::new(!secret).next_u64()),
             handles: AtomicUsize::new(0),
+            remake: None,
+            successors: PerProcess::default(),
             wake: Notify::new(),
             cleaned: Notify::new(),
             settled: Condvar::new(),
-        })
-    }
-
-    /// Whether this keeper belongs to a process that this one was forked from. Its handle is then
-    /// [forgotten](Self::forget_parents): it is not used, and not dropped.
-    pub(crate) fn is_of_parent(&self) -> bool {
-        self.made_in.is_another()
-    }
-
-    /// Sees to it that a keeper of another process is never dropped; says whether this one is such
-    /// a keeper.
-    pub(crate) fn forget_parents(self: &Arc<Self>) -> bool {
-        let is_of_parent = self.is_of_parent();
-        if is_of_parent {
-            std::mem::forget(Arc::clone(self));
         }
-        is_of_parent
+    }
+
+    /// The same, but a forked child makes it anew.
+    pub(crate) fn with_remake(self, remake: Box<Remake>) -> Self {
+        Self { remake: Some(remake), ..self }
+    }
+
+    /// The identity of a new attempt, and the number only it knows.
+    pub(crate) fn next_attempt(&self) -> (HolderId, u64) {
+        let attempt = self.attempts.fetch_add(1, Ordering::Relaxed) + 1;
+        (self.id(attempt), Jitter::new(self.secret ^ attempt).next_u64())
+    }
+
+    /// Jitter that no other call of this client draws, nor of another.
+    pub(crate) fn jitter(&self) -> Jitter {
+        Jitter::new(Jitter::new(self.seeds.fetch_add(1, Ordering::Relaxed)).next_u64())
     }
 
     pub(super) fn table(&self) -> MutexGuard<'_, Table> {
@@ -130,26 +140,7 @@ impl Keeper {
         self.store.observers.observe(event);
     }
 
-    // ---- handles
-
-    pub(crate) fn add_handle(&self) {
-        self.handles.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// Drops a handle, and says whether it was the last.
-    pub(crate) fn drop_handle(&self) -> bool {
-        self.handles.fetch_sub(1, Ordering::AcqRel) == 1
-    }
-
-    /// The last handle is gone.
-    pub(crate) fn end(&self) {
-        self.wake.notify_one();
-        self.settle();
-    }
-
-    pub(crate) fn has_handles(&self) -> bool {
-        self.handles.load(Ordering::Acquire) > 0
-    }
+    // ---- the end
 
     /// Blocks for a moment until the cleanups of this client are done, if the keeper has its own
     /// thread to do them. If no handle is left that could ask for more, has the store forget the

@@ -55,14 +55,14 @@ impl Keeper {
     /// Takes a lease into keeping that was granted at `now`, to a caller that has it.
     pub(crate) fn keep(
         self: &Arc<Self>,
-        attempt: Attempt,
+        attempt: &Attempt,
         token: FencingToken,
         valid_until: Instant,
         now: Instant,
     ) -> Held {
         let mut table = self.table();
-        let renewing = table.renewing(&attempt, valid_until, now);
-        self.hold(&mut table, attempt, token, (renewing, Handoff::Done), now)
+        let renewing = table.renewing(attempt, valid_until, now);
+        self.hold(&mut table, attempt.clone(), token, (renewing, Handoff::Done), now)
     }
 
     /// Keeps a lease that the answer to an acquire has granted, received at `now`. Delivers it if

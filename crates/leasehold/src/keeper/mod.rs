@@ -8,6 +8,7 @@
 mod cleanups;
 mod due_queue;
 mod endings;
+mod handle;
 mod handoff;
 mod held;
 mod keeper;
@@ -22,6 +23,7 @@ mod replies;
 mod run;
 mod state;
 
+pub(crate) use self::handle::Handle;
 pub(crate) use self::handoff::Pulse;
 pub(crate) use self::lease::{Attempt, LeaseState};
 pub(crate) use self::local_queue::Poller;

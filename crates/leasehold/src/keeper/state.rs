@@ -3,13 +3,17 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar};
 use std::time::Duration;
 
 use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::renewal::Renewing;
-use leasehold_core::{ClientId, FencingToken, HolderId, HolderInfo, Instant, LockName, StoreError};
-use tokio::sync::{Notify, oneshot};
+use leasehold_core::{
+    BoxFuture, ClientId, Error, FencingToken, HolderId, HolderInfo, Instant, LeaseOptions,
+    LockName, StoreError,
+};
+use tokio::sync::{Notify, OnceCell, oneshot};
 
 use super::due_queue::DueQueue;
 use super::endings::{Cleanup, RecentlyEnded};
@@ -18,22 +22,33 @@ use super::leases::Leases;
 use crate::failures::FailureStreak;
 use crate::mutex::Mutex;
 use crate::own_process::OwnClient;
-use crate::process::MadeIn;
+use crate::process::{MadeIn, PerProcess};
 use crate::store::Subscription;
 use crate::store::clocked::ClockedStore;
 use crate::sync::AtomicUsize;
 
-/// Shared by a client, its locks, its guards and the future that drives it.
+/// A client: shared by its handles, its locks, its guards and the future that drives it.
 pub(crate) struct Keeper {
     pub(super) made_in: MadeIn,
     pub(crate) store: ClockedStore,
     pub(crate) client: ClientId,
     /// How this client presents itself to others, but for the label.
     pub(super) who: HolderInfo,
+    /// The options that each lock of this client begins with.
+    pub(crate) defaults: LeaseOptions,
     pub(super) _own: OwnClient,
     pub(super) table: Mutex<Table>,
+    /// The number of attempts so far.
+    pub(super) attempts: AtomicU64,
+    /// From this come the numbers that only an attempt knows.
+    pub(super) secret: u64,
+    pub(super) seeds: AtomicU64,
     /// The number of clients and locks that could ask for more.
     pub(super) handles: AtomicUsize,
+    /// There is none if its store was given as a value.
+    pub(super) remake: Option<Box<Remake>>,
+    /// The same client in children that were forked.
+    pub(super) successors: PerProcess<OnceCell<Arc<Keeper>>>,
     /// Rung when the table has something that is due before the keeper wakes by itself.
     pub(super) wake: Notify,
     /// Rung when a cleanup is done.
@@ -41,6 +56,9 @@ pub(crate) struct Keeper {
     /// The same signal as `cleaned`, for threads.
     pub(super) settled: Condvar,
 }
+
+/// Makes the keeper of a client anew, in a forked child.
+pub(crate) type Remake = dyn Fn() -> BoxFuture<'static, Result<Arc<Keeper>, Error>> + Send + Sync;
 
 /// Everything that one keeper looks after.
 #[derive(Debug)]

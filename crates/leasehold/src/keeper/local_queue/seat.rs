@@ -169,7 +169,7 @@ impl Poller {
 #[cfg(test)]
 mod tests {
     use leasehold_core::{
-        Answer, BoxFuture, ClientId, FakeClock, HolderInfo, Operation, StoreError,
+        Answer, BoxFuture, ClientId, FakeClock, HolderInfo, LeaseOptions, Operation, StoreError,
     };
 
     use super::*;
@@ -212,8 +212,8 @@ mod tests {
         let store = Polled { memory: memory.clone(), splits_votes };
         let (bounds, observers) = (leasehold_core::Bounds::default(), Observers::default());
         let store = ClockedStore::new(Box::new(store), Arc::new(clock), bounds, observers);
-        let who = HolderInfo::default();
-        let keeper = Keeper::new(store, ClientId(1), who, 1, Duration::ZERO);
+        let (who, defaults) = (HolderInfo::default(), LeaseOptions::default());
+        let keeper = Keeper::new(store, [1, 1], who, defaults, Duration::ZERO);
         let mut poller = keeper.poller(&name, Jitter::new(1)).await;
         let mut asked = 0;
         for _ in 0..20 {

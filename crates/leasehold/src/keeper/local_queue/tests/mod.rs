@@ -72,7 +72,8 @@ fn keeper(clock: &FakeClock, slice: Duration) -> Arc<Keeper> {
     let (bounds, observers) = (Bounds::default(), Observers::default());
     let store = Box::new(Memory::with_clock(clock.clone()));
     let store = ClockedStore::new(store, Arc::new(clock.clone()), bounds, observers);
-    let keeper = Keeper::new(store, ClientId(1), HolderInfo::default(), 1, slice);
+    let (who, defaults) = (HolderInfo::default(), LeaseOptions::default());
+    let keeper = Arc::new(Keeper::new(store, [1, 1], who, defaults, slice));
     keeper.table().running = true;
     keeper
 }

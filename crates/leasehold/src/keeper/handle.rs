@@ -1,0 +1,121 @@
+//! The handles of a client: who may ask for leases, and the same client in a forked child.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use leasehold_core::{Error, Result};
+
+use super::state::Keeper;
+
+/// A keeper in the hands of somebody who may ask for leases. While there is a handle, or a lease,
+/// the keeper keeps its connection.
+#[derive(Debug)]
+pub(crate) struct Handle(Arc<Keeper>);
+
+impl Handle {
+    pub(crate) fn new(keeper: Arc<Keeper>) -> Self {
+        keeper.add_handle();
+        Self(keeper)
+    }
+
+    /// The keeper of this process, which a forked child makes anew.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Forked`] if it cannot, and why the store could not be opened.
+    pub(crate) async fn here(&self) -> Result<&Arc<Keeper>> {
+        match self.0.is_of_parent() {
+            false => Ok(&self.0),
+            // Boxed, so that the future of a verb stays small.
+            true => Ok(Box::pin(self.0.successor()).await?),
+        }
+    }
+
+    /// As [`here`](Self::here), for what goes on using it.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub(crate) async fn handle_here(&self) -> Result<Self> {
+        Ok(Self::new(Arc::clone(self.here().await?)))
+    }
+
+    /// The keeper of this process, unless that is a forked child that has not used it.
+    pub(crate) fn known(&self) -> Option<&Arc<Keeper>> {
+        match self.0.is_of_parent() {
+            false => Some(&self.0),
+            true => self.0.successors.this().ok()?.get(),
+        }
+    }
+}
+
+impl std::ops::Deref for Handle {
+    type Target = Arc<Keeper>;
+
+    fn deref(&self) -> &Arc<Keeper> {
+        &self.0
+    }
+}
+
+impl Clone for Handle {
+    fn clone(&self) -> Self {
+        Self::new(Arc::clone(&self.0))
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let was_last = self.0.drop_handle();
+        self.0.forget_parents();
+        if was_last
+            && let Some(keeper) = self.known()
+            && (Arc::ptr_eq(keeper, &self.0) || keeper.drop_handle())
+        {
+            keeper.wake.notify_one();
+            keeper.settle();
+        }
+    }
+}
+
+impl Keeper {
+    /// Whether this keeper belongs to a process that this one was forked from. Its handle is then
+    /// [forgotten](Self::forget_parents): it is not used, and not dropped.
+    pub(crate) fn is_of_parent(&self) -> bool {
+        self.made_in.is_another()
+    }
+
+    /// Sees to it that a keeper of another process is never dropped; says whether this one is such
+    /// a keeper.
+    pub(crate) fn forget_parents(self: &Arc<Self>) -> bool {
+        let is_of_parent = self.is_of_parent();
+        if is_of_parent {
+            std::mem::forget(Arc::clone(self));
+        }
+        is_of_parent
+    }
+
+    /// The same client in this process, which was forked, with a new identity and a new connection.
+    /// The first call makes it.
+    async fn successor(&self) -> Result<&Arc<Self>> {
+        let make = || async {
+            let made = self.remake.as_ref().ok_or(Error::Forked)?().await?;
+            // Until the last handle of this one is gone.
+            made.add_handle();
+            Ok::<_, Error>(made)
+        };
+        self.successors.this()?.get_or_try_init(make).await
+    }
+
+    fn add_handle(&self) {
+        self.handles.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Drops a handle, and says whether it was the last.
+    fn drop_handle(&self) -> bool {
+        self.handles.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    pub(crate) fn has_handles(&self) -> bool {
+        self.handles.load(Ordering::Acquire) > 0
+    }
+}
