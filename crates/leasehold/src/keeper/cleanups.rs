@@ -1,19 +1,30 @@
-//! Cleanups: releases and cancels that must still reach the store although nobody waits for them.
+//! Cleanups: releases and cancels that must still reach the store although nobody waits for them;
+//! and endings that a store may have forgotten.
+//!
+//! A failover to a replica that missed the last writes sets a store back in time. It still has the
+//! places of waiters that were served meanwhile. Their client lives, so the store would grant each
+//! of them in turn, and wait for its claim window. So the client gives such a grant back as soon as
+//! a message announces it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::model::NOT_AFTER;
-use leasehold_core::{Action, BoxFuture, LockName, StoreError, StoreErrorKind};
+use leasehold_core::{
+    Action, BoxFuture, FencingToken, HolderId, LockName, StoreError, StoreErrorKind,
+};
 
-use super::endings::Cleanup;
 use super::lease::Attempt;
 use super::replies::may_pass;
-use super::state::{Keeper, PendingRelease, Waiter};
+use super::state::{Cleanup, Keeper, PendingRelease, RecentlyEnded, Waiter};
 
 /// The first and the longest delay before a cleanup is tried again.
 const CLEANUP_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+
+/// The number of ended attempts that are remembered: 1024, as many waiters of one client as a store
+/// may still know.
+const REMEMBERED: usize = 1024;
 
 impl PendingRelease {
     /// Sends the cleanup, once.
@@ -102,5 +113,49 @@ impl Keeper {
         }
         self.cleaned.notify_waiters();
         self.settled.notify_all();
+    }
+}
+
+impl RecentlyEnded {
+    pub(super) fn add(&mut self, id: HolderId, token: FencingToken, name: &LockName) {
+        if self.0.len() == REMEMBERED {
+            self.0.pop_front();
+        }
+        self.0.push_back((id, token, name.clone()));
+    }
+
+    /// The name that an ended attempt was granted again. A message that is only late says nothing
+    /// new: it has the token of the present lease, or a lower one if its holder has become the
+    /// writer since.
+    pub(super) fn granted_again(&self, id: HolderId, token: FencingToken) -> Option<LockName> {
+        let ended = self.0.iter().rev().find(|(ended, ..)| *ended == id);
+        ended.filter(|(_, own, _)| token > *own).map(|(.., name)| name.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_core::ClientId;
+
+    use super::*;
+
+    fn id(attempt: u64) -> HolderId {
+        HolderId { client: ClientId(1), attempt }
+    }
+
+    #[test]
+    fn only_a_new_grant_of_an_attempt_that_has_ended_is_given_back() {
+        let (mut ended, name) = (RecentlyEnded::default(), LockName::new("a").unwrap());
+        let [first, own, other] =
+            [1, 2, 3].map(|number| FencingToken::from_number(number).unwrap());
+        assert_eq!(ended.granted_again(id(1), other), None);
+        ended.add(id(1), own, &name);
+        assert_eq!(ended.granted_again(id(1), own), None, "its own, late");
+        assert_eq!(ended.granted_again(id(1), first), None, "of before its upgrade, late");
+        assert_eq!(ended.granted_again(id(1), other), Some(name.clone()));
+        for attempt in 0..REMEMBERED as u64 {
+            ended.add(id(2 + attempt), own, &name);
+        }
+        assert_eq!(ended.granted_again(id(1), other), None, "forgotten in the end");
     }
 }

@@ -12,10 +12,9 @@ use leasehold_core::{
 };
 use tokio::sync::Notify;
 
-use super::endings::RecentlyEnded;
 use super::lease::LeaseState;
 use super::leases::Leases;
-use super::state::{Keeper, LocalQueues, Remake, Table};
+use super::state::{Keeper, LocalQueues, RecentlyEnded, Remake, Table};
 use crate::background;
 use crate::event::Event;
 use crate::mutex::Mutex;

@@ -1,18 +1,19 @@
 //! Leases come into keeping and out of it.
 
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
+use futures_util::poll;
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::model::{NOT_AFTER, POLL_INTERVAL};
 use leasehold_core::renewal::Renewing;
-use leasehold_core::{Action, FencingToken, Instant, LockName, LossReason};
+use leasehold_core::{Action, Error, FencingToken, Instant, LockName, LossReason, Result};
 
-use super::endings::Cleanup;
 use super::handoff::Handoff;
 use super::lease::{Attempt, LeaseState};
-use super::replies::end_notice;
-use super::state::{Held, Keeper, Table, Wakeup};
+use super::replies::{end_notice, may_pass, renewal_outcome};
+use super::state::{Cleanup, Held, Keeper, Table, Wakeup};
 use crate::lost::{End, Signal};
 
 /// What becomes of a lease that its holder lets go of.
@@ -356,6 +357,69 @@ impl Keeper {
     pub(super) async fn publish(&self, name: &LockName, notice: Option<String>) {
         if let Some(notice) = notice {
             let _ = self.store.inner.publish(name, &notice).await;
+        }
+    }
+}
+
+impl Held {
+    /// The caller has all of these leases from now on. False, and it has none of them, if one was
+    /// given back or has ended before.
+    pub(crate) fn mark_delivered(held: &[Self]) -> bool {
+        held.first().is_some_and(|first| first.keeper.mark_delivered(held))
+    }
+
+    /// The error for a lease that has ended before any caller had it.
+    pub(crate) fn ended(&self) -> Error {
+        let reason = self.state.signal.check().and_then(End::loss);
+        self.state.lost(reason.unwrap_or(LossReason::Expired))
+    }
+
+    pub(crate) fn ensure_held(&self) -> Result<()> {
+        self.ensure_held_at(self.keeper.store.now())
+    }
+
+    /// The same for several leases at one time.
+    pub(crate) fn ensure_held_at(&self, now: Instant) -> Result<()> {
+        let loss = self.state.signal.check_here(now).and_then(End::loss);
+        loss.map_or(Ok(()), |reason| Err(self.state.lost(reason)))
+    }
+
+    /// Lets go of the lease, at `now`. If no answer comes, the keeper goes on with the release,
+    /// which is as good.
+    pub(crate) async fn release(&self, now: Instant) -> Result<()> {
+        let (keeper, state) = (&self.keeper, &self.state);
+        match state.signal.check_at(now) {
+            Some(End::Lost(reason)) => return Err(state.lost(reason)),
+            Some(End::Released) => return Ok(()), // by the keeper, before anybody had it
+            None => {}
+        }
+        let Some((action, wakeup)) = keeper.begin_release(state, now) else { return Ok(()) };
+        let mut released = std::pin::pin!(keeper.store.apply_at(&state.name, action, now));
+        // The release is sent before the next in line asks: the store serves first what comes
+        // first.
+        let first = poll!(released.as_mut());
+        wakeup.deliver();
+        let answer = match first {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => released.await,
+        };
+        match answer {
+            Ok(timed) => {
+                state.finish();
+                keeper.publish(&state.name, keeper.end_notice(state, now)).await;
+                match renewal_outcome(&timed.answer.reply, state.grant_token()) {
+                    Some(Err(reason)) => Err(state.lost(reason)),
+                    Some(Ok(_)) | None => Ok(()),
+                }
+            }
+            // Dropping the release leaves it to the keeper.
+            Err(error) if error.kind().is_transient() => Ok(()),
+            Err(error) => {
+                if !may_pass(error.kind()) {
+                    state.finish();
+                }
+                Err(error.into())
+            }
         }
     }
 }

@@ -7,10 +7,8 @@
 
 mod cleanups;
 mod due_queue;
-mod endings;
 mod handle;
 mod handoff;
-mod held;
 mod keeper;
 mod keeping;
 mod lease;

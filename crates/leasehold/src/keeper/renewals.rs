@@ -1,19 +1,20 @@
 //! What the keeper tells a store of leases that are held: renewals, many in one request; what the
 //! store has forgotten; and who has a lease that was passed on.
 
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{Either, join_all};
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::{
-    Acquire, Action, BoxFuture, Grant, LossReason, Operation, Reclaim, Reply, StoreError,
+    Acquire, Action, BoxFuture, Grant, LossReason, Operation, Reclaim, Reply, Result, StoreError,
     StoreErrorKind,
 };
 
 use super::lease::LeaseState;
 use super::replies::{renewal_outcome, unexpected_reply, unusable_reply};
-use super::state::Keeper;
+use super::state::{Held, Keeper};
 use crate::event::Event;
 use crate::store::clocked::TimedAnswer;
 
@@ -217,5 +218,55 @@ impl Keeper {
                 self.wake_by(&mut table, due);
             }
         }
+    }
+}
+
+impl Held {
+    /// Takes note of the answers to the renewals of these leases, perhaps for another ttl: of each,
+    /// also of those after one that is lost.
+    pub(crate) async fn renewed(
+        held: &[Self],
+        another: Option<Duration>,
+        timed: &TimedAnswer,
+        replies: &[Reply],
+    ) -> Result<()> {
+        let Some(Self { keeper, .. }) = held.first() else { return Ok(()) };
+        let (mut granted, mut others) = (Vec::new(), Vec::new());
+        for (held, reply) in held.iter().zip(replies) {
+            match renewal_outcome(reply, held.state.grant_token()) {
+                Some(Ok(grant)) => granted.push((&*held.state, grant)),
+                Some(Err(reason)) => others.push(Either::Left(held.not_held(reason, another))),
+                None => {
+                    let error = unusable_reply(&held.state.name, reply).into();
+                    others.push(Either::Right(ready(Err(error))));
+                }
+            }
+        }
+        if let Some(ttl) = another {
+            keeper.change_ttl(granted.iter().map(|(state, _)| *state), ttl);
+        }
+        keeper.extend(granted, timed);
+        join_all(others).await.into_iter().collect()
+    }
+
+    /// A renewal found that the store does not know the lease (any more). The lease is taken back
+    /// if that is allowed, perhaps for another ttl.
+    async fn not_held(&self, reason: LossReason, another: Option<Duration>) -> Result<()> {
+        let (keeper, state) = (&self.keeper, &self.state);
+        if !keeper.may_reclaim(state, reason) {
+            keeper.lose(state, reason);
+            return Err(state.lost(reason));
+        }
+        let result = keeper.reclaim(state).await;
+        let failure = result.as_ref().err().cloned();
+        keeper.reclaimed(state, reason, result);
+        self.ensure_held()?;
+        if let Some(error) = failure {
+            return Err(error.into());
+        }
+        if let Some(ttl) = another {
+            keeper.change_ttl([&**state], ttl);
+        }
+        Ok(())
     }
 }

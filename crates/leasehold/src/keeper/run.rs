@@ -11,10 +11,9 @@ use leasehold_core::bugs::{self, Bug};
 use leasehold_core::{BoxFuture, Instant, LossReason, Message, StoreError};
 use tokio::task::yield_now;
 
-use super::endings::Cleanup;
 use super::lease::LeaseState;
 use super::leases::DueLeases;
-use super::state::{Keeper, Poll, Seat, Table, Wakeup};
+use super::state::{Cleanup, Keeper, Poll, Seat, Table, Wakeup};
 use crate::event::Event;
 use crate::store::Inbox;
 

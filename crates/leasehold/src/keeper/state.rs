@@ -10,13 +10,12 @@ use std::time::Duration;
 use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::renewal::Renewing;
 use leasehold_core::{
-    BoxFuture, ClientId, Error, FencingToken, HolderId, HolderInfo, Instant, LeaseOptions,
+    Action, BoxFuture, ClientId, Error, FencingToken, HolderId, HolderInfo, Instant, LeaseOptions,
     LockName, StoreError,
 };
 use tokio::sync::{Notify, OnceCell, oneshot};
 
 use super::due_queue::DueQueue;
-use super::endings::{Cleanup, RecentlyEnded};
 use super::lease::{Attempt, LeaseState, Terms, Ticket};
 use super::leases::Leases;
 use crate::failures::FailureStreak;
@@ -79,6 +78,23 @@ pub(super) struct Table {
     pub(super) planned: Instant,
     pub(super) jitter: Jitter,
 }
+
+// ---- what must still be done
+
+/// An action that must still reach the store although nobody waits for it.
+#[derive(Clone, Debug)]
+pub(super) struct Cleanup {
+    pub(super) name: LockName,
+    pub(super) action: Action,
+    /// From this instant on the action does not matter any more: time has done the same.
+    pub(super) until: Instant,
+    /// The notice that is published of the name, once the action is done.
+    pub(super) notice: Option<String>,
+}
+
+/// The attempts whose release was asked for last, each with its token.
+#[derive(Debug, Default)]
+pub(super) struct RecentlyEnded(pub(super) VecDeque<(HolderId, FencingToken, LockName)>);
 
 // ---- what callers have
 

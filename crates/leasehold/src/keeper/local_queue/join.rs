@@ -11,12 +11,11 @@ use leasehold_core::{Error, HolderId, Instant, LockName, Result, StoreError};
 use tokio::sync::oneshot;
 
 use crate::keeper::due_queue::DueQueue;
-use crate::keeper::endings::Cleanup;
 use crate::keeper::handoff::Handoff;
 use crate::keeper::lease::{Attempt, Terms, Ticket};
 use crate::keeper::state::{
-    Ask, Behind, Head, Held, Keeper, Left, Line, LocalQueue, LocalQueues, PendingRelease, Step,
-    Table, Turn, Waiter, Wakeup,
+    Ask, Behind, Cleanup, Head, Held, Keeper, Left, Line, LocalQueue, LocalQueues, PendingRelease,
+    Step, Table, Turn, Waiter, Wakeup,
 };
 
 /// How long the first of a line may ask without a sign of life while others are behind it: 2 s, as

@@ -7,10 +7,9 @@ use leasehold_core::renewal::Renewing;
 use leasehold_core::{HolderId, Instant};
 
 use super::join::line;
-use crate::keeper::endings::Cleanup;
 use crate::keeper::lease::{Attempt, LeaseState};
 use crate::keeper::state::{
-    Head, Held, Keeper, KeptForNext, Line, LocalQueues, Step, Table, Wakeup,
+    Cleanup, Head, Held, Keeper, KeptForNext, Line, LocalQueues, Step, Table, Wakeup,
 };
 
 impl Keeper {

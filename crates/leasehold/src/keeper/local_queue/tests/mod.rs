@@ -16,12 +16,11 @@ use leasehold_core::{
 use tokio::sync::oneshot;
 
 use crate::event::Observers;
-use crate::keeper::endings::Cleanup;
 use crate::keeper::handoff::Handoff;
 use crate::keeper::keeping::LetGo;
 use crate::keeper::lease::{Attempt, LeaseState, Ticket};
 use crate::keeper::run::Due;
-use crate::keeper::state::{Ask, Keeper, Left, Step, Table, Turn, Wakeup};
+use crate::keeper::state::{Ask, Cleanup, Keeper, Left, Step, Table, Turn, Wakeup};
 use crate::lost::Signal;
 use crate::store::Memory;
 use crate::store::clocked::ClockedStore;
