@@ -15,7 +15,7 @@ use crate::event::LeaseFacts;
 use crate::failures::FailureStreak;
 use crate::lost::{End, Signal};
 use crate::mutex::Mutex;
-use crate::sync::{AtomicBool, AtomicU64};
+use crate::sync::AtomicBool;
 
 /// What guards and keeper share of one lease.
 #[derive(Debug)]
@@ -31,27 +31,32 @@ pub(crate) struct LeaseState {
     delivered: OnceLock<Instant>,
     /// Rung when a message announces that this reader has become the writer.
     pub(crate) upgraded: Notify,
-    /// The ttl of its renewals, in nanoseconds, and the longest that this ever was.
-    ttl: AtomicU64,
-    longest_ttl: AtomicU64,
-    /// The least time that the name stays taken, in nanoseconds; zero for no longer than it is
-    /// held.
-    min_hold: AtomicU64,
-    /// Some copy of the acquire, or of a reclaim, was never answered and may still arrive.
-    unanswered: AtomicBool,
-    /// The label that others see.
-    shown_label: Mutex<Option<String>>,
     /// A caller or the keeper has taken on its release, or it was handed out.
     finished: AtomicBool,
-    /// The token of the grant, as the store knows it.
-    token: AtomicU64,
     /// The number of times that the lease was passed on since. The token of this guard is higher by
     /// that number.
     passed_on: PassedOn,
-    modes: Mutex<ModeChanges>,
-    /// The reasons why its renewals fail, since the last one that succeeded.
-    failures: Mutex<FailureStreak>,
+    changing: Mutex<Changing>,
     pub(super) observed: Mutex<Observed>,
+}
+
+/// What changes while a lease is held.
+#[derive(Debug)]
+struct Changing {
+    /// The ttl of its renewals, and the longest that this ever was.
+    ttl: Duration,
+    longest_ttl: Duration,
+    /// The least time that the name stays taken; zero for no longer than it is held.
+    min_hold: Duration,
+    /// Some copy of the acquire, or of a reclaim, was never answered and may still arrive.
+    unanswered: bool,
+    /// The label that others see.
+    shown_label: Option<String>,
+    /// The token of the grant, as the store knows it.
+    token: FencingToken,
+    modes: ModeChanges,
+    /// The reasons why its renewals fail, since the last one that succeeded.
+    failures: FailureStreak,
 }
 
 /// What the observer knows of a lease: that it was granted, and then once that it has ended.
@@ -69,10 +74,6 @@ pub(super) enum Observed {
 /// The keeper tells the store who holds a passed lease after that holder has had it for 100 ms.
 /// Most have let go by then, and nobody asks the store for each of them.
 const TELL_AFTER: Duration = Duration::from_millis(100);
-
-fn nanos(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
-}
 
 /// The number of a place in line: the caller with the lower one is served first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -129,24 +130,38 @@ impl LeaseState {
         now: Instant,
     ) -> Self {
         let Attempt { name, id, mode, options, unanswered, .. } = attempt;
+        let changing = Changing {
+            ttl: options.ttl,
+            longest_ttl: options.ttl,
+            min_hold: options.min_hold.unwrap_or_default(),
+            unanswered,
+            shown_label: options.label.clone(),
+            token,
+            modes: ModeChanges::granted(mode),
+            failures: FailureStreak::default(),
+        };
+        Self::of((name, id), options, changing, PassedOn::default(), signal, now)
+    }
+
+    fn of(
+        (name, id): (LockName, HolderId),
+        options: LeaseOptions,
+        changing: Changing,
+        passed_on: PassedOn,
+        signal: Arc<Signal>,
+        now: Instant,
+    ) -> Self {
         Self {
             name,
             id,
-            shown_label: Mutex::new(options.label.clone()),
-            ttl: AtomicU64::new(nanos(options.ttl)),
-            longest_ttl: AtomicU64::new(nanos(options.ttl)),
-            min_hold: AtomicU64::new(nanos(options.min_hold.unwrap_or_default())),
             options,
             granted_at: now,
             signal,
             delivered: OnceLock::new(),
             upgraded: Notify::new(),
-            unanswered: AtomicBool::new(unanswered),
             finished: AtomicBool::new(false),
-            token: AtomicU64::new(token.get()),
-            passed_on: PassedOn::default(),
-            modes: Mutex::new(ModeChanges::granted(mode)),
-            failures: Mutex::default(),
+            passed_on,
+            changing: Mutex::new(changing),
             observed: Mutex::default(),
         }
     }
@@ -157,31 +172,29 @@ impl LeaseState {
         let PassedOn { times, after } = self.passed_on;
         let after = after + now.saturating_since(self.granted_at);
         let passed_on = PassedOn { times: times + 1, after };
-        self.grant_token().passed_on(passed_on.times)?;
-        let modes = *self.modes();
-        if self.ttl() != self.options.ttl || modes.was_changed() {
-            return None;
-        }
-        Some(Self {
-            name: self.name.clone(),
-            id: self.id,
-            shown_label: Mutex::new(options.label.clone()),
-            ttl: AtomicU64::new(nanos(options.ttl)),
-            longest_ttl: AtomicU64::new(self.longest_ttl.load(Ordering::Acquire)),
-            min_hold: AtomicU64::new(nanos(options.min_hold.unwrap_or_default())),
-            options,
-            granted_at: now,
-            signal: self.signal.succeeding(),
-            delivered: OnceLock::new(),
-            upgraded: Notify::new(),
-            unanswered: AtomicBool::new(self.unanswered.load(Ordering::Acquire)),
-            finished: AtomicBool::new(false),
-            token: AtomicU64::new(self.token.load(Ordering::Acquire)),
-            passed_on,
-            modes: Mutex::new(modes),
-            failures: Mutex::default(),
-            observed: Mutex::default(),
-        })
+        let changing = {
+            let before = self.changing();
+            before.token.passed_on(passed_on.times)?;
+            if before.ttl != self.options.ttl || before.modes.was_changed() {
+                return None;
+            }
+            Changing {
+                ttl: options.ttl,
+                longest_ttl: before.longest_ttl,
+                min_hold: options.min_hold.unwrap_or_default(),
+                unanswered: before.unanswered,
+                shown_label: options.label.clone(),
+                token: before.token,
+                modes: before.modes,
+                failures: FailureStreak::default(),
+            }
+        };
+        let (name, signal) = (self.name.clone(), self.signal.succeeding());
+        Some(Self::of((name, self.id), options, changing, passed_on, signal, now))
+    }
+
+    fn changing(&self) -> MutexGuard<'_, Changing> {
+        self.changing.lock()
     }
 
     /// The token of this guard.
@@ -194,8 +207,7 @@ impl LeaseState {
 
     /// The token of the grant, by which the store knows the lease.
     pub(crate) fn grant_token(&self) -> FencingToken {
-        FencingToken::from_number(self.token.load(Ordering::Acquire))
-            .unwrap_or(FencingToken::from_micros(0)) // unreachable: only tokens are stored
+        self.changing().token
     }
 
     /// How often the lease was passed on since the grant, and when.
@@ -210,36 +222,33 @@ impl LeaseState {
 
     /// The ttl for which the lease is renewed.
     pub(crate) fn ttl(&self) -> Duration {
-        Duration::from_nanos(self.ttl.load(Ordering::Acquire))
+        self.changing().ttl
     }
 
     /// The longest that a store may keep the lease without a renewal: no shorter ttl takes that
     /// back.
     pub(crate) fn longest_ttl(&self) -> Duration {
-        Duration::from_nanos(self.longest_ttl.load(Ordering::Acquire))
+        self.changing().longest_ttl
     }
 
     pub(super) fn set_ttl(&self, ttl: Duration) {
-        self.longest_ttl.fetch_max(nanos(ttl), Ordering::AcqRel);
-        self.ttl.store(nanos(ttl), Ordering::Release);
+        let mut changing = self.changing();
+        changing.longest_ttl = changing.longest_ttl.max(ttl);
+        changing.ttl = ttl;
     }
 
     pub(crate) fn set_min_hold(&self, least: Duration) {
-        self.min_hold.store(nanos(least), Ordering::Release);
-    }
-
-    fn modes(&self) -> MutexGuard<'_, ModeChanges> {
-        self.modes.lock()
+        self.changing().min_hold = least;
     }
 
     pub(crate) fn mode(&self) -> Mode {
-        self.modes().mode
+        self.changing().modes.mode
     }
 
     /// The mode as it is believed, and the change that made it so. While a reader waits to become
     /// the writer, both are as before.
     pub(super) fn mode_and_change(&self) -> (Mode, u64) {
-        let modes = self.modes();
+        let modes = self.changing().modes;
         (modes.mode, modes.change)
     }
 
@@ -251,42 +260,42 @@ impl LeaseState {
 
     /// The number with which to ask for the writer; `None` for who is the writer already.
     pub(crate) fn begin_upgrade(&self) -> Option<u64> {
-        self.modes().begin_upgrade()
+        self.changing().modes.begin_upgrade()
     }
 
     /// The store has made it the writer, by the request with this number. False if another was
     /// made since, of which nothing is known yet.
     pub(crate) fn upgraded(&self, number: u64, token: FencingToken) -> bool {
-        let mut modes = self.modes();
-        let is_last = modes.upgraded(number);
+        let mut changing = self.changing();
+        let is_last = changing.modes.upgraded(number);
         if is_last {
-            self.token.store(token.get(), Ordering::Release);
+            changing.token = token;
         }
         is_last
     }
 
     /// Makes it a reader from now on, and gives the number to say so with.
     pub(crate) fn begin_downgrade(&self) -> (Mode, u64) {
-        self.modes().begin_downgrade()
+        self.changing().modes.begin_downgrade()
     }
 
     /// As what kind of reader the change with this number must be taken back, if it must.
     pub(crate) fn give_up_change(&self, number: u64) -> Option<Mode> {
-        self.modes().give_up(number)
+        self.changing().modes.give_up(number)
     }
 
     /// Notes the store's token of a hold. It is higher than that of the guard if the store made the
     /// reader the writer after that had given up. It is the token of the same lease.
     pub(super) fn note_token(&self, token: FencingToken) {
-        let modes = self.modes();
-        if modes.mode.is_reader() && token > self.grant_token() {
-            self.token.store(token.get(), Ordering::Release);
+        let mut changing = self.changing();
+        if changing.modes.mode.is_reader() && token > changing.token {
+            changing.token = token;
         }
     }
 
     /// The label that others see.
     pub(super) fn shown_label(&self) -> Option<String> {
-        self.shown_label.lock().clone()
+        self.changing().shown_label.clone()
     }
 
     /// The facts that observers learn of the lease, held in this mode.
@@ -296,33 +305,29 @@ impl LeaseState {
     }
 
     pub(crate) fn described(&self, label: Option<String>) {
-        *self.shown_label.lock() = label;
+        self.changing().shown_label = label;
     }
 
     /// A copy of something that grants may arrive late: the release leaves a tombstone.
     pub(super) fn expect_late_copies(&self) {
-        self.unanswered.store(true, Ordering::Release);
-    }
-
-    fn failures(&self) -> MutexGuard<'_, FailureStreak> {
-        self.failures.lock()
+        self.changing().unanswered = true;
     }
 
     /// A renewal has failed. Gives for how long renewals have failed for this kind of reason: zero
     /// for the first failure alone, also while the clock stands still.
     pub(super) fn renewal_failed(&self, cause: &StoreError, now: Instant) -> Duration {
-        let lasting = self.failures().record(cause, now);
+        let lasting = self.changing().failures.record(cause, now);
         lasting.map_or(Duration::ZERO, |lasting| lasting.max(Duration::from_nanos(1)))
     }
 
     pub(super) fn renewal_succeeded(&self) {
-        self.failures().end();
+        self.changing().failures.end();
     }
 
     /// Why the lease was not renewed, if it ended because of that.
     pub(super) fn cause(&self, reason: LossReason) -> Option<StoreError> {
-        let failures = self.failures();
-        failures.cause().filter(|_| reason == LossReason::Expired).cloned()
+        let changing = self.changing();
+        changing.failures.cause().filter(|_| reason == LossReason::Expired).cloned()
     }
 
     pub(crate) fn lost(&self, reason: LossReason) -> Error {
@@ -349,12 +354,11 @@ impl LeaseState {
     }
 
     pub(super) fn release_action(&self, now: Instant) -> Action {
-        let least = Duration::from_nanos(self.min_hold.load(Ordering::Acquire));
+        let Changing { min_hold, unanswered, .. } = *self.changing();
         let cooldown = self
             .delivered
             .get()
-            .map_or(Duration::ZERO, |from| least.saturating_sub(now.saturating_since(*from)));
-        let unanswered = self.unanswered.load(Ordering::Acquire);
+            .map_or(Duration::ZERO, |from| min_hold.saturating_sub(now.saturating_since(*from)));
         Action::Release { id: self.id, cooldown, unanswered }
     }
 }

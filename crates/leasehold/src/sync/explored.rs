@@ -84,11 +84,6 @@ macro_rules! atomics {
                 Self(std::sync::atomic::$name::new(value))
             }
 
-            pub(crate) fn load(&self, order: Ordering) -> $value {
-                point();
-                self.0.load(order)
-            }
-
             $(pub(crate) fn $verb(&self, value: $value, order: Ordering) -> $value {
                 point();
                 self.0.$verb(value, order)
@@ -111,8 +106,20 @@ impl AtomicBool {
 }
 
 impl AtomicU64 {
+    pub(crate) fn load(&self, order: Ordering) -> u64 {
+        point();
+        self.0.load(order)
+    }
+
     pub(crate) fn store(&self, value: u64, order: Ordering) {
         point();
         self.0.store(value, order);
+    }
+}
+
+impl AtomicUsize {
+    pub(crate) fn load(&self, order: Ordering) -> usize {
+        point();
+        self.0.load(order)
     }
 }
