@@ -30,7 +30,7 @@ const LAYERS: [(&str, &[&str]); 9] = [
         &[
             "lease_setters sync",
             "mutex process",
-            "background clock event failures lost own_process refusal",
+            "background clock event failures lost own_process replies",
             "store",
             "keeper",
             "acquire admin guard",

@@ -7,8 +7,8 @@ pub use leasehold_core::{
     Obstacle, Page, PassedOn, Snapshot, Status, Wait, Waiter, deadlocks,
 };
 
-use crate::keeper::{Handle, unexpected_reply, unusable_reply};
-use crate::refusal::refused;
+use crate::keeper::Handle;
+use crate::replies::{refused, unexpected_reply, unusable_reply};
 use crate::store;
 
 /// The most holders and waiters that are listed of one name.

@@ -20,10 +20,11 @@ use leasehold_core::{
 };
 
 use crate::guard::Guard;
-use crate::keeper::{Handle, Keeper, end_notice, unusable_reply};
+use crate::keeper::{Handle, Keeper};
 use crate::lease_setters::lease_setters;
 use crate::lock::Lock;
 use crate::lost::Lost;
+use crate::replies::{end_notice, unusable_reply};
 use crate::store::Subscription;
 
 /// An observer inspects the record itself 50 ms after a message. So a successor's own message comes

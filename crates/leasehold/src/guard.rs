@@ -13,8 +13,9 @@ use leasehold_core::{
 
 use crate::background;
 use crate::event::{self, Event};
-use crate::keeper::{Held, Keeper, LeaseState, unexpected_reply};
+use crate::keeper::{Held, Keeper, LeaseState};
 use crate::lost::{End, Lost};
+use crate::replies::unexpected_reply;
 
 /// A held lease. [`release`](Guard::release) lets go now; dropping lets go soon, in the background.
 ///

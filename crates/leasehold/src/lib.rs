@@ -22,7 +22,7 @@ mod lost;
 mod mutex;
 mod own_process;
 pub mod process;
-mod refusal;
+mod replies;
 mod rwlock;
 #[cfg(test)]
 mod schedules;

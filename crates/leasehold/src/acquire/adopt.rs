@@ -11,8 +11,8 @@ use leasehold_core::{
 use super::report::CallEvents;
 use super::request::{Asked, Limit, OwnAttempt};
 use super::retry::Retry;
-use crate::keeper::{Held, Keeper, renewal_outcome, unexpected_reply};
-use crate::refusal::refused;
+use crate::keeper::{Held, Keeper};
+use crate::replies::{refused, renewal_outcome, unexpected_reply};
 
 /// A store that does not answer is asked for 5 s, as `connect_timeout`, or for the ttl if that is
 /// less: nobody renews the lease meanwhile.

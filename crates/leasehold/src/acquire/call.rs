@@ -14,8 +14,8 @@ use tokio::sync::oneshot;
 use super::report::Reported;
 use super::request::{Asked, Limit, OwnAttempt, is_granted_in_vain};
 use super::retry::Retry;
-use crate::keeper::{Ask, Held, PendingRelease, Poller, Step, Turn, unexpected_reply};
-use crate::refusal::refused;
+use crate::keeper::{Ask, Held, PendingRelease, Poller, Step, Turn};
+use crate::replies::{refused, unexpected_reply};
 use crate::store::clocked::TimedAnswer;
 
 /// A try goes on asking a quorum of which too few nodes answer in time for 500 ms, several rounds

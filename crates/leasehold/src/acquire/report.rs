@@ -15,7 +15,7 @@ use crate::event::{Event, RequestFacts};
 use crate::failures::{FailureStreak, is_no_answer};
 use crate::keeper::{Behind, Held, Keeper};
 use crate::own_process;
-use crate::refusal::waits_for_capacity;
+use crate::replies::waits_for_capacity;
 
 /// A call waits 2 s before it looks whether its own process is in its way. A wait that ends sooner
 /// is not worth a request.

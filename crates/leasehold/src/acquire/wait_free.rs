@@ -7,7 +7,8 @@ use leasehold_core::backoff::Jitter;
 use leasehold_core::model::POLL_INTERVAL;
 use leasehold_core::{Action, Error, Instant, LockName, Reply, Result, Status, StoreError};
 
-use crate::keeper::{Keeper, unexpected_reply};
+use crate::keeper::Keeper;
+use crate::replies::unexpected_reply;
 use crate::store::Subscription;
 
 /// The shortest pause between two polls without a message: 50 ms. A lease that is about to end may

@@ -16,15 +16,15 @@ use crate::process::PerProcess;
 /// because connections belong to the runtime that opened them.
 #[derive(Clone, Default)]
 pub struct Driver {
-    shared: Arc<Shared>,
+    shared: Arc<Runtimes>,
     cancel: Option<Cancel>,
 }
 
 /// A runtime for each process, made by the first who waits.
 #[derive(Default)]
-struct Shared(PerProcess<OnceLock<Runtime>>);
+struct Runtimes(PerProcess<OnceLock<Runtime>>);
 
-impl Shared {
+impl Runtimes {
     fn runtime(&self) -> Result<&Runtime> {
         let slot = self.0.this()?;
         if let Some(runtime) = slot.get() {
@@ -71,7 +71,7 @@ impl Driver {
     }
 }
 
-impl Drop for Shared {
+impl Drop for Runtimes {
     /// Never blocks, and may be dropped inside a runtime. A forked child leaves that of its parent
     /// alone, with which it shares its epoll and sockets.
     fn drop(&mut self) {

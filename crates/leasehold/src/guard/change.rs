@@ -8,8 +8,9 @@ use leasehold_core::{
     Action, Error, Holder, Instant, Mode, Operation, Reply, Result, StoreError, StoreErrorKind,
 };
 
-use crate::keeper::{Held, renewal_outcome, unexpected_reply};
+use crate::keeper::Held;
 use crate::lost::Lost;
+use crate::replies::{renewal_outcome, unexpected_reply};
 use crate::store::clocked::TimedAnswer;
 
 /// How long an upgrade waits before it asks a store again that is away: 100 ms.

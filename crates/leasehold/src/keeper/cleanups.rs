@@ -16,8 +16,8 @@ use leasehold_core::{
 };
 
 use super::lease::Attempt;
-use super::replies::may_pass;
 use super::state::{Cleanup, Keeper, PendingRelease, RecentlyEnded, Waiter};
+use crate::replies::may_pass;
 
 /// The first and the longest delay before a cleanup is tried again.
 const CLEANUP_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));

@@ -8,13 +8,13 @@ use futures_util::poll;
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::model::{NOT_AFTER, POLL_INTERVAL};
 use leasehold_core::renewal::Renewing;
-use leasehold_core::{Action, Error, FencingToken, Instant, LockName, LossReason, Result};
+use leasehold_core::{Error, FencingToken, Instant, LockName, LossReason, Result};
 
 use super::handoff::Handoff;
 use super::lease::{Attempt, LeaseState};
-use super::replies::{end_notice, may_pass, renewal_outcome};
 use super::state::{Cleanup, Held, Keeper, Table, Wakeup};
 use crate::lost::{End, Signal};
+use crate::replies::{end_notice, may_pass, renewal_outcome};
 
 /// What becomes of a lease that its holder lets go of.
 pub(super) struct LetGo {
@@ -279,24 +279,6 @@ impl Keeper {
         }
     }
 
-    /// Lets go of a lease that its holder releases itself, with the action that is given, after
-    /// which the next in line is woken; `None` if that one has it already.
-    pub(super) fn begin_release(
-        self: &Arc<Self>,
-        state: &Arc<LeaseState>,
-        now: Instant,
-    ) -> Option<(Action, Wakeup)> {
-        let let_go = self.take_from_holder(&mut self.table(), state, None, now);
-        let is_passed = let_go.is_passed;
-        let wakeup = self.was_let_go(state, let_go, now);
-        if is_passed {
-            state.finish();
-            wakeup.deliver();
-            return None;
-        }
-        Some((state.release_action(now), wakeup))
-    }
-
     /// The holder of a lease lets go of it. Where nobody is in line, `cleanup` has the keeper
     /// release it, or a caller that comes before that; without one its holder releases it.
     pub(super) fn take_from_holder(
@@ -393,7 +375,15 @@ impl Held {
             Some(End::Released) => return Ok(()), // by the keeper, before anybody had it
             None => {}
         }
-        let Some((action, wakeup)) = keeper.begin_release(state, now) else { return Ok(()) };
+        let let_go = keeper.take_from_holder(&mut keeper.table(), state, None, now);
+        let is_passed = let_go.is_passed;
+        let wakeup = keeper.was_let_go(state, let_go, now);
+        if is_passed {
+            state.finish();
+            wakeup.deliver();
+            return Ok(());
+        }
+        let action = state.release_action(now);
         let mut released = std::pin::pin!(keeper.store.apply_at(&state.name, action, now));
         // The release is sent before the next in line asks: the store serves first what comes
         // first.

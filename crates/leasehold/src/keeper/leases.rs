@@ -20,14 +20,14 @@ const RENEW_ALL: Duration = Duration::from_secs(1);
 /// The leases of one client.
 #[derive(Debug)]
 pub(super) struct Leases {
-    entries: HashMap<HolderId, Entry>,
+    entries: HashMap<HolderId, KeptLease>,
     by_name: BTreeSet<(LockName, HolderId)>,
     due: DueQueue<HolderId>,
     jitter: Jitter,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct KeptLease {
     state: Arc<LeaseState>,
     renewing: Renewing,
     handoff: Handoff,
@@ -48,7 +48,7 @@ pub(super) struct DueLeases {
     pub(super) unfetched: Vec<Arc<LeaseState>>,
 }
 
-impl Entry {
+impl KeptLease {
     fn wake_at(&self) -> Instant {
         let wake_at = self.renewing.wake_at();
         match &self.handoff {
@@ -123,7 +123,7 @@ impl Leases {
         let due = handoff.until().into_iter().chain(tell_at).fold(wake_at, Instant::min);
         self.due.insert(due, id);
         self.by_name.insert((state.name.clone(), id));
-        self.entries.insert(id, Entry { state, renewing, handoff, tell_at, due });
+        self.entries.insert(id, KeptLease { state, renewing, handoff, tell_at, due });
         due
     }
 
@@ -148,7 +148,7 @@ impl Leases {
         Some(entry.renewing)
     }
 
-    fn take_if_kept(&mut self, state: &LeaseState) -> Option<Entry> {
+    fn take_if_kept(&mut self, state: &LeaseState) -> Option<KeptLease> {
         self.keeps(state).then(|| self.take(state.id)).flatten()
     }
 
@@ -177,7 +177,7 @@ impl Leases {
     }
 
     /// Takes out an entry that is not due for anything any more.
-    fn take(&mut self, id: HolderId) -> Option<Entry> {
+    fn take(&mut self, id: HolderId) -> Option<KeptLease> {
         let entry = self.entries.remove(&id)?;
         self.by_name.remove(&(entry.state.name.clone(), id));
         Some(entry)

@@ -17,7 +17,6 @@ mod local_queue;
 mod observe;
 mod polls;
 mod renewals;
-mod replies;
 mod run;
 mod state;
 
@@ -25,7 +24,6 @@ pub(crate) use self::handle::Handle;
 pub(crate) use self::handoff::Pulse;
 pub(crate) use self::lease::{Attempt, LeaseState};
 pub(crate) use self::local_queue::Poller;
-pub(crate) use self::replies::{end_notice, renewal_outcome, unexpected_reply, unusable_reply};
 pub(crate) use self::state::{Ask, Behind, Held, Keeper, Left, PendingRelease, Step, Turn};
 
 #[cfg(test)]

@@ -11,9 +11,9 @@ use leasehold_core::{
 };
 
 use super::handoff::Handoff;
-use super::replies::unusable_reply;
 use super::state::{Keeper, Poll, Step, Waiter};
 use crate::event::{Event, RequestFacts};
+use crate::replies::unusable_reply;
 use crate::store::clocked::TimedAnswer;
 
 /// A hand-over that was entered before it was confirmed is confirmed after 100 ms, or a little less

@@ -13,9 +13,9 @@ use leasehold_core::{
 };
 
 use super::lease::LeaseState;
-use super::replies::{renewal_outcome, unexpected_reply, unusable_reply};
 use super::state::{Held, Keeper};
 use crate::event::Event;
+use crate::replies::{renewal_outcome, unexpected_reply, unusable_reply};
 use crate::store::clocked::TimedAnswer;
 
 /// The delay after which a store that has not answered is told again.
@@ -34,10 +34,7 @@ impl Keeper {
             let operation = Operation::Renew(states.iter().map(|state| state.renewal()).collect());
             let result = keeper.store.execute_at(operation, now, Some(now + timeout)).await;
             let forgotten = keeper.renewed(&states, result);
-            let reclaims = forgotten.iter().map(async |(state, reason)| {
-                let result = keeper.reclaim(state).await;
-                keeper.reclaimed(state, *reason, result);
-            });
+            let reclaims = forgotten.iter().map(|(state, reason)| keeper.reclaim(state, *reason));
             join_all(reclaims).await;
         })
     }
@@ -148,14 +145,14 @@ impl Keeper {
     /// Whether a lease that the store does not know (any more) may be taken back: while its holder
     /// still relies on it, and nobody is known to have come after. Later the store may grant it
     /// anew, and forget that too.
-    pub(super) fn may_reclaim(&self, state: &LeaseState, reason: LossReason) -> bool {
+    fn may_reclaim(&self, state: &LeaseState, reason: LossReason) -> bool {
         self.store.inner.capabilities().reclaims
             && matches!(reason, LossReason::Expired | LossReason::Vanished)
             && state.signal.check().is_none()
     }
 
-    /// Asks for a lease by its token.
-    pub(super) async fn reclaim(&self, state: &LeaseState) -> Result<TimedAnswer, StoreError> {
+    /// Asks for a lease by its token, and takes note of the answer.
+    async fn reclaim(&self, state: &Arc<LeaseState>, reason: LossReason) -> Result<(), StoreError> {
         // If the guard is dropped meanwhile, its release must win also where it comes first.
         state.expect_late_copies();
         let ttl = state.ttl();
@@ -169,11 +166,14 @@ impl Keeper {
             .with_info(self.info_of(state));
         let action = Action::Reclaim(Reclaim::new(state.grant_token(), change, request));
         let operation = Operation::On { name: state.name.clone(), action };
-        self.store.execute_at(operation, now, Some(deadline)).await
+        let result = self.store.execute_at(operation, now, Some(deadline)).await;
+        let failure = result.as_ref().err().cloned();
+        self.reclaimed(state, reason, result);
+        failure.map_or(Ok(()), Err)
     }
 
     /// The reclaim was answered or has failed. If no answer came, the next renewal finds out.
-    pub(super) fn reclaimed(
+    fn reclaimed(
         &self,
         state: &Arc<LeaseState>,
         reason: LossReason,
@@ -257,13 +257,9 @@ impl Held {
             keeper.lose(state, reason);
             return Err(state.lost(reason));
         }
-        let result = keeper.reclaim(state).await;
-        let failure = result.as_ref().err().cloned();
-        keeper.reclaimed(state, reason, result);
+        let reclaimed = keeper.reclaim(state, reason).await;
         self.ensure_held()?;
-        if let Some(error) = failure {
-            return Err(error.into());
-        }
+        reclaimed?;
         if let Some(ttl) = another {
             keeper.change_ttl([&**state], ttl);
         }

@@ -10,7 +10,7 @@ use leasehold_core::{
 };
 
 use super::traits::Store;
-use crate::refusal::refused;
+use crate::replies::{refused, unexpected_reply};
 
 /// The most names that are looked at: 10 000, some seconds of questions.
 const SCAN_LIMIT: u32 = 10_000;
@@ -53,7 +53,7 @@ pub(super) async fn look_at_all(store: &dyn Store) -> Result<Found, StoreError> 
     let list = Operation::List { prefix: String::new(), limit: SCAN_LIMIT, idle: false };
     let names = match store.execute(list).await?.reply {
         Reply::Names(names) => names,
-        other => return Err(unexpected(&other)),
+        other => return Err(unexpected_reply(&other)),
     };
     let suspected = among(store, names).await?;
     if suspected.deadlocks.is_empty() {
@@ -91,11 +91,6 @@ async fn inspect(store: &dyn Store, name: &LockName) -> Result<Status, StoreErro
     match store.execute(Operation::On { name: name.clone(), action }).await?.reply {
         Reply::Status(status) => Ok(*status),
         Reply::Refused(refusal) => Err(refused(name, Mode::Exclusive, refusal)),
-        other => Err(unexpected(&other)),
+        other => Err(unexpected_reply(&other)),
     }
-}
-
-fn unexpected(reply: &Reply) -> StoreError {
-    let why = format!("unexpected reply {reply:?}");
-    StoreError::new(StoreErrorKind::Corrupt, why)
 }

@@ -19,7 +19,7 @@ use super::pending_cleanups::PendingCleanups;
 use crate::background;
 use crate::event::Observers;
 use crate::mutex::Mutex;
-use crate::refusal::unreadable;
+use crate::replies::unreadable;
 use crate::store::Store;
 use crate::store::clocked::{ClockedStore, TimedAnswer};
 

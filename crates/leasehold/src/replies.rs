@@ -1,6 +1,27 @@
-//! Why a store would not consider a request, in words, with the remedy.
+//! What answers of a store mean: for a lease, and in words, with the remedy.
 
-use leasehold_core::{LOCK_CAPACITY, LockName, Mode, Refusal, Reply, StoreError, StoreErrorKind};
+use leasehold_core::{
+    FencingToken, Grant, LOCK_CAPACITY, LockName, LossReason, Mode, Refusal, Reply, StoreError,
+    StoreErrorKind,
+};
+
+/// What a reply to a renewal means for a lease with this token; `None` for a reply to something
+/// else.
+pub(crate) fn renewal_outcome(
+    reply: &Reply,
+    token: FencingToken,
+) -> Option<Result<Grant, LossReason>> {
+    match reply {
+        Reply::Granted(grant) => Some(Ok(*grant)),
+        Reply::NotHeld { newest } => Some(Err(match newest {
+            Some(by) if by.micros() > token.micros() => LossReason::Superseded { by: *by },
+            Some(newest) if newest.micros() == token.micros() => LossReason::Expired,
+            Some(_) | None => LossReason::Vanished,
+        })),
+        Reply::Revoked(_) => Some(Err(LossReason::Revoked)),
+        _ => None,
+    }
+}
 
 /// What a refusal of a request for this means.
 pub(crate) fn refused(name: &LockName, mode: Mode, refusal: Refusal) -> StoreError {
@@ -77,4 +98,30 @@ fn asked_for(mode: Mode) -> String {
         Mode::Upgradable => "an upgradable read lease".to_owned(),
         _ => "an exclusive lease".to_owned(),
     }
+}
+
+/// Whether a request that was refused may succeed later: the trouble passes by itself, or an
+/// operator gives back the rights.
+pub(crate) fn may_pass(kind: StoreErrorKind) -> bool {
+    kind.is_transient() || kind == StoreErrorKind::Denied
+}
+
+/// The error for an answer that does not belong to its question.
+pub(crate) fn unexpected_reply(reply: &Reply) -> StoreError {
+    let message = format!("the store's answer does not belong to the question: {reply:?}");
+    StoreError::new(StoreErrorKind::Corrupt, message)
+}
+
+/// The error for an answer that does not belong to its question, or that says why the record of the
+/// name cannot be read.
+pub(crate) fn unusable_reply(name: &LockName, reply: &Reply) -> StoreError {
+    match reply {
+        Reply::Refused(refusal) => refused(name, Mode::Exclusive, *refusal),
+        other => unexpected_reply(other),
+    }
+}
+
+/// The notice that is published of a name when a lease on it has ended.
+pub(crate) fn end_notice(token: FencingToken) -> String {
+    format!("left {token}")
 }
