@@ -8,7 +8,7 @@ use leasehold_core::{
     Action, Adopt, Error, Grant, Lease, Reply, Result, StoreError, StoreErrorKind,
 };
 
-use super::report::CallEvents;
+use super::call::CallEvents;
 use super::request::{Asked, Limit, OwnAttempt};
 use super::retry::Retry;
 use crate::keeper::{Held, Keeper};

@@ -1,26 +1,25 @@
-//! A call, from its first request to a lease, to a refusal or to its limit.
+//! A call, from its first request to a lease or a refusal, and what the observer hears of it.
 
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::{
-    Acquire, Action, Error, FencingToken, Instant, LeaseOptions, Reply, Result, StoreError,
-    StoreErrorKind,
+    Acquire, Action, Error, FencingToken, Instant, LeaseOptions, LockName, Mode, Reply, Result,
+    StoreError, StoreErrorKind,
 };
 use tokio::sync::oneshot;
 
 use super::report::Reported;
-use super::request::{Asked, Limit, OwnAttempt, is_granted_in_vain};
+use super::request::{Asked, Limit, OwnAttempt};
 use super::retry::Retry;
-use crate::keeper::{Ask, Held, PendingRelease, Poller, Step, Turn};
+use crate::event::{Event, RequestFacts};
+use crate::keeper::{Ask, Held, Keeper, PendingRelease, Poller, Step, Turn};
 use crate::replies::{refused, unexpected_reply};
 use crate::store::clocked::TimedAnswer;
-
-/// A try goes on asking a quorum of which too few nodes answer in time for 500 ms, several rounds
-/// of the usual timeout. A hiccup is over by then; any other trouble lasts.
-const QUORUM_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Acquires, or gives `None` if it is busy and the limit is a try.
 pub(crate) async fn acquire(mut asked: Asked<'_>) -> Result<Option<Held>> {
@@ -55,15 +54,15 @@ pub(crate) fn is_enough(held: &Held, options: &LeaseOptions) -> bool {
 }
 
 /// One acquire call under way, over all its attempts.
-struct AcquireCall<'a> {
-    asked: &'a Asked<'a>,
-    own: OwnAttempt,
-    reported: Reported,
-    retry: Retry,
+pub(super) struct AcquireCall<'a> {
+    pub(super) asked: &'a Asked<'a>,
+    pub(super) own: OwnAttempt,
+    pub(super) reported: Reported,
+    pub(super) retry: Retry,
     /// The seat of the call among those that poll, where the store has no queue.
-    poller: Option<Poller>,
+    pub(super) poller: Option<Poller>,
     /// When the next request is sent.
-    now: Instant,
+    pub(super) now: Instant,
 }
 
 impl<'a> AcquireCall<'a> {
@@ -107,33 +106,13 @@ impl<'a> AcquireCall<'a> {
         }
     }
 
-    fn read_clock(&mut self) {
+    pub(super) fn read_clock(&mut self) {
         self.now = self.asked.keeper.store.now();
     }
 
     /// Asks the store, or stands behind others of its client.
     fn join(&mut self) -> Result<Step> {
         self.own.join(self.asked.waits(), self.now)
-    }
-
-    /// Finds out what time it is at the store, which every acquire must carry.
-    async fn sample_clock(&mut self) -> Result<()> {
-        let (asked, mut retry) = (self.asked, Retry::new(self.asked.keeper.jitter(), self.now));
-        loop {
-            asked.keeper.ensure_open()?;
-            let in_time = retry.is_before(asked.give_up());
-            match asked.sample_clock(asked.answer_until()).await {
-                Ok(()) => {
-                    self.read_clock();
-                    return Ok(());
-                }
-                Err(error) if error.kind().is_outage() && in_time => {
-                    asked.report_delayed(&mut self.reported, &error);
-                    retry.pause(&asked.keeper.store, asked.give_up()).await;
-                }
-                Err(error) => return Err(self.reported.cause_of(error).into()),
-            }
-        }
     }
 
     /// Asks until there is an answer.
@@ -206,41 +185,9 @@ impl<'a> AcquireCall<'a> {
 
     /// An answer that no waiting changes ends the call, and those of all who stand in line behind
     /// it.
-    fn refuse(&self, error: StoreError) -> Error {
+    pub(super) fn refuse(&self, error: StoreError) -> Error {
         self.asked.keeper.fail_line(&self.own.attempt, &error);
         error.into()
-    }
-
-    /// Decides whether to ask again after no answer, and waits until then. A refusal is an answer.
-    async fn after_failure(&mut self, error: StoreError) -> Result<()> {
-        let asked = self.asked;
-        if !error.kind().is_outage() {
-            let is_unanswered = self.own.attempt.unanswered;
-            return Err(self.refuse(if is_unanswered { error.maybe_executed() } else { error }));
-        }
-        let so_far = asked.keeper.store.now().saturating_since(asked.started);
-        let tries_on = match asked.limit {
-            Limit::Try if matches!(error.kind(), StoreErrorKind::NoQuorum { .. }) => {
-                error.may_have_executed() && so_far < QUORUM_PATIENCE
-            }
-            Limit::Try => error.may_have_executed() && !is_granted_in_vain(&error),
-            Limit::Forever | Limit::Within(_) => true,
-        };
-        if tries_on && self.retry.is_before(asked.give_up()) {
-            asked.report_delayed(&mut self.reported, &error);
-            self.retry.pause(&asked.keeper.store, asked.give_up()).await;
-            return Ok(());
-        }
-        let name = asked.name.clone();
-        if matches!(error.kind(), StoreErrorKind::NoQuorum { .. }) {
-            return Err(error.into());
-        }
-        let may_be_settled = is_granted_in_vain(&error) || !self.own.attempt.unanswered;
-        let source = self.reported.cause_of(error);
-        if !may_be_settled || !self.own.settle(asked.leave_until()).await {
-            return Err(Error::indeterminate(name, asked.options.ttl, source));
-        }
-        Err(source.into())
     }
 
     /// A grant came as the answer. It counts if enough of it is left.
@@ -282,89 +229,92 @@ impl<'a> AcquireCall<'a> {
 
     /// A call was skipped. It fails if its client was closed. If it was not polled while it was the
     /// first in line, it joins anew.
-    fn skipped(&self) -> Result<Step> {
+    pub(super) fn skipped(&self) -> Result<Step> {
         self.asked.keeper.ensure_open()?;
         Ok(Step::Join)
     }
 
     /// Fetches a grant that the keeper has made a lease of, unless it was given back before, or too
     /// little is left of it: then dropping it gives it back.
-    fn fetch(&self, held: Held) -> Option<Held> {
+    pub(super) fn fetch(&self, held: Held) -> Option<Held> {
         let Asked { options, pulse, .. } = self.asked;
         let is_fetched = is_enough(&held, options)
             && (pulse.is_some() || Held::mark_delivered(std::slice::from_ref(&held)));
         is_fetched.then_some(held)
     }
+}
 
-    /// Waits until the keeper sends its turn, or for the limit.
-    async fn wait(&mut self, mut turn: oneshot::Receiver<Turn>) -> Result<Step> {
-        let asked = self.asked;
-        let turn = match select(&mut turn, asked.at_limit()).await {
-            Either::Left((turn, _)) => turn,
-            Either::Right(((), _)) => {
-                // The last waiter of a name takes with it what is known of that.
-                let failure = asked.keeper.poll_failure(asked.name);
-                if self.own.take() {
-                    return self.leave(failure).await;
+/// Calls of this process so far: one for each name that was asked for.
+static CALLS: AtomicU64 = AtomicU64::new(0);
+
+/// A call under way. Dropping it before it has ended reports that it was cancelled.
+#[derive(Debug)]
+pub(crate) struct CallEvents<'a> {
+    keeper: &'a Arc<Keeper>,
+    names: &'a [LockName],
+    mode: Mode,
+    label: Option<&'a str>,
+    /// The number of the call for the first name; the others follow.
+    first: u64,
+    pub(crate) started: Instant,
+    has_ended: bool,
+}
+
+impl<'a> CallEvents<'a> {
+    pub(crate) fn begin(
+        keeper: &'a Arc<Keeper>,
+        names: &'a [LockName],
+        mode: Mode,
+        label: Option<&'a str>,
+    ) -> Self {
+        let first = CALLS.fetch_add(names.len() as u64, Ordering::Relaxed);
+        let started = keeper.store.now();
+        let events = Self { keeper, names, mode, label, first, started, has_ended: false };
+        for (call, request) in events.calls() {
+            keeper.observe(&Event::Acquiring { call, request });
+        }
+        events
+    }
+
+    /// The call has this outcome, with a lease for each name, in the order of the names. Their
+    /// events are reported here, also if they have ended since.
+    pub(crate) fn end(mut self, outcome: Result<Option<&[Held]>, &Error>) {
+        self.has_ended = true;
+        match outcome {
+            Ok(Some(leases)) => {
+                for ((call, _), held) in self.calls().zip(leases) {
+                    self.keeper.report_granted(call, &held.state, self.started);
                 }
-                // The call was granted in the same moment.
-                turn.await
             }
-        };
-        match turn {
-            Ok(Ok(Step::Ask(mut ask))) => Ok(match self.own.take_over(&mut ask) {
-                true => Step::Ask(ask),
-                false => Step::Join,
-            }),
-            Ok(Ok(Step::Held(held))) => {
-                self.own.finish();
-                match self.fetch(held) {
-                    Some(held) => Ok(Step::Held(held)),
-                    None if asked.is_over() => Err(asked.timeout(asked.leave_until(), true).await),
-                    None => Ok(Step::Join),
-                }
+            Ok(None) => {
+                self.report(|call, request, waited| Event::Busy { call, request, waited });
             }
-            Ok(Ok(step)) => {
-                self.own.finish();
-                Ok(step)
+            Err(Error::Timeout { .. }) => {
+                self.report(|call, request, waited| Event::TimedOut { call, request, waited });
             }
-            Ok(Err(error)) => Err(error.into()),
-            Err(_) => {
-                self.own.finish();
-                self.skipped()
+            Err(error) => {
+                self.report(|call, request, waited| Event::Failed { call, request, waited, error });
             }
         }
     }
 
-    /// Leaves the queue, with what was in the way as the error: a store that cannot be reached, or
-    /// who holds the lock.
-    async fn leave(&mut self, failure: Option<StoreError>) -> Result<Step> {
-        let until = self.asked.leave_until();
-        let left = self.own.cancel_now(until).await;
-        if let Some(failure) = failure {
-            return Err(failure.into());
+    fn report<'e>(&'e self, event: impl Fn(u64, RequestFacts<'e>, Duration) -> Event<'e>) {
+        let waited = self.keeper.store.now().saturating_since(self.started);
+        for (call, request) in self.calls() {
+            self.keeper.observe(&event(call, request, waited));
         }
-        left?;
-        Err(self.asked.timeout(until, true).await)
     }
 
-    /// Waits until it is time to poll a store without a queue, but not past the limit.
-    async fn wait_to_poll(&mut self, retry_after: Duration, took: Duration) -> Result<()> {
-        let (asked, poller) = (self.asked, &mut self.poller);
-        let keeper = asked.keeper;
-        let waiting = async {
-            match poller {
-                Some(poller) => poller.wait(&keeper.store, retry_after, took).await,
-                None => {
-                    // A release before this was published to nobody, so it is polled once more.
-                    let name = asked.name;
-                    *poller = Some(keeper.poller(name, asked.keeper.jitter()).await);
-                }
-            }
-        };
-        match select(pin!(waiting), asked.at_limit()).await {
-            Either::Left(_) => Ok(()),
-            Either::Right(_) => Err(asked.timeout(asked.leave_until(), false).await),
+    fn calls(&self) -> impl Iterator<Item = (u64, RequestFacts<'a>)> + use<'a> {
+        let (mode, label) = (self.mode, self.label);
+        (self.first..).zip(self.names.iter().map(move |name| RequestFacts { name, mode, label }))
+    }
+}
+
+impl Drop for CallEvents<'_> {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.report(|call, request, waited| Event::Cancelled { call, request, waited });
         }
     }
 }

@@ -8,10 +8,10 @@ mod request;
 mod retry;
 mod several;
 mod wait_free;
+mod waiting;
 
 pub(crate) use self::adopt::adopt;
-pub(crate) use self::call::acquire;
-pub(crate) use self::report::CallEvents;
+pub(crate) use self::call::{CallEvents, acquire};
 pub(crate) use self::request::{Asked, Limit};
 pub(crate) use self::several::{Meanwhile, acquire_all, parse};
 pub(crate) use self::wait_free::wait_free;

@@ -1,0 +1,147 @@
+//! A call that waits: for its turn, for a store without a queue, or for one that is away.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use leasehold_core::{Error, Result, StoreError, StoreErrorKind};
+use tokio::sync::oneshot;
+
+use super::call::AcquireCall;
+use super::request::{Limit, is_granted_in_vain};
+use super::retry::Retry;
+use crate::keeper::{Step, Turn};
+
+/// A try goes on asking a quorum of which too few nodes answer in time for 500 ms, several rounds
+/// of the usual timeout. A hiccup is over by then; any other trouble lasts.
+const QUORUM_PATIENCE: Duration = Duration::from_millis(500);
+
+impl AcquireCall<'_> {
+    /// Finds out what time it is at the store, which every acquire must carry.
+    pub(super) async fn sample_clock(&mut self) -> Result<()> {
+        let (asked, mut retry) = (self.asked, Retry::new(self.asked.keeper.jitter(), self.now));
+        loop {
+            asked.keeper.ensure_open()?;
+            let in_time = retry.is_before(asked.give_up());
+            match asked.sample_clock(asked.answer_until()).await {
+                Ok(()) => {
+                    self.read_clock();
+                    return Ok(());
+                }
+                Err(error) if error.kind().is_outage() && in_time => {
+                    asked.report_delayed(&mut self.reported, &error);
+                    retry.pause(&asked.keeper.store, asked.give_up()).await;
+                }
+                Err(error) => return Err(self.reported.cause_of(error).into()),
+            }
+        }
+    }
+
+    /// Decides whether to ask again after no answer, and waits until then. A refusal is an answer.
+    pub(super) async fn after_failure(&mut self, error: StoreError) -> Result<()> {
+        let asked = self.asked;
+        if !error.kind().is_outage() {
+            let is_unanswered = self.own.attempt.unanswered;
+            return Err(self.refuse(if is_unanswered { error.maybe_executed() } else { error }));
+        }
+        let so_far = asked.keeper.store.now().saturating_since(asked.started);
+        let tries_on = match asked.limit {
+            Limit::Try if matches!(error.kind(), StoreErrorKind::NoQuorum { .. }) => {
+                error.may_have_executed() && so_far < QUORUM_PATIENCE
+            }
+            Limit::Try => error.may_have_executed() && !is_granted_in_vain(&error),
+            Limit::Forever | Limit::Within(_) => true,
+        };
+        if tries_on && self.retry.is_before(asked.give_up()) {
+            asked.report_delayed(&mut self.reported, &error);
+            self.retry.pause(&asked.keeper.store, asked.give_up()).await;
+            return Ok(());
+        }
+        let name = asked.name.clone();
+        if matches!(error.kind(), StoreErrorKind::NoQuorum { .. }) {
+            return Err(error.into());
+        }
+        let may_be_settled = is_granted_in_vain(&error) || !self.own.attempt.unanswered;
+        let source = self.reported.cause_of(error);
+        if !may_be_settled || !self.own.settle(asked.leave_until()).await {
+            return Err(Error::indeterminate(name, asked.options.ttl, source));
+        }
+        Err(source.into())
+    }
+
+    /// Waits until the keeper sends its turn, or for the limit.
+    pub(super) async fn wait(&mut self, mut turn: oneshot::Receiver<Turn>) -> Result<Step> {
+        let asked = self.asked;
+        let turn = match select(&mut turn, asked.at_limit()).await {
+            Either::Left((turn, _)) => turn,
+            Either::Right(((), _)) => {
+                // The last waiter of a name takes with it what is known of that.
+                let failure = asked.keeper.poll_failure(asked.name);
+                if self.own.take() {
+                    return self.leave(failure).await;
+                }
+                // The call was granted in the same moment.
+                turn.await
+            }
+        };
+        match turn {
+            Ok(Ok(Step::Ask(mut ask))) => Ok(match self.own.take_over(&mut ask) {
+                true => Step::Ask(ask),
+                false => Step::Join,
+            }),
+            Ok(Ok(Step::Held(held))) => {
+                self.own.finish();
+                match self.fetch(held) {
+                    Some(held) => Ok(Step::Held(held)),
+                    None if asked.is_over() => Err(asked.timeout(asked.leave_until(), true).await),
+                    None => Ok(Step::Join),
+                }
+            }
+            Ok(Ok(step)) => {
+                self.own.finish();
+                Ok(step)
+            }
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) => {
+                self.own.finish();
+                self.skipped()
+            }
+        }
+    }
+
+    /// Leaves the queue, with what was in the way as the error: a store that cannot be reached, or
+    /// who holds the lock.
+    async fn leave(&mut self, failure: Option<StoreError>) -> Result<Step> {
+        let until = self.asked.leave_until();
+        let left = self.own.cancel_now(until).await;
+        if let Some(failure) = failure {
+            return Err(failure.into());
+        }
+        left?;
+        Err(self.asked.timeout(until, true).await)
+    }
+
+    /// Waits until it is time to poll a store without a queue, but not past the limit.
+    pub(super) async fn wait_to_poll(
+        &mut self,
+        retry_after: Duration,
+        took: Duration,
+    ) -> Result<()> {
+        let (asked, poller) = (self.asked, &mut self.poller);
+        let keeper = asked.keeper;
+        let waiting = async {
+            match poller {
+                Some(poller) => poller.wait(&keeper.store, retry_after, took).await,
+                None => {
+                    // A release before this was published to nobody, so it is polled once more.
+                    let name = asked.name;
+                    *poller = Some(keeper.poller(name, asked.keeper.jitter()).await);
+                }
+            }
+        };
+        match select(pin!(waiting), asked.at_limit()).await {
+            Either::Left(_) => Ok(()),
+            Either::Right(_) => Err(asked.timeout(asked.leave_until(), false).await),
+        }
+    }
+}
