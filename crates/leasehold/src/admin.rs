@@ -117,11 +117,7 @@ impl Admin {
 
     /// The same of a name that was checked.
     pub(crate) async fn status(&self, name: &LockName) -> Result<Status> {
-        let look = Action::Inspect { limit: INSPECT_LIMIT };
-        match self.apply(name, look).await? {
-            Reply::Status(status) => Ok(*status),
-            other => Err(unusable_reply(name, &other).into()),
-        }
+        Ok(*self.keeper.here().await?.store.inspect(name, INSPECT_LIMIT, None).await?)
     }
 
     /// The clients that probably wait for each other, among all names of the store: see

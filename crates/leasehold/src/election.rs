@@ -15,8 +15,8 @@ use futures_util::{FutureExt, Stream};
 use leasehold_core::backoff::Jitter;
 use leasehold_core::model::POLL_INTERVAL;
 use leasehold_core::{
-    Action, BoxFuture, Error, FencingToken, HoldState, Instant, InvalidInput, LeaseOptions,
-    LockName, LossReason, Reply, Result, Status, StoreError,
+    BoxFuture, Error, FencingToken, HoldState, Instant, InvalidInput, LeaseOptions, LockName,
+    LossReason, Result, Status, StoreError,
 };
 
 use crate::guard::Guard;
@@ -24,7 +24,7 @@ use crate::keeper::{Handle, Keeper};
 use crate::lease_setters::lease_setters;
 use crate::lock::Lock;
 use crate::lost::Lost;
-use crate::replies::{end_notice, unusable_reply};
+use crate::replies::end_notice;
 use crate::store::Subscription;
 
 /// An observer inspects the record itself 50 ms after a message. So a successor's own message comes
@@ -121,7 +121,7 @@ impl Election {
     /// Dropping the future leaves nothing behind.
     pub async fn leader(&self) -> Result<Option<Leader>> {
         let name = self.name.as_ref().map_err(InvalidInput::clone)?;
-        let status = inspect(self.keeper.here().await?, name).await?;
+        let status = self.keeper.here().await?.store.inspect(name, 1, None).await?;
         Ok(leader_of(&status).map(|(leader, _)| leader))
     }
 
@@ -397,11 +397,11 @@ impl ElectionWatch {
 
     /// Inspects the record; true if it brings a change, or ends an outage.
     async fn inspect(&mut self) -> Result<bool> {
-        let status = match inspect(&self.keeper, &self.name).await {
+        let status = match self.keeper.store.inspect(&self.name, 1, None).await {
             Ok(status) => status,
             Err(error) => {
                 self.inspect_at = self.after(POLL_INTERVAL);
-                return Err(error);
+                return Err(error.into());
             }
         };
         // Messages that came meanwhile tell one by one what the record sums up.
@@ -508,14 +508,6 @@ fn check_value(keeper: &Keeper, value: &str) -> Result<()> {
         )
     };
     Ok(info.check().map_err(as_value)?)
-}
-
-async fn inspect(keeper: &Keeper, name: &LockName) -> Result<Status> {
-    let timed = keeper.store.apply(name, Action::Inspect { limit: 1 }).await?;
-    match timed.answer.reply {
-        Reply::Status(status) => Ok(*status),
-        other => Err(unusable_reply(name, &other).into()),
-    }
 }
 
 /// The leader, and how long its lease lasts unless it is renewed.

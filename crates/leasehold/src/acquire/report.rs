@@ -3,9 +3,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use leasehold_core::{
-    Action, ClientId, Error, Holder, HolderId, Instant, Operation, Place, Reply, Status, StoreError,
-};
+use leasehold_core::{ClientId, Error, Holder, HolderId, Instant, Place, Status, StoreError};
 
 use super::request::{Asked, LEAVE_PATIENCE};
 use crate::event::{Event, RequestFacts};
@@ -144,14 +142,9 @@ impl Asked<'_> {
         Error::timeout(name, waited, holder, others, first.is_some())
     }
 
+    /// The report can do without it.
     async fn status(&self, until: Instant) -> Status {
-        let inspect = Action::Inspect { limit: STATUS_LIMIT };
-        let inspect = Operation::On { name: self.name.clone(), action: inspect };
-        match self.keeper.store.execute_until(inspect, until).await.map(|timed| timed.answer.reply)
-        {
-            Ok(Reply::Status(status)) => *status,
-            // The report can do without the status.
-            Ok(_) | Err(_) => Status::default(),
-        }
+        let look = self.keeper.store.inspect(self.name, STATUS_LIMIT, Some(until));
+        *look.await.unwrap_or_default()
     }
 }

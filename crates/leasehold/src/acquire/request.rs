@@ -262,7 +262,8 @@ impl OwnAttempt {
         if self.known {
             let name = self.attempt.name.clone();
             let cancel = Operation::On { name, action: self.cancel() };
-            self.keeper.store.execute_until(cancel, until).await?;
+            let store = &self.keeper.store;
+            store.execute_at(cancel, store.now(), Some(until)).await?;
             self.finish();
         }
         Ok(())

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
 use leasehold_core::backoff::Backoff;
-use leasehold_core::{Action, Error, Instant, InvalidInput, LockName, Reply, Result};
+use leasehold_core::{Error, Instant, InvalidInput, LockName, Result};
 
 use super::call::{self, is_enough};
 use super::request::{Asked, Limit};
@@ -234,14 +234,9 @@ impl Gathering<'_> {
 
 /// Whether somebody has a name, or waits for it, who is not just trying, too.
 async fn is_in_use(keeper: &Keeper, name: &LockName) -> bool {
-    let look = keeper.store.apply(name, Action::Inspect { limit: 1 }).await;
-    match look.map(|timed| timed.answer.reply) {
-        Ok(Reply::Status(status)) => {
-            let is_at_work = status.holders.iter().any(|holder| holder.held_for >= TRY_MOMENT);
-            is_at_work || status.waiting > 0
-        }
-        Ok(_) | Err(_) => false,
-    }
+    let Ok(status) = keeper.store.inspect(name, 1, None).await else { return false };
+    let is_at_work = status.holders.iter().any(|holder| holder.held_for >= TRY_MOMENT);
+    is_at_work || status.waiting > 0
 }
 
 /// Releases what was taken early. A name whose release is still under way would look busy to our

@@ -5,10 +5,9 @@ use std::time::Duration;
 use futures_util::future::{Either, pending, select};
 use leasehold_core::backoff::Jitter;
 use leasehold_core::model::POLL_INTERVAL;
-use leasehold_core::{Action, Error, Instant, LockName, Reply, Result, Status, StoreError};
+use leasehold_core::{Error, Instant, LockName, Result, Status};
 
 use crate::keeper::Keeper;
-use crate::replies::unexpected_reply;
 use crate::store::Subscription;
 
 /// The shortest pause between two polls without a message: 50 ms. A lease that is about to end may
@@ -51,7 +50,7 @@ impl FreeWait<'_> {
         let (mut subscription, mut is_subscribed, mut was_busy) = (None, false, false);
         loop {
             self.keeper.ensure_open()?;
-            let polled = match self.poll(name).await {
+            let polled = match store.inspect(name, 1, None).await {
                 Err(error) if !error.kind().is_outage() => return Err(error.into()),
                 polled => polled,
             };
@@ -72,14 +71,6 @@ impl FreeWait<'_> {
                 continue;
             }
             self.pause(&mut subscription, polled.ok().as_deref()).await;
-        }
-    }
-
-    async fn poll(&self, name: &LockName) -> Result<Box<Status>, StoreError> {
-        let inspect = Action::Inspect { limit: 1 };
-        match self.keeper.store.apply(name, inspect).await?.answer.reply {
-            Reply::Status(status) => Ok(status),
-            other => Err(unexpected_reply(&other)),
         }
     }
 

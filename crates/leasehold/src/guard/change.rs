@@ -74,17 +74,11 @@ pub(super) async fn downgrade(held: &Held) -> Result<()> {
 /// Who holds beside this one, if the store says so in time.
 pub(super) async fn another_holder(held: &Held) -> Option<Box<Holder>> {
     let store = &held.keeper.store;
-    // Its own hold may be the first.
-    let look =
-        Operation::On { name: held.state.name.clone(), action: Action::Inspect { limit: 2 } };
     let until = store.now() + LAST_PATIENCE;
-    match store.execute_until(look, until).await.ok()?.answer.reply {
-        Reply::Status(status) => {
-            let mut holders = status.holders.into_iter();
-            holders.find(|holder| holder.id != held.state.id).map(Box::new)
-        }
-        _ => None,
-    }
+    // Its own hold may be the first.
+    let status = store.inspect(&held.state.name, 2, Some(until)).await.ok()?;
+    let mut holders = status.holders.into_iter();
+    holders.find(|holder| holder.id != held.state.id).map(Box::new)
 }
 
 /// The error that an answer other than the expected one stands for.
@@ -130,10 +124,7 @@ impl<'a> Change<'a> {
     async fn ask(&self, mode: Mode, until: Option<Instant>) -> Result<TimedAnswer, StoreError> {
         let (store, name) = (&self.held.keeper.store, self.held.state.name.clone());
         let operation = Operation::On { name, action: self.action(mode) };
-        match until {
-            Some(until) => store.execute_until(operation, until).await,
-            None => store.execute(operation).await,
-        }
+        store.execute_at(operation, store.now(), until).await
     }
 
     /// Draws another number to ask again with; false if there is nothing left to ask for.

@@ -8,7 +8,7 @@ use futures_util::future::{Either, select};
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::model::NOT_AFTER;
 use leasehold_core::{
-    Action, Answer, Bounds, Clock, Grant, Instant, LockName, Operation, StoreError,
+    Action, Answer, Bounds, Clock, Grant, Instant, LockName, Operation, Reply, Status, StoreError,
 };
 
 use super::clock_sample::ClockSample;
@@ -17,6 +17,7 @@ use super::traits::Store;
 use crate::event::{Event, Observers};
 use crate::failures::no_answer;
 use crate::mutex::Mutex;
+use crate::replies::unusable_reply;
 
 /// An acquire whose store's time is not known yet may be executed at any time.
 const ANY_TIME_US: u64 = (1 << 53) - 1;
@@ -152,13 +153,18 @@ impl ClockedStore {
         self.execute_at(Operation::On { name: name.clone(), action }, sent, None).await
     }
 
-    /// Sends an operation now, and waits for its answer until `deadline`.
-    pub(crate) async fn execute_until(
+    /// Looks at a name: its first holders and waiters, at most `limit` of each.
+    pub(crate) async fn inspect(
         &self,
-        operation: Operation,
-        deadline: Instant,
-    ) -> Result<TimedAnswer, StoreError> {
-        self.execute_at(operation, self.now(), Some(deadline)).await
+        name: &LockName,
+        limit: u32,
+        deadline: Option<Instant>,
+    ) -> Result<Box<Status>, StoreError> {
+        let look = Operation::On { name: name.clone(), action: Action::Inspect { limit } };
+        match self.execute_at(look, self.now(), deadline).await?.answer.reply {
+            Reply::Status(status) => Ok(status),
+            other => Err(unusable_reply(name, &other)),
+        }
     }
 
     // ---- the store's clock
@@ -234,7 +240,7 @@ mod tests {
     use std::future::ready;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use leasehold_core::{BoxFuture, ClientId, FakeClock, HolderId, Now, Reply, StoreErrorKind};
+    use leasehold_core::{BoxFuture, ClientId, FakeClock, HolderId, Now, StoreErrorKind};
 
     use super::*;
     use crate::store::traits::{Capabilities, Inbox, Reading};
@@ -313,7 +319,8 @@ mod tests {
         let may_have_executed = async |action| {
             let operation = Operation::On { name: name.clone(), action };
             let error = store.execute(operation.clone()).await.unwrap_err();
-            let late = store.execute_until(operation, store.now()).await.unwrap_err();
+            let late =
+                store.execute_at(operation, store.now(), Some(store.now())).await.unwrap_err();
             (error.may_have_executed(), late.may_have_executed())
         };
         assert_eq!(may_have_executed(Action::Inspect { limit: 1 }).await, (false, false));
