@@ -42,12 +42,11 @@ async fn a_snapshot_that_stays_open_does_not_slow_a_name_down() {
     let session = database.session().await;
     let schema = &database.schema;
     let acquire = format!(
-        "EXPLAIN (ANALYZE, BUFFERS) SELECT * FROM {schema}.quick_acquire_1('{{a}}', '{{me}}', \
+        "EXPLAIN (ANALYZE, BUFFERS) SELECT {schema}.quick_acquire_1('{{a}}', '{{me}}', \
          '{{me}}', '{{30000000}}', '{{9000000000000000}}', '{{1}}', '', 'on', true, '20s')"
     );
-    let release = format!(
-        "SELECT is_done::text FROM {schema}.quick_end_1('{{a}}', '{{me}}', '{{false}}', 1, '20s')"
-    );
+    let release =
+        format!("SELECT ({schema}.quick_end_1('{{a}}', '{{me}}', '{{false}}', 1, '20s'))[1] > 0");
     let mut pages = 0;
     // The first one fills the caches of the session.
     for _ in 0..2 {
@@ -55,7 +54,7 @@ async fn a_snapshot_that_stays_open_does_not_slow_a_name_down() {
         let buffers = plan.iter().find_map(|line| line.trim().strip_prefix("Buffers: shared "));
         let counts = buffers.unwrap().split([' ', '=']).filter_map(|word| word.parse::<u32>().ok());
         pages = counts.sum();
-        assert_eq!(texts(&session.simple_query(&release).await.unwrap()), ["true"], "{plan:?}");
+        assert_eq!(texts(&session.simple_query(&release).await.unwrap()), ["t"], "{plan:?}");
     }
     // Each change leaves a version that the snapshot keeps: a thousand of them fill 50 pages.
     assert!(pages <= 40, "{pages} pages");

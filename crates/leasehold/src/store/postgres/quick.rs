@@ -14,7 +14,6 @@ use leasehold_core::{
     Acquire, Action, Answer, Cancelled, FencingToken, Grant, HolderId, LockName, Mode, Operation,
     RenewLease, Reply, StoreError, StoreErrorKind,
 };
-use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::bundle::Lane;
@@ -138,19 +137,17 @@ impl Functions {
             (&kept as _, Type::INT8_ARRAY),
             (&Record::default().to_bytes() as _, Type::BYTEA),
         ];
-        let rows = match self.ask(&self.statements.quick_acquire, &values).await {
+        let numbers = match self.ask(&self.statements.quick_acquire, &values).await {
             // The server has ended the session, so no copy is under way: it may be asked again.
             Err(error) if error::is_refusal(&error) && error::is_broken(&error) => Vec::new(),
-            rows => rows?,
+            numbers => numbers?,
         };
-        let answers = rows.iter().zip(asked).map(|(row, (_, request))| {
-            let (now_us, token, until_us): (i64, Option<i64>, Option<i64>) =
-                (row.get(0), row.get(1), row.get(2));
-            let reply = match (token, until_us) {
-                (Some(token), Some(until_us)) => granted(token, until_us)?,
-                (None, Some(until_us)) if !request.wait => {
+        let answers = numbers.chunks_exact(3).zip(asked).map(|(numbers, (_, request))| {
+            let (now_us, reply) = match *numbers {
+                [Some(now_us), Some(token), Some(until_us)] => (now_us, granted(token, until_us)?),
+                [Some(now_us), None, Some(until_us)] if !request.wait => {
                     let left_us = u64::try_from(until_us - now_us).unwrap_or(0);
-                    Reply::Busy { retry_after: Duration::from_micros(left_us) }
+                    (now_us, Reply::Busy { retry_after: Duration::from_micros(left_us) })
                 }
                 _ => return Ok(None),
             };
@@ -174,14 +171,13 @@ impl Functions {
             (&were_had as _, Type::BOOL_ARRAY),
             (&kept as _, Type::INT8),
         ];
-        let rows = self.ask(&self.statements.quick_end, &values).await?;
-        let answers = rows.iter().zip(asked).map(|(row, (.., was_had))| {
+        let times = self.ask(&self.statements.quick_end, &values).await?;
+        let answers = times.iter().zip(asked).map(|(now_us, (.., was_had))| {
             let reply = match was_had {
                 true => Reply::Released,
                 false => Reply::Cancelled(Cancelled::Released),
             };
-            let done = row.get(1);
-            if done { Ok(Some(Answer::new(now(row.get(0))?, reply))) } else { Ok(None) }
+            now_us.map(|now_us| Ok(Answer::new(now(now_us)?, reply))).transpose()
         });
         answers.collect()
     }
@@ -198,25 +194,25 @@ impl Functions {
             (&kept as _, Type::INT8),
         ];
         let asked = self.ask(&self.statements.quick_renew, &values).await;
-        let rows = match asked {
+        let numbers = match asked {
             // A renewal may be done twice, whenever the first copy arrives.
             Err(error) if error::is_broken(&error) => return Ok(Done::Nothing),
             asked => asked?,
         };
-        if rows.len() != leases.len() {
+        if numbers.len() != 3 * leases.len() {
             return Ok(Done::Nothing);
         }
-        let renewed = rows.iter().map(|row| {
-            let (now_us, token, until_us): (i64, Option<i64>, Option<i64>) =
-                (row.get(0), row.get(1), row.get(2));
-            let Some((token, until_us)) = token.zip(until_us) else { return Ok(None) };
-            Ok(Some(Answer::new(now(now_us)?, granted(token, until_us)?)))
+        let renewed = numbers.chunks_exact(3).map(|numbers| match *numbers {
+            [Some(now_us), Some(token), Some(until_us)] => {
+                Ok(Some(Answer::new(now(now_us)?, granted(token, until_us)?)))
+            }
+            _ => Ok(None),
         });
         renewed.collect::<Result<_, StoreError>>().map(Done::InPart)
     }
 
-    /// Runs one of the functions. No row says that the general path must do it.
-    async fn ask(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, StoreError> {
+    /// Runs one of the functions. No number says that the general path must do it.
+    async fn ask(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Option<i64>>, StoreError> {
         let mut taken = match self.sessions.take(self.sessions.give_up()).await {
             Ok(taken) => taken,
             Err(error) if error.kind() == StoreErrorKind::Timeout => return Err(error),
@@ -225,7 +221,7 @@ impl Functions {
         match taken.query(sql, values).await {
             Ok(rows) => {
                 taken.give_back();
-                Ok(rows)
+                Ok(rows.first().map_or_else(Vec::new, |row| row.get(0)))
             }
             // It was rolled back.
             Err(error) if error::is_worth_another_try(&error) => Ok(Vec::new()),

@@ -42,27 +42,21 @@ BEGIN
     RETURN held_back;
   END IF;
   FOR i IN 1 .. cardinality(names) LOOP
-    next_epoch := coalesce(epochs[i], 1);
+    -- With another epoch the row has another key: it turns a page.
+    next_epoch := coalesce(epochs[i] + (changes[i] >= 64)::int, 1);
     IF epochs[i] IS NULL THEN
       INSERT INTO leasehold.lock VALUES (names[i], next_epoch, 1, last_tokens[i], fences[i],
         idle[i], collect_at_us[i], records[i], quick_from_us[i],
         leasehold.sum_1(records[i]));
-    ELSIF changes[i] >= 64 THEN
-      next_epoch := next_epoch + 1;
-      DELETE FROM leasehold.lock l
-      WHERE l.name = names[i] COLLATE "C" AND l.epoch = epochs[i] AND l.changes = close_1.changes[i];
-      IF FOUND THEN
-        INSERT INTO leasehold.lock VALUES (names[i], next_epoch, 1, last_tokens[i], fences[i],
-          idle[i], collect_at_us[i], records[i], quick_from_us[i],
-          leasehold.sum_1(records[i]));
-      END IF;
     ELSE
-      UPDATE leasehold.lock l SET changes = close_1.changes[i] + 1, last_token = last_tokens[i],
-        fence = fences[i], idle = close_1.idle[i], collect_at_us = close_1.collect_at_us[i],
-        record = records[i], quick_from_us = close_1.quick_from_us[i],
-        quick_sum = leasehold.sum_1(records[i]), since_us = NULL, holder = NULL, given = NULL,
-        deadline_us = NULL, ttl_us = NULL, bound_us = NULL, longest_ttl_us = NULL, ended = NULL, ended_token = NULL, ended_since_us = NULL,
-        ended_us = NULL
+      UPDATE leasehold.lock l SET epoch = next_epoch,
+        changes = CASE WHEN next_epoch = epochs[i] THEN l.changes + 1 ELSE 1 END,
+        last_token = last_tokens[i], fence = fences[i], idle = close_1.idle[i],
+        collect_at_us = close_1.collect_at_us[i], record = records[i],
+        quick_from_us = close_1.quick_from_us[i], quick_sum = leasehold.sum_1(records[i]),
+        since_us = NULL, holder = NULL, given = NULL, deadline_us = NULL, ttl_us = NULL,
+        bound_us = NULL, longest_ttl_us = NULL, ended = NULL, ended_token = NULL,
+        ended_since_us = NULL, ended_us = NULL
       WHERE l.name = names[i] COLLATE "C" AND l.epoch = epochs[i] AND l.changes = close_1.changes[i];
     END IF;
     -- Its mutex keeps everybody else away, unless `open` ran in another transaction.
@@ -73,13 +67,9 @@ BEGIN
       CONTINUE;
     ELSIF token_epochs[i] IS NULL THEN
       INSERT INTO leasehold.token VALUES (names[i], next_epoch, tokens[i]);
-    ELSIF token_epochs[i] = next_epoch THEN
-      UPDATE leasehold.token t SET token = tokens[i]
-      WHERE t.name = names[i] COLLATE "C" AND t.epoch = next_epoch;
     ELSE
-      DELETE FROM leasehold.token t
+      UPDATE leasehold.token t SET epoch = next_epoch, token = tokens[i]
       WHERE t.name = names[i] COLLATE "C" AND t.epoch = token_epochs[i];
-      INSERT INTO leasehold.token VALUES (names[i], next_epoch, tokens[i]);
     END IF;
   END LOOP;
   IF NOT is_flushed THEN

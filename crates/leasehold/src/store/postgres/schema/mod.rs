@@ -18,7 +18,7 @@ use super::options::{CommitLevel, Settings};
 const LAYOUT: i64 = 1;
 
 /// What an installation runs after the schema is there, in this order.
-const PARTS: [&str; 19] = [
+const PARTS: [&str; 20] = [
     include_str!("tables.sql"),
     include_str!("layout.sql"),
     include_str!("clock.sql"),
@@ -35,6 +35,7 @@ const PARTS: [&str; 19] = [
     include_str!("try_hold.sql"),
     include_str!("require_fence.sql"),
     include_str!("held_back.sql"),
+    include_str!("quick_begin.sql"),
     include_str!("quick_acquire.sql"),
     include_str!("quick_renew.sql"),
     include_str!("quick_end.sql"),
@@ -69,13 +70,15 @@ const OF_FENCERS: [&str; 4] =
     ["fence(text, bigint)", "release_at_commit(text, bigint)", "try_hold(text)", "require_fence()"];
 
 /// Those that only others call.
-const INNER: [&str; 6] = [
+const INNER: [&str; 8] = [
     "clock_1()",
     "mutex_1(text)",
     "hold_1(text)",
     "history_1()",
     "is_free_1(text)",
     "sum_1(bytea)",
+    "quick_begin_1(text)",
+    "quick_mutex_1(text, boolean, text)",
 ];
 
 /// For how long a transaction may be idle between the halves of a step: 1 s. A client that stops
@@ -153,13 +156,13 @@ impl Statements {
             held_back: format!("SELECT * FROM {schema}.held_back_1($1)"),
             end_fenced: format!("SELECT {schema}.end_fenced_1($1)"),
             quick_acquire: format!(
-                "SELECT * FROM {schema}.quick_acquire_1($1, $2, $3, $4, $5, $6, $7, '{commit}', \
+                "SELECT {schema}.quick_acquire_1($1, $2, $3, $4, $5, $6, $7, '{commit}', \
                  {is_guarded}, '{timeout}ms')"
             ),
             quick_renew: format!(
-                "SELECT * FROM {schema}.quick_renew_1($1, $2, $3, $4, '{commit}', '{timeout}ms')"
+                "SELECT {schema}.quick_renew_1($1, $2, $3, $4, '{commit}', '{timeout}ms')"
             ),
-            quick_end: format!("SELECT * FROM {schema}.quick_end_1($1, $2, $3, $4, '{timeout}ms')"),
+            quick_end: format!("SELECT {schema}.quick_end_1($1, $2, $3, $4, '{timeout}ms')"),
             layout: format!("SELECT {schema}.layout()"),
             schema: schema.clone(),
         }

@@ -1,121 +1,117 @@
 -- Quick path of an acquire: exclusive, of names that nobody holds or awaits (model/acquire.rs).
 -- Writes nothing for a name with anything unusual about it: that is for `open` and `close`.
 --
--- The arrays are parallel, an element for each name. holders: the attempts, clients first. given:
+-- The arrays are parallel, an element for each name. holders: the attempts, clients first. gifts:
 -- their holds as records whose times are zero. keep_us: for how long a record outlives its lease.
--- blank: a record of which nothing is known. is_guarded: whether nothing is granted where the server
--- may have forgotten something.
+-- blank: a record of which nothing is known. is_guarded: whether nothing is granted where the
+-- server may have forgotten something.
 --
--- Gives a row for each: the clock, and the token with its deadline; or until when another one holds
--- it, without a token; or neither, where it gives up. No row at all, where the session is not fit.
+-- Gives three numbers for each: the clock, and the token with its deadline; or until when another
+-- one holds it, without a token; or neither, where it gives up. No number at all, where the session
+-- is not fit.
 CREATE FUNCTION leasehold.quick_acquire_1(
   names text[], holders bytea[], gifts bytea[], ttls_us bigint[], not_after_us bigint[],
   keep_us bigint[], blank bytea, commit_level text, is_guarded boolean, patience text
-) RETURNS TABLE (now_us bigint, got bigint, until_us bigint)
+) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
-  seen leasehold.lock%ROWTYPE;
-  is_new boolean;
-  newest bigint;
+  answers bigint[] := '{}';
+  now_us bigint;
+  got bigint;
+  until_us bigint;
   kept bigint;
+  page bigint;
+  token_page bigint;
+  change int;
+  newest bigint;
+  is_free boolean;
 BEGIN
-  IF current_setting('transaction_isolation') <> 'read committed'
-    OR current_setting('transaction_read_only') = 'on'
-  THEN
-    RETURN;
+  IF NOT leasehold.quick_begin_1(commit_level) THEN
+    RETURN answers;
   END IF;
   IF is_guarded OR commit_level = 'off' THEN
     PERFORM 1 FROM leasehold.boot b
     WHERE b.one AND (b.is_lossy OR commit_level <> 'off')
       AND (b.grants_from_us <= leasehold.clock_1() OR NOT is_guarded);
     IF NOT FOUND THEN
-      RETURN;
+      RETURN answers;
     END IF;
   END IF;
-  PERFORM set_config('synchronous_commit', commit_level, true),
-    set_config('lock_timeout', patience, true);
   FOR i IN 1 .. cardinality(names) LOOP
-    got := NULL;
-    until_us := NULL;
-    SELECT l.* INTO seen FROM leasehold.lock l
-    WHERE l.name = names[i] COLLATE "C" ORDER BY l.epoch DESC LIMIT 1;
-    is_new := NOT FOUND;
     now_us := leasehold.clock_1();
-    IF NOT is_new AND NOT seen.idle THEN
+    SELECT l.epoch, l.changes, l.last_token,
+      l.idle AND now_us >= l.quick_from_us AND l.quick_sum = leasehold.sum_1(l.record),
+      CASE WHEN NOT l.idle AND l.holder <> holders[i] AND now_us <= not_after_us[i]
+        AND now_us >= l.quick_from_us AND now_us < l.bound_us
+        AND l.bound_us <= now_us + l.longest_ttl_us + CLAIM_WINDOW_US THEN l.bound_us END
+    INTO page, change, newest, is_free, until_us
+    FROM leasehold.lock l WHERE l.name = names[i] COLLATE "C" ORDER BY l.epoch DESC LIMIT 1;
+    IF NOT coalesce(is_free, page IS NULL) THEN
       -- Busy is a look, without a mutex.
-      IF seen.holder <> holders[i] AND now_us >= seen.quick_from_us AND now_us < seen.bound_us
-        AND seen.bound_us <= now_us + seen.longest_ttl_us + CLAIM_WINDOW_US
-        AND now_us <= not_after_us[i]
-        AND NOT EXISTS (SELECT FROM leasehold.token t
-          WHERE t.name = names[i] COLLATE "C" AND t.released = seen.last_token)
-      THEN
-        until_us := seen.bound_us;
+      IF until_us IS NOT NULL THEN
+        PERFORM 1 FROM leasehold.token t
+        WHERE t.name = names[i] COLLATE "C" AND t.released = newest;
+        until_us := CASE WHEN NOT FOUND THEN until_us END;
       END IF;
-      RETURN NEXT;
+      answers := answers || ARRAY[now_us, NULL, until_us];
       CONTINUE;
     END IF;
-    -- One name is waited for; of several, that would be a deadlock.
-    IF cardinality(names) = 1 THEN
-      PERFORM pg_advisory_xact_lock(leasehold.mutex_1(names[i]));
-    ELSIF NOT pg_try_advisory_xact_lock(leasehold.mutex_1(names[i])) THEN
-      RETURN NEXT;
-      CONTINUE;
-    END IF;
+    is_free := leasehold.quick_mutex_1(names[i], cardinality(names) = 1, patience);
     now_us := leasehold.clock_1();
-    IF now_us > not_after_us[i] OR now_us <= TOKEN_EPOCH_US OR now_us > LATEST_US THEN
-      RETURN NEXT;
+    IF NOT is_free OR now_us > not_after_us[i] OR now_us <= TOKEN_EPOCH_US
+      OR now_us > LATEST_US
+    THEN
+      answers := answers || ARRAY[now_us, NULL, NULL];
       CONTINUE;
     END IF;
-    IF is_new THEN
-      SELECT n.value INTO newest FROM leasehold.number n WHERE n.name = 'forgotten';
+    until_us := now_us + ttls_us[i];
+    kept := until_us + keep_us[i];
+    IF page IS NULL THEN
+      SELECT greatest((now_us - TOKEN_EPOCH_US) << 12, n.value + 4096) INTO got
+      FROM leasehold.number n WHERE n.name = 'forgotten';
+      -- It was looked for before the mutex was had.
       PERFORM 1 FROM leasehold.lock l WHERE l.name = names[i] COLLATE "C"
       UNION ALL SELECT 1 FROM leasehold.token t WHERE t.name = names[i] COLLATE "C";
-      IF FOUND OR NOT pg_try_advisory_xact_lock(leasehold.hold_1(names[i])) THEN
-        RETURN NEXT;
+      IF NOT FOUND AND got IS NOT NULL
+        AND pg_try_advisory_xact_lock(leasehold.hold_1(names[i]))
+      THEN
+        INSERT INTO leasehold.lock (name, epoch, changes, last_token, fence, idle, collect_at_us,
+          record, quick_from_us, quick_sum, since_us, holder, given, deadline_us, ttl_us, bound_us,
+          longest_ttl_us)
+        VALUES (names[i], 1, 1, got, got, false, kept + keep_us[i] / 2, blank, 0,
+          leasehold.sum_1(blank), now_us, holders[i], gifts[i], until_us, ttls_us[i], until_us,
+          ttls_us[i]);
+        INSERT INTO leasehold.token VALUES (names[i], 1, got);
+        answers := answers || ARRAY[now_us, got, until_us];
         CONTINUE;
       END IF;
-      got := greatest((now_us - TOKEN_EPOCH_US) << 12, newest + 4096);
-      until_us := now_us + ttls_us[i];
-      INSERT INTO leasehold.lock (name, epoch, changes, last_token, fence, idle, collect_at_us,
-        record, quick_from_us, quick_sum, since_us, holder, given, deadline_us, ttl_us, bound_us,
-        longest_ttl_us)
-      VALUES (names[i], 1, 1, got, got, false, until_us + keep_us[i] + keep_us[i] / 2,
-        blank, 0, leasehold.sum_1(blank), now_us, holders[i], gifts[i], until_us, ttls_us[i],
-        until_us, ttls_us[i]);
-      INSERT INTO leasehold.token VALUES (names[i], 1, got);
-      RETURN NEXT;
-      CONTINUE;
-    END IF;
-    -- The general path turns the page; and a fenced transaction may hold the name back.
-    PERFORM 1 FROM leasehold.token t
-    WHERE seen.changes < 64 AND now_us >= seen.quick_from_us
-      AND seen.quick_sum = leasehold.sum_1(seen.record)
-      AND t.name = names[i] COLLATE "C" AND t.epoch = seen.epoch FOR UPDATE SKIP LOCKED;
-    IF FOUND THEN
-      got := greatest((now_us - TOKEN_EPOCH_US) << 12, seen.last_token + 4096);
-      until_us := now_us + ttls_us[i];
-      kept := until_us + keep_us[i];
-      IF seen.collect_at_us < kept THEN
-        seen.collect_at_us := kept + keep_us[i] / 2;
-      END IF;
-      -- It was seen before the mutex was had, and may have changed since then.
-      UPDATE leasehold.lock l SET changes = l.changes + 1, last_token = got, fence = got,
-        idle = false, collect_at_us = seen.collect_at_us, since_us = now_us, holder = holders[i],
-        given = gifts[i], deadline_us = until_us, ttl_us = ttls_us[i], bound_us = until_us,
-        longest_ttl_us = ttls_us[i]
-      WHERE l.name = names[i] COLLATE "C" AND l.epoch = seen.epoch AND l.changes = seen.changes
-        AND l.last_token = seen.last_token;
+    ELSE
+      -- A fenced transaction may hold the name back.
+      SELECT t.epoch INTO token_page FROM leasehold.token t
+      WHERE t.name = names[i] COLLATE "C" ORDER BY t.epoch DESC LIMIT 1 FOR UPDATE SKIP LOCKED;
       IF FOUND THEN
-        UPDATE leasehold.token t SET token = got
-        WHERE t.name = names[i] COLLATE "C" AND t.epoch = seen.epoch;
-      ELSE
-        got := NULL;
-        until_us := NULL;
+        got := greatest((now_us - TOKEN_EPOCH_US) << 12, newest + 4096);
+        -- It was seen before the mutex was had, and may have changed since then.
+        UPDATE leasehold.lock l SET epoch = page + (change >= 64)::int,
+          changes = CASE WHEN change < 64 THEN change + 1 ELSE 1 END, last_token = got,
+          fence = got, idle = false, since_us = now_us, holder = holders[i], given = gifts[i],
+          deadline_us = until_us, ttl_us = ttls_us[i], bound_us = until_us,
+          longest_ttl_us = ttls_us[i], collect_at_us =
+            CASE WHEN l.collect_at_us < kept THEN kept + keep_us[i] / 2 ELSE l.collect_at_us END
+        WHERE l.name = names[i] COLLATE "C" AND l.epoch = page AND l.changes = change
+          AND l.last_token = newest;
+        IF FOUND THEN
+          UPDATE leasehold.token t SET epoch = page + (change >= 64)::int, token = got
+          WHERE t.name = names[i] COLLATE "C" AND t.epoch = token_page;
+          answers := answers || ARRAY[now_us, got, until_us];
+          CONTINUE;
+        END IF;
       END IF;
     END IF;
-    RETURN NEXT;
+    answers := answers || ARRAY[now_us, NULL, NULL];
   END LOOP;
+  RETURN answers;
 END
 $$;

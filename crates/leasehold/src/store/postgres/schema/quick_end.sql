@@ -4,62 +4,43 @@
 -- The arrays are parallel. were_had: released by a holder, or cancelled before anybody had it. The
 -- commit is not waited for: what is lost of it delays somebody, and grants nothing.
 --
--- Gives a row for each name: the clock, and whether it was done. No row at all, where the session
--- is not fit.
+-- Gives for each name the clock, or NULL where it gives up. Nothing at all, where the session is
+-- not fit.
 CREATE FUNCTION leasehold.quick_end_1(
   names text[], holders bytea[], were_had boolean[], keep_us bigint, patience text
-) RETURNS TABLE (now_us bigint, is_done boolean)
+) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
-  seen leasehold.lock%ROWTYPE;
+  answers bigint[] := '{}';
+  now_us bigint;
   kept bigint;
 BEGIN
-  IF current_setting('transaction_isolation') <> 'read committed'
-    OR current_setting('transaction_read_only') = 'on'
-  THEN
-    RETURN;
+  IF NOT leasehold.quick_begin_1('off') THEN
+    RETURN answers;
   END IF;
-  PERFORM set_config('synchronous_commit', 'off', true),
-    set_config('lock_timeout', patience, true);
   FOR i IN 1 .. cardinality(names) LOOP
-    is_done := false;
-    now_us := leasehold.clock_1();
-    SELECT l.* INTO seen FROM leasehold.lock l
-    WHERE l.name = names[i] COLLATE "C" ORDER BY l.epoch DESC LIMIT 1;
-    IF NOT FOUND OR seen.holder IS DISTINCT FROM holders[i] OR seen.changes >= 64 THEN
-      RETURN NEXT;
-      CONTINUE;
-    END IF;
-    IF cardinality(names) = 1 THEN
-      PERFORM pg_advisory_xact_lock(leasehold.mutex_1(names[i]));
-    ELSIF NOT pg_try_advisory_xact_lock(leasehold.mutex_1(names[i])) THEN
-      RETURN NEXT;
+    IF NOT leasehold.quick_mutex_1(names[i], cardinality(names) = 1, patience) THEN
+      answers := answers || NULL::bigint;
       CONTINUE;
     END IF;
     now_us := leasehold.clock_1();
-    IF now_us < seen.deadline_us THEN
-      kept := now_us + keep_us;
-      IF seen.collect_at_us < kept THEN
-        seen.collect_at_us := kept + keep_us / 2;
-      END IF;
-      IF were_had[i] THEN
-        seen.ended := seen.given;
-        seen.ended_token := seen.last_token;
-        seen.ended_since_us := seen.since_us;
-        seen.ended_us := now_us;
-      END IF;
-      -- It was seen before the mutex was had, and may have changed since then.
-      UPDATE leasehold.lock l SET changes = l.changes + 1, fence = NULL, idle = true,
-        collect_at_us = seen.collect_at_us, holder = NULL, given = NULL, ended = seen.ended,
-        ended_token = seen.ended_token, ended_since_us = seen.ended_since_us,
-        ended_us = seen.ended_us
-      WHERE l.name = names[i] COLLATE "C" AND l.epoch = seen.epoch AND l.changes = seen.changes
-        AND l.last_token = seen.last_token;
-      is_done := FOUND;
-    END IF;
-    RETURN NEXT;
+    kept := now_us + keep_us;
+    -- `ended` and what follows it are of the last one who had it.
+    UPDATE leasehold.lock l SET changes = l.changes + 1, fence = NULL, idle = true,
+      holder = NULL, given = NULL, collect_at_us =
+        CASE WHEN l.collect_at_us < kept THEN kept + keep_us / 2 ELSE l.collect_at_us END,
+      ended = CASE WHEN were_had[i] THEN l.given ELSE l.ended END,
+      ended_token = CASE WHEN were_had[i] THEN l.last_token ELSE l.ended_token END,
+      ended_since_us = CASE WHEN were_had[i] THEN l.since_us ELSE l.ended_since_us END,
+      ended_us = CASE WHEN were_had[i] THEN now_us ELSE l.ended_us END
+    WHERE l.name = names[i] COLLATE "C" AND l.epoch = (
+        SELECT page.epoch FROM leasehold.lock page WHERE page.name = names[i] COLLATE "C"
+        ORDER BY page.epoch DESC LIMIT 1)
+      AND l.holder = holders[i] AND l.deadline_us > now_us;
+    answers := answers || CASE WHEN FOUND THEN now_us END;
   END LOOP;
+  RETURN answers;
 END
 $$;

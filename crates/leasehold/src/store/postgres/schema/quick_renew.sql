@@ -1,35 +1,31 @@
 -- Quick path of renewals: of holds that a quick path has given (model/renew.rs). Writes nothing
 -- for a name with anything unusual about it.
 --
--- The arrays are parallel. Gives a row for each name: the clock, the token and the deadline; these
--- are NULL where it gives up. No row at all, where the session is not fit.
+-- The arrays are parallel. Gives three numbers for each name: the clock, the token and the deadline;
+-- the last two are NULL where it gives up. No number at all, where the session is not fit.
 CREATE FUNCTION leasehold.quick_renew_1(
   names text[], holders bytea[], ttls_us bigint[], keep_us bigint, commit_level text,
   patience text
-) RETURNS TABLE (now_us bigint, got bigint, until_us bigint)
+) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
+  answers bigint[] := '{}';
   seen leasehold.lock%ROWTYPE;
+  now_us bigint;
   kept bigint;
 BEGIN
-  IF current_setting('transaction_isolation') <> 'read committed'
-    OR current_setting('transaction_read_only') = 'on'
-  THEN
-    RETURN;
+  IF NOT leasehold.quick_begin_1(commit_level) THEN
+    RETURN answers;
   END IF;
   IF commit_level = 'off' THEN
     PERFORM 1 FROM leasehold.boot b WHERE b.one AND b.is_lossy;
     IF NOT FOUND THEN
-      RETURN;
+      RETURN answers;
     END IF;
   END IF;
-  PERFORM set_config('synchronous_commit', commit_level, true),
-    set_config('lock_timeout', patience, true);
   FOR i IN 1 .. cardinality(names) LOOP
-    got := NULL;
-    until_us := NULL;
     now_us := leasehold.clock_1();
     SELECT l.* INTO seen FROM leasehold.lock l
     WHERE l.name = names[i] COLLATE "C" ORDER BY l.epoch DESC LIMIT 1;
@@ -37,13 +33,11 @@ BEGIN
       SELECT FROM leasehold.token t
       WHERE t.name = names[i] COLLATE "C" AND t.released = seen.last_token)
     THEN
-      RETURN NEXT;
+      answers := answers || ARRAY[now_us, NULL, NULL];
       CONTINUE;
     END IF;
-    IF cardinality(names) = 1 THEN
-      PERFORM pg_advisory_xact_lock(leasehold.mutex_1(names[i]));
-    ELSIF NOT pg_try_advisory_xact_lock(leasehold.mutex_1(names[i])) THEN
-      RETURN NEXT;
+    IF NOT leasehold.quick_mutex_1(names[i], cardinality(names) = 1, patience) THEN
+      answers := answers || ARRAY[now_us, NULL, NULL];
       CONTINUE;
     END IF;
     now_us := leasehold.clock_1();
@@ -64,28 +58,20 @@ BEGIN
       END IF;
       seen.longest_ttl_us := greatest(seen.longest_ttl_us, ttls_us[i]);
       -- It was seen before the mutex was had, and may have changed since then.
-      IF seen.changes >= 64 THEN
-        DELETE FROM leasehold.lock l
-        WHERE l.name = names[i] COLLATE "C" AND l.epoch = seen.epoch AND l.changes = seen.changes
-          AND l.last_token = seen.last_token;
-        IF FOUND THEN
-          seen.epoch := seen.epoch + 1;
-          seen.changes := 1;
-          INSERT INTO leasehold.lock VALUES (seen.*);
-        END IF;
-      ELSE
-        UPDATE leasehold.lock l SET changes = l.changes + 1, collect_at_us = seen.collect_at_us,
-          deadline_us = seen.deadline_us, ttl_us = seen.ttl_us, bound_us = seen.bound_us,
-          longest_ttl_us = seen.longest_ttl_us
-        WHERE l.name = names[i] COLLATE "C" AND l.epoch = seen.epoch AND l.changes = seen.changes
-          AND l.last_token = seen.last_token;
-      END IF;
+      UPDATE leasehold.lock l SET
+        epoch = l.epoch + (l.changes >= 64)::int,
+        changes = CASE WHEN l.changes < 64 THEN l.changes + 1 ELSE 1 END,
+        collect_at_us = seen.collect_at_us, deadline_us = seen.deadline_us, ttl_us = seen.ttl_us,
+        bound_us = seen.bound_us, longest_ttl_us = seen.longest_ttl_us
+      WHERE l.name = names[i] COLLATE "C" AND l.epoch = seen.epoch AND l.changes = seen.changes
+        AND l.last_token = seen.last_token;
       IF FOUND THEN
-        got := seen.last_token;
-        until_us := seen.deadline_us;
+        answers := answers || ARRAY[now_us, seen.last_token, seen.deadline_us];
+        CONTINUE;
       END IF;
     END IF;
-    RETURN NEXT;
+    answers := answers || ARRAY[now_us, NULL, NULL];
   END LOOP;
+  RETURN answers;
 END
 $$;
