@@ -1,6 +1,7 @@
 //! `leasehold show`: who holds one lock, who waits for it, and who held it before.
 
 use leasehold::admin::{ForeignHolder, HoldState, Holder, LastHolder, Status, Waiter};
+use leasehold::store::examine;
 use leasehold::time::show_duration;
 use leasehold::{FencingToken, LockName};
 
@@ -8,8 +9,10 @@ use super::status_view::{StatusView, ending, foreign_words, mode, state};
 use crate::args::Show;
 use crate::connection::ask;
 use crate::moment::{began_ms, local, now_ms};
-use crate::report::{Failure, NO, Outcome, print, print_json};
+use crate::report::{Failure, NO, Outcome, escaped, print, print_json};
+use crate::runtime::block_on;
 use crate::store_choice;
+use crate::store_url::StoreUrl;
 use crate::table::{Column, room, table};
 
 /// The columns of the holders.
@@ -53,6 +56,9 @@ pub(crate) fn show(args: &Show) -> Outcome {
     })?;
     if status.is_free() {
         choice.warn_if_local(args.output.verbosity);
+        for held_back in held_back(&choice.url, &args.name)? {
+            args.output.verbosity.remark(held_back);
+        }
     }
     if args.output.json {
         print_json(&StatusView::new(&args.name, &status, None, seen_ms))?;
@@ -81,10 +87,21 @@ fn is_held_with(token: FencingToken, status: &Status) -> bool {
     holders.any(|holder| holder.token == token && holder.state == HoldState::Claimed)
 }
 
+/// What keeps a name from everybody that nobody holds: transactions that have passed its fence.
+fn held_back(url: &StoreUrl, name: &LockName) -> Result<Vec<String>, Failure> {
+    if !url.is_on_postgres() {
+        return Ok(Vec::new());
+    }
+    let held_back = format!("{:?} is held back", name.as_str());
+    let findings = block_on(examine(url.reveal()))??;
+    let found = findings.into_iter().map(|finding| escaped(&finding.found));
+    Ok(found.filter(|found| found.starts_with(&held_back)).collect())
+}
+
 fn print_tables(name: &LockName, status: &Status, seen_ms: u64) -> Result<(), Failure> {
     if status.is_free() {
         let last = status.last_token.map(|token| format!("; its last token was {token}"));
-        let name = crate::report::escaped(name.as_str());
+        let name = escaped(name.as_str());
         print(format_args!("{name} is free{}", last.unwrap_or_default()))?;
     } else {
         let foreign = status.foreign.iter().map(foreign_row);

@@ -1,5 +1,8 @@
 //! The program on a PostgreSQL database.
 
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Command, Stdio};
+
 use leasehold_testkit::Postgres;
 
 use crate::harness::{Background, Place};
@@ -73,6 +76,27 @@ fn a_doctor_says_what_would_break_a_promise_and_makes_nothing() {
     place.end(&["schema", "--install"]).assert_silent(0);
     assert_eq!(there().trim(), "t");
     assert!(!place.end(&["doctor"]).stdout.contains("leasehold schema"));
+}
+
+#[test]
+fn a_free_lock_that_a_transaction_holds_back_is_shown_with_its_session() {
+    let Some((place, server)) = place() else { return };
+    place.end(&["run", "job", "--", "true"]).assert_silent(0);
+    assert!(!place.end(&["show", "job"]).stderr.contains("held back"));
+    let mut session = Command::new("psql");
+    session.envs(server.environment()).args(["-X", "-q", "-A", "-t"]);
+    let mut session = session.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut words = session.stdin.take().unwrap();
+    writeln!(words, "BEGIN; SELECT leasehold.try_hold('job'), pg_backend_pid();").unwrap();
+    let mut answer = String::new();
+    BufReader::new(session.stdout.take().unwrap()).read_line(&mut answer).unwrap();
+    let pid = answer.trim().strip_prefix("t|").unwrap();
+    let shown = place.end(&["show", "job"]);
+    shown.assert_ended(1);
+    let by = format!("\"job\" is held back by process {pid} of the server, application \"psql\"");
+    assert!(shown.stdout.contains("job is free") && shown.stderr.contains(&by), "{shown:?}");
+    drop(words);
+    session.wait().unwrap();
 }
 
 #[test]

@@ -7,7 +7,7 @@ use leasehold_core::Error;
 use leasehold_core::text::show_duration;
 
 use self::facts::Facts;
-use super::connection::{Sessions, on_keeper};
+use super::connection::{Sessions, error, on_keeper};
 use super::held_back;
 use super::options::{CommitLevel, PostgresOptions, Settings, SslMode};
 use super::schema::Statements;
@@ -240,6 +240,13 @@ async fn of_schema(place: &str, sessions: &Sessions, settings: &Settings) -> Fin
     let schema = &settings.schema;
     match Statements::new(settings).check(sessions).await {
         Ok(()) => Finding::ok(place, "schema", format!("the schema {schema} is of this release")),
+        Err(missing) if error::lacks_schema(&missing) => Finding::warning(
+            place,
+            "schema",
+            format!("the schema {schema} is not there, or not all of it"),
+            "the first client that may make it does so; others are refused",
+            "let the owner of the database run `leasehold schema --install`",
+        ),
         Err(error) => Finding::danger(
             place,
             "schema",
