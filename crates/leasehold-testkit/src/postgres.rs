@@ -1,4 +1,4 @@
-//! A private PostgreSQL server, and a PgBouncer before it.
+//! A private PostgreSQL server.
 
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
@@ -21,24 +21,20 @@ use crate::{child, clock};
 /// Where Debian keeps the programs of each version.
 const DEBIAN: &str = "/usr/lib/postgresql";
 
+/// The variable that names a directory with programs of another version.
+const NAMED: &str = "LEASEHOLD_TEST_POSTGRES";
+
 /// What is needed of them.
 const PROGRAMS: [&str; 4] = ["initdb", "pg_basebackup", "pg_isready", "postgres"];
 
 /// Its superuser, and the user of the system that runs it where root may not.
-const USER: &str = "postgres";
+pub(crate) const USER: &str = "postgres";
 
-/// Where it listens, in the names of sockets.
+/// Where it listens, in the name of its socket.
 const PORT: u16 = 5432;
-const BOUNCER_PORT: u16 = 6432;
 
-/// PgBouncer's console, as a database, and the user that may use it.
-const CONSOLE: &str = "pgbouncer";
-
-/// The file with PgBouncer's settings.
-const SETTINGS: &str = "pgbouncer.ini";
-
-/// Where Debian keeps PgBouncer.
-const PGBOUNCER: &str = "/usr/sbin/pgbouncer";
+/// The directory of a small disk.
+const SMALL_DISK: &str = "small";
 
 /// What a request and a connection have, as the options of a store, on a busy machine.
 const LONG_TIMEOUTS: &str = "timeout=20s&connect_timeout=20s";
@@ -50,9 +46,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// is killed when it is dropped.
 #[derive(Debug)]
 pub struct Postgres {
-    directory: TempDir,
+    pub(crate) directory: TempDir,
     programs: PathBuf,
     settings: Vec<String>,
+    /// What mounts its small disk, if it has one, and begins the server.
+    mounts: Option<String>,
     process: Child,
 }
 
@@ -161,6 +159,31 @@ impl Postgres {
         clock::set(self.directory.path(), ahead_s, 1.0)
     }
 
+    /// Starts one with a small disk, in memory, as its tablespace `small`; `None` also where nothing
+    /// may be mounted. The disk is in a mount namespace of the server's.
+    ///
+    /// # Errors
+    ///
+    /// What went wrong when it was set up or started.
+    pub fn start_with_small_disk(size: &str) -> Result<Option<Self>> {
+        let Some(mut server) = Self::start()? else { return Ok(None) };
+        let (user, group) = if is_root()? { ids()? } else { (0, 0) };
+        let disk = server.directory.path().join(SMALL_DISK);
+        fs::create_dir(&disk)?;
+        let options = format!("size={size},uid={user},gid={group}");
+        server.mounts =
+            Some(format!("mount -t tmpfs -o {options} none {} && exec \"$@\"", disk.display()));
+        let mut tried = Command::new("unshare");
+        tried.args(["--mount", "sh", "-c"]).args(&server.mounts).args(["sh", "true"]);
+        if !tried.output()?.status.success() {
+            return Ok(None);
+        }
+        server.stop_at_once()?;
+        server.restart()?;
+        server.query(&format!("CREATE TABLESPACE small LOCATION '{}'", disk.display()))?;
+        Ok(Some(server))
+    }
+
     /// Starts one that also listens on TCP at 127.0.0.1.
     ///
     /// # Errors
@@ -184,8 +207,8 @@ impl Postgres {
 
     fn begin(directory: TempDir, programs: PathBuf, settings: &[&str]) -> Result<Self> {
         let settings: Vec<String> = settings.iter().map(ToString::to_string).collect();
-        let process = launch(directory.path(), &programs, &settings)?;
-        let mut server = Self { directory, programs, settings, process };
+        let process = launch(directory.path(), &programs, &settings, None)?;
+        let mut server = Self { directory, programs, settings, mounts: None, process };
         server.until_ready()?;
         Ok(server)
     }
@@ -255,8 +278,13 @@ impl Postgres {
     ///
     /// What went wrong.
     pub fn restart(&mut self) -> Result<()> {
-        self.process = launch(self.directory.path(), &self.programs, &self.settings)?;
+        self.process = self.launch()?;
         self.until_ready()
+    }
+
+    fn launch(&self) -> Result<Child> {
+        let mounts = self.mounts.as_deref();
+        launch(self.directory.path(), &self.programs, &self.settings, mounts)
     }
 
     /// Kills a process that serves a session of leasehold, if there is one, as a system without
@@ -286,7 +314,7 @@ impl Postgres {
                 Err(_) => thread::sleep(Duration::from_millis(20)),
             }
             if self.process.try_wait()?.is_some() {
-                self.process = launch(self.directory.path(), &self.programs, &self.settings)?;
+                self.process = self.launch()?;
             }
         }
     }
@@ -349,7 +377,12 @@ impl Postgres {
 }
 
 /// Starts a server on the data in a directory.
-fn launch(directory: &Path, programs: &Path, settings: &[String]) -> Result<Child> {
+fn launch(
+    directory: &Path,
+    programs: &Path,
+    settings: &[String],
+    mounts: Option<&str>,
+) -> Result<Child> {
     let words = ["-c", "listen_addresses=", "-c"];
     let socket = format!("unix_socket_directories={}", directory.display());
     let mut server = as_user(&programs.join("postgres"), &words, Path::new(&socket))?;
@@ -359,6 +392,10 @@ fn launch(directory: &Path, programs: &Path, settings: &[String]) -> Result<Chil
     server.extend(["-D".into(), directory.join("data").into_os_string()]);
     if clock::is_own(directory) {
         server.splice(..0, iter::once("env".into()).chain(clock::environment(directory)?));
+    }
+    if let Some(mounts) = mounts {
+        let words = ["unshare", "--mount", "sh", "-c", mounts, "sh"];
+        server.splice(..0, words.map(OsString::from));
     }
     child::spawn(PathBuf::from(&server[0]), server[1..].to_vec())
 }
@@ -377,103 +414,14 @@ impl Drop for Postgres {
     }
 }
 
-/// A PgBouncer in transaction mode before a server, at its own socket. It is killed when it is
-/// dropped.
-#[derive(Debug)]
-pub struct PgBouncer {
-    directory: TempDir,
-    process: Child,
-}
-
-impl PgBouncer {
-    /// Starts one that has the given number of sessions with the server; `None` where it is not
-    /// installed.
-    ///
-    /// # Errors
-    ///
-    /// What went wrong when it was set up or started.
-    pub fn start(server: &Postgres, sessions: u32) -> Result<Option<Self>> {
-        let program = Path::new(PGBOUNCER);
-        if !program.is_file() {
-            return Ok(None);
-        }
-        let directory = directory_for_servers()?;
-        let (own, theirs) = (directory.path().display(), server.directory.path().display());
-        let settings = format!(
-            "[databases]\n{USER} = host={theirs} user={USER}\n\
-             [pgbouncer]\nlisten_addr =\nlisten_port = {BOUNCER_PORT}\n\
-             unix_socket_dir = {own}\nauth_type = any\npool_mode = transaction\n\
-             admin_users = {CONSOLE}\ndefault_pool_size = {sessions}\nmax_client_conn = 200\n\
-             logfile =\npidfile =\n"
-        );
-        fs::write(directory.path().join(SETTINGS), settings)?;
-        let process = Self::launch(directory.path())?;
-        let bouncer = Self { directory, process };
-        bouncer.until_ready()?;
-        Ok(Some(bouncer))
-    }
-
-    fn launch(directory: &Path) -> Result<Child> {
-        let words = as_user(Path::new(PGBOUNCER), &["-q"], &directory.join(SETTINGS))?;
-        child::spawn(PathBuf::from(&words[0]), words[1..].to_vec())
-    }
-
-    fn until_ready(&self) -> Result<()> {
-        let socket = self.directory.path().join(format!(".s.PGSQL.{BOUNCER_PORT}"));
-        until_ready(|| std::os::unix::net::UnixStream::connect(&socket))
-    }
-
-    /// Kills it, and starts it again.
-    ///
-    /// # Errors
-    ///
-    /// What went wrong.
-    pub fn restart(&mut self) -> Result<()> {
-        self.process.kill()?;
-        self.process.wait()?;
-        self.process = Self::launch(self.directory.path())?;
-        self.until_ready()
-    }
-
-    /// Runs a command of its console, such as `PAUSE`.
-    ///
-    /// # Errors
-    ///
-    /// What it says against that.
-    pub fn command(&self, command: &str) -> Result<String> {
-        let mut psql = Command::new("psql");
-        psql.args(["-X", "-q", "-A", "-t", "-U", CONSOLE, "-d", CONSOLE, "-c", command]);
-        psql.arg("-p").arg(BOUNCER_PORT.to_string());
-        read(psql.arg("-h").arg(self.directory.path()))
-    }
-
-    /// The URL of the server's database behind it.
-    pub fn url(&self) -> String {
-        url(USER, self.directory.path(), BOUNCER_PORT)
-    }
-
-    /// The URL of this one and another, behind one of which is the primary.
-    pub fn url_with(&self, other: &Self) -> String {
-        with_host_of(&self.url(), &other.url())
-    }
-}
-
-impl Drop for PgBouncer {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
 /// The URL of a database behind a socket.
-fn url(role: &str, directory: &Path, port: u16) -> String {
+pub(crate) fn url(role: &str, directory: &Path, port: u16) -> String {
     let host = directory.display().to_string().replace('/', "%2F");
     format!("postgres://{role}@{host}:{port}/{USER}?{LONG_TIMEOUTS}")
 }
 
 /// A URL with the host of another one, too.
-fn with_host_of(own: &str, theirs: &str) -> String {
+pub(crate) fn with_host_of(own: &str, theirs: &str) -> String {
     let host = theirs.split_once('@').and_then(|(_, rest)| rest.split_once('/'));
     let host = host.map_or("", |(host, _)| host);
     own.replacen(&format!("/{USER}?"), &format!(",{host}/{USER}?"), 1)
@@ -486,7 +434,7 @@ fn free_port() -> Result<String> {
 }
 
 /// A directory that the user who runs servers may write to.
-fn directory_for_servers() -> Result<TempDir> {
+pub(crate) fn directory_for_servers() -> Result<TempDir> {
     let directory = tempfile::tempdir()?;
     if is_root()? {
         let (user, group) = ids()?;
@@ -500,7 +448,7 @@ fn is_root() -> Result<bool> {
 }
 
 /// Asks again and again until something is there.
-fn until_ready<T>(is_ready: impl Fn() -> Result<T>) -> Result<()> {
+pub(crate) fn until_ready<T>(is_ready: impl Fn() -> Result<T>) -> Result<()> {
     let give_up = Instant::now() + PATIENCE;
     loop {
         match is_ready() {
@@ -511,8 +459,11 @@ fn until_ready<T>(is_ready: impl Fn() -> Result<T>) -> Result<()> {
     }
 }
 
-/// The programs of the newest version that is installed.
+/// The programs of the version that the environment names, or of the newest that is installed.
 fn programs() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os(NAMED) {
+        return Some(named.into());
+    }
     let versions = fs::read_dir(DEBIAN).into_iter().flatten().flatten();
     let debian = versions.map(|version| version.path().join("bin"));
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -523,7 +474,7 @@ fn programs() -> Option<PathBuf> {
 
 /// A command, as the user that may run it: servers refuse to be root. The kernel forgets whose end
 /// is theirs when they change their user, so it is told once more.
-fn as_user(program: &Path, words: &[&str], last: &Path) -> Result<Vec<OsString>> {
+pub(crate) fn as_user(program: &Path, words: &[&str], last: &Path) -> Result<Vec<OsString>> {
     let change: &[&str] = match is_root()? {
         true => {
             &["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups", "--pdeathsig", "KILL"]
@@ -546,7 +497,7 @@ fn ids() -> Result<(u32, u32)> {
 }
 
 /// What a program says, if it succeeds.
-fn read(command: &mut Command) -> Result<String> {
+pub(crate) fn read(command: &mut Command) -> Result<String> {
     let output = command.output()?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match output.status.success() {

@@ -47,7 +47,9 @@ pub(crate) async fn is_taken(client: &Client) -> bool {
 }
 
 /// A session of an application.
-async fn session(server: &Postgres) -> Result<tokio_postgres::Client, tokio_postgres::Error> {
+pub(crate) async fn session(
+    server: &Postgres,
+) -> Result<tokio_postgres::Client, tokio_postgres::Error> {
     let [(_, host), (_, user), (_, database), _] = server.environment();
     let text = |it: std::ffi::OsString| it.into_string().unwrap();
     let mut config = Config::new();

@@ -16,6 +16,7 @@ mod quarantine;
 mod quick;
 mod roles;
 mod sessions;
+mod shortage;
 mod standbys;
 mod tls;
 

@@ -1,0 +1,113 @@
+//! What a server runs out of: disk, sessions, time. What is held is renewed and let go all the same.
+
+use leasehold::error::StoreErrorKind;
+use leasehold::{Client, Error};
+use leasehold_testkit::{Postgres, must};
+
+use crate::faults::{NAME, held, is_taken, session};
+use crate::{Database, installed};
+
+/// What a verb was refused with.
+fn refused<T>(done: Result<T, Error>) -> Option<(StoreErrorKind, String)> {
+    match done {
+        Ok(_) => None,
+        Err(Error::Store(error)) => Some((error.kind(), error.to_string())),
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn p10_on_a_full_disk_nothing_new_begins_and_what_is_held_is_renewed_and_let_go() {
+    let Some(server) = must(Postgres::start_with_small_disk("1m")) else {
+        println!("left out: PostgreSQL is not installed, or mounting a disk is not allowed here");
+        return;
+    };
+    let client = Client::connect(&server.url()).await.unwrap();
+    let other = Client::connect(&server.url()).await.unwrap();
+    must(server.query("ALTER TABLE leasehold.lock SET TABLESPACE small"));
+    let guard = held(&client).await;
+    let mut guards = Vec::new();
+    let (kind, text) = loop {
+        let name = format!("name/{}", guards.len());
+        match client.mutex(name).acquire().await {
+            Ok(guard) => guards.push(guard),
+            full => break refused(full).unwrap(),
+        }
+    };
+    assert_eq!(kind, StoreErrorKind::Full, "{text}");
+    assert!(text.contains("No space left on device"), "{text}");
+    for _ in 0..3 {
+        guard.renew().await.unwrap();
+        assert!(is_taken(&other).await);
+    }
+    guard.release().await.unwrap();
+    let next = held(&other).await;
+    must(server.query("ALTER TABLE leasehold.lock SET TABLESPACE pg_default"));
+    client.mutex("another").acquire().await.unwrap().release().await.unwrap();
+    next.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn p10_where_no_session_is_left_a_newcomer_is_told_and_what_is_held_is_renewed() {
+    let settings =
+        ["fsync=off", "max_connections=6", "superuser_reserved_connections=0", "max_wal_senders=0"];
+    let started = must(Postgres::start_with(&settings));
+    let Some(server) = installed("PostgreSQL", started) else { return };
+    let client = Client::connect(&server.url()).await.unwrap();
+    let guard = held(&client).await;
+    let mut sessions = Vec::new();
+    while let Ok(more) = session(&server).await {
+        sessions.push(more);
+    }
+    let (kind, text) = refused(Client::connect(&server.url()).await).unwrap();
+    assert_eq!(kind, StoreErrorKind::Unreachable, "{text}");
+    assert!(text.contains("raise max_connections"), "{text}");
+    guard.renew().await.unwrap();
+    sessions.clear();
+    guard.release().await.unwrap();
+    assert!(!is_taken(&client).await);
+}
+
+#[tokio::test]
+async fn p7_a_timeout_of_the_role_ends_no_step_that_waits_for_its_turn() {
+    let Some(database) = Database::new() else { return };
+    let role = format!("hurried_{}", database.schema);
+    database.ask(&format!("CREATE ROLE {role} LOGIN SUPERUSER"));
+    database.ask(&format!("ALTER ROLE {role} SET statement_timeout = '500ms'"));
+    let url = format!("{}&schema={}", database.server.url_as(&role), database.schema);
+    let client = Client::connect(&url).await.unwrap();
+    client.mutex(NAME).acquire().await.unwrap().release().await.unwrap();
+    // Somebody stops in the middle of a step, and is put out after a second.
+    let stopped = database.session().await;
+    let begun = format!(
+        "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '1s'; \
+         SELECT * FROM {}.open_1(ARRAY['{NAME}'])",
+        database.schema
+    );
+    stopped.batch_execute(&begun).await.unwrap();
+    let guard = client.mutex(NAME).acquire().await.unwrap();
+    assert!(stopped.batch_execute("SELECT").await.is_err(), "it was waited for");
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn p13_rows_that_are_deleted_are_taken_back_by_holders_and_a_dropped_schema_is_told() {
+    let Some(database) = Database::new() else { return };
+    let (client, other) = (database.client().await, database.client().await);
+    let guard = client.mutex(NAME).acquire().await.unwrap();
+    let token = guard.token();
+    database.ask("TRUNCATE @.lock, @.token");
+    guard.renew().await.unwrap();
+    assert!(guard.is_held() && guard.token() == token);
+    assert!(is_taken(&other).await);
+    guard.release().await.unwrap();
+    let next = other.mutex(NAME).acquire().await.unwrap();
+    assert!(next.token() > token);
+    database.ask("SET client_min_messages = error; DROP SCHEMA @ CASCADE");
+    let (kind, text) = refused(client.mutex("another").try_acquire().await).unwrap();
+    assert_eq!(kind, StoreErrorKind::Unsupported, "{text}");
+    assert!(text.contains(&database.schema), "{text}");
+    assert!(next.renew().await.is_err());
+    let anew = database.client().await;
+    anew.mutex(NAME).acquire().await.unwrap().release().await.unwrap();
+}
