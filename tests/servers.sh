@@ -8,21 +8,22 @@ set -eu
 cd "$(dirname "$0")/.."
 servers=$PWD/target/servers
 
-# What every server needs, under the same name in every suite.
-libraries="libatomic1 libc6 libcap2 libgcc-s1 libjemalloc2 liblzf1 libstdc++6 libsystemd0 libzstd1
-    zlib1g"
+# What every server needs, under the same name in every suite; what Redis needs, and PostgreSQL.
+libraries="libatomic1 libc6 libcap2 libgcc-s1 libstdc++6 libsystemd0 libzstd1 zlib1g"
+for_redis="libjemalloc2 liblzf1"
+for_postgres="libaudit1 libcap-ng0 libcom-err2 libgssapi-krb5-2 libk5crypto3 libkeyutils1 libkrb5-3
+    libkrb5support0 libldap2 liblz4-1 liblzma5 libpam0g libpcre2-8-0 libpq5 libsasl2-2 libselinux1
+    libssl3t64 libuuid1"
 
 codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
 source=$(apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' \
     'Created-By: Packages' | sed -n "s/^$codename main //p" | head -n 1)
 : "${source:?no package source for main in /etc/apt: this machine is no Debian}"
 
-# fetch PROGRAM VERSION SUITES PACKAGE...: what is in several suites comes from the first.
-fetch() {
-    program=$1-server version=$2 suites=$3 home=$servers/$1-$2 draft=$servers/.$1-$2
-    shift 3
-    "$home/$program" --version 2>&1 | grep -F "v=$version." && return
-    rm -rf "$home" "$draft"
+# unpack DIRECTORY SUITES PACKAGE...: what is in several suites comes from the first.
+unpack() {
+    draft=$1 suites=$2
+    shift 2
     mkdir -p "$draft/apt/lists/partial" "$draft/apt/cache/archives/partial"
     for suite in $suites; do echo "deb $source $suite main"; done >"$draft/apt/sources.list"
     # Separate lists and a separate cache: the user that apt would change to may not write here.
@@ -33,34 +34,78 @@ fetch() {
     (cd "$draft/apt" && $apt download "$@" $libraries)
     for package in "$draft"/apt/*.deb; do dpkg --extract "$package" "$draft/files"; done
     rm -r "$draft/apt"
-    cat >"$draft/$program" <<'LAUNCHER'
+}
+
+# launch SCRIPT UP PROGRAM: makes a script that starts a program as if it were the script. Both are
+# below a directory with `files`, which is UP from the script's.
+launch() {
+    cat >"$1" <<LAUNCHER
 #!/bin/sh
-home=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
-program=$(basename -- "$0")
-libraries=$(echo "$home"/files/lib/*-linux-gnu "$home"/files/usr/lib/*-linux-gnu | tr ' ' ':')
-for loader in "$home"/files/lib/*/ld-linux* "$home"/files/usr/lib/*/ld-linux*; do
-    [ -e "$loader" ] && exec "$loader" --argv0 "$program" --library-path "$libraries" \
-        "$home/files/usr/bin/$program" "$@"
+here=\$(CDPATH= cd -- "\$(dirname -- "\$0")" && pwd)
+home=\$(CDPATH= cd -- "\$here/$2" && pwd)
+libraries=\$(echo "\$home"/files/lib/*-linux-gnu "\$home"/files/usr/lib/*-linux-gnu | tr ' ' ':')
+for loader in "\$home"/files/lib/*/ld-linux* "\$home"/files/usr/lib/*/ld-linux*; do
+    [ -e "\$loader" ] && exec "\$loader" --argv0 "\$here/\$(basename -- "\$0")" \\
+        --library-path "\$libraries" "\$home/files/$3" "\$@"
 done
 LAUNCHER
-    chmod +x "$draft/$program"
-    # Suites move on, and a directory must not lie about what is in it.
-    "$draft/$program" --version | grep -F "v=$version." || {
-        echo "$suites has another version by now: change $0"
+    chmod +x "$1"
+}
+
+# Suites move on, and a directory must not lie about what is in it.
+check() {
+    "$1" --version | grep -F "$2" || {
+        echo "$3 has another version by now: change $0"
         exit 1
     }
+}
+
+# redis PROGRAM VERSION SUITES PACKAGE...: Redis or Valkey.
+redis() {
+    program=$1-server version=$2 suites=$3 home=$servers/$1-$2 draft=$servers/.$1-$2
+    shift 3
+    "$home/$program" --version 2>&1 | grep -F "v=$version." && return
+    rm -rf "$home" "$draft"
+    unpack "$draft" "$suites" "$@" $for_redis
+    launch "$draft/$program" . "usr/bin/$program"
+    check "$draft/$program" "v=$version." "$suites"
+    mv "$draft" "$home"
+}
+
+# postgres VERSION SUITE PACKAGE...: its programs find each other and their files by their place.
+postgres() {
+    version=$1 suite=$2 home=$servers/postgres-$1 draft=$servers/.postgres-$1
+    place=files/usr/lib/postgresql/$1
+    shift 2
+    "$home/$place/bin/postgres" --version 2>&1 | grep -F ") $version." && return
+    rm -rf "$home" "$draft"
+    unpack "$draft" "$suite" "postgresql-$version" "postgresql-client-$version" "$@" $for_postgres
+    mv "$draft/$place/bin" "$draft/$place/programs"
+    mkdir "$draft/$place/bin"
+    for program in initdb pg_basebackup pg_isready postgres; do
+        launch "$draft/$place/bin/$program" ../../../../../.. \
+            "usr/lib/postgresql/$version/programs/$program"
+    done
+    check "$draft/$place/bin/postgres" ") $version." "$suite"
     mv "$draft" "$home"
 }
 
 # What Debian has of the versions that are promised, as of 2026.
-fetch redis 8.0 trixie redis-server redis-tools libssl3t64
-fetch valkey 8.0 'bookworm bookworm-backports' \
+redis redis 8.0 trixie redis-server redis-tools libssl3t64
+redis valkey 8.0 'bookworm bookworm-backports' \
     valkey-server valkey-tools libgcrypt20 libgpg-error0 liblz4-1 liblzma5 libssl3
-fetch valkey 9.1 sid valkey-server valkey-tools libssl3t64
+redis valkey 9.1 sid valkey-server valkey-tools libssl3t64
+postgres 17 trixie libicu76 libxml2
+postgres 18 sid libicu78 libnuma1 liburing2 libxml2-16
 
 failed=
 for program in "$servers"/*/*-server; do
     LEASEHOLD_TEST_SERVER=$program cargo test --no-fail-fast --all-features --locked \
         --package leasehold-tests --package leasehold-data --tests || failed="$failed $program"
+done
+for programs in "$servers"/postgres-*/files/usr/lib/postgresql/*/bin; do
+    LEASEHOLD_TEST_POSTGRES=$programs cargo test --no-fail-fast --all-features --locked \
+        --package leasehold-tests --test postgres --test differential -- postgres:: \
+        || failed="$failed $programs"
 done
 [ -z "$failed" ] || { echo "failed on:$failed"; exit 1; }

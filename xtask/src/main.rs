@@ -40,7 +40,8 @@ usage: cargo xtask TASK
   platforms        the library for Windows, macOS and Linux on aarch64: it compiles, and under wine
                    and qemu it runs
   releases [REV]   beside the last tag, or REV: a fleet of both in one queue, and the API by semver
-  servers          fetches Redis 8.0, Valkey 8.0 and 9.1, and runs the tests of stores on each
+  servers          fetches Redis 8.0, Valkey 8.0 and 9.1, PostgreSQL 17 and 18, and runs the tests
+                   of stores on each
   dist             what is given to users, in `target/dist`: a package, an archive, sums, an SBOM
   wheels           the wheels of the Python package and of the command, in `target/wheels`";
 
