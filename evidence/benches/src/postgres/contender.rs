@@ -1,19 +1,34 @@
 //! Ways to take a lock in a PostgreSQL database and to give it back.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use leasehold::Client;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Config, NoTls, Statement};
 
 use crate::outcome::Outcome;
+
+/// Where the server is, and how statements go there.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    /// A host, or the directory of a socket.
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// Whether the server plans each statement anew, as where a pooler is in between. Ours never
+    /// have a name.
+    pub(super) is_unnamed: bool,
+}
+
+/// Sessions of ours at the most. More tasks than that share transactions.
+const MOST_SESSIONS: usize = 8;
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Advisory locks of sessions that are kept: they never expire, and have no token.
     Advisory,
+    /// The same, waited for.
+    AdvisoryInTurn,
     /// A row with a time, in the shape of ShedLock's: no queue, no token.
     Upsert,
     /// A row that each attempt writes and a release deletes, in the shape of `pg_lease`.
@@ -34,20 +49,21 @@ pub(super) enum Contender {
 /// A session with the statements that take a lock and give it back.
 pub(super) struct Session {
     client: tokio_postgres::Client,
-    acquire: Statement,
-    release: Statement,
+    /// Their text, and what the server knows them by.
+    statements: [(&'static str, Option<Statement>); 2],
     /// A number stands for the name.
     has_number: bool,
 }
 
 impl Kind {
     /// What others are compared with comes first.
-    pub(super) const ALL: [Self; 5] =
+    pub(super) const ALONE: [Self; 5] =
         [Self::Advisory, Self::Upsert, Self::Row, Self::Leasehold, Self::LeaseholdReader];
+    pub(super) const IN_TURN: [Self; 2] = [Self::AdvisoryInTurn, Self::Leasehold];
 
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Advisory => "advisory lock, a session kept for it",
+            Self::Advisory | Self::AdvisoryInTurn => "advisory lock, a session kept for it",
             Self::Upsert => "row with a time, as ShedLock",
             Self::Row => "row that is deleted, as pg_lease",
             Self::Leasehold => "leasehold",
@@ -56,12 +72,17 @@ impl Kind {
     }
 
     /// Connects to a server.
-    pub(super) async fn connect(self, socket: &Path, tasks: usize) -> Outcome<Contender> {
+    pub(super) async fn connect(self, place: &Place, tasks: usize) -> Outcome<Contender> {
         let (table, acquire, release) = match self {
-            Self::Leasehold => return Ok(Contender::Leasehold(client(socket, tasks).await?)),
+            Self::Leasehold => return Ok(Contender::Leasehold(client(place, tasks).await?)),
             Self::LeaseholdReader => {
-                return Ok(Contender::LeaseholdReader(client(socket, tasks).await?));
+                return Ok(Contender::LeaseholdReader(client(place, tasks).await?));
             }
+            Self::AdvisoryInTurn => (
+                "SELECT",
+                "SELECT pg_advisory_lock($1) IS NOT NULL",
+                "SELECT pg_advisory_unlock($1)",
+            ),
             Self::Advisory => {
                 ("SELECT", "SELECT pg_try_advisory_lock($1)", "SELECT pg_advisory_unlock($1)")
             }
@@ -88,24 +109,26 @@ impl Kind {
         let mut sessions = Vec::new();
         for _ in 0..tasks {
             let mut config = Config::new();
-            config.host_path(socket).user("postgres").dbname("postgres");
+            config.host(&place.host).port(place.port).user("postgres").dbname("postgres");
             let (client, connection) = config.connect(NoTls).await?;
             tokio::spawn(connection);
             client.batch_execute(table).await?;
-            let has_number = self == Self::Advisory;
+            let has_number = matches!(self, Self::Advisory | Self::AdvisoryInTurn);
             let of = [if has_number { Type::INT8 } else { Type::TEXT }];
-            let acquire = client.prepare_typed(acquire, &of).await?;
-            let release = client.prepare_typed(release, &of).await?;
-            sessions.push(Session { client, acquire, release, has_number });
+            let mut statements = [(acquire, None), (release, None)];
+            for (text, known) in statements.iter_mut().filter(|_| !place.is_unnamed) {
+                *known = Some(client.prepare_typed(text, &of).await?);
+            }
+            sessions.push(Session { client, statements, has_number });
         }
         Ok(Contender::Statements(Arc::new(sessions)))
     }
 }
 
-async fn client(socket: &Path, tasks: usize) -> Outcome<Client> {
-    let host = socket.display().to_string().replace('/', "%2F");
-    let sessions = tasks.max(4);
-    let url = format!("postgres://postgres@{host}:5432/postgres?connections={sessions}");
+async fn client(place: &Place, tasks: usize) -> Outcome<Client> {
+    let (host, port) = (place.host.replace('/', "%2F"), place.port);
+    let sessions = tasks.clamp(4, MOST_SESSIONS);
+    let url = format!("postgres://postgres@{host}:{port}/postgres?connections={sessions}");
     Ok(Client::connect(&url).await?)
 }
 
@@ -119,11 +142,14 @@ impl Contender {
                 client.rwlock(name).read().acquire().await?.release().await?;
             }
             Self::Statements(sessions) => {
-                let Session { client, acquire, release, has_number } = &sessions[task];
-                for statement in [acquire, release] {
-                    let row = match has_number {
-                        true => client.query_one(statement, &[&(task as i64)]).await?,
-                        false => client.query_one(statement, &[&name]).await?,
+                let Session { client, statements, has_number } = &sessions[task];
+                let (number, name): (&(dyn ToSql + Sync), &(dyn ToSql + Sync)) =
+                    (&(task as i64), &name);
+                let value = if *has_number { (number, Type::INT8) } else { (name, Type::TEXT) };
+                for (text, known) in statements {
+                    let row = match known {
+                        Some(known) => client.query_one(known, &[value.0]).await?,
+                        None => client.query_typed_one(text, &[value.clone()]).await?,
                     };
                     if !row.get::<_, bool>(0) {
                         return Err("somebody else has the lock".into());

@@ -1,7 +1,6 @@
 //! A network before a server: each message is under way for a while, however many there are.
 
 use std::io;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -12,35 +11,37 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-/// The name of a server's socket in its directory.
-const SOCKET: &str = ".s.PGSQL.5432";
+use super::contender::Place;
 
 /// A socket that leads to a server slowly, for as long as this value lives.
 pub(super) struct Far {
-    directory: TempDir,
+    place: Place,
+    _directory: TempDir,
     accepting: JoinHandle<io::Result<()>>,
 }
 
 impl Far {
-    /// Begins to lead to the server whose socket is in a directory.
-    pub(super) fn start(server: PathBuf, under_way: Duration) -> io::Result<Self> {
+    /// Begins to lead to the server with a socket.
+    pub(super) fn start(server: &Place, under_way: Duration) -> io::Result<Self> {
         let directory = tempfile::tempdir()?;
-        let listener = UnixListener::bind(directory.path().join(SOCKET))?;
+        let socket = format!(".s.PGSQL.{}", server.port);
+        let listener = UnixListener::bind(directory.path().join(&socket))?;
+        let server_socket = format!("{}/{socket}", server.host);
+        let place = Place { host: directory.path().display().to_string(), ..server.clone() };
         let accepting = tokio::spawn(async move {
             loop {
                 let (here, _) = listener.accept().await?;
-                let there = UnixStream::connect(server.join(SOCKET)).await?;
+                let there = UnixStream::connect(&server_socket).await?;
                 let ((from, to), (from_there, to_there)) = (here.into_split(), there.into_split());
                 lead(from, to_there, under_way);
                 lead(from_there, to, under_way);
             }
         });
-        Ok(Self { directory, accepting })
+        Ok(Self { place, _directory: directory, accepting })
     }
 
-    /// The directory of the socket.
-    pub(super) fn socket(&self) -> PathBuf {
-        Path::to_owned(self.directory.path())
+    pub(super) fn place(&self) -> &Place {
+        &self.place
     }
 }
 

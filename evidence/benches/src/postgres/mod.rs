@@ -4,13 +4,12 @@
 mod contender;
 mod far;
 
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use leasehold_testkit::Postgres;
 use tokio::task::JoinSet;
 
-use self::contender::{Contender, Kind};
+use self::contender::{Contender, Kind, Place};
 use self::far::Far;
 use crate::measure::{Times, number, span};
 use crate::outcome::Outcome;
@@ -27,8 +26,12 @@ const TURN: Duration = Duration::from_millis(500);
 /// cloud.
 const UNDER_WAY: Duration = Duration::from_millis(2);
 
-/// Tasks that ask at once.
-const MANY: usize = 8;
+/// Tasks that ask at once: each with a session, and many more.
+const SOME: usize = 8;
+const MANY: usize = 64;
+
+/// Clients that want the same name.
+const WAITERS: usize = 16;
 
 /// What the turns of one contender gave.
 #[derive(Default)]
@@ -42,35 +45,63 @@ struct Score {
 /// Prints one table for each kind of server and number of tasks.
 pub(crate) async fn run() -> Outcome {
     let missing = "PostgreSQL is not installed: `cargo xtask test` does that";
-    let quick = Postgres::start_with(&["fsync=off"])?.ok_or(missing)?;
-    let near = socket(&quick);
+    let quick = Postgres::start_on_tcp()?.ok_or(missing)?;
+    let near = by_socket(&quick);
     compare("not flushed, one task", &quick, &near, 1).await?;
+    let pooled = Place { host: "127.0.0.1".to_owned(), is_unnamed: true, ..near.clone() };
+    compare("not flushed, one task, TCP, unnamed statements", &quick, &pooled, 1).await?;
+    compare(&format!("not flushed, {SOME} tasks"), &quick, &near, SOME).await?;
     compare(&format!("not flushed, {MANY} tasks"), &quick, &near, MANY).await?;
-    let far = Far::start(near, UNDER_WAY)?;
-    compare(&format!("{UNDER_WAY:?} each way, one task"), &quick, &far.socket(), 1).await?;
+    in_turn(&quick, &near).await?;
+    let far = Far::start(&near, UNDER_WAY)?;
+    compare(&format!("{UNDER_WAY:?} each way, one task"), &quick, far.place(), 1).await?;
     drop((far, quick));
     let safe = Postgres::start_with(&[])?.ok_or(missing)?;
-    let near = socket(&safe);
+    let near = by_socket(&safe);
     compare("flushed, one task", &safe, &near, 1).await?;
-    compare(&format!("flushed, {MANY} tasks"), &safe, &near, MANY).await
+    compare(&format!("flushed, {SOME} tasks"), &safe, &near, SOME).await
 }
 
-/// The directory of a server's socket.
-fn socket(server: &Postgres) -> PathBuf {
+/// A server by its socket.
+fn by_socket(server: &Postgres) -> Place {
     let [(_, host), ..] = server.environment();
-    PathBuf::from(host)
+    let host = host.to_string_lossy().into_owned();
+    Place { host, port: server.port(), is_unnamed: false }
 }
+
+/// Lets all who take a lock that nobody else wants have their turns.
+async fn compare(title: &str, server: &Postgres, place: &Place, tasks: usize) -> Outcome {
+    let mut contenders = Vec::new();
+    for kind in Kind::ALONE {
+        let shared = kind.connect(place, tasks).await?;
+        let tasks = (0..tasks).map(|task| (shared.clone(), task)).collect();
+        contenders.push((kind, tasks, Score::default()));
+    }
+    play(title, server, contenders).await
+}
+
+/// The same for clients that want the same lock, and wait for it.
+async fn in_turn(server: &Postgres, place: &Place) -> Outcome {
+    let mut contenders = Vec::new();
+    for kind in Kind::IN_TURN {
+        let mut clients = Vec::new();
+        for _ in 0..WAITERS {
+            clients.push((kind.connect(place, 1).await?, 0));
+        }
+        contenders.push((kind, clients, Score::default()));
+    }
+    play(&format!("not flushed, one name, {WAITERS} clients"), server, contenders).await
+}
+
+/// A contender, and its tasks: what each asks, and the number in its name.
+type Turns = (Kind, Vec<(Contender, usize)>, Score);
 
 /// Lets all contenders have their turns, and prints what they came to.
-async fn compare(title: &str, server: &Postgres, socket: &Path, tasks: usize) -> Outcome {
-    let mut contenders = Vec::new();
-    for kind in Kind::ALL {
-        contenders.push((kind, kind.connect(socket, tasks).await?, Score::default()));
-    }
+async fn play(title: &str, server: &Postgres, mut contenders: Vec<Turns>) -> Outcome {
     // One turn each to warm up, not counted.
     for turn in 0..=ROUNDS {
-        for (_, contender, score) in &mut contenders {
-            let measured = one_turn(server, contender, tasks).await?;
+        for (_, tasks, score) in &mut contenders {
+            let measured = one_turn(server, tasks).await?;
             if turn > 0 {
                 score.times.extend(measured.times);
                 score.rates.extend(measured.rates);
@@ -97,11 +128,10 @@ async fn compare(title: &str, server: &Postgres, socket: &Path, tasks: usize) ->
     Ok(())
 }
 
-async fn one_turn(server: &Postgres, contender: &Contender, tasks: usize) -> Outcome<Score> {
+async fn one_turn(server: &Postgres, tasks: &[(Contender, usize)]) -> Outcome<Score> {
     let (before, begin) = (cpu(server)?, Instant::now());
     let mut running = JoinSet::new();
-    for task in 0..tasks {
-        let contender = contender.clone();
+    for (contender, task) in tasks.iter().cloned() {
         running.spawn(async move {
             let mut times = Vec::new();
             while begin.elapsed() < TURN {
