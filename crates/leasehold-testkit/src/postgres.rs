@@ -159,8 +159,8 @@ impl Postgres {
         clock::set(self.directory.path(), ahead_s, 1.0)
     }
 
-    /// Starts one with a small disk, in memory, as its tablespace `small`; `None` also where nothing
-    /// may be mounted. The disk is in a mount namespace of the server's.
+    /// Starts one with a small disk, in memory, as its tablespace `small`; `None` also where a disk
+    /// may not be mounted. It is mounted in a namespace of the server's.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! What a server runs out of: disk, sessions, time. What is held is renewed and let go all the same.
+//! What a server runs out of: disk, sessions, time. What is held is renewed and let go all the
+//! same.
 
 use leasehold::error::StoreErrorKind;
 use leasehold::{Client, Error};
