@@ -81,15 +81,17 @@ class Scope:
 class Bridge:
     """The verbs of one loop that have begun, and who waits for them."""
 
-    __slots__ = ("completions", "waiting")
+    __slots__ = ("_call_soon", "completions", "waiting")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._call_soon = loop.call_soon
         self.completions = _core.Completions()
         self.waiting: dict[int, asyncio.Future[Any] | Scope] = {}
         loop.add_reader(self.completions.fileno(), self._take)
 
     def _take(self) -> None:
-        for key, failed, value in self.completions.take():
+        ended = self.completions.take()
+        for key, failed, value in ended:
             waiter = self.waiting.pop(key, None)
             if isinstance(waiter, Scope):
                 waiter.lose()
@@ -99,6 +101,10 @@ class Bridge:
                 waiter.set_exception(value)
             else:
                 waiter.set_result(value)
+        if len(ended) > 1:
+            # The tasks that wake now begin their next verbs before that call, which hands over all.
+            self.completions.gather()
+            self._call_soon(self.completions.hand_over)
 
     def close(self) -> None:
         """Drops all: the loop is closed."""

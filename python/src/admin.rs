@@ -20,10 +20,10 @@ async fn admin(client: &Arc<Client>) -> Result<Admin, Failure> {
 
 #[pymethods]
 impl NativeClient {
-    fn names(&self, py: Python<'_>, prefix: String, limit: i64) -> PyResult<Verb> {
+    fn names(&self, prefix: String, limit: i64) -> PyResult<Verb> {
         let refusal = |_| {
             let text = format!("limit is {limit}: give 0 to {}", u32::MAX);
-            refused(py, InvalidInput::new("limit", text))
+            refused(InvalidInput::new("limit", text))
         };
         let limit = u32::try_from(limit).map_err(refusal)?;
         let client = Arc::clone(&self.0);
@@ -40,10 +40,8 @@ impl NativeClient {
     }
 
     fn revoke(&self, name: &Bound<'_, PyString>, token: i128, now: bool) -> PyResult<Verb> {
-        let (client, py) = (Arc::clone(&self.0), name.py());
-        let name = parse_name(name)?;
-        let token: FencingToken =
-            token.to_string().parse().map_err(|why: InvalidInput| refused(py, why))?;
+        let (client, name) = (Arc::clone(&self.0), parse_name(name)?);
+        let token: FencingToken = token.to_string().parse().map_err(refused)?;
         Ok(self.verb(async move {
             let admin = admin(&client).await?;
             Ok(Done::Flag(match now {
@@ -54,11 +52,10 @@ impl NativeClient {
     }
 
     fn set_capacity(&self, name: &Bound<'_, PyString>, capacity: i64) -> PyResult<Verb> {
-        let (client, py) = (Arc::clone(&self.0), name.py());
-        let name = parse_name(name)?;
+        let (client, name) = (Arc::clone(&self.0), parse_name(name)?);
         let capacity = u32::try_from(capacity).map_err(|_| {
             let text = format!("capacity is {capacity}: give 1 or more");
-            refused(py, InvalidInput::new("capacity", text))
+            refused(InvalidInput::new("capacity", text))
         })?;
         Ok(self.verb(async move {
             Ok(Done::Capacity(admin(&client).await?.set_capacity(name, capacity).await?))

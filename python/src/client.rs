@@ -149,7 +149,6 @@ impl NativeClient {
     /// `number` is what events are told with; without `tells_all` only what goes into a log is.
     #[new]
     fn new(
-        py: Python<'_>,
         store: &Bound<'_, PyAny>,
         defaults: &Options,
         slice: &Bound<'_, PyAny>,
@@ -161,7 +160,7 @@ impl NativeClient {
             Err(_) => Source::Url(url(store)?),
         };
         if let Source::Url(url) = &source {
-            check_url(url).map_err(|why| refused(py, why))?;
+            check_url(url).map_err(refused)?;
         }
         let client = Client {
             source,
@@ -211,7 +210,7 @@ fn url(store: &Bound<'_, PyAny>) -> PyResult<String> {
             let text = format!(
                 "no store: give its URL, as Client(\"redis://127.0.0.1/\"), or set {VARIABLE}"
             );
-            Err(refused(store.py(), InvalidInput::new("store", text)))
+            Err(refused(InvalidInput::new("store", text)))
         }
     }
 }

@@ -14,7 +14,7 @@ use tokio::task::AbortHandle;
 use crate::errors::{Failure, full};
 use crate::process::{self, lock, next_number};
 use crate::queue::Queue;
-use crate::verb::Verb;
+use crate::verb::{Doing, Verb};
 
 static RUNTIME: PerProcess<OnceLock<Handle>> = PerProcess::new([const { OnceLock::new() }; _]);
 
@@ -47,66 +47,132 @@ fn runtime() -> Result<&'static Handle, Failure> {
 
 /// What a key of a loop stands for.
 enum Wanted {
-    /// A verb, and what ends it, unless it goes on.
-    Verb(Option<AbortHandle>),
+    /// A verb that nothing ends: it goes on, or it is still on its way to its thread.
+    Verb,
+    /// A verb, and what ends it.
+    Abortable(AbortHandle),
     /// The loss of a lease.
     Loss,
+}
+
+/// A verb on its way to the thread that drives it.
+struct Begun {
+    key: u64,
+    doing: Doing,
+    goes_on: bool,
+}
+
+/// What a loop and the thread share.
+struct Shared {
+    wanted: Mutex<HashMap<u64, Wanted>>,
+    queue: Arc<Queue>,
+}
+
+impl Shared {
+    /// In the thread that drives verbs: begins those that are still wanted.
+    fn drive(&self, begun: Vec<Begun>) {
+        let mut wanted = lock(&self.wanted);
+        for Begun { key, doing, goes_on } in begun {
+            let wanted = wanted.get_mut(&key);
+            if wanted.is_none() && !goes_on {
+                continue;
+            }
+            let queue = Arc::clone(&self.queue);
+            let task = tokio::spawn(async move {
+                if queue.put(key, doing.await) {
+                    // The loop is woken once for all that can end now: those tasks come first.
+                    tokio::spawn(async move { queue.ring() });
+                }
+            });
+            if let Some(wanted) = wanted.filter(|_| !goes_on) {
+                *wanted = Wanted::Abortable(task.abort_handle());
+            }
+        }
+    }
 }
 
 /// The verbs of one loop.
 #[pyclass(frozen, module = "leasehold._core")]
 pub(crate) struct Completions {
     /// Forgotten in a forked child: tasks are those of the parent's runtime.
-    wanted: Mutex<HashMap<u64, Wanted>>,
-    queue: Arc<Queue>,
+    shared: Arc<Shared>,
+    runtime: &'static Handle,
+    /// Verbs that are begun while they are gathered.
+    gathered: Mutex<Option<Vec<Begun>>>,
     made_in: MadeIn,
 }
 
 #[pymethods]
 impl Completions {
     #[new]
-    fn new(py: Python<'_>) -> PyResult<Self> {
-        let queue = Queue::new();
-        let queue = queue.map_err(|error| full("no descriptor for a loop", &error).raise(py))?;
-        let (wanted, made_in) = (Mutex::default(), MadeIn::this());
-        Ok(Self { wanted, queue: Arc::new(queue), made_in })
+    fn new() -> Result<Self, Failure> {
+        let queue = Queue::new().map_err(|error| full("no descriptor for a loop", &error))?;
+        let shared = Shared { wanted: Mutex::default(), queue: Arc::new(queue) };
+        Ok(Self {
+            shared: Arc::new(shared),
+            runtime: runtime()?,
+            gathered: Mutex::default(),
+            made_in: MadeIn::this(),
+        })
     }
 
     fn fileno(&self) -> i32 {
-        self.queue.descriptor()
+        self.shared.queue.descriptor()
     }
 
     /// Begins a verb; [`take`](Self::take) gives what it ends with, under the key.
     fn begin(&self, py: Python<'_>, verb: &Verb) -> PyResult<u64> {
         process::begin(py)?;
-        let (doing, goes_on) = verb.take(py)?;
-        let runtime = runtime().map_err(|failure| failure.raise(py))?;
-        let (key, queue) = (next_number(), Arc::clone(&self.queue));
-        let mut wanted = lock(&self.wanted);
-        let task = runtime.spawn(async move { queue.push(key, doing.await) });
-        wanted.insert(key, Wanted::Verb((!goes_on).then(|| task.abort_handle())));
+        let (doing, goes_on) = verb.take()?;
+        let key = next_number();
+        let begun = Begun { key, doing, goes_on };
+        lock(&self.shared.wanted).insert(key, Wanted::Verb);
+        let mut gathered = lock(&self.gathered);
+        match &mut *gathered {
+            Some(gathered) => gathered.push(begun),
+            None => self.send(vec![begun]),
+        }
         Ok(key)
+    }
+
+    /// Verbs that are begun from now on wait for [`hand_over`](Self::hand_over).
+    fn gather(&self) {
+        lock(&self.gathered).get_or_insert_default();
+    }
+
+    /// Hands over what was gathered, at once: the thread is woken once for all.
+    fn hand_over(&self) {
+        let gathered = lock(&self.gathered).take().unwrap_or_default();
+        if self.made_in.is_another() {
+            // The loop goes on in a forked child, where the thread is not.
+            std::mem::forget(gathered);
+        } else if !gathered.is_empty() {
+            self.send(gathered);
+        }
     }
 
     /// The caller of a verb no longer waits. A verb that goes on does so; what it gives is given
     /// back.
     pub(crate) fn cancel(&self, key: u64) {
-        if let Some(Wanted::Verb(Some(task))) = lock(&self.wanted).remove(&key) {
+        if let Some(Wanted::Abortable(task)) = lock(&self.shared.wanted).remove(&key) {
             task.abort();
         }
     }
 
     /// What has ended and is still wanted: key, whether it failed, what it gave.
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let ended = self.queue.take();
+        let mut ended = self.shared.queue.take();
+        let mut unwanted = Vec::new();
+        {
+            let mut wanted = lock(&self.shared.wanted);
+            let left = ended.extract_if(.., |(key, _)| wanted.remove(key).is_none());
+            unwanted.extend(left);
+        }
         let list = PyList::empty(py);
         for (key, ended) in ended {
-            if lock(&self.wanted).remove(&key).is_none() {
-                continue;
-            }
             match ended {
                 Ok(done) => list.append((key, false, done.into_python(py)?))?,
-                Err(failure) => list.append((key, true, failure.raise(py)))?,
+                Err(failure) => list.append((key, true, PyErr::from(failure)))?,
             }
         }
         Ok(list)
@@ -117,29 +183,35 @@ impl Completions {
         if self.made_in.is_another() {
             return;
         }
-        for wanted in std::mem::take(&mut *lock(&self.wanted)).into_values() {
-            if let Wanted::Verb(Some(task)) = wanted {
+        drop(lock(&self.gathered).take());
+        for wanted in std::mem::take(&mut *lock(&self.shared.wanted)).into_values() {
+            if let Wanted::Abortable(task) = wanted {
                 task.abort();
             }
         }
-        self.queue.close();
+        self.shared.queue.close();
     }
 }
 
 impl Completions {
+    fn send(&self, begun: Vec<Begun>) {
+        let shared = Arc::clone(&self.shared);
+        self.runtime.spawn(async move { shared.drive(begun) });
+    }
+
     /// Where the loss of a lease is to come, and under which key.
     pub(crate) fn want_loss(&self) -> (u64, Arc<Queue>) {
         let key = next_number();
-        lock(&self.wanted).insert(key, Wanted::Loss);
-        (key, Arc::clone(&self.queue))
+        lock(&self.shared.wanted).insert(key, Wanted::Loss);
+        (key, Arc::clone(&self.shared.queue))
     }
 }
 
 impl Drop for Completions {
     fn drop(&mut self) {
         if self.made_in.is_another() {
-            std::mem::forget(std::mem::take(&mut self.wanted));
-            std::mem::forget(Arc::clone(&self.queue));
+            std::mem::forget(Arc::clone(&self.shared));
+            std::mem::forget(std::mem::take(&mut self.gathered));
         } else {
             self.close();
         }

@@ -10,9 +10,9 @@ use pyo3::types::PyString;
 use crate::client::{Client, NativeClient};
 use crate::done::{Done, Give};
 use crate::errors::Failure;
-use crate::guard::{GuardCore, Lease};
 use crate::options::{Options, parse_name};
 use crate::process;
+use crate::slot::Lease;
 use crate::verb::Verb;
 
 struct Request {
@@ -50,8 +50,7 @@ impl NativeElection {
         let request = Arc::clone(&self.0);
         self.verb(async move {
             let leadership = request.election().await?.campaign(value).await?;
-            let lease = Lease::Leader(leadership);
-            Ok(Done::Object(Box::new(GuardCore::new(&request.client, lease))))
+            Ok(Done::guard(&request.client, Lease::Leader(leadership)))
         })
     }
 

@@ -39,17 +39,18 @@ impl<E: Into<Error>> From<E> for Failure {
     }
 }
 
-impl Failure {
-    pub(crate) fn raise(self, py: Python<'_>) -> PyErr {
-        match raised(py, self) {
+impl From<Failure> for PyErr {
+    /// Only threads of Python's raise, so they have the GIL.
+    fn from(failure: Failure) -> Self {
+        Python::attach(|py| match raised(py, failure) {
             Ok(error) | Err(error) => error,
-        }
+        })
     }
 }
 
 /// What is refused before any verb.
-pub(crate) fn refused(py: Python<'_>, why: InvalidInput) -> PyErr {
-    Failure::from(why).raise(py)
+pub(crate) fn refused(why: InvalidInput) -> PyErr {
+    Failure::from(why).into()
 }
 
 /// Trouble with what a process has a limited number of.

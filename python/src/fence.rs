@@ -1,8 +1,8 @@
 //! What carries tokens to what the locks protect.
 
+use leasehold::FencingToken;
 use leasehold::fence::{Dialect, Fence, HEADER};
 use leasehold::lease::Lease;
-use leasehold::{Error, FencingToken};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
@@ -15,12 +15,11 @@ pub(crate) fn header() -> &'static str {
 }
 
 fn fence(name: &Bound<'_, PyString>, token: i128) -> PyResult<Fence> {
-    let py = name.py();
-    Ok(Fence { lock: parse_name(name)?, token: parse_token(py, token)? })
+    Ok(Fence { lock: parse_name(name)?, token: parse_token(token)? })
 }
 
-fn parse_token(py: Python<'_>, token: i128) -> PyResult<FencingToken> {
-    token.to_string().parse().map_err(|why| refused(py, why))
+fn parse_token(token: i128) -> PyResult<FencingToken> {
+    token.to_string().parse().map_err(refused)
 }
 
 #[pyfunction]
@@ -29,8 +28,8 @@ pub(crate) fn to_header(name: &Bound<'_, PyString>, token: i128) -> PyResult<Str
 }
 
 #[pyfunction]
-pub(crate) fn from_header(py: Python<'_>, text: &str) -> PyResult<(String, u64)> {
-    let fence = leasehold::fence::from_header(text).map_err(|why| refused(py, why))?;
+pub(crate) fn from_header(text: &str) -> PyResult<(String, u64)> {
+    let fence = leasehold::fence::from_header(text).map_err(refused)?;
     Ok((fence.lock.to_string(), fence.token.get()))
 }
 
@@ -44,7 +43,7 @@ pub(crate) fn check_fence(
 ) -> PyResult<u64> {
     let fence = fence(name, token)?;
     match newest.and_then(FencingToken::from_number).filter(|newest| *newest > fence.token) {
-        Some(newest) => Err(Failure::from(fence.overtaken_by(newest)).raise(name.py())),
+        Some(newest) => Err(Failure::from(fence.overtaken_by(newest)).into()),
         None => Ok(fence.token.get()),
     }
 }
@@ -62,7 +61,7 @@ pub(crate) fn sql(dialect: &str) -> (&'static str, &'static str, &'static str) {
 
 /// What a lease says as text: name, token, ttl in seconds.
 #[pyfunction]
-pub(crate) fn parse_lease(py: Python<'_>, text: &str) -> PyResult<(String, u64, f64)> {
-    let lease: Lease = text.parse().map_err(|why| Failure::Error(Error::Invalid(why)).raise(py))?;
+pub(crate) fn parse_lease(text: &str) -> PyResult<(String, u64, f64)> {
+    let lease: Lease = text.parse().map_err(refused)?;
     Ok((lease.name.to_string(), lease.token.get(), lease.ttl.as_secs_f64()))
 }

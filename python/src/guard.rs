@@ -1,11 +1,10 @@
-//! A held lease. What it knows is asked without I/O; its verbs take turns.
+//! A held lease, and its verbs, which take turns.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use leasehold::admin::HolderId;
-use leasehold::election::Leadership;
 use leasehold::error::InvalidInput;
 use leasehold::lease::Mode;
 use leasehold::process::MadeIn;
@@ -20,154 +19,65 @@ use crate::errors::{Failure, refused};
 use crate::options::maybe_span;
 use crate::process::{self, lock};
 use crate::queue::Queue;
+use crate::slot::{Facts, Lease, Slot, Taken};
 use crate::told;
 use crate::verb::Verb;
-
-/// A lease of the library.
-pub(crate) enum Lease {
-    Plain(Guard),
-    Leader(Leadership),
-}
-
-impl Lease {
-    fn guard(&self) -> &Guard {
-        match self {
-            Self::Plain(guard) => guard,
-            Self::Leader(leadership) => leadership.guard(),
-        }
-    }
-}
-
-impl From<Guard> for Lease {
-    fn from(guard: Guard) -> Self {
-        Self::Plain(guard)
-    }
-}
-
-/// Where the lease is.
-enum Place {
-    Here(Lease),
-    /// A verb has it that changes it.
-    AtWork,
-    LetGo,
-}
-
-/// What changes with an upgrade.
-struct Facts {
-    mode: Mode,
-    tokens: Vec<FencingToken>,
-}
-
-impl Facts {
-    fn of(guard: &Guard) -> Self {
-        Self { mode: guard.mode(), tokens: guard.tokens().map(|(_, token)| token).collect() }
-    }
-}
-
-/// What a guard and its verbs share.
-struct Slot {
-    place: Mutex<Place>,
-    facts: Mutex<Facts>,
-    /// One verb at a time: a release waits for a renewal to end.
-    turn: tokio::sync::Mutex<()>,
-}
 
 /// A lease and all that is known of it.
 pub(crate) struct GuardCore {
     client: Arc<Client>,
     made_in: MadeIn,
-    names: Vec<LockName>,
+    /// The names, with the tokens that they were granted with.
+    granted: Vec<(LockName, FencingToken)>,
+    /// As what it was granted.
+    mode: Mode,
     holder: HolderId,
     /// Empty once this is dropped.
     shared: Option<(Arc<Slot>, Lost)>,
     is_let_go: AtomicBool,
 }
 
-/// A lease that a verb has taken out of its slot; dropping this puts it back.
-struct Taken {
-    slot: Arc<Slot>,
-    lease: Option<Lease>,
-}
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        if let Some(lease) = self.lease.take() {
-            *lock(&self.slot.facts) = Facts::of(lease.guard());
-            *lock(&self.slot.place) = Place::Here(lease);
-        }
-    }
-}
-
-impl Slot {
-    fn take(self: &Arc<Self>) -> Option<Taken> {
-        let mut place = lock(&self.place);
-        match std::mem::replace(&mut *place, Place::AtWork) {
-            Place::Here(lease) => Some(Taken { slot: Arc::clone(self), lease: Some(lease) }),
-            other => {
-                *place = other;
-                None
-            }
-        }
-    }
-
-    fn let_go(&self) -> Option<Lease> {
-        match std::mem::replace(&mut *lock(&self.place), Place::LetGo) {
-            Place::Here(lease) => Some(lease),
-            Place::AtWork | Place::LetGo => None,
-        }
-    }
-
-    fn is_let_go(&self) -> bool {
-        matches!(*lock(&self.place), Place::LetGo)
-    }
-
-    /// What the lease says, unless a verb has it.
-    fn ask<T>(&self, what: impl FnOnce(&Guard) -> T) -> Option<T> {
-        match &*lock(&self.place) {
-            Place::Here(lease) => Some(what(lease.guard())),
-            Place::AtWork | Place::LetGo => None,
-        }
-    }
-}
-
 impl GuardCore {
     pub(crate) fn new(client: &Arc<Client>, lease: Lease) -> Self {
         let guard = lease.guard();
-        let names = guard.tokens().map(|(name, _)| name.clone()).collect();
-        let (facts, holder, lost) = (Facts::of(guard), guard.holder(), guard.lost());
-        let slot = Slot {
-            place: Mutex::new(Place::Here(lease)),
-            facts: Mutex::new(facts),
-            turn: tokio::sync::Mutex::default(),
-        };
+        let granted = guard.tokens().map(|(name, token)| (name.clone(), token)).collect();
+        let (mode, holder, lost) = (guard.mode(), guard.holder(), guard.lost());
         Self {
             client: Arc::clone(client),
             made_in: MadeIn::this(),
-            names,
+            granted,
+            mode,
             holder,
-            shared: Some((Arc::new(slot), lost)),
+            shared: Some((Arc::new(Slot::new(lease)), lost)),
             is_let_go: AtomicBool::new(false),
         }
     }
 
+    fn name(&self) -> &LockName {
+        &self.granted[0].0
+    }
+
     fn shared(&self) -> Result<&(Arc<Slot>, Lost), Failure> {
         match &self.shared {
-            _ if self.made_in.is_another() => Err(Failure::OfParent(self.names[0].clone())),
+            _ if self.made_in.is_another() => Err(Failure::OfParent(self.name().clone())),
             Some(shared) => Ok(shared),
             None => Err(self.let_go()),
         }
     }
 
     fn let_go(&self) -> Failure {
-        Failure::LetGo(self.names[0].clone(), self.facts(|facts| facts.tokens[0]))
+        Failure::LetGo(self.name().clone(), self.token())
     }
 
-    /// What is known, in whatever process; after a fork a lock may be that of another thread.
-    fn facts<T>(&self, what: impl FnOnce(&Facts) -> T) -> T {
-        match &self.shared {
-            Some((slot, _)) => what(&lock(&slot.facts)),
-            None => what(&Facts { mode: Mode::Exclusive, tokens: Vec::new() }),
-        }
+    /// What changes with an upgrade. It is not asked in a forked child, where the lock may be that
+    /// of a thread which is not there.
+    fn facts<T>(&self, what: impl FnOnce(&Facts) -> T) -> Option<T> {
+        let (slot, _) = self.shared().ok()?;
+        Some(what(&lock(&slot.facts)))
+    }
+
+    fn token(&self) -> FencingToken {
+        self.facts(|facts| facts.tokens[0]).unwrap_or(self.granted[0].1)
     }
 
     /// For a verb of a guard that was not let go.
@@ -210,27 +120,33 @@ impl GuardCore {
 
     /// Has the loss come to a loop.
     fn watch(&self, queue: &Arc<Queue>, key: u64) {
-        let Ok((slot, lost)) = self.shared() else { return };
-        if self.names.len() == 1 {
-            if let Some(watches) = self.client.watches() {
+        let Ok((_, lost)) = self.shared() else { return };
+        match self.client.watches() {
+            Some(watches) if self.granted.len() == 1 => {
                 watches.add(self.holder, Arc::clone(queue), key);
             }
-        } else {
             // If a guard has several names, each may be lost by itself.
-            let queue = Arc::clone(queue);
-            slot.ask(|guard| {
-                guard.on_lost(move |reason| queue.push(key, Ok(Done::Reason(Some(reason)))));
-            });
+            _ => {
+                let queue = Arc::clone(queue);
+                lost.clone().call_back(move |reason| queue.lost(key, reason));
+            }
         }
         if let Some(reason) = lost.loss() {
-            queue.push(key, Ok(Done::Reason(Some(reason))));
+            queue.lost(key, reason);
         }
     }
 
-    fn unwatch(&self) {
+    fn unwatch(&self, key: u64) {
         if let Some(watches) = self.client.watches() {
-            watches.remove(self.holder);
+            watches.remove(self.holder, key);
         }
+    }
+}
+
+impl Done {
+    /// A guard on what was granted to a client.
+    pub(crate) fn guard(client: &Arc<Client>, lease: Lease) -> Self {
+        Self::Object(Box::new(GuardCore::new(client, lease)))
     }
 }
 
@@ -258,35 +174,29 @@ impl Drop for GuardCore {
 #[pyclass(frozen, module = "leasehold._core")]
 pub(crate) struct NativeGuard(pub(crate) Box<GuardCore>);
 
-impl NativeGuard {
-    fn raised<T>(py: Python<'_>, result: Result<T, Failure>) -> PyResult<T> {
-        result.map_err(|failure| failure.raise(py))
-    }
-}
-
 #[pymethods]
 impl NativeGuard {
     #[getter]
     fn name(&self) -> &str {
-        self.0.names[0].as_str()
+        self.0.name().as_str()
     }
 
     #[getter]
     fn names(&self) -> Vec<&str> {
-        self.0.names.iter().map(LockName::as_str).collect()
+        self.0.granted.iter().map(|(name, _)| name.as_str()).collect()
     }
 
     #[getter]
     fn token(&self) -> u64 {
-        self.0.facts(|facts| facts.tokens[0].get())
+        self.0.token().get()
     }
 
     #[getter]
     fn tokens<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let tokens = self.0.facts(|facts| facts.tokens.clone());
+        let tokens = self.0.facts(|facts| facts.tokens.clone()).unwrap_or_default();
         let dict = PyDict::new(py);
-        for (name, token) in self.0.names.iter().zip(tokens) {
-            dict.set_item(name.as_str(), token.get())?;
+        for (at, (name, granted)) in self.0.granted.iter().enumerate() {
+            dict.set_item(name.as_str(), tokens.get(at).unwrap_or(granted).get())?;
         }
         Ok(dict)
     }
@@ -294,7 +204,7 @@ impl NativeGuard {
     #[getter]
     fn mode(&self) -> &'static str {
         let now = self.0.shared().ok().and_then(|(slot, _)| slot.ask(Guard::mode));
-        now.unwrap_or_else(|| self.0.facts(|facts| facts.mode)).as_str()
+        now.or_else(|| self.0.facts(|facts| facts.mode)).unwrap_or(self.0.mode).as_str()
     }
 
     #[getter]
@@ -323,7 +233,7 @@ impl NativeGuard {
     /// Nobody wants to hear of the guard's loss any more.
     fn unwatch(&self, completions: &Completions, key: u64) {
         completions.cancel(key);
-        self.0.unwatch();
+        self.0.unwatch(key);
     }
 
     /// Whether nobody has let go of it, in this process.
@@ -339,37 +249,33 @@ impl NativeGuard {
         shared.map_or(Duration::ZERO, |(_, lost)| lost.validity()).as_secs_f64()
     }
 
-    fn ensure_held(&self, py: Python<'_>) -> PyResult<()> {
-        let slot = Self::raised(py, self.0.ready())?;
-        let asked = slot.ask(Guard::ensure_held);
-        if let Some(held) = asked {
-            return Self::raised(py, held.map_err(Failure::from));
+    fn ensure_held(&self) -> Result<(), Failure> {
+        let slot = self.0.ready()?;
+        if let Some(held) = slot.ask(Guard::ensure_held) {
+            return Ok(held?);
         }
-        match self.0.shared().ok().and_then(|(_, lost)| lost.loss()) {
+        match self.0.shared()?.1.loss() {
             None => Ok(()),
             Some(reason) => {
-                let token = self.0.facts(|facts| facts.tokens[0]);
-                let lost = leasehold::Error::lost(self.0.names[0].clone(), token, reason);
-                Err(Failure::from(lost).raise(py))
+                let (name, token) = (self.0.name().clone(), self.0.token());
+                Err(leasehold::Error::lost(name, token, reason).into())
             }
         }
     }
 
     /// Tells the thread for events of the loss, or that there will be none.
-    fn on_lost(&self, py: Python<'_>, key: u64) -> PyResult<()> {
-        let slot = Self::raised(py, self.0.ready())?;
+    fn on_lost(&self, key: u64) -> Result<(), Failure> {
+        self.0.ready()?;
         let callback = told::Callback::new(key);
-        slot.ask(|guard| guard.on_lost(move |reason| callback.call(reason)));
+        self.0.shared()?.1.clone().call_back(move |reason| callback.call(reason));
         Ok(())
     }
 
-    fn release(&self, py: Python<'_>) -> PyResult<Option<Verb>> {
-        let Ok((slot, _)) = self.0.shared() else { return Ok(None) };
+    fn release(&self) -> Option<Verb> {
+        let slot = Arc::clone(&self.0.shared().ok()?.0);
         if self.0.is_let_go.swap(true, Ordering::AcqRel) {
-            return Ok(None);
+            return None;
         }
-        let slot = Arc::clone(slot);
-        let _ = py;
         let verb = self.0.verb(async move {
             let _turn = slot.turn.lock().await;
             match slot.let_go() {
@@ -379,13 +285,13 @@ impl NativeGuard {
             }
             Ok(Done::Nothing)
         });
-        Ok(Some(verb.going_on()))
+        Some(verb.going_on())
     }
 
     #[pyo3(signature = (ttl))]
-    fn renew(&self, py: Python<'_>, ttl: Option<&Bound<'_, PyAny>>) -> PyResult<Verb> {
+    fn renew(&self, ttl: Option<&Bound<'_, PyAny>>) -> PyResult<Verb> {
         let ttl = maybe_span(ttl, "ttl")?;
-        let slot = Self::raised(py, self.0.ready())?;
+        let slot = self.0.ready()?;
         let gone = self.0.let_go();
         let verb = self.0.verb(async move {
             let _turn = slot.turn.lock().await;
@@ -400,19 +306,13 @@ impl NativeGuard {
         Ok(verb.going_on())
     }
 
-    fn reenter(&self, py: Python<'_>) -> PyResult<Self> {
-        let slot = Self::raised(py, self.0.ready())?;
-        match slot.ask(Guard::reenter) {
-            Some(again) => {
-                let again = Self::raised(py, again.map_err(Failure::from))?;
-                Ok(Self(Box::new(GuardCore::new(&self.0.client, again.into()))))
-            }
-            None => Err(busy(py)),
-        }
+    fn reenter(&self) -> Result<Self, Failure> {
+        let again = self.0.ready()?.ask(Guard::reenter).ok_or_else(busy)??;
+        Ok(Self(Box::new(GuardCore::new(&self.0.client, again.into()))))
     }
 
     #[pyo3(signature = (timeout))]
-    fn upgrade(&self, py: Python<'_>, timeout: Option<&Bound<'_, PyAny>>) -> PyResult<Verb> {
+    fn upgrade(&self, timeout: Option<&Bound<'_, PyAny>>) -> PyResult<Verb> {
         let limit = maybe_span(timeout, "timeout")?;
         let verb = self.0.change(move |mut taken| async move {
             if let Some(Lease::Plain(guard)) = &mut taken.lease {
@@ -423,20 +323,19 @@ impl NativeGuard {
             }
             Ok(Done::Nothing)
         });
-        Self::raised(py, verb)
+        Ok(verb?)
     }
 
-    fn try_upgrade(&self, py: Python<'_>) -> PyResult<Verb> {
-        let verb = self.0.change(|mut taken| async move {
+    fn try_upgrade(&self) -> Result<Verb, Failure> {
+        self.0.change(|mut taken| async move {
             Ok(Done::Flag(match &mut taken.lease {
                 Some(Lease::Plain(guard)) => guard.try_upgrade().await?,
                 Some(Lease::Leader(_)) | None => true,
             }))
-        });
-        Self::raised(py, verb)
+        })
     }
 
-    fn downgrade(&self, py: Python<'_>) -> PyResult<Verb> {
+    fn downgrade(&self) -> Result<Verb, Failure> {
         let verb = self.0.change(|mut taken| async move {
             match &mut taken.lease {
                 Some(Lease::Plain(guard)) => guard.downgrade().await?,
@@ -447,24 +346,23 @@ impl NativeGuard {
             }
             Ok(Done::Nothing)
         });
-        Self::raised(py, verb.map(Verb::going_on))
+        Ok(verb?.going_on())
     }
 
-    fn proclaim(&self, py: Python<'_>, value: String) -> PyResult<Verb> {
-        let verb = self.0.change(|taken| async move {
+    fn proclaim(&self, value: String) -> Result<Verb, Failure> {
+        self.0.change(|taken| async move {
             if let Some(Lease::Leader(leadership)) = &taken.lease {
                 leadership.proclaim(value).await?;
             }
             Ok(Done::Nothing)
-        });
-        Self::raised(py, verb)
+        })
     }
 
     /// Waits for the end: why it was lost, or none for a release or the limit.
     #[pyo3(signature = (timeout))]
-    fn lost(&self, py: Python<'_>, timeout: Option<&Bound<'_, PyAny>>) -> PyResult<Verb> {
+    fn lost(&self, timeout: Option<&Bound<'_, PyAny>>) -> PyResult<Verb> {
         let limit = maybe_span(timeout, "timeout")?;
-        let (_, lost) = Self::raised(py, self.0.shared())?;
+        let (_, lost) = self.0.shared()?;
         let lost = lost.clone();
         Ok(self.0.verb(async move {
             let reason = match limit {
@@ -477,43 +375,42 @@ impl NativeGuard {
 
     /// The lease as text; it is out of the guard then.
     #[pyo3(name = "into_lease")]
-    fn hand_out(&self, py: Python<'_>) -> PyResult<String> {
-        let slot = Self::raised(py, self.0.ready())?;
+    fn hand_out(&self, py: Python<'_>) -> Result<String, Failure> {
+        let slot = self.0.ready()?;
         let taken = slot.turn.try_lock().ok().and_then(|turn| Some((slot.take()?, turn)));
-        let Some((mut taken, _turn)) = taken else { return Err(busy(py)) };
+        let (mut taken, _turn) = taken.ok_or_else(busy)?;
         let lease = match taken.lease.take() {
             Some(Lease::Plain(guard)) => guard,
             lease => {
                 taken.lease = lease;
                 let why = "a leadership cannot be handed out: resign";
-                return Err(Failure::from(InvalidInput::new("lease", why)).raise(py));
+                return Err(InvalidInput::new("lease", why).into());
             }
         };
         // The library hands out what nobody else has, and lets go of it otherwise.
         if let Err(error) = lease.ensure_held() {
             taken.lease = Some(lease.into());
-            return Err(Failure::from(error).raise(py));
+            return Err(error.into());
         }
         let handed = py.detach(|| lease.into_lease());
         self.0.is_let_go.store(true, Ordering::Release);
-        *lock(&slot.place) = Place::LetGo;
-        Ok(Self::raised(py, handed.map_err(Failure::from))?.to_string())
+        slot.let_go();
+        Ok(handed?.to_string())
     }
 }
 
-fn busy(py: Python<'_>) -> PyErr {
-    let why = "another verb of this guard is at work: wait for it";
-    Failure::from(InvalidInput::new("guard", why)).raise(py)
+fn busy() -> Failure {
+    InvalidInput::new("guard", "another verb of this guard is at work: wait for it").into()
 }
 
 #[pymethods]
 impl NativeClient {
-    fn adopt(&self, py: Python<'_>, lease: &str) -> PyResult<Verb> {
-        let lease = lease.parse().map_err(|why| refused(py, why))?;
+    fn adopt(&self, lease: &str) -> PyResult<Verb> {
+        let lease = lease.parse().map_err(refused)?;
         let client = Arc::clone(&self.0);
         Ok(self.verb(async move {
             let guard = client.here().await?.client.adopt(lease).await?;
-            Ok(Done::Object(Box::new(GuardCore::new(&client, guard.into()))))
+            Ok(Done::guard(&client, guard.into()))
         }))
     }
 }

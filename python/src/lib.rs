@@ -22,6 +22,7 @@ mod lock;
 mod options;
 mod process;
 mod queue;
+mod slot;
 mod told;
 mod values;
 mod verb;

@@ -13,7 +13,6 @@ use pyo3::types::PyString;
 use crate::client::{Client, NativeClient};
 use crate::done::Done;
 use crate::errors::{Failure, refused};
-use crate::guard::GuardCore;
 use crate::options::{Options, maybe_span, parse_name};
 use crate::verb::Verb;
 
@@ -79,9 +78,9 @@ impl Drop for Request {
 pub(crate) struct NativeLock(Arc<Request>);
 
 /// A number of permits, whatever whole number was given.
-fn permits(py: Python<'_>, number: i64, what: &'static str) -> PyResult<u32> {
+fn permits(number: i64, what: &'static str) -> PyResult<u32> {
     u32::try_from(number).map_err(|_| {
-        refused(py, InvalidInput::new(what, format!("{what} is {number}: give 1 or more")))
+        refused(InvalidInput::new(what, format!("{what} is {number}: give 1 or more")))
     })
 }
 
@@ -123,10 +122,8 @@ impl NativeLock {
         capacity: i64,
         options: &Options,
     ) -> PyResult<Self> {
-        let py = name.py();
-        let (count, capacity) =
-            (permits(py, count, "permits")?, permits(py, capacity, "capacity")?);
-        Mode::Permits { count, capacity }.check().map_err(|why| refused(py, why))?;
+        let (count, capacity) = (permits(count, "permits")?, permits(capacity, "capacity")?);
+        Mode::Permits { count, capacity }.check().map_err(refused)?;
         Ok(Self::of(client, parse_name(name)?, Kind::Permits { count, capacity }, options))
     }
 
@@ -136,10 +133,9 @@ impl NativeLock {
         names: Vec<Bound<'_, PyString>>,
         release_while_waiting: bool,
         options: &Options,
-        py: Python<'_>,
     ) -> PyResult<Self> {
         let names = names.iter().map(parse_name).collect::<PyResult<Vec<_>>>()?;
-        let none = || refused(py, InvalidInput::new("names", "no names: give at least one"));
+        let none = || refused(InvalidInput::new("names", "no names: give at least one"));
         let first = names.first().cloned().ok_or_else(none)?;
         Ok(Self::of(client, first, Kind::Multi { names, release_while_waiting }, options))
     }
@@ -159,7 +155,7 @@ impl NativeLock {
                 Some(limit) => lock.acquire_within(limit).await?,
                 None => lock.acquire().await?,
             };
-            Ok(Done::Object(Box::new(GuardCore::new(&request.client, guard.into()))))
+            Ok(Done::guard(&request.client, guard.into()))
         }))
     }
 
@@ -167,9 +163,7 @@ impl NativeLock {
         let request = Arc::clone(&self.0);
         self.verb(async move {
             Ok(match request.lock().await?.try_acquire().await? {
-                Some(guard) => {
-                    Done::Object(Box::new(GuardCore::new(&request.client, guard.into())))
-                }
+                Some(guard) => Done::guard(&request.client, guard.into()),
                 None => Done::Nothing,
             })
         })

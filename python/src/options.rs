@@ -16,7 +16,6 @@ const LONGEST: f64 = 100.0 * 366.0 * 86_400.0;
 
 /// Reads a span: seconds, or a `timedelta`.
 pub(crate) fn span(value: &Bound<'_, PyAny>, what: &'static str) -> PyResult<Duration> {
-    let py = value.py();
     let is_number = value.is_instance_of::<PyFloat>()
         || value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>();
     let seconds: f64 = if is_number {
@@ -30,7 +29,7 @@ pub(crate) fn span(value: &Bound<'_, PyAny>, what: &'static str) -> PyResult<Dur
     };
     if !seconds.is_finite() || seconds < 0.0 {
         let text = format!("{what} is {seconds} seconds: give a span of 0 or more, and finite");
-        return Err(refused(py, InvalidInput::new(what, text)));
+        return Err(refused(InvalidInput::new(what, text)));
     }
     Ok(Duration::from_secs_f64(seconds.min(LONGEST)))
 }
@@ -46,7 +45,7 @@ pub(crate) fn maybe_span(
 /// Reads the name of a lock.
 pub(crate) fn parse_name(name: &Bound<'_, PyString>) -> PyResult<LockName> {
     let text = name.to_cow()?;
-    LockName::new(&*text).map_err(|why| refused(name.py(), why))
+    LockName::new(&*text).map_err(refused)
 }
 
 /// The version of the workspace.
@@ -65,7 +64,6 @@ impl Options {
     #[new]
     #[pyo3(signature = (ttl, renew, min_validity, max_hold, min_hold, label))]
     fn new(
-        py: Python<'_>,
         ttl: Option<&Bound<'_, PyAny>>,
         renew: bool,
         min_validity: Option<&Bound<'_, PyAny>>,
@@ -82,7 +80,7 @@ impl Options {
         options.max_hold = maybe_span(max_hold, "max_hold")?;
         options.min_hold = maybe_span(min_hold, "min_hold")?;
         options.label = label;
-        options.check().map_err(|why| refused(py, why))?;
+        options.check().map_err(refused)?;
         Ok(Self(options))
     }
 }

@@ -68,7 +68,7 @@ fn state() -> Result<&'static State, Failure> {
 /// Before the first verb of a process: starts the thread for events, and has the exit of the
 /// interpreter give all back.
 pub(crate) fn begin(py: Python<'_>) -> PyResult<&'static State> {
-    let state = state().map_err(|failure| failure.raise(py))?;
+    let state = state()?;
     if !state.has_begun.swap(true, Ordering::AcqRel) {
         py.import("leasehold._process")?.call_method0("begin")?;
     }
@@ -122,9 +122,9 @@ pub(crate) fn drop_detached<T: Send>(value: T) {
 
 /// Ends all waits of this process and gives back what it holds, within some seconds.
 #[pyfunction]
-pub(crate) fn end(py: Python<'_>, seconds: f64) -> PyResult<()> {
+pub(crate) fn end(py: Python<'_>, seconds: f64) -> Result<(), Failure> {
     let limit = Duration::from_secs_f64(seconds);
-    let ended = py.detach(|| {
+    py.detach(|| {
         let state = state()?;
         let until = Instant::now() + limit;
         state.ends.store(true, Ordering::Release);
@@ -141,8 +141,7 @@ pub(crate) fn end(py: Python<'_>, seconds: f64) -> PyResult<()> {
             std::thread::sleep(LOOK_EVERY);
         }
         Ok(())
-    });
-    ended.map_err(|failure: Failure| failure.raise(py))
+    })
 }
 
 /// In a child, right after a fork.

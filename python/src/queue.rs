@@ -3,6 +3,8 @@
 use std::io;
 use std::sync::Mutex;
 
+use leasehold::LossReason;
+
 use crate::done::Done;
 use crate::errors::Failure;
 use crate::process::lock;
@@ -32,15 +34,30 @@ impl Queue {
         self.wake.descriptor()
     }
 
-    pub(crate) fn push(&self, key: u64, ended: Result<Done, Failure>) {
+    /// Has something ended, of which the loop is told by [`ring`](Self::ring): that is to follow
+    /// if this says so.
+    pub(crate) fn put(&self, key: u64, ended: Result<Done, Failure>) -> bool {
         let mut queue = lock(&self.ended);
         if queue.is_closed {
             drop(queue);
-            return;
+            return false;
         }
         queue.verbs.push((key, ended));
-        if queue.verbs.len() == 1 {
+        queue.verbs.len() == 1
+    }
+
+    /// Wakes the loop if there is something to take.
+    pub(crate) fn ring(&self) {
+        let queue = lock(&self.ended);
+        if !queue.verbs.is_empty() {
             self.wake.ring();
+        }
+    }
+
+    /// A lease was lost.
+    pub(crate) fn lost(&self, key: u64, reason: LossReason) {
+        if self.put(key, Ok(Done::Reason(Some(reason)))) {
+            self.ring();
         }
     }
 

@@ -88,11 +88,11 @@ pub(crate) fn end_told() {
 
 /// A descriptor that is readable when there is something to tell, for who waits in a loop.
 #[pyfunction]
-pub(crate) fn told_descriptor(py: Python<'_>) -> PyResult<i32> {
-    let channel = CHANNEL.this().map_err(|error| Failure::from(error).raise(py))?;
+pub(crate) fn told_descriptor() -> Result<i32, Failure> {
+    let channel = CHANNEL.this()?;
     if channel.wake.get().is_none() {
         let wake = Wake::new();
-        let wake = wake.map_err(|error| full("no descriptor for events", &error).raise(py))?;
+        let wake = wake.map_err(|error| full("no descriptor for events", &error))?;
         // If somebody was faster, that one stands.
         let _ = channel.wake.set(wake);
     }

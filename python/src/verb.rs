@@ -47,10 +47,9 @@ impl Verb {
     }
 
     /// The future, once, and whether it goes on.
-    pub(crate) fn take(&self, py: Python<'_>) -> PyResult<(Doing, bool)> {
+    pub(crate) fn take(&self) -> Result<(Doing, bool), Failure> {
         let doing = lock(&self.doing).take();
-        let doing = doing.ok_or_else(|| Failure::Misuse("a verb is waited for once").raise(py))?;
-        Ok((doing, self.goes_on))
+        Ok((doing.ok_or(Failure::Misuse("a verb is waited for once"))?, self.goes_on))
     }
 
     /// Drives the future until it ends or, if the caller looks for signals, until it is time to.
@@ -92,8 +91,8 @@ impl Verb {
     /// meanwhile.
     fn wait<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let state = process::begin(py)?;
-        let (mut doing, _) = self.take(py)?;
-        let _wait = Wait::begin(state).map_err(|failure| failure.raise(py))?;
+        let (mut doing, _) = self.take()?;
+        let _wait = Wait::begin(state)?;
         let mut looks = None;
         let ended = loop {
             match py.detach(|| self.drive(doing, state, looks.unwrap_or(true))) {
@@ -107,7 +106,7 @@ impl Verb {
                 },
             }
         };
-        ended.map_err(|failure| failure.raise(py))?.into_python(py)
+        ended?.into_python(py)
     }
 }
 

@@ -113,6 +113,23 @@ def test_a_block_over_several_names_is_cancelled_too(store: str | Memory, name: 
     run(store, test, name)
 
 
+@pytest.mark.parametrize("inside", [True, False], ids=["inside", "after"])
+def test_a_block_on_a_lease_that_was_entered_again_is_cancelled_too(
+    redis: Redis, name: str, inside: bool
+) -> None:
+    async def test(client: AsyncClient, name: str) -> None:
+        with pytest.raises(LeaseLost):
+            async with client.rlock(name) as outer:
+                async with client.rlock(name):
+                    if inside:
+                        await client.admin.revoke(name, outer.token, now=True)
+                        await asyncio.sleep(PATIENCE)
+                await client.admin.revoke(name, outer.token, now=True)
+                await asyncio.sleep(PATIENCE)
+
+    run(redis.url, test, name)
+
+
 def test_a_cancellation_from_outside_wins_over_a_loss(store: str | Memory, name: str) -> None:
     async def test(client: AsyncClient, name: str) -> None:
         inside = asyncio.Event()

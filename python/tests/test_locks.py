@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import pickle
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
@@ -18,6 +19,7 @@ from leasehold import (
     ClientClosed,
     Event,
     Guard,
+    InvalidInput,
     Lease,
     LeaseLost,
     LockTimeout,
@@ -174,6 +176,30 @@ def test_a_release_calls_nobody_and_forgets_the_callback(client: Client, name: s
     assert told == []
 
 
+def is_at_work(guard: Guard) -> bool:
+    """Whether a verb has the lease, so that it is not entered again."""
+    try:
+        guard.reenter().release()
+    except InvalidInput:
+        return True
+    return False
+
+
+def test_a_loss_is_called_back_that_comes_while_a_verb_has_the_lease(
+    client: Client, name: str
+) -> None:
+    told: list[str] = []
+    reader, other = client.rwlock(name).read().acquire(), client.rwlock(name).read().acquire()
+    with ThreadPoolExecutor(1) as pool:
+        upgrading = pool.submit(reader.upgrade, PATIENCE)
+        eventually(lambda: is_at_work(reader))
+        reader.on_lost(told.append)
+        client.admin.revoke(name, reader.token, now=True)
+        eventually(lambda: told)
+        assert isinstance(upgrading.exception(PATIENCE), LeaseLost)
+    other.release()
+
+
 def test_a_callback_that_fails_is_logged_and_the_next_is_called(
     client: Client, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -186,6 +212,21 @@ def test_a_callback_that_fails_is_logged_and_the_next_is_called(
     eventually(lambda: any("a callback failed" in record.message for record in caplog.records))
     with pytest.raises(LeaseLost):
         guard.release()
+
+
+def test_a_lease_is_renewed_while_other_code_keeps_the_gil(client: Client, name: str) -> None:
+    before = sys.getswitchinterval()
+    with client.lock(name, ttl=3) as guard:
+        # Nobody else gets it while this loops, because the loop does not wait.
+        sys.setswitchinterval(1000)
+        try:
+            renewed, validity = 0, guard.validity
+            while renewed < 3:
+                assert guard.is_held
+                last, validity = validity, guard.validity
+                renewed += validity > last
+        finally:
+            sys.setswitchinterval(before)
 
 
 def test_re_entry_is_released_with_the_last_guard(client: Client, name: str) -> None:

@@ -30,7 +30,8 @@ const LAYERS: [(&str, &[&str]); 9] = [
         &[
             "lease_setters sync",
             "mutex process",
-            "background clock event failures lost own_process replies",
+            "background clock event failures own_process replies",
+            "lost",
             "store",
             "keeper",
             "acquire admin guard",
@@ -88,7 +89,7 @@ const LAYERS: [(&str, &[&str]); 9] = [
             "values wake",
             "done errors",
             "events options process",
-            "fence queue told verb",
+            "fence queue slot told verb",
             "completions watches",
             "client",
             "admin guard",

@@ -11,7 +11,6 @@ use leasehold_core::{
     Mode, Operation, Reply, Result,
 };
 
-use crate::background;
 use crate::event::{self, Event};
 use crate::keeper::{Held, Keeper, LeaseState};
 use crate::lost::{End, Lost};
@@ -174,18 +173,13 @@ impl Guard {
     /// block: set a flag, send on a channel, drop a guard. A panic in it ends there, costs no
     /// lease, and is reported as a [`Warning`](crate::event::Event::Warning).
     pub fn on_lost(&self, call: impl FnOnce(LossReason) + Send + 'static) {
-        let (store, lost) = (&self.keeper().store, self.lost());
-        let observers = store.observers.clone();
-        let calling = async move {
-            let Some(reason) = lost.await else { return };
+        let observers = self.keeper().store.observers.clone();
+        self.lost().call_back(move |reason| {
             if event::panics(|| call(reason)) {
                 let text = "a callback of on_lost panicked: mend it";
                 observers.observe(&Event::Warning { text });
             }
-        };
-        // The callback has a separate task, so that the code that finds the loss holds no mutex
-        // that the callback might want. Without the thread there is no keeper either, and no lease.
-        let _ = background::spawn(&*store.clock, Box::pin(calling));
+        });
     }
 
     /// Renews now, and gives the validity that is left after it. The keeper does this by itself

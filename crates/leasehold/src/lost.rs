@@ -10,6 +10,7 @@ use std::time::Duration;
 use leasehold_core::{BoxFuture, Clock, Instant, LossReason};
 use tokio::runtime::Handle;
 
+use crate::background;
 use crate::mutex::Mutex;
 use crate::process::MadeIn;
 use crate::sync::AtomicU64;
@@ -238,6 +239,22 @@ impl Lost {
         }
         let left = |it: &Watched| it.signal.valid_until().saturating_since(it.signal.clock.now());
         self.watched.iter().map(left).min().unwrap_or_default()
+    }
+
+    /// As [`Guard::on_lost`](crate::Guard::on_lost), for bindings; `call` does not panic.
+    #[doc(hidden)]
+    pub fn call_back(self, call: impl FnOnce(LossReason) + Send + 'static) {
+        let Some(clock) = self.watched.first().map(|it| Arc::clone(&it.signal.clock)) else {
+            return;
+        };
+        let calling = async move {
+            if let Some(reason) = self.await {
+                call(reason);
+            }
+        };
+        // The callback has a separate task, so that the code that finds the loss holds no mutex
+        // that the callback might want. Without the thread there is no keeper either, and no lease.
+        let _ = background::spawn(&*clock, Box::pin(calling));
     }
 
     /// The end of the first of the names that has ended.

@@ -1,0 +1,110 @@
+//! Where a lease is while the verbs of its guard take turns with it.
+
+use std::sync::{Arc, Mutex};
+
+use leasehold::election::Leadership;
+use leasehold::lease::Mode;
+use leasehold::{FencingToken, Guard};
+
+use crate::process::lock;
+
+/// A lease of the library.
+pub(crate) enum Lease {
+    Plain(Guard),
+    Leader(Leadership),
+}
+
+impl Lease {
+    pub(crate) fn guard(&self) -> &Guard {
+        match self {
+            Self::Plain(guard) => guard,
+            Self::Leader(leadership) => leadership.guard(),
+        }
+    }
+}
+
+impl From<Guard> for Lease {
+    fn from(guard: Guard) -> Self {
+        Self::Plain(guard)
+    }
+}
+
+/// Where the lease is.
+enum Place {
+    Here(Lease),
+    /// A verb has it that changes it.
+    AtWork,
+    LetGo,
+}
+
+/// What changes with an upgrade.
+pub(crate) struct Facts {
+    pub(crate) mode: Mode,
+    pub(crate) tokens: Vec<FencingToken>,
+}
+
+impl Facts {
+    fn of(guard: &Guard) -> Self {
+        Self { mode: guard.mode(), tokens: guard.tokens().map(|(_, token)| token).collect() }
+    }
+}
+
+/// What a guard and its verbs share.
+pub(crate) struct Slot {
+    place: Mutex<Place>,
+    pub(crate) facts: Mutex<Facts>,
+    /// One verb at a time: a release waits for a renewal to end.
+    pub(crate) turn: tokio::sync::Mutex<()>,
+}
+
+/// A lease that a verb has taken out of its slot; dropping this puts it back.
+pub(crate) struct Taken {
+    slot: Arc<Slot>,
+    pub(crate) lease: Option<Lease>,
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        if let Some(lease) = self.lease.take() {
+            *lock(&self.slot.facts) = Facts::of(lease.guard());
+            *lock(&self.slot.place) = Place::Here(lease);
+        }
+    }
+}
+
+impl Slot {
+    pub(crate) fn new(lease: Lease) -> Self {
+        let facts = Mutex::new(Facts::of(lease.guard()));
+        Self { place: Mutex::new(Place::Here(lease)), facts, turn: tokio::sync::Mutex::default() }
+    }
+
+    pub(crate) fn take(self: &Arc<Self>) -> Option<Taken> {
+        let mut place = lock(&self.place);
+        match std::mem::replace(&mut *place, Place::AtWork) {
+            Place::Here(lease) => Some(Taken { slot: Arc::clone(self), lease: Some(lease) }),
+            other => {
+                *place = other;
+                None
+            }
+        }
+    }
+
+    pub(crate) fn let_go(&self) -> Option<Lease> {
+        match std::mem::replace(&mut *lock(&self.place), Place::LetGo) {
+            Place::Here(lease) => Some(lease),
+            Place::AtWork | Place::LetGo => None,
+        }
+    }
+
+    pub(crate) fn is_let_go(&self) -> bool {
+        matches!(*lock(&self.place), Place::LetGo)
+    }
+
+    /// What the lease says, unless a verb has it.
+    pub(crate) fn ask<T>(&self, what: impl FnOnce(&Guard) -> T) -> Option<T> {
+        match &*lock(&self.place) {
+            Place::Here(lease) => Some(what(lease.guard())),
+            Place::AtWork | Place::LetGo => None,
+        }
+    }
+}
