@@ -50,10 +50,7 @@ class AsyncClient(
     )
 
     async def connect(self) -> Self:
-        """Connects now, and says what is wrong.
-
-        Raises ``StoreUnavailable`` after 5 s at most, ``StoreDenied``, ``StoreError``.
-        """
+        """As ``Client.connect``."""
         await wait(self._native.connect())
         return self
 
@@ -78,11 +75,9 @@ class AsyncClient(
         skip: bool = False,
         **options: Unpack[Options],
     ) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Coroutine[Any, Any, T | None]]]:
-        """A decorator: each call holds the lock. ``"{invoice}"`` in the name is that argument.
+        """As ``Client.synchronized``, for async functions.
 
-        With ``skip`` a call while it is busy does nothing and returns ``None``; else it waits, for
-        ``timeout`` at most, and raises ``LockTimeout``. Raises ``TypeError`` for a function that
-        is not async, ``InvalidInput`` for an argument that the function does not have.
+        Raises ``TypeError`` for another function.
         """
         _synchronized.check_skip(timeout, skip)
 
@@ -106,18 +101,11 @@ class AsyncClient(
         return decorate
 
     async def adopt(self, lease: Lease | str) -> AsyncGuard:
-        """Takes over a lease that ``guard.into_lease()`` gave out. The first who does so has it.
-
-        Raises ``NotAdopted`` if it has ended or was adopted before. Cost: one round trip.
-        """
+        """As ``Client.adopt``. A cancellation may end the lease."""
         return AsyncGuard(await wait(self._native.adopt(str(lease))))
 
     async def close(self) -> None:
-        """Gives back all that is held, ends waits with ``ClientClosed``. A second call does
-        nothing.
-
-        Raises ``StoreUnavailable`` if something could not be given back within 5 s.
-        """
+        """As ``Client.close``. One that is cancelled goes on."""
         await wait(self._native.close())
 
     async def __aenter__(self) -> Self:

@@ -31,59 +31,35 @@ class AsyncGuard(OnlyAsync, _Held):
         self._scopes: list[Scope] = []
 
     async def release(self) -> None:
-        """Lets go now; the first in the queue is granted in the same step.
-
-        A second call does nothing. Raises ``LeaseLost``, once, if it was lost before;
-        ``StoreError`` if the store refuses it. Cost: one round trip. A release that is cancelled
-        goes on.
-        """
+        """As ``Guard.release``. One that is cancelled goes on."""
         verb = self._native.release()
         if verb is not None:
             await wait(verb)
 
     async def renew(self, ttl: Span | None = None) -> float:
-        """Renews now, from then on for another ttl if one is given; gives the validity.
-
-        A shorter ttl takes nothing back that the store has promised. Raises ``LeaseLost``,
-        ``InvalidInput``, ``StoreError``. Cost: one round trip. One that is cancelled goes on.
-        """
+        """As ``Guard.renew``. One that is cancelled goes on."""
         left: float = await wait(self._native.renew(ttl))
         return left
 
     def reenter(self) -> AsyncGuard:
-        """A second guard on the same lease, which is released with the last of them.
-
-        Raises ``LeaseLost``. Cost: none.
-        """
+        """As ``Guard.reenter``."""
         return AsyncGuard(self._native.reenter())
 
     async def upgrade(self, timeout: Span | None = None) -> None:
-        """Makes a reader the writer: waits until the others have let go. The token is a new one.
-
-        Raises ``LockTimeout``, with the read lease as before; ``WouldDeadlock`` if another reader
-        waits for the same; ``LeaseLost``, ``InvalidInput``, ``StoreError``. Cost: one round trip
-        when alone, else one more for each second. Cancelled, it leaves the lease a read lease.
-        """
+        """As ``Guard.upgrade``. Cancelled, it leaves the lease a read lease."""
         await wait(self._native.upgrade(timeout))
 
     async def try_upgrade(self) -> bool:
-        """Makes a reader the writer if nobody else holds it, and says whether it is.
-
-        Raises ``LeaseLost``, ``InvalidInput``, ``StoreError``. Cost: one round trip, or two.
-        """
+        """As ``Guard.try_upgrade``. Cancelled, it leaves the lease a read lease."""
         upgraded: bool = await wait(self._native.try_upgrade())
         return upgraded
 
     async def downgrade(self) -> None:
-        """Makes the writer a reader, and admits the readers that wait. The token stays.
-
-        Raises ``LeaseLost``, ``InvalidInput``, ``StoreError``. Cost: one round trip. One that is
-        cancelled goes on.
-        """
+        """As ``Guard.downgrade``. One that is cancelled goes on."""
         await wait(self._native.downgrade())
 
     async def lost(self) -> LossReason | None:
-        """Waits for the end of the lease: why it was lost, or ``None`` for a release."""
+        """As ``Guard.wait_lost`` without a limit. A cancellation changes nothing."""
         reason: LossReason | None = await wait(self._native.lost(None))
         return reason
 
@@ -121,13 +97,9 @@ class AsyncLeadership(AsyncGuard):
     __slots__ = ()
 
     async def proclaim(self, value: str) -> None:
-        """Announces another value from now on.
-
-        Raises ``LeaseLost`` if somebody else may lead; ``InvalidInput``, ``StoreError``. Cost: two
-        round trips. Cancelled, it leaves open which value stands.
-        """
+        """As ``Leadership.proclaim``. Cancelled, it leaves open which value stands."""
         await wait(self._native.proclaim(value))
 
     async def resign(self) -> None:
-        """Stops leading; the next candidate leads in the same step. As ``release``."""
+        """As ``Leadership.resign``. One that is cancelled goes on."""
         await self.release()

@@ -95,13 +95,9 @@ class AsyncLock(OnlyAsync, _Lock[AsyncGuard]):
     __slots__ = ()
 
     def acquire(self, timeout: Span | None = None) -> Acquiring:
-        """Waits in line until it is granted: await it, or ``async with`` it. A ``timeout`` of 0
-        tries once.
+        """As ``Lock.acquire``: await it, or enter it by ``async with``.
 
-        Raises ``LockTimeout``, which says who has it; ``StoreUnavailable`` if the store was never
-        reached; ``Indeterminate``, ``StoreError``, ``InvalidInput``, ``ClientClosed``. Outages are
-        ridden out once it was reached. Cost: one round trip when it is free, else one more for
-        each second. A cancellation leaves nothing behind, whenever it comes.
+        A cancellation leaves nothing behind, whenever it comes.
         """
         return _Acquiring(self, timeout)
 
@@ -109,22 +105,16 @@ class AsyncLock(OnlyAsync, _Lock[AsyncGuard]):
         return AsyncGuard(await wait(self._native.acquire(timeout)))
 
     async def try_acquire(self) -> AsyncGuard | None:
-        """Takes it if nobody has it or waits for it; ``None`` when it is busy.
-
-        Raises as ``acquire``, and ``Indeterminate`` if no answer came. Cost: one round trip.
-        """
+        """As ``Lock.try_acquire``. A cancellation leaves nothing behind."""
         native = await wait(self._native.try_acquire())
         return None if native is None else AsyncGuard(native)
 
     async def wait_free(self, timeout: Span | None = None) -> None:
-        """Waits until nobody holds it, and takes nothing.
-
-        Raises ``LockTimeout``, ``StoreError``. Cost: one round trip, and one for each second.
-        """
+        """As ``Lock.wait_free``."""
         await wait(self._native.wait_free(timeout))
 
     async def status(self) -> Status:
-        """Who holds it and how many wait. Raises ``StoreError``. Cost: one round trip."""
+        """As ``Lock.status``."""
         status: Status = await wait(self._native.status())
         return status
 

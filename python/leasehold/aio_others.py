@@ -26,24 +26,16 @@ class AsyncElection(_Election):
     __slots__ = ()
 
     async def campaign(self, value: str) -> AsyncLeadership:
-        """Waits until this candidate leads with ``value``, such as an address.
-
-        Raises ``InvalidInput`` for a value over 1 KiB or with control characters; as
-        ``AsyncLock.acquire``. Cost: as that, and one round trip to tell observers.
-        """
+        """As ``Election.campaign``. A cancellation leaves nothing behind."""
         return AsyncLeadership(await wait(self._native.campaign(value)))
 
     async def leader(self) -> Leader | None:
-        """Who leads, or ``None``. Raises ``StoreError``. Cost: one round trip."""
+        """As ``Election.leader``."""
         leader: Leader | None = await wait(self._native.leader())
         return leader
 
     async def observe(self) -> AsyncIterator[Leader | None]:
-        """Who leads now, and then each change. It never ends, and rides outages out.
-
-        Raises ``StoreError`` for what will not pass by itself. Cost: one round trip every 10 s
-        while nothing changes.
-        """
+        """As ``Election.observe``."""
         observation = await wait(self._native.observe())
         while True:
             yield await wait(observation.next())
@@ -56,16 +48,13 @@ class AsyncJob(_Job[AsyncLock]):
     __slots__ = ()
 
     async def try_start(self) -> AsyncGuard | None:
-        """The guard of the run; ``None`` if another machine runs it, or did just now.
-
-        Raises as ``AsyncLock.try_acquire``. Cost: one round trip.
-        """
+        """As ``Job.try_start``. A cancellation leaves nothing behind."""
         return await self._lock.try_acquire()
 
     async def run(
         self, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T | None:
-        """Runs it here, or skips it and gives ``None``."""
+        """As ``Job.run``."""
         _synchronized.check_async(function)
         guard = await self.try_start()
         if guard is None:
@@ -93,37 +82,31 @@ class AsyncAdmin(_Admin):
     __slots__ = ()
 
     async def names(self, prefix: str = "", limit: int = 1000) -> list[str]:
-        """Names that are held or awaited, in no particular order. Cost: a scan of all keys."""
+        """As ``Admin.names``."""
         names: list[str] = await wait(self._native.names(prefix, limit))
         return names
 
     async def inspect(self, name: str) -> Status:
-        """Who holds a name and how many wait. Cost: one round trip."""
+        """As ``Admin.inspect``."""
         status: Status = await wait(self._native.inspect(name))
         return status
 
     async def revoke(self, name: str, token: int, *, now: bool = False) -> bool:
-        """Ends the lease with that token, and says whether there was one.
-
-        The holder is told, and the name is free once it may have noticed; with ``now`` at once.
-        Cost: one round trip.
-        """
+        """As ``Admin.revoke``. Cancelled, it leaves open whether the lease was ended."""
         revoked: bool = await wait(self._native.revoke(name, token, now))
         return revoked
 
     async def set_capacity(self, name: str, capacity: int) -> int | None:
-        """Changes the capacity of a semaphore; gives the capacity before. Cost: one round trip."""
+        """As ``Admin.set_capacity``. Cancelled, it leaves open which capacity stands."""
         before: int | None = await wait(self._native.set_capacity(name, capacity))
         return before
 
     async def deadlocks(self) -> list[str]:
-        """The clients that probably wait for each other, a sentence for each deadlock. Cost: a scan
-        of all names.
-        """
+        """As ``Admin.deadlocks``."""
         found: list[str] = await wait(self._native.deadlocks())
         return found
 
     async def end_quarantine(self) -> bool:
-        """Ends a quarantine on the word of an operator; says whether the store keeps any."""
+        """As ``Admin.end_quarantine``. Cancelled, it leaves open whether one was ended."""
         ended: bool = await wait(self._native.end_quarantine())
         return ended

@@ -33,10 +33,7 @@ class Lock(Base):
         blocking_timeout: float | None = None,
         token: None = None,
     ) -> bool:
-        """Whether it was acquired. Asks again every 20 to 200 ms; ``sleep`` is ignored.
-
-        Raises ``TypeError`` for a ``token``: the store gives it.
-        """
+        """As that of ``leasehold.redis.lock.Lock``."""
         limit = self._limit(token, blocking_timeout)
         with self._errors("acquire"):
             lock = self._native()
@@ -48,29 +45,29 @@ class Lock(Base):
                 return False
 
     async def release(self) -> None:
-        """Lets go. Raises ``LockError`` if it is not held here, ``LockNotOwnedError`` if lost."""
+        """As that of ``leasehold.redis.lock.Lock``."""
         with self._releasing() as guard:
             await guard.release()
 
     async def extend(self, additional_time: float, replace_ttl: bool = False) -> Literal[True]:
-        """Adds time, or replaces what is left by it; what is promised is never shortened."""
+        """As that of ``leasehold.redis.lock.Lock``."""
         with self._renewing("extend") as guard:
             await guard.renew(self._longer(guard, additional_time, replace_ttl))
         return True
 
     async def reacquire(self) -> Literal[True]:
-        """Sets what is left back to ``timeout``; what is promised is never shortened."""
+        """As that of ``leasehold.redis.lock.Lock``."""
         with self._renewing("reacquire") as guard:
             await guard.renew(self.timeout)
         return True
 
     async def locked(self) -> bool:
-        """Whether anybody holds it. Asks the server."""
+        """As that of ``leasehold.redis.lock.Lock``."""
         with self._errors("look at"):
             return not (await self._native().status()).is_free
 
     async def owned(self) -> bool:
-        """Whether this lock holds it. Asks the server."""
+        """As that of ``leasehold.redis.lock.Lock``."""
         with self._errors("look at"):
             return self._may_own() and self._owns(await self._native().status())
 
