@@ -156,6 +156,17 @@ def test_another_capacity_is_told_as_what_it_is(redis: Redis, name: str) -> None
     assert caught.value.kind == "mismatch" and not caught.value.is_transient
 
 
+def test_a_store_that_is_full_is_told_as_what_it_is(own_redis: Redis, name: str) -> None:
+    import redis as driver
+
+    with Client(own_redis.url) as client, driver.Redis(port=own_redis.port) as admin:
+        client.connect()
+        admin.config_set("maxmemory", 1)
+        with pytest.raises(StoreError) as caught:
+            client.lock(name).acquire()
+    assert caught.value.kind == "full" and not isinstance(caught.value, ConnectionError)
+
+
 def test_with_and_async_with_are_told_apart(c: Client) -> None:
     import asyncio
 
