@@ -1,8 +1,8 @@
 //! Requests that travel together: as few calls as may carry them.
 
-use std::collections::HashMap;
+use std::ptr;
 
-use redis::{Cmd, Value};
+use redis::Value;
 
 use super::call::Request;
 
@@ -37,10 +37,10 @@ pub(crate) fn bundles<T>(
 /// The number of the bundle that each request goes into; each begins right after the one below.
 fn places<'a>(requests: impl Iterator<Item = Option<&'a Request>>, most: usize) -> Vec<usize> {
     let mut sizes = Vec::new();
-    // For each script, the bundle that others may join, with the first in it; for each key, the
-    // last bundle that it is in.
-    let mut open: HashMap<&str, (usize, &Request)> = HashMap::new();
-    let mut last: HashMap<&[u8], usize> = HashMap::new();
+    // For each script, the bundle that others may join, with the first in it.
+    let mut open: Vec<(usize, &Request)> = Vec::new();
+    // The bundle of each key so far.
+    let (mut marks, mut bundles) = (Vec::new(), Vec::new());
     let mut places = Vec::with_capacity(requests.size_hint().0);
     for request in requests {
         let Some(request) = request else {
@@ -49,26 +49,43 @@ fn places<'a>(requests: impl Iterator<Item = Option<&'a Request>>, most: usize) 
             sizes.push(1);
             continue;
         };
-        let script = request.script.sha1.as_str();
-        let latest = request.keys.iter().filter_map(|key| last.get(key.as_slice())).max();
-        let joined = open.get(script).filter(|(at, first)| {
-            latest.is_none_or(|latest| latest < at)
-                && sizes[*at] < most
-                && may_share(first, request)
-        });
-        let at = match joined {
-            Some((at, _)) => *at,
-            None => {
-                open.insert(script, (sizes.len(), request));
+        let own = request.keys.iter().map(|key| mark(key));
+        let seen = own.clone().filter_map(|own| marks.iter().rposition(|mark| *mark == own));
+        let latest = seen.map(|at| bundles[at]).max();
+        let of_script = open.iter_mut().find(|(_, first)| ptr::eq(first.script, request.script));
+        let at = match of_script {
+            Some((at, first))
+                if latest.is_none_or(|latest| latest < *at)
+                    && sizes[*at] < most
+                    && may_share(first, request) =>
+            {
+                *at
+            }
+            others => {
+                let newest = (sizes.len(), request);
+                match others {
+                    Some(other) => *other = newest,
+                    None => open.push(newest),
+                }
                 sizes.push(0);
-                sizes.len() - 1
+                newest.0
             }
         };
         sizes[at] += 1;
-        last.extend(request.keys.iter().map(|key| (key.as_slice(), at)));
+        marks.extend(own);
+        bundles.resize(marks.len(), at);
         places.push(at);
     }
     places
+}
+
+/// A number by which keys are compared: some hundred of them are looked through faster than they
+/// are put into a table (FNV-1a). If two keys share it, they are in no bundle together, and that is
+/// all.
+fn mark(key: &[u8]) -> u64 {
+    key.iter().fold(0xcbf2_9ce4_8422_2325, |mark, byte| {
+        (mark ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// Whether two requests for one script may be made in one call of it.
@@ -77,23 +94,40 @@ fn may_share(a: &Request, b: &Request) -> bool {
     a.script.takes_many && is_for_one(a) && is_for_one(b) && a.args[0] == b.args[0]
 }
 
-/// The command that asks all of a bundle.
-pub(crate) fn command<'a>(mut bundle: impl Iterator<Item = &'a Request> + Clone) -> Cmd {
-    let all = bundle.clone();
-    let Some(first) = bundle.next() else { return Cmd::new() };
-    if bundle.clone().next().is_none() {
-        return first.command();
+/// Writes the call that asks all of a bundle: what they share, once, and then the rest of each.
+pub(crate) fn write<'a>(bundle: impl Iterator<Item = &'a Request> + Clone, output: &mut Vec<u8>) {
+    let Some(first) = bundle.clone().next() else { return };
+    let keys = || bundle.clone().flat_map(|request| &request.keys);
+    let own = || bundle.clone().flat_map(|request| request.args.iter().skip(1));
+    let shared = first.args.iter().take(1);
+    let counts = [keys().count(), shared.clone().count(), own().count()];
+    line(output, b'*', 3 + counts.iter().sum::<usize>());
+    word(output, b"EVALSHA");
+    word(output, first.script.sha1.as_bytes());
+    let mut count = Vec::new();
+    digits(&mut count, counts[0]);
+    word(output, &count);
+    keys().chain(shared).chain(own()).for_each(|bytes| word(output, bytes));
+}
+
+fn line(output: &mut Vec<u8>, kind: u8, count: usize) {
+    output.push(kind);
+    digits(output, count);
+    output.extend_from_slice(b"\r\n");
+}
+
+/// Writes a number without the machinery of formatting, which would take longer than all else here.
+fn digits(output: &mut Vec<u8>, number: usize) {
+    if number >= 10 {
+        digits(output, number / 10);
     }
-    let mut command = redis::cmd("EVALSHA");
-    command.arg(&first.script.sha1).arg(all.clone().count());
-    for request in all.clone() {
-        command.arg(&request.keys);
-    }
-    command.arg(&first.args[..1]);
-    for request in all {
-        command.arg(&request.args[1..]);
-    }
-    command
+    output.push(b'0' + (number % 10) as u8);
+}
+
+fn word(output: &mut Vec<u8>, bytes: &[u8]) {
+    line(output, b'$', bytes.len());
+    output.extend_from_slice(bytes);
+    output.extend_from_slice(b"\r\n");
 }
 
 /// The reply to each of `count` requests, from the reply to all of them. What refuses the whole
@@ -181,10 +215,18 @@ mod tests {
             command.arg(&ACQUIRE.sha1).arg(words);
             command.get_packed_command()
         };
-        let one = command([&*a].into_iter()).get_packed_command();
-        assert_eq!(one, packed(&["1", "a", "inbox:", "for a"]));
-        let both = command([&*a, &*b].into_iter()).get_packed_command();
-        assert_eq!(both, packed(&["2", "a", "b", "inbox:", "for a", "for b"]));
+        let written = |bundle: &[&Arc<Request>]| {
+            let mut output = Vec::new();
+            write(bundle.iter().map(|request| &***request), &mut output);
+            output
+        };
+        assert_eq!(written(&[&a]), packed(&["1", "a", "inbox:", "for a"]));
+        assert_eq!(written(&[&a, &b]), packed(&["2", "a", "b", "inbox:", "for a", "for b"]));
+        let keys = vec![b"k".to_vec(); 10];
+        let bare = Request { script: &POLL, keys, args: Vec::new() };
+        let mut output = Vec::new();
+        write([&bare].into_iter(), &mut output);
+        assert_eq!(output, bare.command().get_packed_command());
     }
 
     #[test]

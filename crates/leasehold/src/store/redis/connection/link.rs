@@ -174,8 +174,7 @@ impl Link {
                     *count
                 }
                 Ask::Call(_) => {
-                    let requests = items.iter().filter_map(Item::request);
-                    bundle::command(requests).write_packed_command(&mut self.output);
+                    bundle::write(items.iter().filter_map(Item::request), &mut self.output);
                     None
                 }
             };
