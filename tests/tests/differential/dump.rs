@@ -113,6 +113,11 @@ fn read_state(packed: &mut Reader<'_>, record: &mut Record) -> Option<(u32, u32)
     }
     packed.byte()?;
     record.capacity = packed.word()?;
+    if packed.0.len() == 14 {
+        record.asked = record.capacity;
+        (record.last_token_us, record.collect_at_us) = (packed.time()?, packed.time()?);
+        return Some((0, 0));
+    }
     record.asked = packed.word()?;
     record.last_token_us = packed.number()?;
     record.collect_at_us = packed.number()?;

@@ -8,23 +8,23 @@ use crate::serve::served::{Served, loses_it};
 use crate::terminal::Terminal;
 
 /// What is said of a record of another release, wherever somebody comes across it.
-const SENTENCE: &str = "v5: the name's record has version 5: use one release of leasehold \
+const SENTENCE: &str = "v6: the name's record has version 6: use one release of leasehold \
     everywhere";
 
 /// One lock that is held, and beside it two whose records cannot be read.
 fn place() -> (Place, Background) {
     let place = Place::on_redis();
     let holder = place.holder("good", &["--label", "fine"]);
-    make_unreadable(&place, "v5");
+    make_unreadable(&place, "v6");
     let server = place.server.as_ref().unwrap();
-    server.command::<()>("HSET lh:dam s \u{4}x").unwrap();
+    server.command::<()>("HSET lh:dam s \u{5}x").unwrap();
     (place, holder)
 }
 
 /// Has a record be of another release.
 fn make_unreadable(place: &Place, name: &str) {
     let server = place.server.as_ref().unwrap();
-    server.command::<()>(&format!("HSET lh:{name} s \u{5}rest")).unwrap();
+    server.command::<()>(&format!("HSET lh:{name} s \u{6}rest")).unwrap();
 }
 
 fn json(text: &str) -> Value {
@@ -43,30 +43,30 @@ fn ls_lists_the_others_and_names_those_that_cannot_be_read() {
     listed.assert_failed(0, "2 names cannot be read");
     let row = |name: &str| listed.stdout.lines().find(|line| line.starts_with(name)).unwrap();
     assert!(row("good").ends_with("fine"), "{listed:?}");
-    assert!(row("v5").contains("cannot be read") && row("v5").ends_with(SENTENCE), "{listed:?}");
+    assert!(row("v6").contains("cannot be read") && row("v6").ends_with(SENTENCE), "{listed:?}");
     assert!(row("dam").contains("the key of this lock is damaged"), "{listed:?}");
     let locks = json(&place.end(&["ls", "--json"]).stdout);
     assert_eq!(named(&locks, "good")["holders"][0]["label"], "fine");
     assert!(named(&locks, "good").get("unreadable").is_none(), "{locks:#}");
-    assert_eq!(named(&locks, "v5")["unreadable"]["kind"], "version");
-    assert_eq!(named(&locks, "v5")["unreadable"]["why"], SENTENCE);
+    assert_eq!(named(&locks, "v6")["unreadable"]["kind"], "version");
+    assert_eq!(named(&locks, "v6")["unreadable"]["why"], SENTENCE);
     assert_eq!(named(&locks, "dam")["unreadable"]["kind"], "corrupt");
 }
 
 #[test]
 fn show_and_run_say_the_same_sentence() {
     let (place, _holder) = place();
-    place.end(&["run", "v5", "-n", "--", "true"]).assert_failed(69, SENTENCE);
-    place.end(&["show", "v5"]).assert_failed(69, SENTENCE);
+    place.end(&["run", "v6", "-n", "--", "true"]).assert_failed(69, SENTENCE);
+    place.end(&["show", "v6"]).assert_failed(69, SENTENCE);
     let token = place.token("good").unwrap();
-    place.end(&["revoke", "v5", "--token", &token]).assert_failed(69, SENTENCE);
+    place.end(&["revoke", "v6", "--token", &token]).assert_failed(69, SENTENCE);
 }
 
 #[test]
 fn a_holder_whose_record_is_overwritten_by_another_release_is_told_the_same_sentence() {
     let place = Place::on_redis();
-    let mut holder = place.holder("v5", &["--ttl", "6s"]);
-    make_unreadable(&place, "v5");
+    let mut holder = place.holder("v6", &["--ttl", "6s"]);
+    make_unreadable(&place, "v6");
     loses_it(&mut holder);
     let ended = holder.end();
     assert!(ended.stderr.contains(SENTENCE), "{ended:?}");
@@ -82,7 +82,7 @@ fn the_doctor_counts_and_names_them_and_looks_for_deadlocks_among_the_others() {
         of.map(|finding| finding["found"].as_str().unwrap()).collect()
     };
     assert_eq!(of("deadlocks"), ["no deadlock among those who wait"]);
-    let wanted = ["1 name is written by another release: v5", "1 name is unreadable: dam"];
+    let wanted = ["1 name is written by another release: v6", "1 name is unreadable: dam"];
     assert_eq!(of("records"), wanted);
 }
 
@@ -94,21 +94,21 @@ fn what_is_served_shows_the_others_and_says_of_these_why_they_cannot_be_read() {
     assert_eq!(served.json("/api/v1/state")["unreadable"], 2);
     let locks = &served.json("/api/v1/locks")["locks"];
     assert_eq!(named(locks, "good")["marks"], json("[]"));
-    assert_eq!(named(locks, "v5")["marks"], json("[\"unreadable\"]"));
-    assert_eq!(named(locks, "v5")["unreadable"]["why"], SENTENCE);
-    for (name, kind) in [("v5", "version"), ("dam", "corrupt")] {
+    assert_eq!(named(locks, "v6")["marks"], json("[\"unreadable\"]"));
+    assert_eq!(named(locks, "v6")["unreadable"]["why"], SENTENCE);
+    for (name, kind) in [("v6", "version"), ("dam", "corrupt")] {
         let answer = served.get(&format!("/api/v1/locks/{name}"));
         assert_eq!(answer.status, 502, "{answer:?}");
         assert_eq!(answer.json()["kind"], kind);
     }
-    assert_eq!(served.get("/api/v1/locks/v5").json()["error"], SENTENCE);
+    assert_eq!(served.get("/api/v1/locks/v6").json()["error"], SENTENCE);
     let metrics = served.get("/metrics").body;
     for line in ["leasehold_serve_held 1\n", "leasehold_serve_unreadable 2\n"] {
         assert!(metrics.contains(line), "{metrics}");
     }
-    assert!(!metrics.contains("name=\"v5\""), "nobody knows who holds it: {metrics}");
+    assert!(!metrics.contains("name=\"v6\""), "nobody knows who holds it: {metrics}");
     // And it is one like the others once it can be read again.
-    place.server.as_ref().unwrap().command::<()>("DEL lh:v5").unwrap();
+    place.server.as_ref().unwrap().command::<()>("DEL lh:v6").unwrap();
     until("it is gone", || served.json("/api/v1/state")["unreadable"] == 1);
 }
 
@@ -117,7 +117,7 @@ fn top_lists_the_others_and_marks_those_that_cannot_be_read() {
     let (place, _holder) = place();
     let mut terminal = Terminal::start(&place, "stty cols 80 rows 24; leasehold top");
     let mut seen = terminal.until("cannot");
-    for name in ["good", "v5", "dam"] {
+    for name in ["good", "v6", "dam"] {
         if !seen.contains(name) {
             seen += &terminal.until(name);
         }

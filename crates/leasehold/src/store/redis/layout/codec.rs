@@ -13,13 +13,18 @@ use leasehold_core::{
 pub(crate) const MAX_EXACT: u64 = (1 << 53) - 1;
 
 /// The version of a record, its state's first byte. A record of another one is left alone.
-pub const RECORD_VERSION: u8 = 4;
+pub const RECORD_VERSION: u8 = 5;
 
 /// What is written to a script.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Writer(pub(crate) Vec<u8>);
 
 impl Writer {
+    /// With room for an ordinary acquire: 160 bytes, so that it is allocated once.
+    pub(crate) fn roomy() -> Self {
+        Self(Vec::with_capacity(160))
+    }
+
     pub(crate) fn bytes(mut self, bytes: &[u8]) -> Self {
         self.0.extend(bytes);
         self
@@ -168,10 +173,10 @@ impl<'a> Reader<'a> {
 
     /// The hold that has ended last, which is all that is left.
     pub fn last_hold(mut self) -> Option<LastHold> {
-        let (ended_us, ending, capacity) = (self.time()?, self.ending()?, self.word()?);
+        let (ended_us, ending) = (self.time()?, self.ending()?);
         let (id, weight) = (self.id()?, self.word()?);
         self.hold_state()?;
-        let (token_us, since_us) = (self.time()?, self.time()?);
+        let (since_us, capacity, token_us) = (self.time()?, self.word()?, self.time()?);
         let info = self.info()?;
         Some(LastHold { id, weight, capacity, token_us, since_us, ended_us, ending, info })
     }

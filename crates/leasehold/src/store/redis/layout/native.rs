@@ -20,8 +20,9 @@ use crate::store::redis::connection::call::Call;
 /// The field of a lock's hash that tells whether the lock is idle.
 pub(crate) const STATE_FIELD: &str = "s";
 
-/// Bytes of the state of a record that nobody holds: `<BBI4I4dd`.
-const IDLE_STATE_BYTES: usize = 26;
+/// Bytes of the state of a record that nobody holds: `<BBI4I7I7`, or `<BBI4I4dd` if its capacity is
+/// another one than its holders asked for.
+const IDLE_STATE_BYTES: [usize; 2] = [20, 26];
 
 /// Where the locks of one store are kept on its server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +49,7 @@ impl Native {
             Action::Acquire(request) => keyspace.retention.max(request.remember),
             _ => keyspace.retention,
         };
-        let Some((script, packed)) = pack_action(Writer::default().span(retention), action) else {
+        let Some((script, packed)) = pack_action(Writer::roomy().span(retention), action) else {
             return Err(StoreError::unknown_request());
         };
         let keys = vec![key::key(&keyspace.prefix, name)];
@@ -189,7 +190,7 @@ fn pack_reclaim(packed: Writer, request: &Reclaim) -> Writer {
 /// release counts as in use.
 pub(crate) fn is_idle(state: &[u8]) -> bool {
     match state {
-        [RECORD_VERSION, flags, ..] => flags % 2 == 0 && state.len() == IDLE_STATE_BYTES,
+        [RECORD_VERSION, flags, ..] => flags % 2 == 0 && IDLE_STATE_BYTES.contains(&state.len()),
         _ => false,
     }
 }
@@ -205,9 +206,10 @@ mod tests {
             (state[0], state[1]) = (RECORD_VERSION, flags);
             state
         };
+        assert!(is_idle(&state(0, 20)));
         assert!(is_idle(&state(0, 26)));
-        assert!(is_idle(&state(2, 26)), "only ended attempts are remembered");
-        assert!(!is_idle(&state(1, 26)), "somebody waits");
+        assert!(is_idle(&state(2, 20)), "only ended attempts are remembered");
+        assert!(!is_idle(&state(1, 20)), "somebody waits");
         assert!(!is_idle(&state(0, 63)), "somebody holds");
         assert!(!is_idle(&state(0, 163)), "many hold");
         assert!(!is_idle(&[1, 0]), "another version");

@@ -101,22 +101,24 @@ const ALONE: [(&str, &str); 10] = [
     ("deadline", "I7"),
 ];
 
-/// Where in it the holder stands.
+/// Where in it the holder stands. What comes before that is the state of a record without holds,
+/// unless its capacity is another one than its holders asked for.
 const HOLDER: usize = 5;
 
 /// What else there is to know of a lone hold, in a field beside its state.
 const TERM: [(&str, &str); 3] = [("bound", "I7"), ("held_ttl", "I7"), ("held_nonce", "c8")];
 
-/// The hold that has ended last.
+/// The hold that has ended last. But for the first two, its parts stand as in the state of a lone
+/// hold. So a release copies them as they are packed.
 const LAST: [(&str, &str); 8] = [
     ("ended", "I7"),
     ("ending", "B"),
-    ("total", "I4"),
     ("holder", "c24"),
     ("held_weight", "I4"),
     ("hold_state", "B"),
-    ("token", "I7"),
     ("since", "I7"),
+    ("total", "I4"),
+    ("token", "I7"),
 ];
 
 /// How values are packed, as `struct.pack` takes it.
@@ -203,6 +205,7 @@ fn make_constants() -> Vec<Constant> {
         number("ALONE_BYTES", bytes_of(&ALONE)),
         ("ALONE_FIELDS", names(&ALONE)),
         ("ALONE_HEAD", format_of(&ALONE[..HOLDER])),
+        number("HEAD_BYTES", bytes_of(&ALONE[..HOLDER])),
         ("ALONE_HOLD", format_of(&ALONE[HOLDER + 1..])), // what follows the holder
         number("HOLDER_AT", bytes_of(&ALONE[..HOLDER]) + 1),
         ("TERM", format_of(&TERM)),
@@ -213,6 +216,11 @@ fn make_constants() -> Vec<Constant> {
         format("HEX", "%08x%08x%08x%08x"), // sixteen times %02x would take four times as long
         ("LAST", format_of(&LAST)),
         number("LAST_BYTES", bytes_of(&LAST)),
+        ("LAST_END", format_of(&LAST[..2])),
+        // What it keeps of a lone hold: from the holder on up to there, and capacity and token.
+        number("SINCE_END", bytes_of(&ALONE[..9])),
+        number("TOTAL_AT", bytes_of(&ALONE[..2]) + 1),
+        number("TOKEN_END", bytes_of(&ALONE[..4])),
         format("QUEUE", "<I4ddc24c24"),
         number("QUEUE_BYTES", 68),
         format("TOMBSTONE", "<c16dd"),
@@ -512,6 +520,7 @@ mod tests {
         let length = |name| constants().iter().find(|(known, _)| *known == name).unwrap().1.clone();
         let general = ["IDLE_BYTES", "HELD_BYTES", "HOLD_BYTES"].map(length);
         assert_eq!(general, ["26", "60", "77"]);
+        assert_eq!(length("HEAD_BYTES"), "20");
         let short = ["ALONE_BYTES", "TERM_BYTES", "LAST_BYTES"].map(length);
         assert_eq!(short, ["63", "22", "55"], "at most 64 each, or the hash gets a table");
     }

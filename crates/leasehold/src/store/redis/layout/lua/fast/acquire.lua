@@ -1,9 +1,9 @@
 -- The fast path of an acquire: nobody holds or awaits the name, and no attempt of this client is
 -- remembered. Sets the reply.
-if (not state and call('HLEN', key) == 0 or state and #state == IDLE_BYTES)
+if (not state and call('HLEN', key) == 0 or state and #state == HEAD_BYTES)
     and weight <= capacity then
   local version, flags, last_token, collect_at, facts_field, _ = VERSION, 0, 0, 0, 'f', nil
-  if state then version, flags, _, _, last_token, collect_at = read(IDLE, state) end
+  if state then version, flags, _, last_token, collect_at = read(ALONE_HEAD, state) end
   local is_known = flags % 4 > 0 -- if only tombstones are there, they tell
   if flags % 4 == 2 then
     local tombstones = call('HGET', key, 't')

@@ -40,7 +40,7 @@ local function hand_on(state)
   local deadline = math.min(patience, now + math.min(CLAIM_WINDOW, held_ttl))
   if collect_at < deadline + retention then return end
   local ending = hold_state == REVOKED and BY_REVOKE or BY_RELEASE
-  local last = pack(LAST, now, ending, total, id, ended_weight, hold_state, last_token, since)
+  local last = pack(LAST, now, ending, id, ended_weight, hold_state, since, total, last_token)
 
   -- What the last holder said of itself stays where it is.
   local facts_field = flags < 4 and 'g' or 'f'

@@ -5,9 +5,10 @@ if state and #state == ALONE_BYTES and cooldown == 0 and unanswered == 0 then
   if holder == id and hold_state ~= COOLDOWN and deadline > now and version == VERSION
       and last_token < NEVER and flags % 2 == 0
       and collect_at >= now + retention and collect_at <= NEVER then
-    call('HSET', key, 's', pack(IDLE, version, flags, total, total, last_token, collect_at),
-      'b', '', 'l', pack(LAST, now, hold_state == REVOKED and BY_REVOKE or BY_RELEASE, total, id,
-      held_weight, hold_state, last_token, since))
+    -- Most of both is there already, as it is packed.
+    local ending = hold_state == REVOKED and pack(LAST_END, now, BY_REVOKE) or by_release
+    call('HSET', key, 's', sub(state, 1, HEAD_BYTES), 'b', '', 'l',
+      ending .. sub(state, HOLDER_AT, SINCE_END) .. sub(state, TOTAL_AT, TOKEN_END))
     reply = released
   end
 end

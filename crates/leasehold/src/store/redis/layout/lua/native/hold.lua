@@ -85,8 +85,8 @@ holds = {
     elseif hold.state == UNCLAIMED and ending == BY_TIME then
       ending = BY_SILENCE
     end
-    return struct.pack(LAST, ended, ending, record.capacity, hold.id, hold.weight, hold.state,
-      hold.token, hold.since), hold.facts
+    return struct.pack(LAST, ended, ending, hold.id, hold.weight, hold.state, hold.since,
+      record.capacity, hold.token), hold.facts
   end,
 
   -- Removes a hold; the last one takes its place.

@@ -13,9 +13,10 @@
 --             with g; capacity (4), what its holders have asked for (4), last token, collect_at;
 --             while something is held also how many holds (4), weight of all (4), cursor (4),
 --             bound, running, longest ttl, upgrading (24 bytes), the hold at 0.
---             Shorter of a lone hold with nothing unusual, which is most holds: version (1),
---             flags (1), capacity (4), its token, collect_at (7 each), id (24 bytes), weight (4),
---             state (1), since, deadline (7 each)
+--             Shorter if nothing is held or a lone hold has nothing unusual, which is most records:
+--             version (1), flags (1), capacity (4), which is what was asked for, last token,
+--             collect_at (7 each); and of a lone hold, whose token that is, id (24 bytes),
+--             weight (4), state (1), since, deadline (7 each)
 --   b         of such a lone hold: bound, ttl (7 each), nonce (8 bytes); else empty or missing
 --   f, g      facts, in this order or the other one: of such a lone hold, then of the hold that
 --             has ended last; without such a lone hold the latter come first, and nothing second
@@ -29,8 +30,8 @@
 --   c<client> a client with waiters: last seen, how many (4)
 --   t         tombstones, the oldest first: client (16 bytes), attempt, until;
 --             that time is negative if an operator has ended that attempt's hold at once
---   l         the hold that has ended last: when (7, µs), how (1), its capacity (4), and as it was:
---             id (24 bytes), weight (4), state (1), token, since (7 each)
+--   l         the hold that has ended last: when (7, µs), how (1), and as it was: id (24 bytes),
+--             weight (4), state (1), since (7), capacity (4), token (7)
 --
 -- Servers keep a hash without a table, in half of the memory, while no value has more than 64
 -- bytes. That is why a lone hold takes two fields, and facts others.
@@ -109,10 +110,15 @@ store = {
   end,
 
   unpack_state = function(state)
-    if #state ~= IDLE_BYTES and #state < IDLE_BYTES + HELD_BYTES then
+    local _, flags, capacity, asked, last_token, collect_at
+    if #state == HEAD_BYTES then
+      _, flags, capacity, last_token, collect_at = struct.unpack(ALONE_HEAD, state)
+      asked = capacity
+    elseif #state == IDLE_BYTES or #state >= IDLE_BYTES + HELD_BYTES then
+      _, flags, capacity, asked, last_token, collect_at = struct.unpack(IDLE, state)
+    else
       store.corrupt()
     end
-    local _, flags, capacity, asked, last_token, collect_at = struct.unpack(IDLE, state)
     local count, used, cursor, bound, running, longest_ttl, upgrading, at =
       0, 0, 0, NEVER, NEVER, 0, NOBODY, nil
     local held = {}
@@ -157,6 +163,9 @@ store = {
         hold.weight, hold.state, hold.since, hold.deadline),
         struct.pack(TERM, r.bound, hold.ttl, hold.nonce)
     end
+    if r.count == 0 and r.asked == r.capacity then
+      return struct.pack(ALONE_HEAD, VERSION, flags, r.capacity, r.last_token, r.collect_at), false
+    end
     local state = struct.pack(IDLE, VERSION, flags, r.capacity, r.asked, r.last_token,
       r.collect_at)
     if r.count == 0 then return state, false end
@@ -199,7 +208,7 @@ store = {
     if state and #state == ALONE_BYTES then
       record = store.unpack_alone(key, state)
     else
-      record = store.unpack_state(state or struct.pack(IDLE, VERSION, 0, 0, 0, 0, 0))
+      record = store.unpack_state(state or struct.pack(ALONE_HEAD, VERSION, 0, 0, 0, 0))
     end
     record.key = key
     if record.waiting > 0 then store.load_queue() end

@@ -11,8 +11,8 @@
 -- Numbers are little-endian doubles, or integers of as many bytes as parentheses say.
 --@include clock
 
-local call, pack, read = redis.call, struct.pack, struct.unpack
-local released = pack('<dBc1', now, 0, 'F')
+local call, pack, read, sub = redis.call, struct.pack, struct.unpack, string.sub
+local released, by_release = pack('<dBc1', now, 0, 'F'), pack(LAST_END, now, BY_RELEASE)
 local replies, states, missed = {}, {}, 0
 local key, asked, retention, id, cooldown, unanswered
 for at = 1, #KEYS do
