@@ -4,11 +4,13 @@
 //! slot of the data it protects. A `%` is written `%25`, and nothing else follows a `%`. So no lock
 //! can have the key of another record that leasehold may keep under its prefix as `%…`.
 
+use std::borrow::Cow;
+
 use leasehold_core::{ClientId, LockName};
 
 /// The key of a lock.
 pub fn key(prefix: &str, name: &LockName) -> Vec<u8> {
-    format!("{prefix}{}", escape(name.as_str())).into_bytes()
+    [prefix.as_bytes(), escape(name.as_str()).as_bytes()].concat()
 }
 
 /// The lock whose key this is, or `None` if it is no lock's.
@@ -62,11 +64,14 @@ pub fn channel(prefix: &str, database: u32, name: &LockName) -> Vec<u8> {
 
 /// What the channels of all clients begin with.
 pub fn inbox_prefix(prefix: &str) -> String {
-    format!("{prefix}inbox:")
+    [prefix, "inbox:"].concat()
 }
 
-fn escape(name: &str) -> String {
-    name.replace('%', "%25")
+fn escape(name: &str) -> Cow<'_, str> {
+    match name.contains('%') {
+        true => name.replace('%', "%25").into(),
+        false => name.into(),
+    }
 }
 
 #[cfg(test)]

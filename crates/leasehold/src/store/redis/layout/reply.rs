@@ -19,8 +19,8 @@ use super::redisson::owners;
 /// [`Corrupt`](StoreErrorKind::Corrupt) if the record is damaged, which is then left as it is, or
 /// if the reply is none of our scripts'.
 pub(crate) fn one(reply: Value) -> Result<Answer, StoreError> {
-    let (now, more, mut replies) = parse(&reply).ok_or_else(unexpected_reply)?;
-    match (replies.pop(), replies.is_empty()) {
+    let (now, more, mut packed) = head(&reply).ok_or_else(unexpected_reply)?;
+    match (found(&mut packed, now.lease_us), packed.0.is_empty()) {
         (Some(Reply::Refused(Refusal::Damaged)), true) => {
             let what = "the key of this lock is damaged: look at it, and delete it to mend it";
             Err(StoreError::new(StoreErrorKind::Corrupt, what))
@@ -37,7 +37,11 @@ pub(crate) fn one(reply: Value) -> Result<Answer, StoreError> {
 ///
 /// [`Corrupt`](StoreErrorKind::Corrupt) if the reply is none of our scripts'.
 pub(crate) fn many(reply: Value) -> Result<Answer, StoreError> {
-    let (now, more, replies) = parse(&reply).ok_or_else(unexpected_reply)?;
+    let (now, more, mut packed) = head(&reply).ok_or_else(unexpected_reply)?;
+    let mut replies = Vec::new();
+    while !packed.0.is_empty() {
+        replies.push(found(&mut packed, now.lease_us).ok_or_else(unexpected_reply)?);
+    }
     Ok(Answer::new(now, Reply::Many(replies)).with_more(more))
 }
 
@@ -54,16 +58,12 @@ pub(crate) fn unexpected_reply() -> StoreError {
     StoreError::new(StoreErrorKind::Corrupt, what).maybe_executed()
 }
 
-fn parse(reply: &Value) -> Option<(Now, bool, Vec<Reply>)> {
+/// When the script ran, whether it left more to do, and what follows.
+fn head(reply: &Value) -> Option<(Now, bool, Reader<'_>)> {
     let Value::BulkString(bytes) = reply else { return None };
     let mut packed = Reader(bytes);
-    let now_us = packed.number()?;
-    let more = packed.flag()?;
-    let mut replies = Vec::new();
-    while !packed.0.is_empty() {
-        replies.push(found(&mut packed, now_us)?);
-    }
-    Some((Now { lease_us: now_us, token_us: now_us }, more, replies))
+    let (now_us, more) = (packed.number()?, packed.flag()?);
+    Some((Now { lease_us: now_us, token_us: now_us }, more, packed))
 }
 
 fn found(packed: &mut Reader<'_>, now_us: u64) -> Option<Reply> {
