@@ -46,8 +46,10 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What the command does.
+/// What the command does. The arguments of a subcommand are defined when they are needed: to define
+/// all of them takes as long as to start the program.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Command {
     /// Prints a script that completes this command in a shell
     #[command(display_order = 9)]

@@ -40,7 +40,9 @@ const NAMES: [&str; 3] = ["name", "names", "prefix"];
 pub(crate) fn complete(words: &[OsString]) -> Outcome {
     let words = options_last(words);
     let store = given_store(&words);
-    let all = Cli::command().mut_subcommands(|command| with_candidates(command, store.as_ref()));
+    let mut all = Cli::command();
+    all.build(); // the arguments of subcommands, too
+    let all = all.mut_subcommands(|command| with_candidates(command, store.as_ref()));
     let typed = words.last().cloned().unwrap_or_default();
     let line: Vec<OsString> = [OsString::from("leasehold")].into_iter().chain(words).collect();
     let last = line.len() - 1;
