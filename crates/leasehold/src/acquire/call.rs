@@ -173,8 +173,10 @@ impl<'a> AcquireCall<'a> {
     async fn send(&mut self, release: Option<PendingRelease>) -> Result<TimedAnswer, StoreError> {
         let (waits, until) = (self.asked.waits(), self.asked.answer_until());
         let acquire = |request: Acquire| Action::Acquire(request.with_wait(waits));
+        let Some(release) = release else {
+            return self.own.send(acquire, self.now, until).await;
+        };
         let sent = self.own.send(acquire, self.now, until);
-        let Some(release) = release else { return sent.await };
         let (released, sent) = (pin!(release.send()), pin!(sent));
         match select(released, sent).await {
             Either::Left(((), sent)) => sent.await,

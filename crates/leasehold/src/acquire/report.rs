@@ -90,7 +90,7 @@ impl Asked<'_> {
     /// one on whose behalf it acts? It never completes. A later call is behind it.
     pub(super) async fn report_own_process(&self) -> Infallible {
         if own_process::has_several_clients() || !self.keeper.on_behalf_of().is_empty() {
-            self.find_own_process().await;
+            Box::pin(self.find_own_process()).await;
         }
         std::future::pending().await
     }

@@ -217,25 +217,33 @@ impl Redis {
         ["redis", "valkey"].iter().any(|name| scheme.starts_with(name))
     }
 
+    /// What is seldom done is boxed, here and further down: the future of each request has room for
+    /// all that it may come to, and is allocated and moved.
     async fn run(&self, operation: Operation) -> Result<Answer, StoreError> {
         if let Some(durability) = &self.durability {
             durability.check(&operation)?;
         }
         match operation {
+            Operation::On { name, action } => self.act(&name, &action).await,
+            Operation::Renew(leases) => Box::pin(self.renew(&leases)).await,
+            operation => Box::pin(self.list(operation)).await,
+        }
+    }
+
+    async fn list(&self, operation: Operation) -> Result<Answer, StoreError> {
+        let layout = &*self.layout;
+        match operation {
             Operation::List { prefix: begin, limit, idle } => {
                 let primaries = self.topology.primaries().await?;
                 let primaries = primaries.into_iter().collect::<Result<Vec<_>, _>>()?;
-                let (layout, limit) = (&*self.layout, limit as usize);
+                let limit = limit as usize;
                 list(&primaries, Listing { layout, begin: &begin, limit, idle }).await
             }
             Operation::ListPage { prefix: begin, after, keys } => {
                 let primaries = self.topology.primaries().await?;
-                let (layout, limit) = (&*self.layout, keys as usize);
-                let listing = Listing { layout, begin: &begin, limit, idle: false };
+                let listing = Listing { layout, begin: &begin, limit: keys as usize, idle: false };
                 page(primaries, listing, after.as_deref()).await
             }
-            Operation::On { name, action } => self.act(&name, &action).await,
-            Operation::Renew(leases) => self.renew(&leases).await,
             _ => Err(StoreError::unknown_request()),
         }
     }

@@ -45,7 +45,7 @@ pub(crate) async fn run<A>(
     let mut loads = Loads::default();
     loop {
         let value = match asking {
-            true => ask(connection, call.command()).await?,
+            true => Box::pin(ask(connection, call.command())).await?,
             false => connection.call(&call.request).await?,
         };
         if !loads.helped(connection, call.script, &value).await? {
@@ -98,7 +98,7 @@ impl Loads {
             return Ok(false);
         }
         self.0 += 1;
-        load(connection, script).await?;
+        Box::pin(load(connection, script)).await?;
         Ok(true)
     }
 }

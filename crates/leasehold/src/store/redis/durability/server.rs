@@ -90,7 +90,7 @@ impl Server {
     pub(crate) async fn run<A>(&self, call: &Call<A>, asking: bool) -> Result<A, Failure> {
         match (&self.durable, call.effect) {
             (Some(durable), Some(effect)) => {
-                durable.run(&self.connection, call, effect, asking).await
+                Box::pin(durable.run(&self.connection, call, effect, asking)).await
             }
             _ => Ok(call.answer(eval::run(&self.connection, call, asking).await?)?),
         }

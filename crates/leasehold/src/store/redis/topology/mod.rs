@@ -70,8 +70,8 @@ impl Topology {
     /// Runs a script where its keys are served.
     pub(crate) async fn run<A>(&self, call: &Call<A>) -> Result<A, StoreError> {
         match self {
-            Self::Cluster(cluster) => cluster.run(call).await,
-            Self::Sentinel(sentinel) => sentinel.run(call).await,
+            Self::Cluster(cluster) => Box::pin(cluster.run(call)).await,
+            Self::Sentinel(sentinel) => Box::pin(sentinel.run(call)).await,
             Self::Standalone(standalone) => Ok(standalone.server().await?.run(call, false).await?),
         }
     }
