@@ -47,10 +47,8 @@ enum Kind {
     Trouble,
     /// The lock is busy, as any request for one has to expect.
     Expected,
-    /// The user does not want to wait any more, or to read.
-    Interrupted(Death),
-    /// A signal ended the command.
-    OfCommand(Death),
+    /// A signal ended the command, or the user does not want to wait any more, or to read.
+    Died(Death),
 }
 
 impl Failure {
@@ -65,8 +63,7 @@ impl Failure {
 
     /// A signal came while there was nothing to do but wait.
     pub(crate) fn interrupted(number: i32, message: String) -> Self {
-        let death = Death { number, is_for_group: false };
-        Self { kind: Kind::Interrupted(death), ..Self::new(by_signal(number), message) }
+        Self::by_death(Death { number, is_for_group: false }, message)
     }
 
     /// The reader of stdout has gone, as behind `| head`: the end of every program, without a word.
@@ -75,16 +72,15 @@ impl Failure {
     }
 
     /// A signal ended the command; without a message if everybody expects that.
-    pub(crate) fn of_command(death: Death, message: Option<String>) -> Self {
-        let message = message.unwrap_or_default();
-        Self { kind: Kind::OfCommand(death), ..Self::new(by_signal(death.number), message) }
+    pub(crate) fn by_death(death: Death, message: String) -> Self {
+        Self { kind: Kind::Died(death), ..Self::new(by_signal(death.number), message) }
     }
 
     /// The signal that leasehold dies of, after all has been said.
     pub(crate) fn death(&self) -> Option<Death> {
         match self.kind {
             Kind::Trouble | Kind::Expected => None,
-            Kind::Interrupted(death) | Kind::OfCommand(death) => Some(death),
+            Kind::Died(death) => Some(death),
         }
     }
 
@@ -161,12 +157,10 @@ impl Verbosity {
     /// Says why the command ends. A busy lock that was called a success is worth no line.
     pub(crate) fn failure(self, failure: &Failure) {
         match (failure.kind, failure.exit) {
-            (Kind::Interrupted(_) | Kind::OfCommand(_), _) if failure.message.is_empty() => {}
+            (Kind::Died(_), _) if failure.message.is_empty() => {}
             (Kind::Trouble, _) => self.error(&failure.message),
             (Kind::Expected, 0) => self.detail(&failure.message),
-            (Kind::Expected | Kind::Interrupted(_) | Kind::OfCommand(_), _) => {
-                self.remark(&failure.message);
-            }
+            (Kind::Expected | Kind::Died(_), _) => self.remark(&failure.message),
         }
     }
 

@@ -11,8 +11,7 @@ use rustix::process::Pid;
 use super::ending::EndArgs;
 use super::shared::{LockArgs, OutputArgs, PlainOutputArgs, StoreArgs};
 use super::sort::Sort;
-use super::values::{budget, capacity, duration, interval, name, pid, token, ttl};
-use crate::report::Verbosity;
+use super::values::{budget, capacity, duration, interval, name, pid, ttl};
 
 /// Arguments of `run`.
 #[derive(Args, Debug)]
@@ -69,15 +68,13 @@ pub(crate) struct Elect {
     /// leading; there is no file after a loss or the end
     #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "show"])]
     pub(crate) ready_file: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
     /// How long other candidates wait for a leader that crashed
     #[arg(long, value_name = "DURATION", value_parser = ttl, default_value = "30s")]
     pub(crate) ttl: Duration,
     #[command(flatten)]
     pub(crate) end: EndArgs,
     #[command(flatten)]
-    pub(crate) verbosity: Verbosity,
+    pub(crate) store: StoreArgs,
     /// The command that runs while leading, and its arguments
     #[arg(last = true, conflicts_with_all = ["listen", "show"], value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
@@ -89,8 +86,6 @@ pub(crate) struct Ls {
     /// Only names that begin with this
     #[arg(default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
     /// Also names that nobody holds or awaits, as long as the store remembers them
     #[arg(short, long, conflicts_with_all = ["held_longer_than", "watch"])]
     pub(crate) all: bool,
@@ -142,10 +137,8 @@ pub(crate) struct Show {
     pub(crate) name: LockName,
     /// Asks whether the lease with this token holds the lock now, and nobody has asked its holder
     /// to stop: exit code 1 if not. For the probe of a holder
-    #[arg(long, value_name = "TOKEN", value_parser = token)]
+    #[arg(long, value_name = "TOKEN")]
     pub(crate) token: Option<FencingToken>,
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
@@ -156,8 +149,6 @@ pub(crate) struct Top {
     /// Only names that begin with this
     #[arg(default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
     /// How often the table is drawn anew
     #[arg(long, value_name = "DURATION", value_parser = interval, default_value = "1s")]
     pub(crate) interval: Duration,
@@ -175,16 +166,7 @@ pub(crate) struct Top {
     )]
     pub(crate) sort: Sort,
     #[command(flatten)]
-    pub(crate) verbosity: Verbosity,
-}
-
-/// Arguments of `end-quarantine`.
-#[derive(Args, Debug)]
-pub(crate) struct EndQuarantine {
-    #[command(flatten)]
     pub(crate) store: StoreArgs,
-    #[command(flatten)]
-    pub(crate) verbosity: Verbosity,
 }
 
 /// Arguments of `permits`.
@@ -199,8 +181,6 @@ pub(crate) struct Permits {
     pub(crate) capacity: u32,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
-    #[command(flatten)]
-    pub(crate) verbosity: Verbosity,
 }
 
 /// Arguments of `revoke`.
@@ -213,7 +193,7 @@ pub(crate) struct Revoke {
     ///
     /// A program may pass a lease on among its tasks. `show` and `revoke` know a task once it has
     /// had the lease for 100 ms. From then on, the token of the task before is refused.
-    #[arg(long, value_name = "TOKEN", value_parser = token)]
+    #[arg(long, value_name = "TOKEN")]
     pub(crate) token: FencingToken,
     /// Ends the lease now, without waiting for its holder: two may then work at the same time for a
     /// while
@@ -221,8 +201,6 @@ pub(crate) struct Revoke {
     pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
-    #[command(flatten)]
-    pub(crate) verbosity: Verbosity,
 }
 
 /// Arguments of `schema`.
@@ -239,8 +217,6 @@ pub(crate) struct Schema {
     pub(crate) fencer: Vec<String>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
-    #[command(flatten)]
-    pub(crate) verbosity: Verbosity,
 }
 
 /// Arguments of `doctor`.
@@ -249,8 +225,6 @@ pub(crate) struct Doctor {
     /// Ends with exit code 1 for warnings, too
     #[arg(long)]
     pub(crate) strict: bool,
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
     #[command(flatten)]
     pub(crate) output: PlainOutputArgs,
 }
@@ -266,15 +240,4 @@ pub(crate) struct Wait {
     pub(crate) wait: Option<Duration>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
-    #[command(flatten)]
-    pub(crate) verbosity: Verbosity,
-}
-
-/// Arguments of `where`.
-#[derive(Args, Debug)]
-pub(crate) struct Where {
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
-    #[command(flatten)]
-    pub(crate) output: PlainOutputArgs,
 }

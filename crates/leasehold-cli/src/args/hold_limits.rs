@@ -4,9 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use clap::Args;
-use leasehold::LeaseOptions;
 
-use super::values::{duration, span};
+use super::values::{lease_span, span};
 use crate::report::Failure;
 
 /// A limit, as it was typed.
@@ -57,17 +56,12 @@ impl HoldArgs {
 }
 
 fn least(text: &str) -> Result<Limit, String> {
-    let (mut options, span) = (LeaseOptions::default(), duration(text)?);
-    options.min_hold = Some(span);
-    options.check().map_err(|refusal| refusal.to_string())?;
+    let span = lease_span(text, |options, span| options.min_hold = Some(span))?;
     Ok(Limit { option: "--min-hold", text: text.to_owned(), span })
 }
 
 fn remember(text: &str) -> Result<Duration, String> {
-    let mut options = LeaseOptions::default();
-    options.remember = Some(duration(text)?);
-    options.check().map_err(|refusal| refusal.to_string())?;
-    Ok(options.remember.unwrap_or_default())
+    lease_span(text, |options, span| options.remember = Some(span))
 }
 
 fn most(text: &str) -> Result<Limit, String> {

@@ -15,9 +15,9 @@ mod values;
 use clap::{Parser, Subcommand};
 
 pub(crate) use self::commands::{
-    Doctor, Elect, EndQuarantine, Hold, Ls, Permits, Revoke, Run, Schema, Show, Top, Wait, Where,
+    Doctor, Elect, Hold, Ls, Permits, Revoke, Run, Schema, Show, Top, Wait,
 };
-pub(crate) use self::ending::OnLost;
+pub(crate) use self::ending::{EndArgs, OnLost};
 use self::help::{
     DOCTOR_EXAMPLES, ELECT_EXAMPLES, EXAMPLES, GIVE_EXAMPLES, HOLD_EXAMPLES, LS_EXAMPLES,
     RENEW_EXAMPLES, RUN_EXAMPLES, SCHEMA_EXAMPLES, SERVE_EXAMPLES, TAKE_EXAMPLES,
@@ -25,7 +25,7 @@ use self::help::{
 pub(crate) use self::hold_limits::Limit;
 pub(crate) use self::normalize::options_last;
 pub(crate) use self::serve::Serve;
-pub(crate) use self::shared::LockArgs;
+pub(crate) use self::shared::{LockArgs, PlainOutputArgs, StoreArgs};
 pub(crate) use self::sort::Sort;
 pub(crate) use self::taking::{Give, Renew, Take};
 use crate::report::Verbosity;
@@ -66,7 +66,7 @@ pub(crate) enum Command {
     /// Ends the quarantine of a store that is new or has forgotten nothing, instead of waiting:
     /// only if no earlier lease can be valid
     #[command(display_order = 8)]
-    EndQuarantine(EndQuarantine),
+    EndQuarantine(StoreArgs),
     /// Gives back what `take` has taken, on this machine or another
     #[command(display_order = 2, after_help = GIVE_EXAMPLES)]
     Give(Give),
@@ -124,7 +124,7 @@ pub(crate) enum Command {
     Wait(Wait),
     /// Prints which store is used, and why
     #[command(display_order = 7)]
-    Where(Where),
+    Where(PlainOutputArgs),
 }
 
 impl Command {
@@ -132,23 +132,23 @@ impl Command {
     pub(crate) fn verbosity(&self) -> Verbosity {
         match self {
             Self::Completions { .. } | Self::Man { .. } => Verbosity::usual(),
-            Self::Doctor(args) => args.output.verbosity,
-            Self::Elect(args) => args.verbosity,
+            Self::Doctor(args) => args.output.store.verbosity,
+            Self::Elect(args) => args.store.verbosity,
             Self::EndQuarantine(args) => args.verbosity,
-            Self::Give(args) => args.verbosity,
-            Self::Hold(args) => args.lock.verbosity,
-            Self::Ls(args) => args.output.verbosity,
-            Self::Permits(args) => args.verbosity,
-            Self::Renew(args) => args.verbosity,
-            Self::Revoke(args) => args.verbosity,
-            Self::Run(args) => args.lock.verbosity,
-            Self::Schema(args) => args.verbosity,
-            Self::Serve(args) => args.verbosity,
-            Self::Show(args) => args.output.verbosity,
-            Self::Take(args) => args.lock.verbosity,
-            Self::Top(args) => args.verbosity,
-            Self::Wait(args) => args.verbosity,
-            Self::Where(args) => args.output.verbosity,
+            Self::Give(args) => args.store.verbosity,
+            Self::Hold(args) => args.lock.store.verbosity,
+            Self::Ls(args) => args.output.store.verbosity,
+            Self::Permits(args) => args.store.verbosity,
+            Self::Renew(args) => args.store.verbosity,
+            Self::Revoke(args) => args.store.verbosity,
+            Self::Run(args) => args.lock.store.verbosity,
+            Self::Schema(args) => args.store.verbosity,
+            Self::Serve(args) => args.store.verbosity,
+            Self::Show(args) => args.output.store.verbosity,
+            Self::Take(args) => args.lock.store.verbosity,
+            Self::Top(args) => args.store.verbosity,
+            Self::Wait(args) => args.store.verbosity,
+            Self::Where(args) => args.store.verbosity,
         }
     }
 }

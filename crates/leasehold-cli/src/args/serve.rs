@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::shared::StoreArgs;
-use crate::report::Verbosity;
 
 /// Fewest keys a second: with less, a look at one lock would use up the time of others.
 const LEAST_BUDGET: i64 = 100;
@@ -22,8 +21,6 @@ pub(crate) struct Serve {
         value_parser = listen
     )]
     pub(crate) listen: SocketAddr,
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
     /// How many keys of the store are looked at each second, at most
     #[arg(
         long,
@@ -53,7 +50,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "PREFIX", num_args = 1..)]
     pub(crate) metrics_names: Vec<String>,
     #[command(flatten)]
-    pub(crate) verbosity: Verbosity,
+    pub(crate) store: StoreArgs,
 }
 
 fn listen(text: &str) -> Result<SocketAddr, String> {

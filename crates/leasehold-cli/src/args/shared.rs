@@ -6,11 +6,12 @@ use clap::Args;
 use leasehold::lease::Mode;
 
 use super::hold_limits::HoldArgs;
-use super::values::{duration, permits, store_url, ttl};
-use crate::report::{BUSY, Verbosity};
+use super::values::{duration, permits, ttl};
+use crate::report::{BUSY, Failure, Verbosity};
+use crate::store_choice::{Choice, choose};
 use crate::store_url::StoreUrl;
 
-/// Options of everything that talks to a store.
+/// Options of everything that talks to a store, and how much it says.
 #[derive(Args, Debug)]
 pub(crate) struct StoreArgs {
     /// Where the locks are: redis://HOST[:PORT][/DB], rediss://… (TLS), redis+unix://PATH,
@@ -18,15 +19,22 @@ pub(crate) struct StoreArgs {
     /// postgres://USER@HOST/DATABASE or file:PATH, with options behind a ? (leasehold man store);
     /// else $LEASEHOLD_STORE, else the configuration. A password may also come from
     /// $LEASEHOLD_PASSWORD or the file $LEASEHOLD_PASSWORD_FILE, where `ps` does not show it
-    #[arg(short, long, value_name = "URL", value_parser = store_url, help_heading = "Store")]
+    #[arg(short, long, value_name = "URL", help_heading = "Store")]
     pub(crate) store: Option<StoreUrl>,
+    #[command(flatten)]
+    pub(crate) verbosity: Verbosity,
+}
+
+impl StoreArgs {
+    /// The store that is used.
+    pub(crate) fn choose(&self) -> Result<Choice, Failure> {
+        choose(self.store.as_ref())
+    }
 }
 
 /// What is taken, and for how long it is waited.
 #[derive(Args, Debug)]
 pub(crate) struct LockArgs {
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
     /// How long the lease lives: it is renewed every third of this time, and after a crash of this
     /// machine the others wait for the rest of it
     #[arg(long, value_name = "DURATION", value_parser = ttl, default_value = "30s")]
@@ -55,27 +63,27 @@ pub(crate) struct LockArgs {
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = BUSY)]
     pub(crate) busy_exit: u8,
     #[command(flatten)]
-    pub(crate) verbosity: Verbosity,
+    pub(crate) store: StoreArgs,
 }
 
 /// How something is printed.
-#[derive(Args, Clone, Copy, Debug)]
+#[derive(Args, Debug)]
 #[command(mut_arg("verbose", |option| option.help("Says on stderr what is weak about the store")))]
 pub(crate) struct OutputArgs {
     /// Prints JSON; tokens are strings, because they do not fit a double
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) verbosity: Verbosity,
+    pub(crate) store: StoreArgs,
 }
 
 /// How something is printed that has no tokens and of which there is no more to say.
-#[derive(Args, Clone, Copy, Debug)]
+#[derive(Args, Debug)]
 #[command(mut_arg("verbose", |option| option.help("Has no effect here")))]
 pub(crate) struct PlainOutputArgs {
     /// Prints JSON
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) verbosity: Verbosity,
+    pub(crate) store: StoreArgs,
 }

@@ -9,7 +9,6 @@ use rustix::process::Pid;
 
 use super::shared::{LockArgs, StoreArgs};
 use super::values::{name, pid, span};
-use crate::report::Verbosity;
 
 /// Arguments of `take`.
 #[derive(Args, Debug)]
@@ -51,8 +50,6 @@ pub(crate) struct Give {
     pub(crate) handle: String,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
-    #[command(flatten)]
-    pub(crate) verbosity: Verbosity,
 }
 
 /// Arguments of `renew`.
@@ -66,6 +63,4 @@ pub(crate) struct Renew {
     pub(crate) for_span: Duration,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
-    #[command(flatten)]
-    pub(crate) verbosity: Verbosity,
 }

@@ -1,15 +1,14 @@
 //! Values of options: how each is read, and what is said of one that cannot be.
 
-use std::convert::Infallible;
 use std::time::Duration;
 
+use leasehold::error::InvalidInput;
 use leasehold::lease::Mode;
 use leasehold::time::parse_duration;
-use leasehold::{FencingToken, LeaseOptions, LockName};
+use leasehold::{LeaseOptions, LockName};
 use rustix::process::Pid;
 
 use super::normalize::NAME_MARK;
-use crate::store_url::StoreUrl;
 
 /// The most permits that a semaphore has: one less than the capacity of a lock.
 const MOST_PERMITS: u32 = i32::MAX as u32 - 1;
@@ -20,13 +19,8 @@ const LEAST_INTERVAL: Duration = Duration::from_millis(100);
 /// The fewest keys a second with which a table comes about at all.
 const LEAST_BUDGET: u32 = 10;
 
-pub(super) fn name(text: &str) -> Result<LockName, String> {
+pub(super) fn name(text: &str) -> Result<LockName, InvalidInput> {
     LockName::new(text.strip_prefix(NAME_MARK).unwrap_or(text))
-        .map_err(|refusal| refusal.to_string())
-}
-
-pub(super) fn store_url(text: &str) -> Result<StoreUrl, Infallible> {
-    Ok(text.into())
 }
 
 pub(super) fn pid(text: &str) -> Result<Pid, String> {
@@ -41,10 +35,6 @@ pub(super) fn span(text: &str) -> Result<Duration, String> {
         Duration::ZERO => Err("the hold would be over before it has begun".to_owned()),
         span => Ok(span),
     }
-}
-
-pub(super) fn token(text: &str) -> Result<FencingToken, String> {
-    text.parse().map_err(|refusal: leasehold::error::InvalidInput| refusal.to_string())
 }
 
 pub(super) fn permits(text: &str) -> Result<Mode, String> {
@@ -102,10 +92,18 @@ pub(super) fn budget(text: &str) -> Result<u32, String> {
 
 /// Reads a ttl.
 pub(super) fn ttl(text: &str) -> Result<Duration, String> {
-    let mut options = LeaseOptions::default();
-    options.ttl = duration(text)?;
+    lease_span(text, |options, span| options.ttl = span)
+}
+
+/// Reads a span for an option of leases, in whose bounds it must be.
+pub(super) fn lease_span(
+    text: &str,
+    set: impl FnOnce(&mut LeaseOptions, Duration),
+) -> Result<Duration, String> {
+    let (mut options, span) = (LeaseOptions::default(), duration(text)?);
+    set(&mut options, span);
     options.check().map_err(|refusal| refusal.to_string())?;
-    Ok(options.ttl)
+    Ok(span)
 }
 
 #[cfg(test)]

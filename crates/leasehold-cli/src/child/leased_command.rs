@@ -1,5 +1,6 @@
 //! One command under one lease, from the grant to the release.
 
+use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 use leasehold::error::StoreErrorKind;
@@ -10,11 +11,11 @@ use rustix::process::{Signal, getpid, kill_current_process_group, kill_process};
 use super::guardian::descendants::Remaining;
 use super::guardian::idle::IdleGuardian;
 use super::guardian::link::Link;
-use super::guardian::protocol::{Begin, CommandEnd, EndReason, Order, Report, micros};
+use super::guardian::protocol::{Begin, CommandEnd, EndReason, Order, Report};
 use super::guardian::timing::{CLOCK, sleep_until};
 use super::guardian::watch::{Advice, Watch};
 use super::tty_handover::TtyHandover;
-use crate::args::{Limit, OnLost};
+use crate::args::{EndArgs, Limit, OnLost};
 use crate::connection::{Connection, reentry};
 use crate::report::{Failure, LOST, NOT_EXECUTABLE, Outcome, Verbosity};
 use crate::secrets;
@@ -23,13 +24,9 @@ use crate::signals::{Death, numbered, signal_name};
 /// How a command under a lease is ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CommandSpec<'a> {
+    pub(crate) end: &'a EndArgs,
     pub(crate) kill_after: Duration,
     pub(crate) max_hold: Option<&'a Limit>,
-    pub(crate) on_lost: OnLost,
-    /// The signal that the command gets first when it must end.
-    pub(crate) signal: Signal,
-    /// The command has the passwords that leasehold has in its environment.
-    pub(crate) keep_password: bool,
 }
 
 /// The command, its guardian, and the lease they run under.
@@ -73,15 +70,15 @@ impl<'a> LeasedCommand<'a> {
             ("LEASEHOLD_TOKEN".to_owned(), tokens.join(" ")),
         ];
         variables.extend(reentry::variables(&guard));
-        if spec.keep_password {
+        if spec.end.keep_password {
             variables.extend(secrets::variables());
         }
         let begin = Begin {
-            until_us: micros(valid_until.since_origin()),
-            kill_after_us: micros(spec.kill_after),
-            max_hold_us: spec.max_hold.map(|limit| micros(limit.span)),
-            on_lost: spec.on_lost,
-            signal: spec.signal.as_raw(),
+            until: valid_until.since_origin(),
+            kill_after: spec.kill_after,
+            max_hold: spec.max_hold.map(|limit| limit.span),
+            on_lost: spec.end.on_lost,
+            signal: spec.end.signal.as_raw(),
             is_nested: reentry::is_nested(),
             lend_terminal: terminal.is_lent_at_once(),
             variables,
@@ -95,7 +92,7 @@ impl<'a> LeasedCommand<'a> {
             lost: guard.lost(),
             guard,
             link,
-            watch: Watch::new(spec.on_lost, spec.kill_after, valid_until),
+            watch: Watch::new(spec.end.on_lost, spec.kill_after, valid_until),
             terminal,
             passed_on: None,
             loss: None,
@@ -125,8 +122,7 @@ impl<'a> LeasedCommand<'a> {
                 () = self.connection.events.renewed(), if self.loss.is_none() => {
                     let valid_until = valid_until(&self.guard);
                     self.watch.renewed(valid_until);
-                    let until_us = micros(valid_until.since_origin());
-                    self.link.order(Order::Deadline { until_us }).await;
+                    self.link.order(Order::Deadline { until: valid_until.since_origin() }).await;
                 }
                 signal = self.connection.signals.next() => self.pass_on(signal).await,
                 () = sleep_until(self.watch.due()) => match self.watch.check(CLOCK.now()) {
@@ -143,18 +139,15 @@ impl<'a> LeasedCommand<'a> {
 
     async fn note_loss(&mut self, reason: LossReason) {
         self.loss = Some(reason);
-        let (name, token) = (self.name.clone(), self.guard.token());
-        let what = match (self.spec.on_lost, self.how, self.ending) {
+        let what = match (self.spec.end.on_lost, self.how, self.ending) {
             (_, Some(_), _) => "after its command had ended",
             (_, None, Some(_)) => return, // said already
             (OnLost::Ignore, None, None) => "the command runs on, and others may run beside it",
             (OnLost::Kill, None, None) => "the command is killed",
             (OnLost::Term, None, None) => "the command is being ended",
         };
-        let cause = self.why_not_renewed(reason);
-        self.connection.verbosity.error(format_args!(
-            "{name}: lost the lease with token {token}: {reason}; {what}{cause}"
-        ));
+        let (token, cause) = (self.guard.token(), self.why_not_renewed(reason));
+        self.error(format_args!("lost the lease with token {token}: {reason}; {what}{cause}"));
         self.watch.asked(CLOCK.now());
         self.link.wake();
         self.link.order(Order::Lost).await;
@@ -164,12 +157,9 @@ impl<'a> LeasedCommand<'a> {
         match report {
             Report::Started { .. } => self.terminal.note_start(),
             Report::Stopped { signal } => self.note_stop(signal).await,
-            Report::LeftBehind { wait_us } => {
-                let wait = show_duration(Duration::from_micros(wait_us));
-                self.connection.verbosity.remark(format_args!(
-                    "{}: waits up to {wait} for what the command left behind",
-                    self.name
-                ));
+            Report::LeftBehind { wait } => {
+                let wait = show_duration(wait);
+                self.remark(format_args!("waits up to {wait} for what the command left behind"));
             }
             Report::Ending { why } => {
                 self.watch.ending(CLOCK.now());
@@ -188,19 +178,24 @@ impl<'a> LeasedCommand<'a> {
         self.connection.events.why_not_renewed(&names(&self.guard), reason)
     }
 
+    fn error(&self, what: impl Display) {
+        self.connection.verbosity.error(format_args!("{}: {what}", self.name));
+    }
+
+    fn remark(&self, what: impl Display) {
+        self.connection.verbosity.remark(format_args!("{}: {what}", self.name));
+    }
+
     fn note_ending(&mut self, why: EndReason) {
-        let name = self.name.clone();
         match why {
             // The user knows, and the command has not lost anything.
             EndReason::Asked => return,
             // The code that noticed the loss has reported it, or the guardian itself has.
             EndReason::Died | EndReason::Lost => {}
             EndReason::LeftBehind => {
-                self.connection.verbosity.remark(format_args!(
-                    "{name}: what the command left behind is being ended (setsid lets a process \
-                     stay)"
-                ));
-                return;
+                return self.remark(
+                    "what the command left behind is being ended (setsid lets a process stay)",
+                );
             }
             EndReason::Overdue if self.loss.is_some() => {}
             EndReason::Over | EndReason::Overdue => {
@@ -215,9 +210,7 @@ impl<'a> LeasedCommand<'a> {
                         (why, self.why_not_renewed(LossReason::Expired))
                     }
                 };
-                self.connection
-                    .verbosity
-                    .error(format_args!("{name}: {why}: the command is being ended{cause}"));
+                self.error(format_args!("{why}: the command is being ended{cause}"));
             }
         }
         self.ending = Some(why);
@@ -234,10 +227,8 @@ impl<'a> LeasedCommand<'a> {
         if !wants_terminal && signal != Some(Signal::TSTP) {
             return; // a signal stopped the command alone; the lease goes on
         }
-        let (name, left) = (self.name.clone(), show_duration(self.guard.validity()));
-        self.connection
-            .verbosity
-            .remark(format_args!("{name}: stopped: the lease ends in {left} unless continued"));
+        let left = show_duration(self.guard.validity());
+        self.remark(format_args!("stopped: the lease ends in {left} unless continued"));
         let was_lent = self.terminal.take_back();
         // The shell must see that its job has stopped. What the command's group got from the
         // terminal would have gone to our whole group, so all of that stops: a script around us,
@@ -268,7 +259,7 @@ impl<'a> LeasedCommand<'a> {
             CommandEnd::Exited(code) => Ok(code),
             CommandEnd::Signaled(number) => Err(self.end_by_signal(number, was_lent)),
         };
-        let ignores = self.spec.on_lost == OnLost::Ignore;
+        let ignores = self.spec.end.on_lost == OnLost::Ignore;
         let mut was_lost = self.was_lost();
         let names = names(&self.guard);
         match self.guard.release().await {
@@ -305,12 +296,12 @@ impl<'a> LeasedCommand<'a> {
         let is_from_terminal = matches!(signal, Some(Signal::HUP | Signal::INT | Signal::QUIT));
         let is_for_group = was_lent && is_from_terminal && self.passed_on != signal;
         let message = match signal {
-            _ if self.how.is_none() => None,
-            Some(Signal::INT | Signal::PIPE) => None,
-            Some(signal) => Some(format!("the command was ended by {}", signal_name(signal))),
-            None => Some(format!("the command was ended by signal {number}")),
+            _ if self.how.is_none() => String::new(),
+            Some(Signal::INT | Signal::PIPE) => String::new(),
+            Some(signal) => format!("the command was ended by {}", signal_name(signal)),
+            None => format!("the command was ended by signal {number}"),
         };
-        Failure::of_command(Death { number, is_for_group }, message)
+        Failure::by_death(Death { number, is_for_group }, message)
     }
 
     fn was_lost(&self) -> bool {

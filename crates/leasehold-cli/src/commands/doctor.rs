@@ -8,7 +8,6 @@ use utoipa::ToSchema;
 use crate::args::Doctor;
 use crate::report::{Failure, NO, Outcome, escaped, print, print_json};
 use crate::runtime::block_on;
-use crate::store_choice;
 use crate::store_url::StoreUrl;
 
 /// The words for levels that are counted.
@@ -49,7 +48,7 @@ struct Group<'a> {
 
 /// Examines the store.
 pub(crate) fn doctor(args: &Doctor) -> Outcome {
-    let choice = store_choice::choose(args.store.store.as_ref())?;
+    let choice = args.output.store.choose()?;
     choice.prepare()?;
     let store = choice.url.to_string();
     let report = match block_on(examine(choice.url.reveal()))? {

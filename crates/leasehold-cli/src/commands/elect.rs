@@ -21,7 +21,6 @@ use crate::connection::{Connection, WaitBudget, ask};
 use crate::moment::{iso, now_ms};
 use crate::report::{Failure, NO, Outcome, escaped, print, print_json};
 use crate::runtime::block_on;
-use crate::store_choice;
 
 /// Stands for election, or looks at one.
 pub(crate) fn elect(args: &Elect) -> Outcome {
@@ -41,17 +40,12 @@ fn stand(args: &Elect, value: &str) -> Outcome {
     if let Some(program) = args.command.first() {
         program::look_up(program)?;
     }
-    let spec = CommandSpec {
-        kill_after,
-        max_hold: None,
-        on_lost: args.end.on_lost,
-        signal: args.end.signal,
-        keep_password: args.end.keep_password,
-    };
-    let choice = store_choice::choose(args.store.store.as_ref())?;
+    let spec = CommandSpec { end: &args.end, kill_after, max_hold: None };
+    let choice = args.store.choose()?;
     let ready = ReadyFile::at(args.ready_file.as_deref())?;
     let outcome = block_on(async {
-        let mut connection = Connection::open(&choice, args.verbosity, WaitBudget::Forever).await?;
+        let mut connection =
+            Connection::open(&choice, args.store.verbosity, WaitBudget::Forever).await?;
         ready.say("stands by")?;
         let election = connection.client.election(&args.name).options(options);
         let outcome = lead(args, value, spec, &mut connection, &election, &ready).await;
@@ -175,7 +169,7 @@ fn watch<T>(
     args: &Elect,
     look: impl AsyncFnOnce(&Client, &Election) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let (verbosity, choice) = (args.verbosity, store_choice::choose(args.store.store.as_ref())?);
+    let (verbosity, choice) = (args.store.verbosity, args.store.choose()?);
     ask(&choice, verbosity, async |client| {
         choice.warn_if_local(verbosity);
         look(client, &client.election(&args.name)).await

@@ -2,14 +2,13 @@
 
 use leasehold::Client;
 
-use crate::args::EndQuarantine;
+use crate::args::StoreArgs;
 use crate::connection::ask;
 use crate::report::Outcome;
-use crate::store_choice;
 
 /// Ends the quarantine of the store, if there is one.
-pub(crate) fn end_quarantine(args: &EndQuarantine) -> Outcome {
-    let choice = store_choice::choose(args.store.store.as_ref())?;
+pub(crate) fn end_quarantine(args: &StoreArgs) -> Outcome {
+    let choice = args.choose()?;
     let end = async |client: &Client| Ok(client.admin().end_quarantine().await?);
     let was_any = ask(&choice, args.verbosity, end)?;
     let (verbosity, url) = (args.verbosity, &choice.url);

@@ -10,12 +10,11 @@ use crate::runtime::block_on;
 /// asked: then the lease is ended at the store.
 pub(crate) fn give(args: &Give) -> Outcome {
     let handle = Handle::decode(&args.handle).map_err(Failure::usage)?;
-    let store =
-        StoreOf { handle: &handle, option: args.store.store.as_ref(), verbosity: args.verbosity };
+    let store = StoreOf { handle: &handle, args: &args.store };
     block_on(async {
         match ask(handle.client, Request::Give).await {
             Ok(Some(Answer::Done)) => {
-                args.verbosity.detail(format_args!("{}: given back", handle.shown()));
+                args.store.verbosity.detail(format_args!("{}: given back", handle.shown()));
                 Ok(0)
             }
             Ok(Some(Answer::Lost { why })) => Err(Failure::new(LOST, why)),

@@ -3,19 +3,18 @@
 
 use leasehold::{Client, LockName};
 
+use crate::args::StoreArgs;
 use crate::connection::{connect, holders};
 use crate::detached::{Handle, HeldName};
-use crate::report::{Failure, LOST, Verbosity};
+use crate::report::{Failure, LOST};
 use crate::secrets::Secrets;
-use crate::store_choice::{self, Because, Choice};
+use crate::store_choice::{Because, Choice};
 use crate::store_url::StoreUrl;
 
 /// Where to look for what a handle says.
 pub(super) struct StoreOf<'a> {
     pub(super) handle: &'a Handle,
-    /// `--store`.
-    pub(super) option: Option<&'a StoreUrl>,
-    pub(super) verbosity: Verbosity,
+    pub(super) args: &'a StoreArgs,
 }
 
 impl StoreOf<'_> {
@@ -25,7 +24,7 @@ impl StoreOf<'_> {
     ///
     /// [`LOST`] if it had ended before.
     pub(super) async fn end(&self) -> Result<(), Failure> {
-        let (verbosity, client) = (self.verbosity, self.connect().await?);
+        let (verbosity, client) = (self.args.verbosity, self.connect().await?);
         let mut ended_before = Vec::new();
         for HeldName { name, token } in &self.handle.names {
             let admin = client.admin();
@@ -60,7 +59,7 @@ impl StoreOf<'_> {
     /// lease is not renewed any more, also if the store cannot say so.
     pub(super) fn or_lost_here(&self, outcome: Result<(), Failure>) -> Result<(), Failure> {
         outcome.map_err(|failure| {
-            let is_refused = self.option.is_some() && failure.exit == crate::report::USAGE;
+            let is_refused = self.args.store.is_some() && failure.exit == crate::report::USAGE;
             if failure.exit == LOST || is_refused || !self.handle.is_from_here() {
                 return failure;
             }
@@ -77,7 +76,7 @@ impl StoreOf<'_> {
     }
 
     async fn connect(&self) -> Result<Client, Failure> {
-        connect(&self.choose()?, self.verbosity).await
+        connect(&self.choose()?, self.args.verbosity).await
     }
 
     /// The store that was chosen, if it is that of the handle: it may have a password. Else what
@@ -85,12 +84,12 @@ impl StoreOf<'_> {
     fn choose(&self) -> Result<Choice, Failure> {
         let handle = self.handle;
         let taken_in = StoreUrl::from(handle.store.as_str());
-        let chosen = store_choice::choose(self.option);
+        let chosen = self.args.choose();
         let is_it = |choice: &Choice| choice.url.place() == taken_in.place();
         match (chosen, taken_in.remote()) {
             (Ok(choice), _) if is_it(&choice) => Ok(choice),
-            (Err(failure), _) if self.option.is_some() => Err(failure),
-            (_, Some(url)) if self.option.is_none() => {
+            (Err(failure), _) if self.args.store.is_some() => Err(failure),
+            (_, Some(url)) if self.args.store.is_none() => {
                 Ok(Choice { url, because: Because::Handle, secrets: Secrets::Nowhere })
             }
             (chosen, _) => {

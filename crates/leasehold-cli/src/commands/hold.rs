@@ -18,7 +18,6 @@ use crate::other_process::{OtherProcess, end_of};
 use crate::report::{Failure, LOST, Outcome, Verbosity, print_json};
 use crate::runtime::block_on;
 use crate::signals::is_end;
-use crate::store_choice;
 use crate::terminal::refuse_to_stop_for_input;
 
 /// The line that is printed once the lock is held.
@@ -42,9 +41,9 @@ pub(crate) struct Until<'a> {
 
 /// Holds a lock until stdin ends, a signal comes, another process ends or the lease is lost.
 pub(crate) fn hold(args: &Hold) -> Outcome {
-    let verbosity = args.lock.verbosity;
+    let verbosity = args.lock.store.verbosity;
     let options = lease_options(&args.lock, Duration::ZERO, label::of_caller())?;
-    let choice = store_choice::choose(args.lock.store.store.as_ref())?;
+    let choice = args.lock.store.choose()?;
     block_on(async {
         let process = args.pid.map(OtherProcess::find).transpose()?;
         let until = Until { limit: args.lock.hold.max_hold.as_ref(), process: process.as_ref() };

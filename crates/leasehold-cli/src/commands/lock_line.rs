@@ -1,129 +1,123 @@
-//! One lock among others, as `ls` and `top` list it.
+//! One lock among others, as `ls` and `top` list it, and which of them are listed.
 
 use std::cmp::{Ordering, Reverse};
 use std::time::Duration;
 
-use leasehold::admin::Status;
-use leasehold::error::StoreError;
+use leasehold::admin::{HoldState, Holder};
+use leasehold::lease::Mode;
 use leasehold::{FencingToken, LockName};
 
-use super::status_view::{StatusView, UNREADABLE, holder_in_words, use_of};
+use super::status_view::{ANOTHER, StatusView};
 use crate::args::Sort;
-use crate::watch::{History, Look, Row};
+use crate::watch::{Look, Row};
 
 /// One lock, as it is shown.
 #[derive(Clone, Debug)]
 pub(super) struct LockLine {
     pub(super) name: LockName,
-    /// The mode in which the lock is held.
-    pub(super) mode: String,
-    pub(super) holder: String,
+    pub(super) row: Row,
     /// For how long, if anybody knows: of several holders the first.
     pub(super) held: Option<Duration>,
     /// How long the last of its holds lasts if nobody renews it.
     pub(super) left: Option<Duration>,
-    pub(super) waiting: u32,
     /// The longest that a present waiter has waited.
     pub(super) waited: Option<Duration>,
     /// Entries per second; none of a lock that is not watched.
     pub(super) per_second: f64,
-    pub(super) is_used: bool,
-    pub(super) status: Status,
-    /// Why its record cannot be read, if that is so.
-    pub(super) unreadable: Option<StoreError>,
-    /// When it was so, in milliseconds since 1970.
-    pub(super) seen_ms: u64,
-    pub(super) history: History,
 }
 
 impl LockLine {
     /// The line of a lock that was looked at once.
     pub(super) fn seen(name: LockName, look: Look, seen_ms: u64) -> Self {
-        match look {
-            Ok(status) => Self::aged(name, status, seen_ms, Duration::ZERO),
-            Err(why) => {
-                Self::aged(name, Status::default(), seen_ms, Duration::ZERO).marked(Some(why))
-            }
+        let mut row = Row::new(seen_ms);
+        row.saw(&name, look, seen_ms);
+        Self::new(name, row, seen_ms)
+    }
+
+    /// The line of a lock, some time after it was looked at.
+    pub(super) fn new(name: LockName, row: Row, now_ms: u64) -> Self {
+        let (status, age) = (&row.status, row.age(now_ms));
+        let left = status.holders.iter().map(|holder| holder.ttl_left).max();
+        let left = left.or(status.foreign.as_ref().and_then(|foreign| foreign.ttl_left));
+        Self {
+            held: status.holders.iter().map(|holder| holder.held_for + age).max(),
+            left: left.map(|left| left.saturating_sub(age)),
+            waited: status.waiters.iter().map(|waiter| waiter.waited + age).max(),
+            per_second: row.entries_per_second(now_ms),
+            name,
+            row,
         }
     }
 
     /// The line as JSON.
     pub(super) fn view(&self) -> StatusView<'_> {
-        StatusView::new(&self.name, &self.status, self.unreadable.as_ref(), self.seen_ms)
+        let Row { status, unreadable, seen_ms, .. } = &self.row;
+        StatusView::new(&self.name, status, unreadable.as_ref(), *seen_ms)
     }
 
-    /// The line of a lock whose record cannot be read, if that is so: nobody knows who holds it.
-    fn marked(self, unreadable: Option<StoreError>) -> Self {
-        match unreadable {
-            None => self,
-            Some(_) => Self {
-                mode: "?".to_owned(),
-                holder: UNREADABLE.to_owned(),
-                is_used: true,
-                unreadable,
-                ..self
-            },
+    /// What the lock is held as: `w` by one alone, `r` or `r×2` by readers, with `u` if one of them
+    /// is upgradable, `3/4` of its permits; `?` if its record cannot be read.
+    pub(super) fn mode(&self) -> String {
+        let status = &self.row.status;
+        if let Some(foreign) = &status.foreign {
+            // How many read in other languages is not known.
+            return if foreign.mode == Mode::Shared { "r" } else { "w" }.to_owned();
+        }
+        let taken = status.holders.iter().map(|holder| u64::from(holder.mode.weight()));
+        let upgradable = status.holders.iter().any(|holder| holder.mode == Mode::Upgradable);
+        let u = if upgradable { "u" } else { "" };
+        match (status.holders.first().map(|first| first.mode), status.holders.len()) {
+            (None, _) => if self.row.unreadable.is_some() { "?" } else { "-" }.to_owned(),
+            (Some(Mode::Shared | Mode::Upgradable), 1) => format!("r{u}"),
+            (Some(Mode::Shared | Mode::Upgradable), readers) => format!("r{u}×{readers}"),
+            (Some(Mode::Permits { capacity, .. }), _) => {
+                format!("{}/{capacity}", taken.sum::<u64>())
+            }
+            _ => "w".to_owned(),
         }
     }
 
-    /// The line of a lock that is watched.
-    pub(super) fn watched(name: &LockName, row: &Row, now_ms: u64) -> Self {
-        Self {
-            per_second: row.entries_per_second(now_ms),
-            history: row.history.clone(),
-            ..Self::aged(name.clone(), row.status.clone(), row.seen_ms, row.age(now_ms))
-                .marked(row.unreadable.clone())
-        }
-    }
-
-    fn aged(name: LockName, status: Status, seen_ms: u64, age: Duration) -> Self {
-        let (holders, foreign) = (&status.holders, status.foreign.as_ref());
-        let left = holders.iter().map(|holder| holder.ttl_left).max();
-        let left = left.or(foreign.and_then(|foreign| foreign.ttl_left));
-        Self {
-            name,
-            mode: if status.is_free() { "-".to_owned() } else { use_of(&status) },
-            holder: holder_in_words(&status),
-            held: holders.iter().map(|holder| holder.held_for + age).max(),
-            left: left.map(|left| left.saturating_sub(age)),
-            waiting: status.waiting,
-            waited: status.waiters.iter().map(|waiter| waiter.waited + age).max(),
-            per_second: 0.0,
-            is_used: !status.is_free() || status.waiting > 0,
-            status,
-            unreadable: None,
-            seen_ms,
-            history: History::default(),
+    /// The first who holds the lock, and how many others do.
+    pub(super) fn holder(&self) -> String {
+        let (status, unreadable) = (&self.row.status, self.row.unreadable.is_some());
+        match status.holders.split_first() {
+            None if unreadable => "cannot be read".to_owned(),
+            None if status.foreign.is_some() => ANOTHER.to_owned(),
+            None => "-".to_owned(),
+            Some((first, [])) => first_words(first),
+            Some((first, others)) => format!("{} +{}", first_words(first), others.len()),
         }
     }
 
     /// The token with which its oldest hold is revoked.
     pub(super) fn token(&self) -> Option<FencingToken> {
-        self.status.holders.first().map(|holder| holder.token)
+        self.row.status.holders.first().map(|holder| holder.token)
     }
 
     /// The label of the first holder, or why the record cannot be read.
     pub(super) fn label(&self) -> String {
-        let first = self.status.holders.first();
+        let first = self.row.status.holders.first();
         let label = first.and_then(|first| first.info.label.clone());
-        self.unreadable.as_ref().map(ToString::to_string).or(label).unwrap_or_default()
+        self.row.unreadable.as_ref().map(ToString::to_string).or(label).unwrap_or_default()
     }
 
     /// Whether this text is in its name, its holder or a label.
     pub(super) fn has(&self, text: &str) -> bool {
-        let labels = self.status.holders.iter().filter_map(|holder| holder.info.label.as_deref());
-        let mut texts = [self.name.as_str(), &self.holder].into_iter().chain(labels);
-        texts.any(|own| own.contains(text))
+        let holders = self.row.status.holders.iter();
+        let mut labels = holders.filter_map(|holder| holder.info.label.as_deref());
+        self.name.as_str().contains(text)
+            || self.holder().contains(text)
+            || labels.any(|label| label.contains(text))
     }
 
     /// Which of two comes first.
-    pub(super) fn compare(&self, other: &Self, sort: Sort) -> Ordering {
+    fn compare(&self, other: &Self, sort: Sort) -> Ordering {
         let longest_first = |line: &Self| Reverse((line.waited, line.held));
         // A hold without an end, or with one that nobody knows, comes last.
         let ends = |line: &Self| (line.left.is_none(), line.left);
         let by = match sort {
             Sort::Longest => Ordering::Equal,
-            Sort::Waiting => other.waiting.cmp(&self.waiting),
+            Sort::Waiting => other.row.status.waiting.cmp(&self.row.status.waiting),
             Sort::Held => other.held.cmp(&self.held),
             Sort::Left => ends(self).cmp(&ends(other)),
             Sort::Entries => other.per_second.total_cmp(&self.per_second),
@@ -131,5 +125,39 @@ impl LockLine {
         };
         by.then_with(|| longest_first(self).cmp(&longest_first(other)))
             .then_with(|| self.name.cmp(&other.name))
+    }
+}
+
+/// A holder in words. If its process has ended, nobody should look for that.
+fn first_words(first: &Holder) -> String {
+    let cooldown = if first.state == HoldState::Cooldown { "cooldown of " } else { "" };
+    format!("{cooldown}{}:{}", first.info.host, first.info.pid)
+}
+
+/// Which locks are listed, and in which order.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    /// Only names that begin so.
+    pub(super) prefix: String,
+    /// Only names whose oldest hold has lasted for longer.
+    pub(super) held_longer_than: Option<Duration>,
+    /// Also names that nobody holds or awaits.
+    pub(super) all: bool,
+    pub(super) sort: Sort,
+}
+
+impl Listing {
+    /// Those of them that are listed, in order.
+    pub(super) fn of(&self, locks: impl IntoIterator<Item = LockLine>) -> Vec<LockLine> {
+        let mut lines: Vec<LockLine> = locks.into_iter().filter(|line| self.has(line)).collect();
+        lines.sort_by(|one, other| one.compare(other, self.sort));
+        lines
+    }
+
+    fn has(&self, line: &LockLine) -> bool {
+        let is_old = self.held_longer_than.is_none_or(|least| line.held > Some(least));
+        // A lock that was let go between two requests is idle by now.
+        let is_wanted = self.all || line.row.is_used();
+        is_old && is_wanted && line.name.as_str().starts_with(&self.prefix)
     }
 }

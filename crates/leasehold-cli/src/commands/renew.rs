@@ -10,12 +10,11 @@ use crate::runtime::block_on;
 pub(crate) fn renew(args: &Renew) -> Outcome {
     let handle = Handle::decode(&args.handle).map_err(Failure::usage)?;
     let names = handle.shown();
-    let store =
-        StoreOf { handle: &handle, option: args.store.store.as_ref(), verbosity: args.verbosity };
+    let store = StoreOf { handle: &handle, args: &args.store };
     block_on(async {
         match ask(handle.client, Request::Renew { for_span: args.for_span }).await {
             Ok(Some(Answer::Done)) => {
-                args.verbosity.detail(format_args!("{names}: renewed"));
+                args.store.verbosity.detail(format_args!("{names}: renewed"));
                 Ok(0)
             }
             Ok(Some(Answer::Lost { why })) => Err(Failure::new(LOST, why)),

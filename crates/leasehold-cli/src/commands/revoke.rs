@@ -3,25 +3,24 @@
 use crate::args::Revoke;
 use crate::connection::ask;
 use crate::report::{Failure, NO, Outcome};
-use crate::store_choice;
 
 /// Ends the lease with this very token.
 pub(crate) fn revoke(args: &Revoke) -> Outcome {
-    let choice = store_choice::choose(args.store.store.as_ref())?;
+    let choice = args.store.choose()?;
     let (name, token) = (&args.name, args.token);
-    let was_held = ask(&choice, args.verbosity, async |client| match args.force {
+    let was_held = ask(&choice, args.store.verbosity, async |client| match args.force {
         true => Ok(client.admin().revoke_now(name, token).await?),
         false => Ok(client.admin().revoke(name, token).await?),
     })?;
     if !was_held {
-        choice.warn_if_local(args.verbosity);
+        choice.warn_if_local(args.store.verbosity);
         return Err(Failure::new(NO, format!("{name}: nobody holds it with token {token}")));
     }
     match args.force {
-        true => args.verbosity.remark(format_args!(
+        true => args.store.verbosity.remark(format_args!(
             "{name}: the lease with token {token} has ended; its holder may still be at work"
         )),
-        false => args.verbosity.detail(format_args!(
+        false => args.store.verbosity.detail(format_args!(
             "{name}: the holder with token {token} is asked to stop, and lets go"
         )),
     }

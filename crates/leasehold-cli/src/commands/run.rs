@@ -7,7 +7,6 @@ use crate::child::program;
 use crate::connection::{Connection, label, lease_options};
 use crate::report::{Failure, Outcome};
 use crate::runtime::block_on;
-use crate::store_choice;
 
 /// Runs the command.
 pub(crate) fn run(args: &Run) -> Outcome {
@@ -17,18 +16,14 @@ pub(crate) fn run(args: &Run) -> Outcome {
         return Err(Failure::usage("there is no command to run"));
     };
     program::look_up(program)?;
-    let choice = store_choice::choose(args.lock.store.store.as_ref())?;
-    let spec = CommandSpec {
-        kill_after,
-        max_hold: args.lock.hold.max_hold.as_ref(),
-        on_lost: args.end.on_lost,
-        signal: args.end.signal,
-        keep_password: args.end.keep_password,
-    };
+    let choice = args.lock.store.choose()?;
+    let max_hold = args.lock.hold.max_hold.as_ref();
+    let spec = CommandSpec { end: &args.end, kill_after, max_hold };
     block_on(async {
         // The guardian starts while the lease is asked for.
         let guardian = IdleGuardian::start(&args.command)?;
-        let mut connection = Connection::open_for(&args.lock, &choice, args.lock.verbosity).await?;
+        let mut connection =
+            Connection::open_for(&args.lock, &choice, args.lock.store.verbosity).await?;
         let outcome = match connection.acquire(&args.names, &args.lock, options).await {
             Ok(guard) => LeasedCommand::run(spec, guardian, &mut connection, guard).await,
             Err(failure) => Err(failure),

@@ -5,11 +5,10 @@ use leasehold::store::{Postgres, PostgresOptions, PostgresRoles};
 use crate::args::Schema;
 use crate::report::{Failure, Outcome, print};
 use crate::runtime::block_on;
-use crate::store_choice;
 
 /// Prints the SQL, or runs it.
 pub(crate) fn schema(args: &Schema) -> Outcome {
-    let choice = store_choice::choose(args.store.store.as_ref())?;
+    let choice = args.store.choose()?;
     let url = &choice.url;
     if !url.is_on_postgres() {
         let why =
@@ -25,8 +24,8 @@ pub(crate) fn schema(args: &Schema) -> Outcome {
     }
     let is_new = block_on(Postgres::install(options, &roles))??;
     match is_new {
-        true => args.verbosity.detail(format_args!("{url}: the schema is installed")),
-        false => args.verbosity.detail(format_args!("{url}: the schema was there already")),
+        true => args.store.verbosity.detail(format_args!("{url}: the schema is installed")),
+        false => args.store.verbosity.detail(format_args!("{url}: the schema was there already")),
     }
     Ok(0)
 }

@@ -11,7 +11,6 @@ use crate::connection::ask;
 use crate::moment::{began_ms, local, now_ms};
 use crate::report::{Failure, NO, Outcome, escaped, print, print_json};
 use crate::runtime::block_on;
-use crate::store_choice;
 use crate::store_url::StoreUrl;
 use crate::table::{Column, room, table};
 
@@ -50,14 +49,15 @@ const LAST_HOLDER: [Column; 7] = [
 
 /// Shows one lock; exit code 1 if it is free, or not held with the token that was given.
 pub(crate) fn show(args: &Show) -> Outcome {
-    let choice = store_choice::choose(args.store.store.as_ref())?;
-    let (status, seen_ms) = ask(&choice, args.output.verbosity, async |client| {
+    let verbosity = args.output.store.verbosity;
+    let choice = args.output.store.choose()?;
+    let (status, seen_ms) = ask(&choice, verbosity, async |client| {
         Ok((client.admin().inspect(&args.name).await?, now_ms()))
     })?;
     if status.is_free() {
-        choice.warn_if_local(args.output.verbosity);
+        choice.warn_if_local(verbosity);
         for held_back in held_back(&choice.url, &args.name)? {
-            args.output.verbosity.remark(held_back);
+            verbosity.remark(held_back);
         }
     }
     if args.output.json {
@@ -71,8 +71,7 @@ pub(crate) fn show(args: &Show) -> Outcome {
             let is_held = is_held_with(token, &status);
             if !is_held {
                 let name = &args.name;
-                args.output
-                    .verbosity
+                verbosity
                     .remark(format_args!("{name}: the lease with token {token} does not hold it"));
             }
             is_held

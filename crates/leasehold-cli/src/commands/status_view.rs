@@ -13,10 +13,7 @@ use utoipa::ToSchema;
 use crate::moment::{began_ms, iso};
 
 /// A holder of which nothing else is known.
-const ANOTHER: &str = "another program";
-
-/// Who holds a lock whose record cannot be read.
-pub(super) const UNREADABLE: &str = "cannot be read";
+pub(super) const ANOTHER: &str = "another program";
 
 /// A mode in one word, or as permits.
 pub(super) fn mode(mode: Mode) -> String {
@@ -50,38 +47,6 @@ pub(super) fn ending(ending: Ending) -> &'static str {
 pub(super) fn foreign_words(foreign: &ForeignHolder) -> [String; 3] {
     let left = foreign.ttl_left.map_or_else(|| "no end".to_owned(), show_duration);
     [ANOTHER.to_owned(), left, format!("value {:?}", foreign.value)]
-}
-
-/// What a lock is held as: `w` by one alone, `r` or `r×2` by readers, with `u` if one of them is
-/// upgradable, `3/4` of its permits.
-pub(super) fn use_of(status: &Status) -> String {
-    if let Some(foreign) = &status.foreign {
-        // How many read in other languages is not known.
-        return if foreign.mode == Mode::Shared { "r" } else { "w" }.to_owned();
-    }
-    let taken = status.holders.iter().map(|holder| u64::from(holder.mode.weight())).sum::<u64>();
-    let upgradable = status.holders.iter().any(|holder| holder.mode == Mode::Upgradable);
-    let u = if upgradable { "u" } else { "" };
-    match (status.holders.first().map(|first| first.mode), status.holders.len()) {
-        (Some(Mode::Shared | Mode::Upgradable), 1) => format!("r{u}"),
-        (Some(Mode::Shared | Mode::Upgradable), readers) => format!("r{u}×{readers}"),
-        (Some(Mode::Permits { capacity, .. }), _) => format!("{taken}/{capacity}"),
-        _ => "w".to_owned(),
-    }
-}
-
-/// The first who holds a lock, and how many others do.
-pub(super) fn holder_in_words(status: &Status) -> String {
-    let Some(first) = status.holders.first() else {
-        return if status.foreign.is_some() { ANOTHER } else { "-" }.to_owned();
-    };
-    let others = match status.holders.len() - 1 {
-        0 => String::new(),
-        others => format!(" +{others}"),
-    };
-    // That process has ended: nobody should look for it.
-    let cooldown = if first.state == HoldState::Cooldown { "cooldown of " } else { "" };
-    format!("{cooldown}{}:{}{others}", first.info.host, first.info.pid)
 }
 
 /// One lock as JSON: spans are seconds, tokens are strings, moments are of UTC.

@@ -4,10 +4,10 @@ use std::ffi::OsString;
 
 use crate::args::Take;
 use crate::connection::joined;
+use crate::detached;
 use crate::report::{Failure, Outcome};
 use crate::runtime::block_on;
 use crate::secrets::Secrets;
-use crate::{detached, store_choice};
 
 /// Has a separate process take the lease and hold it, and prints the handle.
 pub(crate) fn take(args: &Take) -> Outcome {
@@ -15,7 +15,7 @@ pub(crate) fn take(args: &Take) -> Outcome {
         let why = format!("{limit}: a lease that is taken ends with --for; give that instead");
         return Err(Failure::usage(why));
     }
-    let mut choice = store_choice::choose(args.lock.store.store.as_ref())?;
+    let mut choice = args.lock.store.choose()?;
     choice.secrets = Secrets::passed_on();
     // As they were typed: the process reads them as this one did.
     let arguments: Vec<OsString> = std::env::args_os().collect();

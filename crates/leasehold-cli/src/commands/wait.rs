@@ -8,14 +8,13 @@ use crate::connection::Connection;
 use crate::connection::WaitBudget;
 use crate::report::{BUSY, Failure, Outcome};
 use crate::runtime::block_on;
-use crate::store_choice;
 
 /// Waits until nobody holds any of the names.
 pub(crate) fn wait(args: &Wait) -> Outcome {
-    let choice = store_choice::choose(args.store.store.as_ref())?;
+    let choice = args.store.choose()?;
     let budget = args.wait.map_or(WaitBudget::Forever, WaitBudget::Within);
     block_on(async {
-        let mut connection = Connection::open(&choice, args.verbosity, budget).await?;
+        let mut connection = Connection::open(&choice, args.store.verbosity, budget).await?;
         let lock = match args.names.as_slice() {
             [name] => connection.client.mutex(name),
             names => connection.client.multi(names),

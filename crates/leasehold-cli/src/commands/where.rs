@@ -3,9 +3,8 @@
 use leasehold::store::check_url;
 use serde::Serialize;
 
-use crate::args::Where;
+use crate::args::PlainOutputArgs;
 use crate::report::{Failure, Outcome, escaped, print, print_json};
-use crate::store_choice;
 
 #[derive(Serialize)]
 struct ChoiceView {
@@ -14,10 +13,10 @@ struct ChoiceView {
 }
 
 /// Prints the choice and its reason, and says so if it cannot be one.
-pub(crate) fn print_choice(args: &Where) -> Outcome {
-    let choice = store_choice::choose(args.store.store.as_ref())?;
+pub(crate) fn print_choice(args: &PlainOutputArgs) -> Outcome {
+    let choice = args.store.choose()?;
     let line = ChoiceView { store: choice.url.to_string(), because: choice.because.to_string() };
-    match args.output.json {
+    match args.json {
         true => print_json(&line)?,
         false => print(format_args!("{}  ({})", escaped(&line.store), escaped(&line.because)))?,
     }

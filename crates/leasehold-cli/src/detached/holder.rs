@@ -17,7 +17,6 @@ use super::directory::socket_of;
 use super::handle::{Handle, HeldName, host};
 use super::launch::Errand;
 use super::log::Log;
-use super::whose::Whose;
 use crate::args::{Command, Take, parse};
 use crate::child::guardian::show_as_leasehold;
 use crate::child::guardian::timing::{CLOCK, sleep_until};
@@ -46,14 +45,16 @@ pub(crate) fn main() -> Outcome {
 }
 
 fn hold(args: &Take, choice: &Choice) -> Outcome {
-    let verbosity = args.lock.verbosity;
-    let whose = Whose::of(args);
+    let verbosity = args.lock.store.verbosity;
+    let user = User::of_this_process().name;
     let mut options = lease_options(&args.lock, Duration::ZERO, None)?;
-    options.label = Some(whose.label_of_a_waiter(args.for_span));
+    // Before it is held it is not known until when it will be.
+    let over = args.for_span.map(|span| format!("for {}", show_duration(span)));
+    options.label = Some(label(args, &user, over));
     options.check()?;
-    let mut log = Log::open(args.log.as_deref(), verbosity)?;
     block_on(async {
         let process = args.pid.map(OtherProcess::find).transpose()?;
+        let mut log = Log::open(args.log.as_deref(), verbosity)?;
         let mut taker = Taker::listen();
         let mut connection = tokio::select! {
             biased;
@@ -69,8 +70,9 @@ fn hold(args: &Take, choice: &Choice) -> Outcome {
             Ok(guard) => {
                 let over_at = args.for_span.map(|span| CLOCK.now() + span);
                 let until = Until { over_at, process };
-                let held = Held { guard, connection: &mut connection, until, whose, log: &mut log };
-                held.hand_over(args, choice, taker).await
+                let (connection, log) = (&mut connection, &mut log);
+                let held = Held { args, user, guard, connection, until, log };
+                held.hand_over(choice, taker).await
             }
             Err(failure) => Err(failure),
         };
@@ -90,34 +92,42 @@ struct Until {
 
 /// A lease, and what concerns it.
 struct Held<'a> {
+    args: &'a Take,
+    /// Who took it.
+    user: String,
     guard: Guard,
     connection: &'a mut Connection,
     until: Until,
-    whose: Whose,
     log: &'a mut Log,
 }
 
 impl Held<'_> {
     /// Says the handle, and holds on if it was heard.
-    async fn hand_over(self, args: &Take, choice: &Choice, taker: Taker) -> Outcome {
+    async fn hand_over(self, choice: &Choice, taker: Taker) -> Outcome {
         let failed = |error: io::Error| {
             Failure::new(STORE, format!("cannot hold in the background: {error}"))
         };
-        self.tell_others(args.for_span).await;
+        self.tell_others(self.args.for_span).await;
         // The terminal and its session have nothing to do with this process from now on.
         setsid().map_err(|error| failed(error.into()))?;
         let client = self.guard.holder().client;
         let control = socket_of(client).and_then(Control::listen).map_err(failed)?;
         let handle = Handle {
             host: host(),
-            user: User::of_this_process().name,
+            user: self.user.clone(),
             store: choice.url.to_string(),
             client,
             names: HeldName::all(&self.guard),
         };
         let text = handle.encode().map_err(|error| failed(io::Error::other(error)))?;
-        match args.json {
-            true => print_json(&TakenView::of(&self, args, &handle, &text))?,
+        match self.args.json {
+            true => print_json(&TakenView {
+                handle: &text,
+                names: &handle.names,
+                holder: self.guard.holder(),
+                ttl_seconds: self.args.lock.ttl.as_secs_f64(),
+                until: self.args.for_span.map(|span| iso(after(span))),
+            })?,
             false => print(text)?,
         }
         if !taker.has_heard().await {
@@ -189,13 +199,22 @@ impl Held<'_> {
     /// Shows others until when the lease is held. If the store cannot be told now, they see less.
     async fn tell_others(&self, for_span: Option<Duration>) {
         let over = for_span.map(|span| format!("until {}", day_and_time(after(span))));
-        let _untold = self.guard.set_label(self.whose.label(over)).await;
+        let _untold = self.guard.set_label(label(self.args, &self.user, over)).await;
     }
 
     fn too_early(&self) -> String {
         let left = self.until.over_at.map(|end| end.saturating_since(CLOCK.now()));
         left.map(|left| format!(", {} too early", show_duration(left))).unwrap_or_default()
     }
+}
+
+/// The text that others read beside the lease, because nobody knows its process: what was said of
+/// it, when it is over, and who took it.
+fn label(args: &Take, user: &str, over: Option<String>) -> String {
+    let process = args.pid.map(|pid| format!("while process {} lives", pid.as_raw_nonzero()));
+    let ends = over.into_iter().chain(process).collect::<Vec<_>>().join(" and ");
+    let said = args.lock.label.as_ref().map(|said| format!("{said}; ")).unwrap_or_default();
+    format!("{said}{ends}, by {user}")
 }
 
 /// The `take` that started this process: it says a byte once it has printed the handle.
@@ -240,18 +259,6 @@ struct TakenView<'a> {
     holder: HolderId,
     ttl_seconds: f64,
     until: Option<String>,
-}
-
-impl<'a> TakenView<'a> {
-    fn of(held: &Held<'_>, args: &Take, handle: &'a Handle, text: &'a str) -> Self {
-        Self {
-            handle: text,
-            names: &handle.names,
-            holder: held.guard.holder(),
-            ttl_seconds: args.lock.ttl.as_secs_f64(),
-            until: args.for_span.map(|span| iso(after(span))),
-        }
-    }
 }
 
 /// Milliseconds since 1970, `span` from now.

@@ -17,7 +17,6 @@ mod handle;
 mod holder;
 mod launch;
 mod log;
-mod whose;
 
 pub(crate) use self::control::{Answer, Request, ask};
 pub(crate) use self::handle::{Handle, HeldName};

@@ -69,7 +69,8 @@ pub(super) enum Interest {
 }
 
 impl Row {
-    pub(super) fn new(now_ms: u64) -> Self {
+    /// A lock that was not looked at yet.
+    pub fn new(now_ms: u64) -> Self {
         Self {
             status: Status::default(),
             unreadable: None,
@@ -84,7 +85,7 @@ impl Row {
     }
 
     /// Notes what a look gave; gives what has changed, if anything but the time has.
-    pub(super) fn saw(&mut self, name: &LockName, look: Look, now_ms: u64) -> Option<Change> {
+    pub fn saw(&mut self, name: &LockName, look: Look, now_ms: u64) -> Option<Change> {
         let events = match look {
             Ok(status) => self.is_as(status, now_ms),
             Err(why) => self.cannot_be_read(why, now_ms),

@@ -10,7 +10,6 @@ use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
-use std::time::Duration;
 
 use fork::Fork;
 use leasehold::time::{Clock as _, Instant};
@@ -114,7 +113,7 @@ impl Permission {
 }
 
 fn is_over(begin: &Begin) -> bool {
-    let until = Instant::from_origin(Duration::from_micros(begin.until_us));
+    let until = Instant::from_origin(begin.until);
     match begin.on_lost {
         OnLost::Ignore => false,
         OnLost::Kill | OnLost::Term => CLOCK.now() >= until,

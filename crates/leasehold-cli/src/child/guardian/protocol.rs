@@ -25,8 +25,9 @@ use crate::args::OnLost;
 /// What the guardian is told.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// The lease is valid until then, by the clock that counts suspended time.
-    Deadline { until_us: u64 },
+    /// The lease is valid until then: a time since the origin of the clock that counts suspended
+    /// time.
+    Deadline { until: Duration },
     /// The lease is lost: end the command.
     Lost,
     /// Send this signal to the command's group.
@@ -36,10 +37,10 @@ pub(crate) enum Order {
 /// How to start and end the command.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Begin {
-    pub(crate) until_us: u64,
-    pub(crate) kill_after_us: u64,
+    pub(crate) until: Duration,
+    pub(crate) kill_after: Duration,
     /// How long the command may run.
-    pub(crate) max_hold_us: Option<u64>,
+    pub(crate) max_hold: Option<Duration>,
     pub(crate) on_lost: OnLost,
     /// The signal that processes get first when they must end.
     pub(crate) signal: i32,
@@ -59,7 +60,7 @@ pub(crate) enum Report {
     /// The command was stopped by this signal.
     Stopped { signal: i32 },
     /// The command has ended. The processes that it left behind may go on for this long.
-    LeftBehind { wait_us: u64 },
+    LeftBehind { wait: Duration },
     /// The command is being ended, with all that it started.
     Ending { why: EndReason },
     /// This was killed, and is still there.
@@ -92,11 +93,6 @@ pub(crate) enum CommandEnd {
     Exited(u8),
     /// This signal ended the command.
     Signaled(i32),
-}
-
-/// A span as it is told: in whole microseconds.
-pub(crate) fn micros(span: Duration) -> u64 {
-    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Lines from the other side.

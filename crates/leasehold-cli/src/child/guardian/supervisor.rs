@@ -93,10 +93,10 @@ impl Supervisor {
             told: None,
             on_lost: begin.on_lost,
             signal: numbered(begin.signal).unwrap_or(Signal::TERM),
-            kill_after: Duration::from_micros(begin.kill_after_us),
+            kill_after: begin.kill_after,
             is_nested: begin.is_nested,
-            deadline: instant(begin.until_us),
-            over_at: begin.max_hold_us.map(|us| CLOCK.now() + Duration::from_micros(us)),
+            deadline: Instant::from_origin(begin.until),
+            over_at: begin.max_hold.map(|span| CLOCK.now() + span),
             phase: Phase::Running,
             how: None,
             is_continued: false,
@@ -179,8 +179,7 @@ impl Supervisor {
             }
             Phase::Draining { until, .. } if now >= until => self.stop(EndReason::LeftBehind),
             Phase::Draining { until, tell_at: Some(at) } if now >= at => {
-                let wait = until.saturating_since(now);
-                self.report(&Report::LeftBehind { wait_us: protocol::micros(wait) });
+                self.report(&Report::LeftBehind { wait: until.saturating_since(now) });
                 self.phase = Phase::Draining { until, tell_at: None };
             }
             Phase::Stopping { kill_at } if now >= kill_at => self.kill(),
@@ -205,8 +204,8 @@ impl Supervisor {
 
     fn obey(&mut self, order: Option<Order>) {
         match order {
-            Some(Order::Deadline { until_us }) => {
-                self.deadline = self.deadline.max(instant(until_us));
+            Some(Order::Deadline { until }) => {
+                self.deadline = self.deadline.max(Instant::from_origin(until));
             }
             Some(Order::Lost) => self.stop_because(EndReason::Lost),
             Some(Order::Signal { number }) => match numbered(number) {
@@ -320,8 +319,4 @@ impl Supervisor {
         // If nobody reads it, the end of the orders says so.
         let _dead = protocol::send_or_drop(&self.reports, report);
     }
-}
-
-fn instant(us: u64) -> Instant {
-    Instant::from_origin(Duration::from_micros(us))
 }

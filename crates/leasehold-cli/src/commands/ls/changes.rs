@@ -112,8 +112,9 @@ impl ListChange<'_> {
 fn in_words(line: &LockLine) -> String {
     let held = line.held.map(|held| format!("held for {}", show_duration(held)));
     let token = line.token().map(|token| format!("token {token}"));
-    let waiting = (line.waiting > 0).then(|| format!("{} waiting", line.waiting));
+    let waiting =
+        (line.row.status.waiting > 0).then(|| format!("{} waiting", line.row.status.waiting));
     let label = Some(escaped(&line.label())).filter(|label| !label.is_empty());
-    let parts = [Some(line.mode.clone()), Some(escaped(&line.holder)), held, token, waiting, label];
+    let parts = [Some(line.mode()), Some(escaped(&line.holder())), held, token, waiting, label];
     parts.into_iter().flatten().collect::<Vec<_>>().join("  ")
 }

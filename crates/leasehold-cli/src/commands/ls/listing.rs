@@ -1,11 +1,10 @@
-//! Which locks are listed, in which order, and as which rows.
+//! The locks that are listed as rows, and the words for none.
 
 use leasehold::time::show_duration;
 
-use crate::args::Ls;
-use crate::commands::lock_line::LockLine;
+use crate::commands::lock_line::{Listing, LockLine};
 use crate::commands::status_view::foreign_words;
-use crate::moment::{began_ms, local};
+use crate::moment::local;
 use crate::table::{Column, table};
 
 /// In 40 columns there is room for name, mode, holder, held and waiting.
@@ -21,42 +20,16 @@ const COLUMNS: [Column; 9] = [
     Column::of_texts("LABEL", 6),
 ];
 
-/// The request for a list.
-#[derive(Debug)]
-pub(super) struct Listing<'a> {
-    args: &'a Ls,
-}
-
-impl<'a> Listing<'a> {
-    pub(super) fn new(args: &'a Ls) -> Self {
-        Self { args }
-    }
-
-    /// Those of them that are listed, in order.
-    pub(super) fn of(&self, locks: impl IntoIterator<Item = LockLine>) -> Vec<LockLine> {
-        let mut lines: Vec<LockLine> = locks.into_iter().filter(|line| self.has(line)).collect();
-        lines.sort_by(|one, other| one.compare(other, self.args.sort));
-        lines
-    }
-
-    fn has(&self, line: &LockLine) -> bool {
-        let is_old = self.args.held_longer_than.is_none_or(|least| line.held > Some(least));
-        // A lock that was let go between two requests is idle by now.
-        let is_wanted = self.args.all || line.is_used;
-        is_old && is_wanted && line.name.as_str().starts_with(&self.args.prefix)
-    }
-
-    /// The message if no lock is listed.
-    pub(super) fn nothing(&self) -> String {
-        let is = match (self.args.all, self.args.held_longer_than) {
-            (true, _) => "is remembered".to_owned(),
-            (false, Some(least)) => format!("is held for longer than {}", show_duration(least)),
-            (false, None) => "is held or awaited".to_owned(),
-        };
-        match self.args.prefix.as_str() {
-            "" => format!("no lock {is}"),
-            prefix => format!("no lock whose name begins with {prefix} {is}"),
-        }
+/// The message if no lock is listed.
+pub(super) fn nothing(listing: &Listing) -> String {
+    let is = match (listing.all, listing.held_longer_than) {
+        (true, _) => "is remembered".to_owned(),
+        (false, Some(least)) => format!("is held for longer than {}", show_duration(least)),
+        (false, None) => "is held or awaited".to_owned(),
+    };
+    match listing.prefix.as_str() {
+        "" => format!("no lock {is}"),
+        prefix => format!("no lock whose name begins with {prefix} {is}"),
     }
 }
 
@@ -67,30 +40,26 @@ pub(super) fn rows(lines: &[LockLine], now_ms: u64, room: Option<usize>) -> Stri
 }
 
 fn row(line: &LockLine, now_ms: u64) -> [String; COLUMNS.len()] {
-    let (name, waiting) = (line.name.to_string(), line.waiting.to_string());
-    let (mode, unknown) = (line.mode.clone(), || "-".to_owned());
-    if let Some(foreign) = &line.status.foreign {
+    let (name, status) = (line.name.to_string(), &line.row.status);
+    let (mode, waiting, unknown) = (line.mode(), status.waiting.to_string(), || "-".to_owned());
+    if let Some(foreign) = &status.foreign {
         let [holder, left, label] = foreign_words(foreign);
         return [name, mode, holder, unknown(), unknown(), left, unknown(), waiting, label];
     }
-    let (holder, span) = (line.holder.clone(), |span: Option<_>| span.map(show_duration));
-    let (held, left) = (span(line.held), span(line.left));
-    let Some(first) = line.status.holders.first() else {
-        let token = line.status.last_token.map(|token| format!("({token})"));
-        let [since, held, left] = [unknown(), unknown(), unknown()];
-        let token = token.unwrap_or_default();
-        return [name, mode, holder, since, held, left, token, waiting, line.label()];
+    let span = |span: Option<_>| span.map_or_else(unknown, show_duration);
+    let since = line.row.held_since_ms().map(|since_ms| local(since_ms, now_ms));
+    let token = match (line.token(), status.last_token) {
+        (Some(token), _) => token.to_string(),
+        (None, last) => last.map(|last| format!("({last})")).unwrap_or_default(),
     };
-    let longest = line.status.holders.iter().map(|holder| holder.held_for).max();
-    let since = longest.map(|longest| local(began_ms(line.seen_ms, longest), now_ms));
     [
         name,
         mode,
-        holder,
+        line.holder(),
         since.unwrap_or_else(unknown),
-        held.unwrap_or_else(unknown),
-        left.unwrap_or_else(unknown),
-        first.token.to_string(),
+        span(line.held),
+        span(line.left),
+        token,
         waiting,
         line.label(),
     ]

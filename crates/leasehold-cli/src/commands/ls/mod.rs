@@ -4,14 +4,12 @@ mod changes;
 mod listing;
 mod watch;
 
-use self::listing::Listing;
-use super::lock_line::LockLine;
+use super::lock_line::{Listing, LockLine};
 use super::totals::unreadable_in_words;
 use crate::args::{Ls, Sort};
 use crate::connection::ask;
 use crate::moment::now_ms;
 use crate::report::{Failure, Outcome, print, print_json};
-use crate::store_choice;
 use crate::table::room;
 use crate::watch::look;
 
@@ -27,8 +25,9 @@ pub(crate) fn ls(args: &Ls) -> Outcome {
         let why = "--sort entries: entries are counted only while watching: add --watch";
         return Err(Failure::usage(why));
     }
-    let choice = store_choice::choose(args.store.store.as_ref())?;
-    let locks = ask(&choice, args.output.verbosity, async |client| {
+    let verbosity = args.output.store.verbosity;
+    let choice = args.output.store.choose()?;
+    let locks = ask(&choice, verbosity, async |client| {
         let admin = client.admin();
         let (names, are_all) = first(async |most| match args.all {
             true => admin.list_all(&args.prefix, most).await,
@@ -36,8 +35,7 @@ pub(crate) fn ls(args: &Ls) -> Outcome {
         })
         .await?;
         if !are_all {
-            args.output
-                .verbosity
+            verbosity
                 .remark(format_args!("only the first {LIMIT} names are listed: give a prefix"));
         }
         let mut locks = Vec::with_capacity(names.len());
@@ -47,23 +45,29 @@ pub(crate) fn ls(args: &Ls) -> Outcome {
         }
         Ok(locks)
     })?;
-    let unreadable = locks.iter().filter(|line| line.unreadable.is_some()).count();
+    let unreadable = locks.iter().filter(|line| line.row.unreadable.is_some()).count();
     if let Some(words) = unreadable_in_words(unreadable) {
-        args.output.verbosity.remark(words);
+        verbosity.remark(words);
     }
-    let listing = Listing::new(args);
+    let listing = asked(args);
     let locks = listing.of(locks);
     if locks.is_empty() {
-        choice.warn_if_local(args.output.verbosity);
+        choice.warn_if_local(verbosity);
     }
     if args.output.json {
         print_json(&locks.iter().map(LockLine::view).collect::<Vec<_>>())?;
     } else if locks.is_empty() {
-        args.output.verbosity.remark(listing.nothing());
+        verbosity.remark(listing::nothing(&listing));
     } else {
         print(listing::rows(&locks, now_ms(), room()))?;
     }
     Ok(0)
+}
+
+/// Which locks are asked for.
+fn asked(args: &Ls) -> Listing {
+    let (prefix, held_longer_than) = (args.prefix.clone(), args.held_longer_than);
+    Listing { prefix, held_longer_than, all: args.all, sort: args.sort }
 }
 
 /// The first [`LIMIT`] of what is listed, and whether these are all. `list` lists at most as many

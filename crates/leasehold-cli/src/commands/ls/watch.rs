@@ -12,15 +12,14 @@ use leasehold::time::SystemClock;
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep_until};
 
+use super::asked;
 use super::changes::Shown;
-use super::listing::Listing;
 use crate::args::Ls;
 use crate::commands::lock_line::LockLine;
 use crate::commands::top::{self, Live};
 use crate::connection::{ask, interruption};
 use crate::report::{Failure, Outcome, STORE, print, print_json};
 use crate::signals::Signals;
-use crate::store_choice;
 use crate::watch::{Timekeeper, Update, Watcher};
 
 /// How soon it is looked whether all names have been found, before the first list: 20 ms.
@@ -32,18 +31,15 @@ pub(super) fn watch(args: &Ls) -> Outcome {
     let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     if !args.output.json && !is_dumb && stdin().is_terminal() && stdout().is_terminal() {
         return top::show_live(Live {
-            store: args.store.store.as_ref(),
-            prefix: &args.prefix,
-            held_longer_than: args.held_longer_than,
-            sort: args.sort,
+            store: &args.output.store,
+            listing: asked(args),
             interval: args.interval,
             budget: args.budget,
-            verbosity: args.output.verbosity,
         });
     }
-    let choice = store_choice::choose(args.store.store.as_ref())?;
-    choice.warn_if_local(args.output.verbosity);
-    let signal = ask(&choice, args.output.verbosity, async |client| {
+    let choice = args.output.store.choose()?;
+    choice.warn_if_local(args.output.store.verbosity);
+    let signal = ask(&choice, args.output.store.verbosity, async |client| {
         let signals = Signals::catch_all()
             .map_err(|error| Failure::new(STORE, format!("cannot catch signals: {error}")))?;
         say_changes(args, &client.admin(), signals).await
@@ -60,7 +56,7 @@ async fn say_changes(args: &Ls, admin: &Admin, mut signals: Signals) -> Result<S
         }
     }));
     let mut ended = pin!(interruption(&mut signals));
-    let (listing, mut shown) = (Listing::new(args), Shown::default());
+    let (listing, mut shown) = (asked(args), Shown::default());
     let begun = Instant::now();
     let mut due = begun;
     loop {
@@ -72,7 +68,8 @@ async fn say_changes(args: &Ls, admin: &Admin, mut signals: Signals) -> Result<S
         }
         due = due.max(Instant::now());
         let (picture, now_ms) = (watcher.picture(), watcher.time.now_ms());
-        let watched = picture.rows().map(|(name, row)| LockLine::watched(name, row, now_ms));
+        let watched =
+            picture.rows().map(|(name, row)| LockLine::new(name.clone(), row.clone(), now_ms));
         let lines = listing.of(watched);
         for change in shown.changes(&lines, &altered.take(), picture.store(), now_ms) {
             match args.output.json {

@@ -33,7 +33,7 @@ use crate::connection::connect_patiently;
 use crate::report::{Failure, Outcome, STORE, Verbosity, escaped};
 use crate::runtime::block_on;
 use crate::signals::{Signals, is_end};
-use crate::store_choice::{self, Choice};
+use crate::store_choice::Choice;
 use crate::watch::{Timekeeper, Watcher};
 
 /// How often those who listen are told how things are: every 2 seconds, by which they also know
@@ -46,8 +46,8 @@ const CHECKUP: Duration = Duration::from_secs(300);
 
 /// Serves until a signal comes.
 pub(crate) fn serve(args: &Serve) -> Outcome {
-    let verbosity = args.verbosity;
-    let choice = store_choice::choose(args.store.store.as_ref())?;
+    let verbosity = args.store.verbosity;
+    let choice = args.store.choose()?;
     let (access, tls) = (Access::new(args)?, tls::acceptor(args)?);
     block_on(async {
         let cannot =

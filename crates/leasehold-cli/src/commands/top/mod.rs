@@ -24,24 +24,20 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{MissedTickBehavior, interval};
 
 use self::view::{Demand, View};
-use crate::args::{Sort, Top};
+use super::lock_line::Listing;
+use crate::args::{StoreArgs, Top};
 use crate::connection::ask;
-use crate::report::{Failure, Outcome, STORE, USAGE, Verbosity};
-use crate::store_choice;
-use crate::store_url::StoreUrl;
+use crate::report::{Failure, Outcome, STORE, USAGE};
 use crate::terminal::is_cooked;
 use crate::watch::{Timekeeper, Watcher};
 
 /// Which locks are shown, and how often anew.
 #[derive(Debug)]
 pub(super) struct Live<'a> {
-    pub(super) store: Option<&'a StoreUrl>,
-    pub(super) prefix: &'a str,
-    pub(super) held_longer_than: Option<Duration>,
-    pub(super) sort: Sort,
+    pub(super) store: &'a StoreArgs,
+    pub(super) listing: Listing,
     pub(super) interval: Duration,
     pub(super) budget: u32,
-    pub(super) verbosity: Verbosity,
 }
 
 /// Shows the locks of the store until somebody quits.
@@ -51,22 +47,19 @@ pub(crate) fn top(args: &Top) -> Outcome {
         return Err(Failure::new(USAGE, why));
     }
     show_live(Live {
-        store: args.store.store.as_ref(),
-        prefix: &args.prefix,
-        held_longer_than: None,
-        sort: args.sort,
+        store: &args.store,
+        listing: Listing { prefix: args.prefix.clone(), sort: args.sort, ..Listing::default() },
         interval: args.interval,
         budget: args.budget,
-        verbosity: args.verbosity,
     })
 }
 
 /// Shows them on this terminal.
 pub(super) fn show_live(live: Live<'_>) -> Outcome {
-    let choice = store_choice::choose(live.store)?;
-    ask(&choice, live.verbosity, async |client| {
+    let choice = live.store.choose()?;
+    ask(&choice, live.store.verbosity, async |client| {
         let mut terminal = ratatui::try_init().map_err(broken)?;
-        let shown = show(&live, client.admin(), choice.url.to_string(), &mut terminal).await;
+        let shown = show(live, client.admin(), choice.url.to_string(), &mut terminal).await;
         ratatui::restore();
         shown
     })?;
@@ -74,14 +67,14 @@ pub(super) fn show_live(live: Live<'_>) -> Outcome {
 }
 
 async fn show(
-    live: &Live<'_>,
+    live: Live<'_>,
     admin: Admin,
     store: String,
     terminal: &mut DefaultTerminal,
 ) -> Result<(), Failure> {
     let watcher = Watcher::new(live.budget, Timekeeper::new(SystemClock::new()));
     let mut watching = pin!(watcher.run(&admin, |_| {}));
-    let mut view = View::new(store, live.prefix.to_owned(), live.held_longer_than, live.sort);
+    let mut view = View::new(store, live.listing);
     let mut typed = typed();
     let (answer, mut answers) = unbounded_channel();
     let mut ended = signal(SignalKind::terminate()).map_err(broken)?;

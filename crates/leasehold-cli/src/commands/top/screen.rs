@@ -119,7 +119,7 @@ fn draw_table(frame: &mut Frame<'_>, view: &View, area: Rect) {
     }
     let shown: Vec<_> = COLUMNS.iter().map(|column| area.width >= column.from_width).collect();
     let columns = COLUMNS.iter().zip(&shown).filter_map(|(column, shown)| shown.then_some(column));
-    let titles = columns.clone().map(|column| match column.title == view.sort.title() {
+    let titles = columns.clone().map(|column| match column.title == view.listing.sort.title() {
         true => Cell::from(column.title).underlined(),
         false => Cell::from(column.title),
     });
@@ -138,18 +138,18 @@ fn row(view: &View, line: &LockLine, shown: &[bool]) -> Row<'static> {
     let mark = if is_in_deadlock { DEADLOCK } else { "" };
     let cells: [String; COLUMNS.len()] = [
         format!("{mark}{}", escaped(line.name.as_str())),
-        line.mode.clone(),
-        escaped(&line.holder),
+        line.mode(),
+        escaped(&line.holder()),
         span(line.held),
         span(line.left),
-        line.waiting.to_string(),
+        line.row.status.waiting.to_string(),
         span(line.waited),
         format!("{:.1}", line.per_second),
         escaped(&line.label()),
     ];
     let cells = cells.into_iter().zip(shown).filter_map(|(cell, shown)| shown.then_some(cell));
     let row = Row::new(cells);
-    match (is_in_deadlock, line.is_used) {
+    match (is_in_deadlock, line.row.is_used()) {
         (true, _) => row.bold().red(),
         (false, true) => row,
         (false, false) => row.dim(),
@@ -161,7 +161,7 @@ fn draw_details(frame: &mut Frame<'_>, view: &View, area: Rect) {
     let Some(line) = view.chosen() else { return };
     let who = |host: &str, pid: u32| escaped(&format!("{host}:{pid}"));
     let label = |label: &Option<String>| escaped(label.as_deref().unwrap_or_default());
-    let holders = line.status.holders.iter().map(|holder| {
+    let holders = line.row.status.holders.iter().map(|holder| {
         Row::new([
             state(holder.state).to_owned(),
             mode(holder.mode),
@@ -171,7 +171,7 @@ fn draw_details(frame: &mut Frame<'_>, view: &View, area: Rect) {
             label(&holder.info.label),
         ])
     });
-    let waiters = line.status.waiters.iter().map(|waiter| {
+    let waiters = line.row.status.waiters.iter().map(|waiter| {
         Row::new([
             format!("{}. in the queue", waiter.position),
             mode(waiter.mode),
@@ -197,7 +197,7 @@ fn draw_details(frame: &mut Frame<'_>, view: &View, area: Rect) {
         "TOKEN".to_owned(),
         "LABEL".to_owned(),
     ]);
-    let unreadable = line.unreadable.iter().map(|why| escaped(&why.to_string()));
+    let unreadable = line.row.unreadable.iter().map(|why| escaped(&why.to_string()));
     let words = unreadable.chain(view.deadlocks_of(&line.name).map(in_a_circle));
     let words = words.collect::<Vec<_>>().join("\n");
     // The queue may be long: it has half of the height at the least.
@@ -224,8 +224,8 @@ fn draw_plot(frame: &mut Frame<'_>, line: &LockLine, now_ms: u64, area: Rect) {
     let words = format!("{name}: holders and waiters of the last {minutes} minutes");
     frame.render_widget(Text::from(words).dim(), title);
     let moments: Vec<u64> = moments(area.width, now_ms).collect();
-    frame.render_widget(Text::from(holds(&line.history, &moments)), bars);
-    let waiting = moments.iter().map(|at_ms| u64::from(waiting_at(&line.history, *at_ms)));
+    frame.render_widget(Text::from(holds(&line.row.history, &moments)), bars);
+    let waiting = moments.iter().map(|at_ms| u64::from(waiting_at(&line.row.history, *at_ms)));
     frame.render_widget(Sparkline::default().data(waiting), queue);
 }
 

@@ -1,13 +1,10 @@
 //! What is shown, and what a key does to it.
 
-use std::time::Duration;
-
 use leasehold::admin::Deadlock;
 use leasehold::{FencingToken, LockName};
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-use crate::args::Sort;
-use crate::commands::lock_line::LockLine;
+use crate::commands::lock_line::{Listing, LockLine};
 use crate::commands::totals::totals_in_words;
 use crate::watch::{Availability, Picture};
 
@@ -18,13 +15,9 @@ const PAGE: isize = 10;
 #[derive(Debug)]
 pub(super) struct View {
     pub(super) store: String,
-    /// Only names that begin so.
-    prefix: String,
-    /// Only names whose oldest hold has lasted for longer.
-    held_longer_than: Option<Duration>,
+    pub(super) listing: Listing,
     /// Only lines in which this text is.
     pub(super) filter: String,
-    pub(super) sort: Sort,
     pub(super) mode: Mode,
     pub(super) lines: Vec<LockLine>,
     /// The line under the cursor.
@@ -71,18 +64,12 @@ pub(super) enum Demand {
 }
 
 impl View {
-    pub(super) fn new(
-        store: String,
-        prefix: String,
-        held_longer_than: Option<Duration>,
-        sort: Sort,
-    ) -> Self {
+    /// With all that is known: a lock that was let go a moment ago stays where it was.
+    pub(super) fn new(store: String, listing: Listing) -> Self {
         Self {
             store,
-            prefix,
-            held_longer_than,
+            listing: Listing { all: true, ..listing },
             filter: String::new(),
-            sort,
             mode: Mode::Table,
             lines: Vec::new(),
             at: 0,
@@ -102,13 +89,10 @@ impl View {
         self.totals = totals_in_words(picture, now_ms);
         self.is_whole = picture.is_whole();
         self.availability = picture.store().clone();
-        let rows = picture.rows().filter(|(name, _)| name.as_str().starts_with(&self.prefix));
-        self.lines = rows.map(|(name, row)| LockLine::watched(name, row, now_ms)).collect();
         self.deadlocks = picture.deadlocks().to_vec();
-        let is_old =
-            |line: &LockLine| self.held_longer_than.is_none_or(|least| line.held > Some(least));
-        self.lines.retain(|line| line.has(&self.filter) && is_old(line));
-        self.lines.sort_by(|one, other| one.compare(other, self.sort));
+        let lines = picture.rows();
+        let lines = lines.map(|(name, row)| LockLine::new(name.clone(), row.clone(), now_ms));
+        self.lines = self.listing.of(lines.filter(|line| line.has(&self.filter)));
         let at = chosen.and_then(|name| self.lines.iter().position(|line| line.name == name));
         self.at = at.unwrap_or(self.at).min(self.lines.len().saturating_sub(1));
     }
@@ -177,7 +161,7 @@ impl View {
             KeyCode::Home | KeyCode::Char('g') => self.move_by(isize::MIN),
             KeyCode::End | KeyCode::Char('G') => self.move_by(isize::MAX),
             KeyCode::Char('/') => self.mode = Mode::Filter,
-            KeyCode::Char('s') => self.sort = self.sort.next(),
+            KeyCode::Char('s') => self.listing.sort = self.listing.sort.next(),
             KeyCode::Char('r') => self.ask_to_revoke(),
             KeyCode::Char('?' | 'h') => self.mode = Mode::Help,
             KeyCode::Enter if self.chosen().is_some() => self.mode = Mode::Details,
@@ -208,7 +192,7 @@ impl View {
         let Some(line) = self.chosen() else { return };
         match line.token() {
             Some(token) => {
-                let (name, holder) = (line.name.clone(), line.holder.clone());
+                let (name, holder) = (line.name.clone(), line.holder());
                 self.mode = Mode::Revoke { name, token, holder };
             }
             None => {

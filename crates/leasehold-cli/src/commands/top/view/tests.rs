@@ -11,6 +11,7 @@ use ratatui::backend::TestBackend;
 
 use super::super::screen::draw;
 use super::*;
+use crate::args::Sort;
 use crate::watch::{Timekeeper, Watcher};
 
 /// A store in memory, and a table of it.
@@ -32,7 +33,7 @@ impl Place {
         let store = Memory::with_clock(clock.clone());
         let client = client(&store, &clock).await;
         let watcher = Watcher::new(1_000, Timekeeper::new(clock.clone()));
-        let view = View::new("memory:".to_owned(), String::new(), None, Sort::default());
+        let view = View::new("memory:".to_owned(), Listing::default());
         Self { store, client, clock, watcher, view }
     }
 
@@ -135,7 +136,7 @@ async fn a_filter_is_typed_and_cleared_and_the_cursor_stays_on_its_lock() {
     let _held = [place.hold("a", "red").await, place.hold("b", "blue").await];
     place.inspect(&["a", "b"]).await;
     place.keys("sssss");
-    assert_eq!(place.view.sort, Sort::Name);
+    assert_eq!(place.view.listing.sort, Sort::Name);
     assert_eq!(place.names(), ["a", "b"]);
     place.keys("j");
     place.keys("/blue");
