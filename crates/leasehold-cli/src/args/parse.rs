@@ -58,18 +58,13 @@ fn no_such_option(error: &clap::Error, arguments: &[OsString]) -> Option<String>
 /// What to do about it: `run NAME CMD` lacks nothing but the `--`.
 fn remedy(arguments: &[OsString], kind: ErrorKind) -> String {
     let command = arguments.get(1).and_then(|command| command.to_str()).unwrap_or_default();
-    let is_run = command == "run" && !arguments.iter().any(|argument| argument == "--");
+    let lacks_dashes = command == "run"
+        && arguments.len() > 3
+        && !arguments.iter().any(|argument| argument == "--")
+        && matches!(kind, ErrorKind::MissingRequiredArgument | ErrorKind::UnknownArgument);
     let whole = Cli::command();
     match whole.find_subcommand(command) {
-        Some(_)
-            if is_run
-                && matches!(
-                    kind,
-                    ErrorKind::MissingRequiredArgument | ErrorKind::UnknownArgument
-                ) =>
-        {
-            "write `--` before the command".to_owned()
-        }
+        Some(_) if lacks_dashes => "write `--` before the command".to_owned(),
         Some(_) => format!("see `leasehold {command} --help`"),
         None => match similar(command, &whole) {
             // The parser has its own tips, and none for short words.

@@ -45,6 +45,7 @@ fn what_is_wrong_on_the_command_line_is_said_in_one_line() {
         run(name, options).assert_failed(2, words);
     }
     run("x", &["-q", "--wiat", "1s"]).assert_failed(2, "--wait");
+    place.end(&["run"]).assert_failed(2, "see `leasehold run --help`");
     place.end(&["run", "x"]).assert_failed(2, "<CMD>");
     place.end(&["run", "x", "true"]).assert_failed(2, "write `--` before");
     place.end(&["revoke", "x"]).assert_failed(2, "--token");
