@@ -31,7 +31,7 @@ usage: cargo xtask TASK
   layers           who imports whom, and no rings
   messages         writes docs/messages.md: the texts of the library and the command
   api              writes the public API of what is published into `api`
-  book             builds the pages as a book, in `target/book/html`, and follows its links
+  book             builds the pages as a book, in `target/book/html`
   bugs [NAME...]   switches on each named bug, or those named, and the tests must find it
   bench [NAME...]  all benchmarks, or those named, in release mode; `python` by itself: the Python
                    package beside redis-py

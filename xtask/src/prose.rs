@@ -83,9 +83,14 @@ fn check_page(page: &File) -> Vec<String> {
     if let Some((_, longest)) = longest.filter(|(_, longest)| lines > *longest) {
         wrong.push(format!("{}: {lines} lines: at most {longest}", page.path));
     }
-    for link in links(&page.text) {
-        if !root().join(resolved(&page.path, link)).exists() {
-            wrong.push(format!("{}: a dead link: {link}", page.path));
+    for link in files(&page.text).filter(|link| !root().join(resolved(&page.path, link)).exists()) {
+        wrong.push(format!("{}: a dead link: {link}", page.path));
+    }
+    for (file, heading) in targets(&page.text).filter(|(_, heading)| !heading.is_empty()) {
+        let read = || fs::read_to_string(root().join(resolved(&page.path, file)));
+        let text = if file.is_empty() { page.text.clone() } else { read().unwrap_or_default() };
+        if !anchors(&text).any(|anchor| anchor == heading) {
+            wrong.push(format!("{}: a dead link: {file}#{heading}", page.path));
         }
     }
     if !page.path.starts_with(REPORTS) {
@@ -154,14 +159,38 @@ fn paragraphs(text: &str) -> Vec<String> {
     paragraphs.iter().map(plain).filter(|text| !text.trim().is_empty()).collect()
 }
 
+/// The files that a page leads to by relative links, also by those of HTML.
+pub(crate) fn files(text: &str) -> impl Iterator<Item = &str> {
+    let attributes = [" href=\"", " src=\"", " srcset=\""];
+    let values = attributes.into_iter().flat_map(move |begin| text.split(begin).skip(1));
+    let values = values.filter_map(|rest| rest.split('"').next());
+    links(text).chain(values.filter(|value| !value.contains("://")))
+}
+
 /// The relative links of a page, without what follows a `#`.
 pub(crate) fn links(text: &str) -> impl Iterator<Item = &str> {
+    targets(text).map(|(file, _)| file).filter(|file| !file.is_empty())
+}
+
+/// The relative links of a page: each file, and the heading in it.
+fn targets(text: &str) -> impl Iterator<Item = (&str, &str)> {
     // Code is between fences, at the odd places.
     let prose = text.split("```").step_by(2);
     let rests = prose.flat_map(|prose| prose.split("](").skip(1));
-    let targets = rests.filter_map(|rest| rest.split_once(')'));
-    let targets = targets.map(|(target, _)| target.split('#').next().unwrap_or_default());
-    targets.filter(|target| !target.is_empty() && !target.contains("://") && !target.contains(' '))
+    let targets = rests.filter_map(|rest| Some(rest.split_once(')')?.0));
+    let relative = targets.filter(|target| !target.contains("://") && !target.contains(' '));
+    relative.map(|target| target.split_once('#').unwrap_or((target, "")))
+}
+
+/// What stands behind the `#` of links to the headings of a page.
+fn anchors(text: &str) -> impl Iterator<Item = String> {
+    let lines = text.split("```").step_by(2).flat_map(str::lines);
+    let headings = lines.filter(|line| line.starts_with('#'));
+    let titles = headings.map(|heading| heading.trim_start_matches('#').trim_start());
+    titles.map(|title| {
+        let kept = |c: &char| c.is_alphanumeric() || " -_".contains(*c);
+        title.to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-")
+    })
 }
 
 /// A link as a path from the root of the tree.
@@ -193,15 +222,18 @@ mod tests {
 
     #[test]
     fn a_page_in_plain_words_passes() {
-        let text = "# A\n\nThe holder releases. See [B](sizing.md#there), [C](https://c.example).\n\
-                    \n```sh\nwhoever in vain [x](y)\n```\n";
+        let text = "# A\n\nThe holder releases. See [B](python.md#signals-exit-forks).\n\
+                    \nSee [C](https://c.example).\n\n```sh\nwhoever in vain [x](y)\n```\n";
         assert_eq!(wrong("docs/a.md", text), [""; 0]);
     }
 
     #[test]
     fn each_rule_can_fail() {
         fails("README.md", &"\n".repeat(151), "151 lines");
-        fails("docs/a.md", "[B](no.md)\n", "a dead link: no.md");
+        for link in ["no.md", "python.md#nowhere", "#nowhere"] {
+            fails("docs/a.md", &format!("# A\n\n[B]({link})\n"), &format!("a dead link: {link}"));
+        }
+        fails("docs/a.md", "<img src=\"no.svg\">\n", "a dead link: no.svg");
         fails("docs/a.md", "Whoever waits is served.\n", "whoever");
         fails("docs/a.md", "It waits\nin vain.\n", "in vain");
         fails(

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::programs::{self, Program, counts};
 use crate::run::{Outcome, Run};
-use crate::{api, book, bugs, layers, needs, python, tidy};
+use crate::{api, bugs, layers, needs, python, tidy};
 
 /// How the tests are asked for longer random runs: some 25 times as long as without.
 const LONG: [(&str, &str); 6] = [
@@ -33,14 +33,12 @@ pub(crate) fn run(is_long: bool) -> Outcome {
     let programs = thread::scope(|scope| {
         let fetched = scope.spawn(|| {
             needs::install()?;
-            book::install();
             Run::program("tests/peers/install.sh", &[]).show()
         });
         let programs = check_and_build(&mut steps)?;
         let fetched = || fetched.join().map_err(|_| "the installation panicked".to_owned())?;
         steps.run("needs", fetched).map(|()| programs)
     })?;
-    steps.run("book", book::run)?;
     let environment: &[_] = if is_long { &LONG } else { &[] };
     let tested = steps.run("tests", || tests(&programs, environment))?;
     steps.run("python", || python::run(is_long))?;
