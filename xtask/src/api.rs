@@ -45,7 +45,8 @@ pub(crate) fn update() -> Outcome {
     write(DIRECTORY)
 }
 
-/// Compares the API of every published package with what is in the tree.
+/// Reads all pages, in which no warning may be, and compares the API of every published package
+/// with what is in the tree.
 pub(crate) fn check() -> Outcome {
     write(CHECKED)?;
     // The surface of the Python package is compared where that is installed.
@@ -66,7 +67,7 @@ fn write(directory: &str) -> Outcome {
     let words = ["doc", "--workspace", "--lib", "--no-deps", "--all-features", "--locked"];
     let rustdoc = root().join("xtask/rustdoc-json.sh");
     Run::cargo(&words)
-        .with("RUSTDOCFLAGS", "-Z unstable-options --output-format json")
+        .with("RUSTDOCFLAGS", "--deny warnings -Z unstable-options --output-format json")
         .with("RUSTDOC", &rustdoc.to_string_lossy())
         .show()?;
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());

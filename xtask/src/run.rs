@@ -46,9 +46,11 @@ impl Run {
         self
     }
 
-    /// The same with what only tests of this workspace compile in.
+    /// The same with what only tests of this workspace compile in, and without what would make a
+    /// second build of a changed package cheaper: the first costs more with it.
     pub(crate) fn for_tests(mut self) -> Self {
         self.command.env(FOR_TESTS.0, root().join(FOR_TESTS.1));
+        self.command.env("CARGO_INCREMENTAL", "0");
         self
     }
 

@@ -19,9 +19,6 @@ const LONG: [(&str, &str); 6] = [
     ("PROPTEST_CASES", "6400"),                  // every other property
 ];
 
-/// The packages of a whole workspace, each built once, whatever step wants it.
-const ALL: [&str; 3] = ["--workspace", "--all-features", "--locked"];
-
 /// Warnings are errors, also in what only tests compile in.
 const DENIED: [&str; 7] =
     ["--", "--deny", "warnings", "--cfg", "leasehold_test_bugs", "--cfg", "fuzzing"];
@@ -44,7 +41,7 @@ pub(crate) fn run(is_long: bool) -> Outcome {
     steps.run("python", || python::run(is_long))?;
     steps.run("bugs", || bugs::run(&programs, &[]))?;
     let documented = steps.run("doctests", || {
-        let words = [&["test", "--doc"], &ALL[..]].concat();
+        let words = ["test", "--doc", "--workspace", "--all-features", "--locked"];
         let (text, succeeded) = Run::cargo(&words).for_tests().read()?;
         print!("{text}");
         if succeeded { Ok(counts(&text)) } else { Err("one failed".to_owned()) }
@@ -60,24 +57,19 @@ pub(crate) fn run(is_long: bool) -> Outcome {
     Ok(())
 }
 
-/// All that needs nothing but a compiler.
+/// All that needs nothing but a compiler. The build has clippy check what it compiles, so that each
+/// package is read once.
 fn check_and_build(steps: &mut Steps) -> Outcome<Vec<Program>> {
     steps.run("tidy", tidy::run)?;
     steps.run("layers", layers::run)?;
     steps.run("format", format)?;
-    steps.run("clippy", || {
-        clippy()?;
+    let programs = steps.run("build", programs::build)?;
+    steps.run("bare library", || {
         let bare = ["clippy", "--locked", "--package", "leasehold", "--no-default-features"];
         Run::cargo(&[&bare[..], &DENIED].concat()).show()
     })?;
-    steps.run("docs", || {
-        // The command and the library share a name, so the command's own pages are left out.
-        let words = [&["doc", "--lib", "--no-deps"], &ALL[..]].concat();
-        Run::cargo(&words).with("RUSTDOCFLAGS", "--deny warnings").show()
-    })?;
-    steps.run("api", api::check)?;
-    steps.run("publish", publish)?;
-    steps.run("build", programs::build)
+    steps.run("docs", api::check)?;
+    steps.run("publish", publish).map(|()| programs)
 }
 
 /// What is run at each change: under three minutes, once everything has been built.
@@ -104,7 +96,8 @@ fn format() -> Outcome {
 }
 
 fn clippy() -> Outcome {
-    Run::cargo(&[&["clippy", "--all-targets"], &ALL[..], &DENIED].concat()).show()
+    let words = ["clippy", "--all-targets", "--workspace", "--all-features", "--locked"];
+    Run::cargo(&[&words[..], &DENIED].concat()).show()
 }
 
 /// Packs each package that others build on, as `cargo publish` would.

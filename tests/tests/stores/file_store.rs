@@ -1,5 +1,4 @@
 //! The file store among real processes: killed at any moment, and creating the file together.
-#![cfg(test)]
 
 use std::collections::BTreeSet;
 use std::fs;

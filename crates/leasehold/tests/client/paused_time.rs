@@ -1,5 +1,4 @@
 //! Leases in a test whose tokio time is paused.
-#![cfg(test)]
 
 use std::time::Duration;
 

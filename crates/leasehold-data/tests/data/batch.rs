@@ -1,5 +1,4 @@
 //! Batching under one lock, on the memory store.
-#![cfg(test)]
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};

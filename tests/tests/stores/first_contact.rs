@@ -1,5 +1,4 @@
 //! The first call of a client: it obeys its limit, and rides out what later calls ride out.
-#![cfg(test)]
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! Leader election, on the memory store.
-#![cfg(test)]
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold::{Client, FencingToken, Guard};
 use leasehold_core::backoff::Jitter;
 
-use crate::world::{Call, SLICE, World, must, settle};
+use super::world::{Call, SLICE, World, must, settle};
 
 /// What one caller does.
 enum Caller {

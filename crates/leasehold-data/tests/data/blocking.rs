@@ -1,5 +1,4 @@
 //! The data parts without async mean what they mean with it.
-#![cfg(test)]
 
 use leasehold::blocking::Client;
 use leasehold::{Error, Result};

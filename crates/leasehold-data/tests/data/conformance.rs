@@ -1,5 +1,4 @@
 //! What every store of data promises, through the library.
-#![cfg(test)]
 #![cfg(all(feature = "file", feature = "redis"))]
 
 use std::time::Duration;

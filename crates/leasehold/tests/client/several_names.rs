@@ -1,5 +1,4 @@
 //! Several names at once, on the memory store.
-#![cfg(test)]
 
 use std::future::Future;
 use std::pin::pin;

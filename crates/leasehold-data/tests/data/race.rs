@@ -1,5 +1,4 @@
 //! Things that happen at the same moment.
-#![cfg(test)]
 #![cfg(feature = "redis")]
 
 use std::sync::Arc;

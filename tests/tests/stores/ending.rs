@@ -1,5 +1,4 @@
 //! What a process holds when it ends is let go, however its `main` ends.
-#![cfg(test)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::exit;

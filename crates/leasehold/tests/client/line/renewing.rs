@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold::{Guard, LossReason};
 
-use crate::world::{Call, TTL, World, must, settle};
+use super::world::{Call, TTL, World, must, settle};
 
 /// When a lease is due to be renewed: a third of its ttl after its grant, and a little later.
 const DUE: Duration = Duration::from_secs(12);

@@ -1,6 +1,5 @@
 //! The cost of two leases and a hundred waiters of each of two processes while the store cannot be
 //! reached. All of them are served afterwards, on every kind of servers.
-#![cfg(test)]
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! Names in pages, for a client that looks again and again: what a page costs a server.
-#![cfg(test)]
 
 use leasehold::admin::Page;
 use leasehold::error::StoreErrorKind;

@@ -1,5 +1,4 @@
 //! Redis stores that are opened with options of the program's own, on real servers.
-#![cfg(test)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

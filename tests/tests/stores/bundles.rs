@@ -1,5 +1,4 @@
 //! Requests that travel together on one connection: each name gets what it would have got alone.
-#![cfg(test)]
 
 use std::time::Duration;
 

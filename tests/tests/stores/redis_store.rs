@@ -1,6 +1,5 @@
 //! The Redis store on real servers: connections, credentials, TLS, inboxes, and what each failure
 //! is called.
-#![cfg(test)]
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,5 @@
 //! The main job: one process at a time works. Many real processes try through the library, on the
 //! file store and on a real server.
-#![cfg(test)]
 
 use std::fs;
 use std::path::Path;

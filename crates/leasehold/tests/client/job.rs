@@ -1,5 +1,4 @@
 //! Jobs that run once, on the memory store with a clock that the test moves.
-#![cfg(test)]
 
 use std::time::Duration;
 

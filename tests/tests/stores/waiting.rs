@@ -1,5 +1,4 @@
 //! Who waits on a real server is told why, and who loses a lease why it was not renewed.
-#![cfg(test)]
 
 use std::time::Duration;
 

@@ -1,6 +1,5 @@
 //! Processes that are killed while they hold or wait, where several servers make up the store: what
 //! was promised to the dead is kept, and nobody waits for longer than that.
-#![cfg(test)]
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! Data in the file of a store of locks.
-#![cfg(test)]
 #![cfg(feature = "file")]
 
 use leasehold::error::StoreErrorKind;

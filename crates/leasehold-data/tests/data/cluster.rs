@@ -1,5 +1,4 @@
 //! Data in a cluster: a record lives in one slot, whatever its name is and wherever the slot goes.
-#![cfg(test)]
 #![cfg(feature = "redis")]
 
 use std::time::Duration;
