@@ -71,12 +71,12 @@ impl Default for BatchLimits {
 /// # }
 /// ```
 pub struct Batcher<T, R> {
-    entries: mpsc::Sender<Entry<T, R>>,
+    entries: mpsc::Sender<BatchEntry<T, R>>,
     worker: JoinHandle<()>,
 }
 
 /// An item and where its result is waited for.
-struct Entry<T, R> {
+struct BatchEntry<T, R> {
     item: T,
     result: oneshot::Sender<Result<R>>,
 }
@@ -128,7 +128,7 @@ impl<T: Send + 'static, R: Send + 'static> Batcher<T, R> {
     /// finished; neither concerns the items of others.
     pub async fn submit(&self, item: T) -> Result<R> {
         let (result, came) = oneshot::channel();
-        let entry = Entry { item, result };
+        let entry = BatchEntry { item, result };
         self.entries.send(entry).await.map_err(|_| Error::Closed)?;
         came.await.map_err(|_| Error::Closed)?
     }
@@ -154,7 +154,7 @@ type Work<T, R> = Box<dyn FnMut(Guard, Vec<T>) -> BoxFuture<'static, Vec<R>> + S
 struct Worker<T, R> {
     lock: Lock,
     limits: BatchLimits,
-    entries: mpsc::Receiver<Entry<T, R>>,
+    entries: mpsc::Receiver<BatchEntry<T, R>>,
     work: Work<T, R>,
 }
 
@@ -187,7 +187,7 @@ impl<T: Send + 'static, R: Send + 'static> Worker<T, R> {
     }
 
     /// Waits for more items, as long as the first may wait for them.
-    async fn gather(&mut self, batch: &mut Vec<Entry<T, R>>) {
+    async fn gather(&mut self, batch: &mut Vec<BatchEntry<T, R>>) {
         if self.limits.max_delay.is_zero() {
             return;
         }
@@ -200,14 +200,14 @@ impl<T: Send + 'static, R: Send + 'static> Worker<T, R> {
         }
     }
 
-    fn add_what_came(&mut self, batch: &mut Vec<Entry<T, R>>) {
+    fn add_what_came(&mut self, batch: &mut Vec<BatchEntry<T, R>>) {
         while batch.len() < self.limits.max_items.get() {
             let Ok(entry) = self.entries.try_recv() else { return };
             batch.push(entry);
         }
     }
 
-    async fn process(&mut self, guard: Guard, batch: Vec<Entry<T, R>>) {
+    async fn process(&mut self, guard: Guard, batch: Vec<BatchEntry<T, R>>) {
         let (items, results): (Vec<T>, Vec<_>) =
             batch.into_iter().map(|entry| (entry.item, entry.result)).unzip();
         let count = items.len();

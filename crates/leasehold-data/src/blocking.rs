@@ -12,7 +12,7 @@ use crate::model::Id;
 use crate::model::queue::{Entry, MAX_BATCH};
 use crate::numbers::Number;
 use crate::queue::Progress;
-use crate::stock::Outcome;
+use crate::stock::StockOutcome;
 use crate::store::DataStore;
 
 /// A type that forwards to the one of the same name in this crate's root.
@@ -174,14 +174,14 @@ impl Stock {
         set note(note: impl Into<String>);
         set remember(span: Duration);
         wait deduct(order: impl AsRef<str>, lines: impl IntoIterator<Item = (impl AsRef<str>, u64)>)
-            -> Result<Outcome>;
+            -> Result<StockOutcome>;
         wait reserve(
             order: impl AsRef<str>,
             lines: impl IntoIterator<Item = (impl AsRef<str>, u64)>,
             span: Duration
-        ) -> Result<Outcome>;
-        wait confirm(order: impl AsRef<str>) -> Result<Outcome>;
-        wait cancel(order: impl AsRef<str>) -> Result<Outcome>;
+        ) -> Result<StockOutcome>;
+        wait confirm(order: impl AsRef<str>) -> Result<StockOutcome>;
+        wait cancel(order: impl AsRef<str>) -> Result<StockOutcome>;
         wait restock(
             delivery: impl AsRef<str>,
             lines: impl IntoIterator<Item = (impl AsRef<str>, u64)>

@@ -4,8 +4,8 @@ use leasehold::Result;
 use leasehold::error::{StoreError, StoreErrorKind};
 use leasehold::fence::Fence;
 
-use crate::model::cell::{Action, MAX_VALUE_BYTES, Reply};
-use crate::model::{Action as AnyAction, Reply as AnyReply};
+use crate::model::cell::{CellAction, CellReply, MAX_VALUE_BYTES};
+use crate::model::{Action, Reply};
 use crate::part::{Part, check_size, unexpected};
 
 /// One value of up to 64 KiB. It is replaced by the newest holder of a lock ([`open`](Cell::open)),
@@ -74,9 +74,9 @@ impl Cell {
     ///
     /// [`Error::Store`](leasehold::Error::Store).
     pub async fn read(&self) -> Result<Versioned> {
-        match self.step(Action::Read).await? {
-            Reply::Found { version, value } => Ok(Versioned { version, value }),
-            other => Err(unexpected(&AnyReply::Cell(other))),
+        match self.step(CellAction::Read).await? {
+            CellReply::Found { version, value } => Ok(Versioned { version, value }),
+            other => Err(unexpected(&Reply::Cell(other))),
         }
     }
 
@@ -110,16 +110,16 @@ impl Cell {
 
     async fn write_if(&self, version: Option<u64>, value: Vec<u8>) -> Result<Option<u64>> {
         check_size("value", value.len(), MAX_VALUE_BYTES)?;
-        match self.step(Action::Write { version, value }).await? {
-            Reply::Changed { .. } => Ok(None),
-            Reply::Written { version } => Ok(Some(version)),
-            other => Err(unexpected(&AnyReply::Cell(other))),
+        match self.step(CellAction::Write { version, value }).await? {
+            CellReply::Changed { .. } => Ok(None),
+            CellReply::Written { version } => Ok(Some(version)),
+            other => Err(unexpected(&Reply::Cell(other))),
         }
     }
 
-    async fn step(&self, action: Action) -> Result<Reply> {
-        match self.part.apply(AnyAction::Cell(action)).await?.reply {
-            AnyReply::Cell(reply) => Ok(reply),
+    async fn step(&self, action: CellAction) -> Result<CellReply> {
+        match self.part.apply(Action::Cell(action)).await?.reply {
+            Reply::Cell(reply) => Ok(reply),
             other => Err(unexpected(&other)),
         }
     }

@@ -20,4 +20,4 @@ pub use self::model::queue::Entry;
 pub use self::numbers::{Number, Numbers};
 pub use self::part::DEFAULT_REMEMBER;
 pub use self::queue::{Drain, Progress, Queue};
-pub use self::stock::{Outcome, Stock};
+pub use self::stock::{Stock, StockOutcome};

@@ -8,8 +8,8 @@ use leasehold::Result;
 use leasehold::error::{InvalidInput, StoreError, StoreErrorKind};
 use leasehold::time::{Clock, Instant, SystemClock};
 
-use crate::model::numbers::{Action, LEAD_US, Plan, Reply};
-use crate::model::{Action as AnyAction, Reply as AnyReply};
+use crate::model::numbers::{LEAD_US, NumbersAction, NumbersReply, Plan};
+use crate::model::{Action, Reply};
 use crate::part::{Part, unexpected};
 
 /// Numbers of one block unless said otherwise: 100, so that a crash leaves a gap of a hundred at
@@ -68,12 +68,12 @@ pub struct Numbers {
     per_second: Option<u64>,
     minutes_east: Option<i32>,
     width: usize,
-    stock: Arc<Stock>,
+    stock: Arc<Blocks>,
 }
 
 /// What is left of the block, and the right to fetch the next one.
 #[derive(Debug, Default)]
-struct Stock {
+struct Blocks {
     block: Mutex<Option<Block>>,
     fetching: tokio::sync::Mutex<()>,
 }
@@ -188,34 +188,34 @@ impl Numbers {
 
     async fn fetch(&self) -> Result<Block> {
         let action = self.check()?;
-        let Action::Take { count, .. } = action;
+        let NumbersAction::Take { count, .. } = action;
         loop {
             let sent = SystemClock::new().now();
-            let answer = self.part.apply(AnyAction::Numbers(action)).await?;
-            let AnyReply::Numbers(reply) = answer.reply else {
+            let answer = self.part.apply(Action::Numbers(action)).await?;
+            let Reply::Numbers(reply) = answer.reply else {
                 return Err(unexpected(&answer.reply));
             };
             match reply {
-                Reply::Block { first, day, day_left_us } => {
+                NumbersReply::Block { first, day, day_left_us } => {
                     let until = sent + Duration::from_micros(day_left_us);
                     return Ok(Block { next: first, end: first + count, day, until });
                 }
-                Reply::Early { retry_after_us } if retry_after_us > LONGEST_WAIT_US => {
+                NumbersReply::Early { retry_after_us } if retry_after_us > LONGEST_WAIT_US => {
                     return Err(self.part.mismatch(
                         "these numbers are far ahead of the store's clock: was it set back, or the \
                          speed lowered? begin another sequence, or take `short` numbers",
                     ));
                 }
-                Reply::Early { retry_after_us } => {
+                NumbersReply::Early { retry_after_us } => {
                     tokio::time::sleep(Duration::from_micros(retry_after_us)).await;
                 }
-                Reply::Mismatch => {
+                NumbersReply::Mismatch => {
                     return Err(self.part.mismatch(
                         "this sequence is in use with another choice of dates: `dated` everywhere, \
                          or nowhere",
                     ));
                 }
-                Reply::UsedUp => {
+                NumbersReply::UsedUp => {
                     let why = "the numbers are used up, 2^53 of them: begin another sequence";
                     return Err(StoreError::new(StoreErrorKind::Full, why).into());
                 }
@@ -223,7 +223,7 @@ impl Numbers {
         }
     }
 
-    fn check(&self) -> std::result::Result<Action, InvalidInput> {
+    fn check(&self) -> std::result::Result<NumbersAction, InvalidInput> {
         let refuse = |what, why| Err(InvalidInput::new(what, why));
         let step_us = match self.per_second {
             None => 0,
@@ -249,7 +249,7 @@ impl Numbers {
             return refuse("dated", why);
         }
         let day_offset_us = self.minutes_east.map(|minutes| i64::from(minutes) * 60_000_000);
-        Ok(Action::Take { count, plan: Plan { day_offset_us, step_us } })
+        Ok(NumbersAction::Take { count, plan: Plan { day_offset_us, step_us } })
     }
 }
 

@@ -6,8 +6,8 @@ use leasehold::error::{InvalidInput, StoreError, StoreErrorKind};
 use leasehold::fence::Fence;
 use leasehold::{Error, Result};
 
-use crate::model::queue::{Action, Entry, MAX_BATCH, MAX_PAYLOAD_BYTES, Reply};
-use crate::model::{Action as AnyAction, Id, Reply as AnyReply};
+use crate::model::queue::{Entry, MAX_BATCH, MAX_PAYLOAD_BYTES, QueueAction, QueueReply};
+use crate::model::{Action, Id, Reply};
 use crate::part::{DEFAULT_REMEMBER, Part, check_size, remember_us, unexpected};
 
 /// How often a result is asked for: at first after 5 ms, then after half as long again each time,
@@ -85,14 +85,14 @@ impl Queue {
     pub async fn push(&self, id: impl AsRef<str>, payload: impl Into<Vec<u8>>) -> Result<Progress> {
         let entry = Entry { id: Id::new("entry", id)?, payload: payload.into() };
         check_size("payload", entry.payload.len(), MAX_PAYLOAD_BYTES)?;
-        match self.step(Action::Push(entry)).await? {
-            Reply::Done(result) => Ok(Progress::Done(result)),
-            Reply::Full => {
+        match self.step(QueueAction::Push(entry)).await? {
+            QueueReply::Done(result) => Ok(Progress::Done(result)),
+            QueueReply::Full => {
                 let why = "the queue is full: does anybody drain it?";
                 Err(StoreError::new(StoreErrorKind::Full, why).into())
             }
-            Reply::Pending => Ok(Progress::Pending),
-            other => Err(unexpected(&AnyReply::Queue(other))),
+            QueueReply::Pending => Ok(Progress::Pending),
+            other => Err(unexpected(&Reply::Queue(other))),
         }
     }
 
@@ -102,11 +102,11 @@ impl Queue {
     ///
     /// [`Error::Store`](leasehold::Error::Store).
     pub async fn progress(&self, id: impl AsRef<str>) -> Result<Option<Progress>> {
-        match self.step(Action::Ask { id: Id::new("entry", id)? }).await? {
-            Reply::Done(result) => Ok(Some(Progress::Done(result))),
-            Reply::Pending => Ok(Some(Progress::Pending)),
-            Reply::Unknown => Ok(None),
-            other => Err(unexpected(&AnyReply::Queue(other))),
+        match self.step(QueueAction::Ask { id: Id::new("entry", id)? }).await? {
+            QueueReply::Done(result) => Ok(Some(Progress::Done(result))),
+            QueueReply::Pending => Ok(Some(Progress::Pending)),
+            QueueReply::Unknown => Ok(None),
+            other => Err(unexpected(&Reply::Queue(other))),
         }
     }
 
@@ -142,9 +142,9 @@ impl Queue {
         Drain { queue: Self { part, remember: self.remember } }
     }
 
-    async fn step(&self, action: Action) -> Result<Reply> {
-        match self.part.apply(AnyAction::Queue(action)).await?.reply {
-            AnyReply::Queue(reply) => Ok(reply),
+    async fn step(&self, action: QueueAction) -> Result<QueueReply> {
+        match self.part.apply(Action::Queue(action)).await?.reply {
+            Reply::Queue(reply) => Ok(reply),
             other => Err(unexpected(&other)),
         }
     }
@@ -168,9 +168,9 @@ impl Drain {
             let why = format!("{limit} entries at once: give 1 to {MAX_BATCH}");
             return Err(InvalidInput::new("limit", why).into());
         }
-        match self.queue.step(Action::Take { limit: limit as u64 }).await? {
-            Reply::Entries(entries) => Ok(entries),
-            other => Err(unexpected(&AnyReply::Queue(other))),
+        match self.queue.step(QueueAction::Take { limit: limit as u64 }).await? {
+            QueueReply::Entries(entries) => Ok(entries),
+            other => Err(unexpected(&Reply::Queue(other))),
         }
     }
 
@@ -193,9 +193,9 @@ impl Drain {
             check_size("result", result.len(), MAX_PAYLOAD_BYTES)?;
         }
         let remember_us = remember_us(self.queue.remember)?;
-        match self.queue.step(Action::Finish { results, remember_us }).await? {
-            Reply::Finished(count) => Ok(count),
-            other => Err(unexpected(&AnyReply::Queue(other))),
+        match self.queue.step(QueueAction::Finish { results, remember_us }).await? {
+            QueueReply::Finished(count) => Ok(count),
+            other => Err(unexpected(&Reply::Queue(other))),
         }
     }
 

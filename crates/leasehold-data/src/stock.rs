@@ -7,8 +7,10 @@ use leasehold::error::{InvalidInput, StoreError, StoreErrorKind};
 use leasehold::fence::Fence;
 use leasehold::{Error, Result};
 
-use crate::model::stock::{Action, Line, MAX_LINES, MAX_NOTE_BYTES, MAX_QUANTITY, Reply, State};
-use crate::model::{Action as AnyAction, Id, Reply as AnyReply};
+use crate::model::stock::{
+    Line, MAX_LINES, MAX_NOTE_BYTES, MAX_QUANTITY, OrderState, StockAction, StockReply,
+};
+use crate::model::{Action, Id, Reply};
 use crate::part::{DEFAULT_REMEMBER, Part, check_size, in_range, remember_us, unexpected};
 
 /// How long pieces may be reserved: from 10 ms to 30 days.
@@ -59,7 +61,7 @@ pub struct Stock {
 /// How an order stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Outcome {
+pub enum StockOutcome {
     /// The pieces are the order's for good.
     Deducted {
         /// What the first call had noted with it.
@@ -89,7 +91,7 @@ pub enum Outcome {
     Unknown,
 }
 
-impl Outcome {
+impl StockOutcome {
     /// Whether the order has its pieces, for good or for now.
     pub fn is_taken(&self) -> bool {
         matches!(self, Self::Deducted { .. } | Self::Reserved { .. })
@@ -125,8 +127,8 @@ impl Stock {
 
     /// Takes all pieces of an order for good, or none of them.
     ///
-    /// Gives [`Outcome::Deducted`] or [`Outcome::Short`]; for an id that was seen before, how that
-    /// order stands.
+    /// Gives [`StockOutcome::Deducted`] or [`StockOutcome::Short`]; for an id that was seen before,
+    /// how that order stands.
     ///
     /// # Errors
     ///
@@ -138,15 +140,15 @@ impl Stock {
         &self,
         order: impl AsRef<str>,
         lines: impl IntoIterator<Item = (I, u64)>,
-    ) -> Result<Outcome> {
+    ) -> Result<StockOutcome> {
         self.take(order.as_ref(), check_lines(lines)?, 0).await
     }
 
     /// Sets all pieces of an order apart, or none: they return by themselves after `span` unless
     /// the order is confirmed before, by the store's clock.
     ///
-    /// Gives [`Outcome::Reserved`] or [`Outcome::Short`]; for an id that was seen before, how that
-    /// order stands.
+    /// Gives [`StockOutcome::Reserved`] or [`StockOutcome::Short`]; for an id that was seen before,
+    /// how that order stands.
     ///
     /// # Errors
     ///
@@ -156,14 +158,14 @@ impl Stock {
         order: impl AsRef<str>,
         lines: impl IntoIterator<Item = (I, u64)>,
         span: Duration,
-    ) -> Result<Outcome> {
+    ) -> Result<StockOutcome> {
         let reserve_us = in_range("reserve", span, RESERVE)?;
         self.take(order.as_ref(), check_lines(lines)?, reserve_us).await
     }
 
-    async fn take(&self, order: &str, lines: Vec<Line>, reserve_us: u64) -> Result<Outcome> {
+    async fn take(&self, order: &str, lines: Vec<Line>, reserve_us: u64) -> Result<StockOutcome> {
         check_size("note", self.note.len(), MAX_NOTE_BYTES)?;
-        self.settle(Action::Take {
+        self.settle(StockAction::Take {
             order: Id::new("order", order)?,
             lines,
             note: self.note.clone(),
@@ -174,28 +176,28 @@ impl Stock {
     }
 
     /// Makes a reservation final. A confirmation after its end is too late, always: it gives
-    /// [`Outcome::Returned`], even if nobody has looked at the stock since.
+    /// [`StockOutcome::Returned`], even if nobody has looked at the stock since.
     ///
-    /// Gives [`Outcome::Deducted`], [`Outcome::Returned`] or [`Outcome::Unknown`].
+    /// Gives [`StockOutcome::Deducted`], [`StockOutcome::Returned`] or [`StockOutcome::Unknown`].
     ///
     /// # Errors
     ///
     /// As [`deduct`](Stock::deduct). A full server still confirms.
-    pub async fn confirm(&self, order: impl AsRef<str>) -> Result<Outcome> {
-        self.settle(Action::Confirm { order: Id::new("order", order)? }).await
+    pub async fn confirm(&self, order: impl AsRef<str>) -> Result<StockOutcome> {
+        self.settle(StockAction::Confirm { order: Id::new("order", order)? }).await
     }
 
     /// Puts the pieces of an order back, reserved or deducted, once. If the order is not known, a
     /// deduction that is still on its way will do nothing.
     ///
-    /// Gives [`Outcome::Returned`].
+    /// Gives [`StockOutcome::Returned`].
     ///
     /// # Errors
     ///
     /// As [`deduct`](Stock::deduct). A full server still cancels.
-    pub async fn cancel(&self, order: impl AsRef<str>) -> Result<Outcome> {
+    pub async fn cancel(&self, order: impl AsRef<str>) -> Result<StockOutcome> {
         let remember_us = remember_us(self.remember)?;
-        self.settle(Action::Cancel { order: Id::new("order", order)?, remember_us }).await
+        self.settle(StockAction::Cancel { order: Id::new("order", order)?, remember_us }).await
     }
 
     /// Adds what was delivered; the same delivery counts once.
@@ -208,13 +210,13 @@ impl Stock {
         delivery: impl AsRef<str>,
         lines: impl IntoIterator<Item = (I, u64)>,
     ) -> Result<()> {
-        let action = Action::Restock {
+        let action = StockAction::Restock {
             order: Id::new("delivery", delivery)?,
             lines: check_lines(lines)?,
             remember_us: remember_us(self.remember)?,
         };
         match self.step(action).await? {
-            Reply::Settled { .. } => Ok(()),
+            StockReply::Settled { .. } => Ok(()),
             other => Err(self.refusal(other)),
         }
     }
@@ -239,48 +241,48 @@ impl Stock {
     ) -> Result<Vec<u64>> {
         let items = items.into_iter().map(|item| Id::new("item", item));
         let items = items.collect::<std::result::Result<Vec<_>, _>>()?;
-        match self.step(Action::Read { items }).await? {
-            Reply::Levels(levels) => Ok(levels),
-            other => Err(unexpected(&AnyReply::Stock(other))),
+        match self.step(StockAction::Read { items }).await? {
+            StockReply::Levels(levels) => Ok(levels),
+            other => Err(unexpected(&Reply::Stock(other))),
         }
     }
 
-    async fn settle(&self, action: Action) -> Result<Outcome> {
+    async fn settle(&self, action: StockAction) -> Result<StockOutcome> {
         match self.step(action).await? {
-            Reply::Settled { state, note, left_us, again } => match state {
-                State::Deducted => Ok(Outcome::Deducted { note, again }),
-                State::Reserved => {
-                    Ok(Outcome::Reserved { note, again, left: Duration::from_micros(left_us) })
+            StockReply::Settled { state, note, left_us, again } => match state {
+                OrderState::Deducted => Ok(StockOutcome::Deducted { note, again }),
+                OrderState::Reserved => {
+                    Ok(StockOutcome::Reserved { note, again, left: Duration::from_micros(left_us) })
                 }
-                State::Restocked => Err(self.refusal(Reply::Mismatch)),
-                State::Returned => Ok(Outcome::Returned),
+                OrderState::Restocked => Err(self.refusal(StockReply::Mismatch)),
+                OrderState::Returned => Ok(StockOutcome::Returned),
             },
-            Reply::Short { item, available } => {
-                Ok(Outcome::Short { item: item.to_string(), available })
+            StockReply::Short { item, available } => {
+                Ok(StockOutcome::Short { item: item.to_string(), available })
             }
-            Reply::Unknown => Ok(Outcome::Unknown),
+            StockReply::Unknown => Ok(StockOutcome::Unknown),
             other => Err(self.refusal(other)),
         }
     }
 
-    async fn step(&self, action: Action) -> Result<Reply> {
-        match self.part.apply(AnyAction::Stock(action)).await?.reply {
-            AnyReply::Stock(reply) => Ok(reply),
+    async fn step(&self, action: StockAction) -> Result<StockReply> {
+        match self.part.apply(Action::Stock(action)).await?.reply {
+            Reply::Stock(reply) => Ok(reply),
             other => Err(unexpected(&other)),
         }
     }
 
-    fn refusal(&self, reply: Reply) -> Error {
+    fn refusal(&self, reply: StockReply) -> Error {
         match reply {
-            Reply::Mismatch => self.part.mismatch(
+            StockReply::Mismatch => self.part.mismatch(
                 "the id was used before with other pieces: give every order and every delivery \
                  a different id",
             ),
-            Reply::Overflow => {
+            StockReply::Overflow => {
                 let why = "more pieces than can be counted, 2^53 - 1: look at the last delivery";
                 StoreError::new(StoreErrorKind::Full, why).into()
             }
-            other => unexpected(&AnyReply::Stock(other)),
+            other => unexpected(&Reply::Stock(other)),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use leasehold::{Client, Guard};
-use leasehold_data::{BatchLimits, Batcher, Data, Numbers, Outcome as StockOutcome, Stock};
+use leasehold_data::{BatchLimits, Batcher, Data, Numbers, Stock, StockOutcome};
 
 use crate::outcome::Outcome;
 use crate::sale::{Decision, Order, Way};

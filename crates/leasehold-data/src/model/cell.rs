@@ -19,7 +19,7 @@ pub struct Cell {
 
 /// What to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum CellAction {
     /// Tells the value. With a fence, installs it first: an overtaken holder can no longer write
     /// what the reader is about to see.
     Read,
@@ -34,7 +34,7 @@ pub enum Action {
 
 /// What came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply {
+pub enum CellReply {
     /// Another version was found; nothing was written.
     Changed {
         /// The version that was found.
@@ -62,20 +62,20 @@ pub enum Reply {
 pub fn step(
     cell: &mut Cell,
     fence: Option<&Fence>,
-    action: &Action,
-) -> Result<Reply, FencingToken> {
+    action: &CellAction,
+) -> Result<CellReply, FencingToken> {
     if let Some(Err(newest)) = fence.map(|fence| cell.fences.install(fence)) {
         return Err(newest);
     }
     Ok(match action {
-        Action::Read => Reply::Found { version: cell.version, value: cell.value.clone() },
-        Action::Write { version: Some(version), .. } if *version != cell.version => {
-            Reply::Changed { version: cell.version }
+        CellAction::Read => CellReply::Found { version: cell.version, value: cell.value.clone() },
+        CellAction::Write { version: Some(version), .. } if *version != cell.version => {
+            CellReply::Changed { version: cell.version }
         }
-        Action::Write { value, .. } => {
+        CellAction::Write { value, .. } => {
             cell.version += 1;
             cell.value.clone_from(value);
-            Reply::Written { version: cell.version }
+            CellReply::Written { version: cell.version }
         }
     })
 }

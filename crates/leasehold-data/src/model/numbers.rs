@@ -38,7 +38,7 @@ pub struct Plan {
 
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum NumbersAction {
     /// Takes `count` numbers.
     Take {
         /// How many; with a floor at most `LEAD_US / step_us`.
@@ -50,7 +50,7 @@ pub enum Action {
 
 /// What came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reply {
+pub enum NumbersReply {
     /// These are the caller's.
     Block {
         /// The first of them.
@@ -72,10 +72,10 @@ pub enum Reply {
 }
 
 /// Does one step.
-pub fn step(sequence: &mut Option<Sequence>, now_us: u64, action: &Action) -> Reply {
-    let Action::Take { count, plan } = *action;
+pub fn step(sequence: &mut Option<Sequence>, now_us: u64, action: &NumbersAction) -> NumbersReply {
+    let NumbersAction::Take { count, plan } = *action;
     if sequence.is_some_and(|found| found.day.is_some() != plan.day_offset_us.is_some()) {
-        return Reply::Mismatch;
+        return NumbersReply::Mismatch;
     }
     let local_us = now_us.saturating_add_signed(plan.day_offset_us.unwrap_or(0));
     let today = plan.day_offset_us.map(|_| local_us / DAY_US);
@@ -86,21 +86,21 @@ pub fn step(sequence: &mut Option<Sequence>, now_us: u64, action: &Action) -> Re
     let floor = |at_us: u64| at_us.checked_div(plan.step_us).unwrap_or(0);
     if sequence.is_none() && plan.step_us > 0 {
         *sequence = Some(Sequence { last: floor(since_us + LEAD_US), day });
-        return Reply::Early { retry_after_us: count * plan.step_us };
+        return NumbersReply::Early { retry_after_us: count * plan.step_us };
     }
     let first = (last + 1).max(floor(since_us));
     let end = first + count - 1;
     if end > super::limits::MAX_NUMBER {
-        return Reply::UsedUp;
+        return NumbersReply::UsedUp;
     }
     if plan.step_us > 0 && end > floor(since_us + LEAD_US) {
         let caught_up_us = end.saturating_mul(plan.step_us).saturating_sub(LEAD_US);
         let retry_after_us = caught_up_us.saturating_sub(since_us).clamp(1, LONGEST_RETRY_US);
-        return Reply::Early { retry_after_us };
+        return NumbersReply::Early { retry_after_us };
     }
     *sequence = Some(Sequence { last: end, day });
     let left_us = |day: u64| ((day + 1) * DAY_US).saturating_sub(local_us);
-    Reply::Block { first, day, day_left_us: day.map_or(0, left_us) }
+    NumbersReply::Block { first, day, day_left_us: day.map_or(0, left_us) }
 }
 
 #[cfg(test)]
@@ -113,10 +113,10 @@ mod tests {
     fn take(sequence: &mut Option<Sequence>, now_us: u64, count: u64, plan: Plan) -> (u64, u64) {
         let mut now_us = now_us;
         loop {
-            match step(sequence, now_us, &Action::Take { count, plan }) {
-                Reply::Block { first, .. } => return (first, now_us),
-                Reply::Early { retry_after_us } => now_us += retry_after_us,
-                Reply::Mismatch | Reply::UsedUp => panic!("{sequence:?}"),
+            match step(sequence, now_us, &NumbersAction::Take { count, plan }) {
+                NumbersReply::Block { first, .. } => return (first, now_us),
+                NumbersReply::Early { retry_after_us } => now_us += retry_after_us,
+                NumbersReply::Mismatch | NumbersReply::UsedUp => panic!("{sequence:?}"),
             }
         }
     }
@@ -148,8 +148,8 @@ mod tests {
         (_, now_us) = take(&mut sequence, now_us, 1, FAST);
         let replica = sequence;
         let mut highest = 0;
-        while let Reply::Block { first, .. } =
-            step(&mut sequence, now_us, &Action::Take { count: 100, plan: FAST })
+        while let NumbersReply::Block { first, .. } =
+            step(&mut sequence, now_us, &NumbersAction::Take { count: 100, plan: FAST })
         {
             highest = first + 99;
         }
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(take(&mut sequence, NOON_US + DAY_US, 1, plan).0, 1);
         assert_eq!(take(&mut sequence, NOON_US, 1, plan).0, 2, "still the later day");
         assert_eq!(sequence.unwrap().day, Some(20_001));
-        let undated = Action::Take { count: 1, plan: FAST };
-        assert_eq!(step(&mut sequence, NOON_US, &undated), Reply::Mismatch);
+        let undated = NumbersAction::Take { count: 1, plan: FAST };
+        assert_eq!(step(&mut sequence, NOON_US, &undated), NumbersReply::Mismatch);
     }
 }

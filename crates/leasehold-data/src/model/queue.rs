@@ -49,7 +49,7 @@ pub struct Entry {
 
 /// What to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum QueueAction {
     /// Tells how an entry stands.
     Ask {
         /// Which.
@@ -73,7 +73,7 @@ pub enum Action {
 
 /// What came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply {
+pub enum QueueReply {
     /// The entry is done, with this result.
     Done(Vec<u8>),
     /// The oldest entries.
@@ -97,8 +97,8 @@ pub fn step(
     queue: &mut Queue,
     now_us: u64,
     fence: Option<&Fence>,
-    action: &Action,
-) -> Result<Reply, FencingToken> {
+    action: &QueueAction,
+) -> Result<QueueReply, FencingToken> {
     if let Some(Err(newest)) = fence.map(|fence| queue.fences.install(fence)) {
         return Err(newest);
     }
@@ -106,42 +106,42 @@ pub fn step(
         queue.results.remove(&id);
     }
     Ok(match action {
-        Action::Ask { id } => queue.find(now_us, id).unwrap_or(Reply::Unknown),
-        Action::Finish { results, remember_us } => {
+        QueueAction::Ask { id } => queue.find(now_us, id).unwrap_or(QueueReply::Unknown),
+        QueueAction::Finish { results, remember_us } => {
             let finished = results
                 .iter()
                 .filter(|(id, result)| queue.finish(id, now_us + remember_us, result));
-            Reply::Finished(finished.count() as u64)
+            QueueReply::Finished(finished.count() as u64)
         }
-        Action::Push(entry) => queue.push(now_us, entry),
-        Action::Take { limit } => {
+        QueueAction::Push(entry) => queue.push(now_us, entry),
+        QueueAction::Take { limit } => {
             let oldest = queue.entries.values().take(*limit as usize);
-            Reply::Entries(oldest.cloned().collect())
+            QueueReply::Entries(oldest.cloned().collect())
         }
     })
 }
 
 impl Queue {
-    fn find(&self, now_us: u64, id: &Id) -> Option<Reply> {
+    fn find(&self, now_us: u64, id: &Id) -> Option<QueueReply> {
         if self.places.contains_key(id) {
-            return Some(Reply::Pending);
+            return Some(QueueReply::Pending);
         }
         let (until_us, result) = self.results.get(id)?;
-        (*until_us > now_us).then(|| Reply::Done(result.clone()))
+        (*until_us > now_us).then(|| QueueReply::Done(result.clone()))
     }
 
-    fn push(&mut self, now_us: u64, entry: &Entry) -> Reply {
+    fn push(&mut self, now_us: u64, entry: &Entry) -> QueueReply {
         if let Some(known) = self.find(now_us, &entry.id) {
             return known;
         }
         if self.waiting >= MAX_WAITING {
-            return Reply::Full;
+            return QueueReply::Full;
         }
         self.appended += 1;
         self.waiting += 1;
         self.places.insert(entry.id.clone(), self.appended);
         self.entries.insert(self.appended, entry.clone());
-        Reply::Pending
+        QueueReply::Pending
     }
 
     /// Whether it was waiting. A result that comes again changes nothing.

@@ -3,8 +3,11 @@
 use leasehold::FencingToken;
 use leasehold::fence::Fence;
 
+use super::cell::{CellAction, CellReply};
 use super::id::Id;
-use super::{cell, numbers, queue, stock};
+use super::numbers::{NumbersAction, NumbersReply};
+use super::queue::{QueueAction, QueueReply};
+use super::stock::{StockAction, StockReply};
 
 /// One step of one part.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,28 +24,28 @@ pub struct Request {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// To a cell.
-    Cell(cell::Action),
+    Cell(CellAction),
     /// To a sequence of numbers.
-    Numbers(numbers::Action),
+    Numbers(NumbersAction),
     /// To a queue.
-    Queue(queue::Action),
+    Queue(QueueAction),
     /// To a stock.
-    Stock(stock::Action),
+    Stock(StockAction),
 }
 
 /// What a step answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// A cell's.
-    Cell(cell::Reply),
+    Cell(CellReply),
     /// A sequence's.
-    Numbers(numbers::Reply),
+    Numbers(NumbersReply),
     /// A queue's.
-    Queue(queue::Reply),
+    Queue(QueueReply),
     /// The step was not done: of the fence's lock, this token has been seen.
     Fenced(FencingToken),
     /// A stock's.
-    Stock(stock::Reply),
+    Stock(StockReply),
 }
 
 /// A reply, and the store's time in microseconds since 1970.

@@ -46,7 +46,7 @@ pub struct Stock {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
     /// What came of it.
-    pub state: State,
+    pub state: OrderState,
     /// What it is of, ordered by item.
     pub lines: Vec<Line>,
     /// What its first caller wanted to have remembered.
@@ -57,7 +57,7 @@ pub struct Order {
 
 /// What came of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum OrderState {
     /// The pieces are gone.
     Deducted,
     /// The pieces are set apart until they are confirmed or the order's time comes.
@@ -70,7 +70,7 @@ pub enum State {
 
 /// What to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum StockAction {
     /// Puts the pieces of an order back.
     Cancel {
         /// Which.
@@ -114,7 +114,7 @@ pub enum Action {
 
 /// What came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply {
+pub enum StockReply {
     /// What may still be taken, in the order of the question.
     Levels(Vec<u64>),
     /// The id was used for something else.
@@ -124,7 +124,7 @@ pub enum Reply {
     /// How the order stands.
     Settled {
         /// What came of it.
-        state: State,
+        state: OrderState,
         /// The note of the first call.
         note: String,
         /// How long it stays so: the rest of a reservation, else of the memory.
@@ -152,8 +152,8 @@ pub fn step(
     stock: &mut Stock,
     now_us: u64,
     fence: Option<&Fence>,
-    action: &Action,
-) -> Result<Reply, FencingToken> {
+    action: &StockAction,
+) -> Result<StockReply, FencingToken> {
     if let Some(Err(newest)) = fence.map(|fence| stock.fences.install(fence)) {
         return Err(newest);
     }
@@ -168,15 +168,17 @@ pub fn step(
         stock.collect(&id);
     }
     Ok(match action {
-        Action::Cancel { order, remember_us } => stock.cancel(now_us, order, *remember_us),
-        Action::Confirm { order } => stock.confirm(now_us, order),
-        Action::Read { items } => Reply::Levels(items.iter().map(|id| stock.level(id)).collect()),
-        Action::Restock { order, lines, remember_us } => {
+        StockAction::Cancel { order, remember_us } => stock.cancel(now_us, order, *remember_us),
+        StockAction::Confirm { order } => stock.confirm(now_us, order),
+        StockAction::Read { items } => {
+            StockReply::Levels(items.iter().map(|id| stock.level(id)).collect())
+        }
+        StockAction::Restock { order, lines, remember_us } => {
             stock.restock(now_us, order, lines, *remember_us)
         }
-        Action::Take { order, lines, note, remember_us, reserve_us } => {
+        StockAction::Take { order, lines, note, remember_us, reserve_us } => {
             let wanted = Order {
-                state: if *reserve_us > 0 { State::Reserved } else { State::Deducted },
+                state: if *reserve_us > 0 { OrderState::Reserved } else { OrderState::Deducted },
                 lines: lines.clone(),
                 note: note.clone(),
                 remember_us: *remember_us,
@@ -187,7 +189,7 @@ pub fn step(
     })
 }
 
-impl Action {
+impl StockAction {
     /// The order that it is about.
     pub fn order(&self) -> Option<&Id> {
         match self {
@@ -208,9 +210,9 @@ impl Stock {
     /// A time has come: a reservation returns, anything else is forgotten.
     fn collect(&mut self, id: &Id) {
         let Some((until_us, mut order)) = self.orders.remove(id) else { return };
-        if order.state == State::Reserved {
+        if order.state == OrderState::Reserved {
             self.put_back(&order.lines);
-            order.state = State::Returned;
+            order.state = OrderState::Returned;
             self.orders.put(id.clone(), until_us + order.remember_us, order);
         }
     }
@@ -222,19 +224,19 @@ impl Stock {
         }
     }
 
-    fn take(&mut self, now_us: u64, id: &Id, wanted: Order, until_us: u64) -> Reply {
+    fn take(&mut self, now_us: u64, id: &Id, wanted: Order, until_us: u64) -> StockReply {
         if let Some((until_us, found)) = self.orders.get(id) {
             // A cancel that overtook its order knows none of its lines.
-            let is_same = found.state != State::Restocked && found.lines == wanted.lines;
+            let is_same = found.state != OrderState::Restocked && found.lines == wanted.lines;
             return if is_same || found.lines.is_empty() {
                 found.settled(*until_us - now_us, true)
             } else {
-                Reply::Mismatch
+                StockReply::Mismatch
             };
         }
         let short = wanted.lines.iter().find(|line| self.level(&line.item) < line.quantity);
         if let Some(Line { item, .. }) = short {
-            return Reply::Short { item: item.clone(), available: self.level(item) };
+            return StockReply::Short { item: item.clone(), available: self.level(item) };
         }
         for Line { item, quantity } in &wanted.lines {
             if let Some(level) = self.levels.get_mut(item) {
@@ -244,34 +246,38 @@ impl Stock {
         self.settle(now_us, id, until_us, wanted)
     }
 
-    fn restock(&mut self, now_us: u64, id: &Id, lines: &[Line], remember_us: u64) -> Reply {
+    fn restock(&mut self, now_us: u64, id: &Id, lines: &[Line], remember_us: u64) -> StockReply {
         if let Some((until_us, found)) = self.orders.get(id) {
-            let is_same = found.state == State::Restocked && found.lines == lines;
-            return if is_same { found.settled(*until_us - now_us, true) } else { Reply::Mismatch };
+            let is_same = found.state == OrderState::Restocked && found.lines == lines;
+            return if is_same {
+                found.settled(*until_us - now_us, true)
+            } else {
+                StockReply::Mismatch
+            };
         }
         if lines.iter().any(|line| self.level(&line.item) + line.quantity > MAX_NUMBER) {
-            return Reply::Overflow;
+            return StockReply::Overflow;
         }
         self.put_back(lines);
-        let state = State::Restocked;
+        let state = OrderState::Restocked;
         let order = Order { state, lines: lines.to_vec(), note: String::new(), remember_us };
         self.settle(now_us, id, now_us + remember_us, order)
     }
 
-    fn confirm(&mut self, now_us: u64, id: &Id) -> Reply {
-        let Some((until_us, found)) = self.orders.get(id) else { return Reply::Unknown };
+    fn confirm(&mut self, now_us: u64, id: &Id) -> StockReply {
+        let Some((until_us, found)) = self.orders.get(id) else { return StockReply::Unknown };
         match found.state {
-            State::Deducted | State::Returned => found.settled(*until_us - now_us, true),
-            State::Reserved => {
-                let order = Order { state: State::Deducted, ..found.clone() };
+            OrderState::Deducted | OrderState::Returned => found.settled(*until_us - now_us, true),
+            OrderState::Reserved => {
+                let order = Order { state: OrderState::Deducted, ..found.clone() };
                 self.settle(now_us, id, now_us + order.remember_us, order)
             }
-            State::Restocked => Reply::Mismatch,
+            OrderState::Restocked => StockReply::Mismatch,
         }
     }
 
-    fn cancel(&mut self, now_us: u64, id: &Id, remember_us: u64) -> Reply {
-        let state = State::Returned;
+    fn cancel(&mut self, now_us: u64, id: &Id, remember_us: u64) -> StockReply {
+        let state = OrderState::Returned;
         let Some((until_us, found)) = self.orders.get(id).cloned() else {
             // The deduction of the order may still be on the way: it shall find that the order was
             // cancelled.
@@ -279,17 +285,17 @@ impl Stock {
             return self.settle(now_us, id, now_us + remember_us, order);
         };
         match found.state {
-            State::Deducted | State::Reserved => {
+            OrderState::Deducted | OrderState::Reserved => {
                 self.put_back(&found.lines);
                 let order = Order { state, ..found };
                 self.settle(now_us, id, now_us + order.remember_us, order)
             }
-            State::Restocked => Reply::Mismatch,
-            State::Returned => found.settled(until_us - now_us, true),
+            OrderState::Restocked => StockReply::Mismatch,
+            OrderState::Returned => found.settled(until_us - now_us, true),
         }
     }
 
-    fn settle(&mut self, now_us: u64, id: &Id, until_us: u64, order: Order) -> Reply {
+    fn settle(&mut self, now_us: u64, id: &Id, until_us: u64, order: Order) -> StockReply {
         let reply = order.settled(until_us - now_us, false);
         self.orders.put(id.clone(), until_us, order);
         reply
@@ -297,7 +303,7 @@ impl Stock {
 }
 
 impl Order {
-    fn settled(&self, left_us: u64, again: bool) -> Reply {
-        Reply::Settled { state: self.state, note: self.note.clone(), left_us, again }
+    fn settled(&self, left_us: u64, again: bool) -> StockReply {
+        StockReply::Settled { state: self.state, note: self.note.clone(), left_us, again }
     }
 }

@@ -18,8 +18,8 @@ use rusqlite::{OptionalExtension as _, Params, Row};
 use super::data_store::DataStore;
 use crate::model::cell::{self, Cell};
 use crate::model::numbers::{self, Sequence};
-use crate::model::queue::{self, Entry, Queue};
-use crate::model::stock::{self, Line, Order, State, Stock};
+use crate::model::queue::{self, Entry, Queue, QueueAction};
+use crate::model::stock::{self, Line, Order, OrderState, Stock, StockAction};
 use crate::model::{Action, Answer, COLLECT_BOUND, Id, MAX_NUMBER, Reply, Request};
 
 const TABLES: &str = "
@@ -233,7 +233,7 @@ impl Tables<'_> {
         &self,
         now_us: u64,
         fence: Option<&Fence>,
-        action: &stock::Action,
+        action: &StockAction,
     ) -> Result<Stock, StoreError> {
         let mut stock = Stock { fences: self.fences("stock", fence)?, ..Stock::default() };
         let own = action.order().map_or("", Id::as_str);
@@ -244,11 +244,11 @@ impl Tables<'_> {
         let mut found = self.rows(due, (self.name, now_us as i64, LOOK_BOUND), order_row)?;
         found.extend(self.rows(sql, (self.name, own), order_row)?);
         let mut items: Vec<Id> = match action {
-            stock::Action::Read { items } => items.clone(),
-            stock::Action::Restock { lines, .. } | stock::Action::Take { lines, .. } => {
+            StockAction::Read { items } => items.clone(),
+            StockAction::Restock { lines, .. } | StockAction::Take { lines, .. } => {
                 lines.iter().map(|line| line.item.clone()).collect()
             }
-            stock::Action::Cancel { .. } | stock::Action::Confirm { .. } => Vec::new(),
+            StockAction::Cancel { .. } | StockAction::Confirm { .. } => Vec::new(),
         };
         for row in found {
             let (id, until_us, order) = self.order(row)?;
@@ -308,11 +308,11 @@ impl Tables<'_> {
 }
 
 /// How an operator reads them.
-const STATES: [(State, &str); 4] = [
-    (State::Deducted, "deducted"),
-    (State::Reserved, "reserved"),
-    (State::Restocked, "restocked"),
-    (State::Returned, "returned"),
+const STATES: [(OrderState, &str); 4] = [
+    (OrderState::Deducted, "deducted"),
+    (OrderState::Reserved, "reserved"),
+    (OrderState::Restocked, "restocked"),
+    (OrderState::Returned, "returned"),
 ];
 
 fn read_line(text: &str) -> Option<Line> {
@@ -334,7 +334,7 @@ impl Tables<'_> {
         &self,
         now_us: u64,
         fence: Option<&Fence>,
-        action: &queue::Action,
+        action: &QueueAction,
     ) -> Result<Queue, StoreError> {
         let sql = "SELECT waiting, appended FROM data_queue WHERE name = ?1";
         let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
@@ -346,10 +346,10 @@ impl Tables<'_> {
             WHERE name = ?1 AND until_us <= ?2 ORDER BY until_us, id LIMIT ?3";
         self.add_results(&mut queue, due, (self.name, now_us as i64, LOOK_BOUND))?;
         let ids: Vec<&Id> = match action {
-            queue::Action::Ask { id } => vec![id],
-            queue::Action::Finish { results, .. } => results.iter().map(|(id, _)| id).collect(),
-            queue::Action::Push(entry) => vec![&entry.id],
-            queue::Action::Take { limit } => {
+            QueueAction::Ask { id } => vec![id],
+            QueueAction::Finish { results, .. } => results.iter().map(|(id, _)| id).collect(),
+            QueueAction::Push(entry) => vec![&entry.id],
+            QueueAction::Take { limit } => {
                 let sql = "SELECT place, id, payload FROM data_entry
                     WHERE name = ?1 ORDER BY place LIMIT ?2";
                 self.add_entries(&mut queue, sql, (self.name, *limit as i64))?;

@@ -7,7 +7,7 @@ use leasehold::error::StoreErrorKind;
 use leasehold::fence::Fence;
 use leasehold::{Error, FencingToken, LockName};
 use leasehold_data::store::REDIS_RIGHTS;
-use leasehold_data::{Data, Outcome, Progress};
+use leasehold_data::{Data, Progress, StockOutcome};
 use leasehold_testkit::{RedisServer, SentinelFleet};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -17,8 +17,8 @@ fn fence(token: u64) -> Fence {
     Fence { lock: LockName::new("lock").unwrap(), token }
 }
 
-fn deducted(note: &str, again: bool) -> Outcome {
-    Outcome::Deducted { note: note.to_owned(), again }
+fn deducted(note: &str, again: bool) -> StockOutcome {
+    StockOutcome::Deducted { note: note.to_owned(), again }
 }
 
 async fn an_order_is_deducted_once_and_all_or_nothing(data: Data) {
@@ -30,7 +30,7 @@ async fn an_order_is_deducted_once_and_all_or_nothing(data: Data) {
     let again = stock.clone().note("no. 2").deduct("o1", [("lamp", 1), ("bulb", 4)]).await;
     assert_eq!(again.unwrap(), deducted("no. 1", true), "the first note");
     let short = stock.deduct("o2", [("lamp", 1), ("bulb", 2)]).await.unwrap();
-    assert_eq!(short, Outcome::Short { item: "bulb".to_owned(), available: 1 });
+    assert_eq!(short, StockOutcome::Short { item: "bulb".to_owned(), available: 1 });
     assert_eq!(stock.levels(["lamp", "bulb", "none"]).await.unwrap(), [1, 1, 0]);
 }
 
@@ -55,13 +55,13 @@ async fn a_cancelled_order_gives_back_once_and_stays_cancelled(data: Data) {
     stock.restock("d1", [("lamp", 3)]).await.unwrap();
     stock.deduct("o1", [("lamp", 3)]).await.unwrap();
     for _ in 0..2 {
-        assert_eq!(stock.cancel("o1").await.unwrap(), Outcome::Returned);
+        assert_eq!(stock.cancel("o1").await.unwrap(), StockOutcome::Returned);
     }
     assert_eq!(stock.level("lamp").await.unwrap(), 3);
-    assert_eq!(stock.deduct("o1", [("lamp", 3)]).await.unwrap(), Outcome::Returned);
+    assert_eq!(stock.deduct("o1", [("lamp", 3)]).await.unwrap(), StockOutcome::Returned);
     // A cancel that overtakes its order.
-    assert_eq!(stock.cancel("o2").await.unwrap(), Outcome::Returned);
-    assert_eq!(stock.deduct("o2", [("lamp", 1)]).await.unwrap(), Outcome::Returned);
+    assert_eq!(stock.cancel("o2").await.unwrap(), StockOutcome::Returned);
+    assert_eq!(stock.deduct("o2", [("lamp", 1)]).await.unwrap(), StockOutcome::Returned);
     assert_eq!(stock.level("lamp").await.unwrap(), 3);
 }
 
@@ -69,7 +69,7 @@ async fn a_reservation_is_confirmed_or_returns_by_itself(data: Data) {
     let stock = data.stock("shop");
     stock.restock("d1", [("lamp", 2)]).await.unwrap();
     let reserved = stock.reserve("o1", [("lamp", 1)], MINUTE).await.unwrap();
-    assert!(matches!(reserved, Outcome::Reserved { again: false, left: MINUTE, .. }));
+    assert!(matches!(reserved, StockOutcome::Reserved { again: false, left: MINUTE, .. }));
     assert_eq!(stock.confirm("o1").await.unwrap(), deducted("", false));
     assert_eq!(stock.confirm("o1").await.unwrap(), deducted("", true));
     let short = Duration::from_millis(10);
@@ -77,8 +77,8 @@ async fn a_reservation_is_confirmed_or_returns_by_itself(data: Data) {
     while stock.level("lamp").await.unwrap() == 0 {
         tokio::task::yield_now().await;
     }
-    assert_eq!(stock.confirm("o2").await.unwrap(), Outcome::Returned, "too late");
-    assert_eq!(stock.confirm("o3").await.unwrap(), Outcome::Unknown);
+    assert_eq!(stock.confirm("o2").await.unwrap(), StockOutcome::Returned, "too late");
+    assert_eq!(stock.confirm("o3").await.unwrap(), StockOutcome::Unknown);
     assert_eq!(stock.level("lamp").await.unwrap(), 1);
 }
 

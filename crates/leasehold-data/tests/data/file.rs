@@ -3,7 +3,7 @@
 
 use leasehold::error::StoreErrorKind;
 use leasehold::{Client, Error};
-use leasehold_data::{Data, Outcome};
+use leasehold_data::{Data, StockOutcome};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -70,7 +70,7 @@ async fn what_the_tables_of_earlier_releases_hold_is_read() {
     assert_eq!((balance.version, balance.value.as_slice()), (3, &b"42"[..]));
     assert_eq!(data.numbers("short").short().next().await.unwrap().value(), 42);
     let stock = data.stock("shop");
-    let confirmed = Outcome::Deducted { note: "no. 1".to_owned(), again: false };
+    let confirmed = StockOutcome::Deducted { note: "no. 1".to_owned(), again: false };
     assert_eq!(stock.confirm("o1").await.unwrap(), confirmed);
     assert_eq!(stock.level("apple").await.unwrap(), 5);
     let queue = data.queue("mail");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leasehold::time::FakeClock;
 use leasehold_data::store::Memory;
-use leasehold_data::{Data, Outcome};
+use leasehold_data::{Data, StockOutcome};
 use leasehold_testkit::RedisServer;
 
 /// A confirmation that races with the end of its reservation: whatever wins, the piece is either
@@ -48,7 +48,7 @@ async fn a_confirmation_at_the_last_microsecond_counts_and_the_next_one_does_not
     clock.advance(span - Duration::from_micros(1));
     assert!(stock.confirm("in time").await.unwrap().is_taken());
     clock.advance(Duration::from_micros(1));
-    assert_eq!(stock.confirm("late").await.unwrap(), Outcome::Returned);
+    assert_eq!(stock.confirm("late").await.unwrap(), StockOutcome::Returned);
     assert_eq!(stock.level("lamp").await.unwrap(), 1);
 }
 
@@ -67,9 +67,9 @@ async fn many_who_ask_for_one_order_at_once_get_one_deduction() {
         let (mut first, mut again, mut short) = (0, 0, 0);
         for caller in callers.collect::<Vec<_>>() {
             match caller.await.unwrap() {
-                Outcome::Deducted { again: false, .. } => first += 1,
-                Outcome::Deducted { again: true, .. } => again += 1,
-                Outcome::Short { .. } => short += 1,
+                StockOutcome::Deducted { again: false, .. } => first += 1,
+                StockOutcome::Deducted { again: true, .. } => again += 1,
+                StockOutcome::Short { .. } => short += 1,
                 other => panic!("{other:?}"),
             }
         }

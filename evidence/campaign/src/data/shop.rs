@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt as _};
 use leasehold::Result;
-use leasehold_data::{Data, Outcome, Stock};
+use leasehold_data::{Data, Stock, StockOutcome};
 use tokio::time::sleep;
 
 use super::{AT_ONCE, Asked, LAST_TRIES, TRIES};
@@ -66,11 +66,11 @@ impl Shop {
             self.expect(&id, first.is_taken(), again.as_ref());
         }
         match first {
-            Outcome::Deducted { .. } => self.log.traded("taken", &id, &text(&pieces)),
-            Outcome::Reserved { .. } => self.settle(&id, &pieces, span, random).await,
-            Outcome::Short { .. } => self.log.event("short"),
+            StockOutcome::Deducted { .. } => self.log.traded("taken", &id, &text(&pieces)),
+            StockOutcome::Reserved { .. } => self.settle(&id, &pieces, span, random).await,
+            StockOutcome::Short { .. } => self.log.event("short"),
             // It has ended before it was asked for again.
-            Outcome::Returned if !is_final => {}
+            StockOutcome::Returned if !is_final => {}
             other => self.wrong(&format!("order {id} was new and is {other:?}")),
         }
     }
@@ -84,22 +84,22 @@ impl Shop {
             _ => self.answer(TRIES, || self.stock.confirm(id)).await,
         };
         match settled {
-            Some(Outcome::Deducted { .. }) => self.log.traded("taken", id, &text(pieces)),
-            Some(Outcome::Returned) | None => {}
+            Some(StockOutcome::Deducted { .. }) => self.log.traded("taken", id, &text(pieces)),
+            Some(StockOutcome::Returned) | None => {}
             Some(other) => self.wrong(&format!("order {id} was reserved and is {other:?}")),
         }
     }
 
     /// An order that had its pieces has them when it is asked for again, as one that was there.
-    fn expect(&self, id: &str, had: bool, again: Option<&Outcome>) {
+    fn expect(&self, id: &str, had: bool, again: Option<&StockOutcome>) {
         match again {
             None => {}
-            Some(Outcome::Deducted { again: true, .. }) if had => {}
+            Some(StockOutcome::Deducted { again: true, .. }) if had => {}
             // There may be enough now.
-            Some(Outcome::Short { .. }) if !had => {}
+            Some(StockOutcome::Short { .. }) if !had => {}
             // Something came in between. It does not count: the process that takes stock cancels
             // it.
-            Some(Outcome::Deducted { .. }) if !had => self.log.event("asked-again-and-taken"),
+            Some(StockOutcome::Deducted { .. }) if !had => self.log.event("asked-again-and-taken"),
             Some(other) => self.wrong(&format!("order {id} had {had} and is {other:?} again")),
         }
     }
@@ -119,8 +119,8 @@ impl Shop {
                 false => self.answer(LAST_TRIES, || self.stock.cancel(id)).await,
             };
             match state {
-                Some(Outcome::Deducted { again: true, .. }) if books.taken.contains(id) => {}
-                Some(Outcome::Returned) if !books.taken.contains(id) => {}
+                Some(StockOutcome::Deducted { again: true, .. }) if books.taken.contains(id) => {}
+                Some(StockOutcome::Returned) if !books.taken.contains(id) => {}
                 other => self.wrong(&format!("order {id} is {other:?} in the end")),
             }
         };

@@ -7,19 +7,21 @@ use leasehold::fence::Fence;
 use leasehold::store::RedisScript;
 
 use super::script;
-use crate::model::numbers::{self, Plan};
-use crate::model::stock::{self, Line};
-use crate::model::{Action, Id, Request, cell, queue};
+use crate::model::cell::CellAction;
+use crate::model::numbers::{NumbersAction, Plan};
+use crate::model::queue::QueueAction;
+use crate::model::stock::{Line, StockAction};
+use crate::model::{Action, Id, Request};
 
 /// What is sent.
-pub(super) struct Call {
+pub(super) struct ScriptCall {
     pub(super) script: &'static RedisScript,
     pub(super) keys: Vec<Vec<u8>>,
     pub(super) args: Vec<Vec<u8>>,
 }
 
 /// The call that does a step.
-pub(super) fn call(prefix: &str, request: &Request) -> Call {
+pub(super) fn call(prefix: &str, request: &Request) -> ScriptCall {
     let mut args = Vec::new();
     let (script, parts): (&'static RedisScript, &[&str]) = match &request.action {
         Action::Cell(action) => {
@@ -27,7 +29,7 @@ pub(super) fn call(prefix: &str, request: &Request) -> Call {
             push_cell(&mut args, action);
             (&script::CELL, &["cell"])
         }
-        Action::Numbers(numbers::Action::Take { count, plan }) => {
+        Action::Numbers(NumbersAction::Take { count, plan }) => {
             push_plan(&mut args, *count, *plan);
             (&script::NUMBERS, &["numbers"])
         }
@@ -41,7 +43,7 @@ pub(super) fn call(prefix: &str, request: &Request) -> Call {
         }
     };
     let keys = parts.iter().map(|part| key(prefix, part, &request.name)).collect();
-    Call { script, keys, args }
+    ScriptCall { script, keys, args }
 }
 
 /// The key of one part of a record. No lock's key has a `%` before a letter, so none is met.
@@ -70,10 +72,10 @@ fn push_fence(args: &mut Args, fence: Option<&Fence>) {
     }
 }
 
-fn push_cell(args: &mut Args, action: &cell::Action) {
+fn push_cell(args: &mut Args, action: &CellAction) {
     match action {
-        cell::Action::Read => push(args, "read"),
-        cell::Action::Write { version, value } => {
+        CellAction::Read => push(args, "read"),
+        CellAction::Write { version, value } => {
             push(args, "write");
             push(args, version.map(|version| version.to_string()).unwrap_or_default());
             push(args, value);
@@ -87,13 +89,13 @@ fn push_plan(args: &mut Args, count: u64, plan: Plan) {
     push(args, plan.day_offset_us.map(|offset_us| offset_us.to_string()).unwrap_or_default());
 }
 
-fn push_queue(args: &mut Args, action: &queue::Action) -> &'static RedisScript {
+fn push_queue(args: &mut Args, action: &QueueAction) -> &'static RedisScript {
     match action {
-        queue::Action::Ask { id } => {
+        QueueAction::Ask { id } => {
             push(args, "ask");
             push(args, id.as_str());
         }
-        queue::Action::Finish { results, remember_us } => {
+        QueueAction::Finish { results, remember_us } => {
             push(args, "finish");
             push_number(args, *remember_us);
             for (id, result) in results {
@@ -101,12 +103,12 @@ fn push_queue(args: &mut Args, action: &queue::Action) -> &'static RedisScript {
                 push(args, result);
             }
         }
-        queue::Action::Push(entry) => {
+        QueueAction::Push(entry) => {
             push(args, entry.id.as_str());
             push(args, &entry.payload);
             return &script::QUEUE_PUSH;
         }
-        queue::Action::Take { limit } => {
+        QueueAction::Take { limit } => {
             push(args, "take");
             push_number(args, *limit);
         }
@@ -114,26 +116,26 @@ fn push_queue(args: &mut Args, action: &queue::Action) -> &'static RedisScript {
     &script::QUEUE_DRAIN
 }
 
-fn push_stock(args: &mut Args, action: &stock::Action) -> &'static RedisScript {
+fn push_stock(args: &mut Args, action: &StockAction) -> &'static RedisScript {
     match action {
-        stock::Action::Cancel { order, remember_us } => {
+        StockAction::Cancel { order, remember_us } => {
             push(args, "cancel");
             push(args, order.as_str());
             push_number(args, *remember_us);
             &script::STOCK_SETTLE
         }
-        stock::Action::Confirm { order } => {
+        StockAction::Confirm { order } => {
             push(args, "confirm");
             push(args, order.as_str());
             push_number(args, 0);
             &script::STOCK_SETTLE
         }
-        stock::Action::Read { items } => {
+        StockAction::Read { items } => {
             args.extend([b"read".to_vec(), Vec::new(), b"0".to_vec()]);
             items.iter().for_each(|item| push(args, item.as_str()));
             &script::STOCK_SETTLE
         }
-        stock::Action::Restock { order, lines, remember_us } => {
+        StockAction::Restock { order, lines, remember_us } => {
             push(args, "restock");
             push(args, order.as_str());
             push(args, "");
@@ -142,7 +144,7 @@ fn push_stock(args: &mut Args, action: &stock::Action) -> &'static RedisScript {
             push_lines(args, lines);
             &script::STOCK_TAKE
         }
-        stock::Action::Take { order, lines, note, remember_us, reserve_us } => {
+        StockAction::Take { order, lines, note, remember_us, reserve_us } => {
             push(args, "take");
             push(args, order.as_str());
             push(args, note);

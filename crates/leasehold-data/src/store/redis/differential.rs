@@ -16,10 +16,11 @@ use redis::{Connection, ConnectionLike as _, Value};
 use super::call::call;
 use super::reply::answer;
 use super::script;
-use crate::model::numbers::{self, Plan, Sequence};
-use crate::model::queue::{self, Queue};
-use crate::model::stock::{self, Line, Stock};
-use crate::model::{Action, Answer, Id, Reply, Request, cell};
+use crate::model::cell::{self, CellAction};
+use crate::model::numbers::{self, NumbersAction, Plan, Sequence};
+use crate::model::queue::{self, Queue, QueueAction};
+use crate::model::stock::{self, Line, Stock, StockAction};
+use crate::model::{Action, Answer, Id, Reply, Request};
 
 /// The clock of the scripts.
 const CLOCK: &str = include_str!("lua/clock.lua");
@@ -61,8 +62,8 @@ fn remember_us() -> impl Strategy<Value = u64> {
     prop_oneof![Just(SECOND_US), Just(20 * SECOND_US)]
 }
 
-fn stock_action() -> impl Strategy<Value = stock::Action> {
-    use stock::Action::{Cancel, Confirm, Read, Restock, Take};
+fn stock_action() -> impl Strategy<Value = StockAction> {
+    use StockAction::{Cancel, Confirm, Read, Restock, Take};
     let reserve = prop_oneof![Just(0), Just(SECOND_US), Just(3 * SECOND_US)];
     prop_oneof![
         6 => (order(), lines(), "[a-ü]{0,3}", remember_us(), reserve).prop_map(
@@ -79,8 +80,8 @@ fn stock_action() -> impl Strategy<Value = stock::Action> {
     ]
 }
 
-fn queue_action() -> impl Strategy<Value = queue::Action> {
-    use queue::Action::{Ask, Finish, Push, Take};
+fn queue_action() -> impl Strategy<Value = QueueAction> {
+    use QueueAction::{Ask, Finish, Push, Take};
     let bytes = || vec(any::<u8>(), 0..4);
     prop_oneof![
         4 => (order(), bytes()).prop_map(|(id, payload)| Push(queue::Entry { id, payload })),
@@ -99,13 +100,13 @@ fn action() -> impl Strategy<Value = Action> {
     prop_oneof![
         6 => stock_action().prop_map(Action::Stock),
         4 => queue_action().prop_map(Action::Queue),
-        1 => Just(Action::Cell(cell::Action::Read)),
+        1 => Just(Action::Cell(CellAction::Read)),
         2 => (version, value)
-            .prop_map(|(version, value)| Action::Cell(cell::Action::Write { version, value })),
+            .prop_map(|(version, value)| Action::Cell(CellAction::Write { version, value })),
         3 => (take, prop_oneof![Just(None), Just(Some(8 * 3600 * SECOND_US as i64))]).prop_map(
             |((count, step_us), day_offset_us)| {
                 let plan = Plan { day_offset_us, step_us };
-                Action::Numbers(numbers::Action::Take { count, plan })
+                Action::Numbers(NumbersAction::Take { count, plan })
             }
         ),
     ]
@@ -145,7 +146,7 @@ fn fence((other, number): (bool, u64)) -> Fence {
 fn name(action: &Action) -> Id {
     match action {
         // Some of the sequences meet steps of the other plan.
-        Action::Numbers(numbers::Action::Take { count, plan }) if count % 8 > 0 => {
+        Action::Numbers(NumbersAction::Take { count, plan }) if count % 8 > 0 => {
             Id::new("sequence", format!("{plan:?}")).unwrap()
         }
         Action::Cell(_) | Action::Numbers(_) | Action::Queue(_) | Action::Stock(_) => {
@@ -290,7 +291,7 @@ fn more_old_records_than_one_step_may_collect_are_collected_alike() {
     let take = |number| Step {
         later_us: 0,
         fence: None,
-        action: Action::Stock(stock::Action::Take {
+        action: Action::Stock(StockAction::Take {
             order: id("order", number),
             lines: vec![Line { item: id("item", 0), quantity: 1 }],
             note: String::new(),
@@ -298,7 +299,7 @@ fn more_old_records_than_one_step_may_collect_are_collected_alike() {
             reserve_us: if number % 3 == 0 { SECOND_US } else { 0 },
         }),
     };
-    let restock = stock::Action::Restock {
+    let restock = StockAction::Restock {
         order: id("delivery", 0),
         lines: vec![Line { item: id("item", 0), quantity: 1000 }],
         remember_us: SECOND_US,
@@ -306,7 +307,7 @@ fn more_old_records_than_one_step_may_collect_are_collected_alike() {
     let read = |later_us| Step {
         later_us,
         fence: None,
-        action: Action::Stock(stock::Action::Read { items: vec![id("item", 0)] }),
+        action: Action::Stock(StockAction::Read { items: vec![id("item", 0)] }),
     };
     let begin = Step { later_us: 0, fence: None, action: Action::Stock(restock) };
     let mut steps: Vec<_> = std::iter::once(begin).chain((0..300).map(take)).collect();

@@ -6,8 +6,11 @@ use leasehold::FencingToken;
 use leasehold::error::{StoreError, StoreErrorKind};
 use leasehold::store::RedisItem;
 
-use crate::model::stock::{self, State};
-use crate::model::{Answer, Id, Reply, cell, numbers, queue};
+use crate::model::cell::CellReply;
+use crate::model::numbers::NumbersReply;
+use crate::model::queue::{Entry, QueueReply};
+use crate::model::stock::{OrderState, StockReply};
+use crate::model::{Answer, Id, Reply};
 
 /// The answer that a script's reply stands for.
 ///
@@ -26,35 +29,35 @@ fn parse(items: Vec<RedisItem>) -> Option<Answer> {
     let mut items = Items(items.into_iter());
     let now_us = items.number()?;
     let reply = match items.bytes()?.as_slice() {
-        b"block" => Reply::Numbers(numbers::Reply::Block {
+        b"block" => Reply::Numbers(NumbersReply::Block {
             first: items.number()?,
             day: items.day()?,
             day_left_us: items.number()?,
         }),
-        b"changed" => Reply::Cell(cell::Reply::Changed { version: items.number()? }),
-        b"done" => Reply::Queue(queue::Reply::Done(items.bytes()?)),
-        b"early" => Reply::Numbers(numbers::Reply::Early { retry_after_us: items.number()? }),
-        b"entries" => Reply::Queue(queue::Reply::Entries(items.entries()?)),
+        b"changed" => Reply::Cell(CellReply::Changed { version: items.number()? }),
+        b"done" => Reply::Queue(QueueReply::Done(items.bytes()?)),
+        b"early" => Reply::Numbers(NumbersReply::Early { retry_after_us: items.number()? }),
+        b"entries" => Reply::Queue(QueueReply::Entries(items.entries()?)),
         b"fenced" => Reply::Fenced(items.token()?),
-        b"finished" => Reply::Queue(queue::Reply::Finished(items.number()?)),
+        b"finished" => Reply::Queue(QueueReply::Finished(items.number()?)),
         b"found" => {
-            Reply::Cell(cell::Reply::Found { version: items.number()?, value: items.bytes()? })
+            Reply::Cell(CellReply::Found { version: items.number()?, value: items.bytes()? })
         }
-        b"full" => Reply::Queue(queue::Reply::Full),
-        b"levels" => Reply::Stock(stock::Reply::Levels(items.numbers()?)),
-        b"mismatch" => Reply::Stock(stock::Reply::Mismatch),
-        b"other_plan" => Reply::Numbers(numbers::Reply::Mismatch),
-        b"overflow" => Reply::Stock(stock::Reply::Overflow),
-        b"pending" => Reply::Queue(queue::Reply::Pending),
+        b"full" => Reply::Queue(QueueReply::Full),
+        b"levels" => Reply::Stock(StockReply::Levels(items.numbers()?)),
+        b"mismatch" => Reply::Stock(StockReply::Mismatch),
+        b"other_plan" => Reply::Numbers(NumbersReply::Mismatch),
+        b"overflow" => Reply::Stock(StockReply::Overflow),
+        b"pending" => Reply::Queue(QueueReply::Pending),
         b"settled" => Reply::Stock(items.settled()?),
-        b"short" => Reply::Stock(stock::Reply::Short {
+        b"short" => Reply::Stock(StockReply::Short {
             item: Id::new("item", items.text()?).ok()?,
             available: items.number()?,
         }),
-        b"unknown" => Reply::Stock(stock::Reply::Unknown),
-        b"unknown_entry" => Reply::Queue(queue::Reply::Unknown),
-        b"used_up" => Reply::Numbers(numbers::Reply::UsedUp),
-        b"written" => Reply::Cell(cell::Reply::Written { version: items.number()? }),
+        b"unknown" => Reply::Stock(StockReply::Unknown),
+        b"unknown_entry" => Reply::Queue(QueueReply::Unknown),
+        b"used_up" => Reply::Numbers(NumbersReply::UsedUp),
+        b"written" => Reply::Cell(CellReply::Written { version: items.number()? }),
         _ => return None,
     };
     (items.0.len() == 0).then_some(Answer { now_us, reply })
@@ -102,25 +105,25 @@ impl Items {
         FencingToken::from_number(u64::from_be_bytes(self.bytes()?.try_into().ok()?))
     }
 
-    fn entries(&mut self) -> Option<Vec<queue::Entry>> {
+    fn entries(&mut self) -> Option<Vec<Entry>> {
         let count = self.0.len() / 2;
         let entry = |_| {
             let id = Id::new("entry", self.text()?).ok()?;
-            Some(queue::Entry { id, payload: self.bytes()? })
+            Some(Entry { id, payload: self.bytes()? })
         };
         (0..count).map(entry).collect()
     }
 
-    fn settled(&mut self) -> Option<stock::Reply> {
+    fn settled(&mut self) -> Option<StockReply> {
         let state = match self.bytes()?.as_slice() {
-            b"D" => State::Deducted,
-            b"R" => State::Reserved,
-            b"S" => State::Restocked,
-            b"B" => State::Returned,
+            b"D" => OrderState::Deducted,
+            b"R" => OrderState::Reserved,
+            b"S" => OrderState::Restocked,
+            b"B" => OrderState::Returned,
             _ => return None,
         };
         let (note, left_us) = (self.text()?, self.number()?);
-        Some(stock::Reply::Settled { state, note, left_us, again: self.number()? == 1 })
+        Some(StockReply::Settled { state, note, left_us, again: self.number()? == 1 })
     }
 }
 
