@@ -69,6 +69,36 @@ impl Finding {
     }
 }
 
+/// What is looked at, and where: what its findings have in common.
+#[cfg(any(feature = "file", feature = "redis"))]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Topic<'a>(pub(crate) &'a str, pub(crate) &'static str);
+
+#[cfg(any(feature = "file", feature = "redis"))]
+impl Topic<'_> {
+    pub(crate) fn ok(self, found: impl Into<String>) -> Finding {
+        Finding::ok(self.0, self.1, found)
+    }
+
+    pub(crate) fn warning(
+        self,
+        found: impl Into<String>,
+        risk: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Finding {
+        Finding::warning(self.0, self.1, found, risk, remedy)
+    }
+
+    pub(crate) fn danger(
+        self,
+        found: impl Into<String>,
+        risk: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Finding {
+        Finding::danger(self.0, self.1, found, risk, remedy)
+    }
+}
+
 /// One line: the place, what was found there, what could happen, what mends it.
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -14,7 +14,7 @@ use super::clients::NO_PIPES;
 use super::database::schema;
 use super::options::FileOptions;
 use super::place::{Location, NEW};
-use crate::store::Finding;
+use crate::store::finding::{Finding, Topic};
 
 /// A disk with less room is full for the purposes of a database: 16 MiB.
 const FULL: u64 = 16 << 20;
@@ -63,13 +63,13 @@ fn findings(location: &Location) -> Result<Vec<Finding>, Error> {
     }
     let what = if is_there { "a database" } else { "not there yet" };
     let found = format!("{what}, on a local file system: its locks hold on this machine only");
-    let mut findings = vec![Finding::ok(&place, "store", found)];
+    let mut findings = vec![Topic(&place, "store").ok(found)];
     if !location.may_have_pipes().map_err(failed)? {
         findings.push(pipes(&place));
     }
     if let Some([found, harm, remedy]) = location.others_database() {
         let found = found.strip_prefix(&place).unwrap_or(&found).trim_start();
-        findings.push(Finding::danger(&place, "owner", found, &harm, &remedy));
+        findings.push(Topic(&place, "owner").danger(found, &harm, &remedy));
     }
     findings.push(permissions(&place, location).map_err(failed)?);
     findings.push(room(&place, location).map_err(failed)?);
@@ -118,7 +118,7 @@ fn unusable(place: &str, error: Error) -> Result<Finding, Error> {
             let text = found.to_string();
             let found = text.strip_prefix(place).unwrap_or(&text).trim_start_matches([':', ' ']);
             let (found, remedy) = found.rsplit_once(": ").unwrap_or((found, "name another path"));
-            Ok(Finding::danger(place, "store", found, "nothing can be locked", remedy))
+            Ok(Topic(place, "store").danger(found, "nothing can be locked", remedy))
         }
         _ => Err(error),
     }
@@ -126,12 +126,12 @@ fn unusable(place: &str, error: Error) -> Result<Finding, Error> {
 
 fn pipes(place: &str) -> Finding {
     let [found, risk, remedy] = NO_PIPES;
-    Finding::warning(place, "pipes", found, risk, remedy)
+    Topic(place, "pipes").warning(found, risk, remedy)
 }
 
 /// A user who may write the file may end every lock in it.
 fn permissions(place: &str, location: &Location) -> io::Result<Finding> {
-    let topic = "permissions";
+    let topic = Topic(place, "permissions");
     let directory = location.directory();
     let around = fs::metadata(directory)?;
     let (mode, group) = match fs::metadata(&location.database) {
@@ -145,9 +145,7 @@ fn permissions(place: &str, location: &Location) -> io::Result<Finding> {
     let are_its_own = is_for_a_group && around.gid() == group;
     let strangers = if are_its_own { OTHERS_WRITE & !GROUP_WRITES } else { OTHERS_WRITE };
     if outside & strangers != 0 && outside & STICKY == 0 {
-        return Ok(Finding::warning(
-            place,
-            topic,
+        return Ok(topic.warning(
             format!("others may write its directory (mode {outside:04o})"),
             "others can replace the file; some would then lock in the old one, some in the new one",
             format!("chmod go-w {}", directory.display()),
@@ -155,12 +153,10 @@ fn permissions(place: &str, location: &Location) -> io::Result<Finding> {
     }
     if is_for_a_group {
         let found = format!("the file is shared by the users of group {group} (mode {mode:04o})");
-        return Ok(Finding::ok(place, topic, found));
+        return Ok(topic.ok(found));
     }
     if mode & OTHERS != 0 {
-        return Ok(Finding::warning(
-            place,
-            topic,
+        return Ok(topic.warning(
             format!("others may open it (mode {mode:04o})"),
             "those users can end every lock, and see who holds what",
             format!(
@@ -169,7 +165,7 @@ fn permissions(place: &str, location: &Location) -> io::Result<Finding> {
             ),
         ));
     }
-    Ok(Finding::ok(place, topic, format!("the file is for its user only (mode {mode:04o})")))
+    Ok(topic.ok(format!("the file is for its user only (mode {mode:04o})")))
 }
 
 fn room(place: &str, location: &Location) -> io::Result<Finding> {
@@ -178,12 +174,13 @@ fn room(place: &str, location: &Location) -> io::Result<Finding> {
 }
 
 fn judge_room(place: &str, free: u64) -> Finding {
-    let (topic, text) = ("disk", format!("{} MiB are free on its disk", free >> 20));
+    let text = format!("{} MiB are free on its disk", free >> 20);
+    let topic = Topic(place, "disk");
     let (risk, remedy) = ("on a full disk nothing new can be locked", "make room on the disk");
     match free {
-        0..FULL => Finding::danger(place, topic, text, risk, remedy),
-        FULL..NEARLY_FULL => Finding::warning(place, topic, text, risk, remedy),
-        _ => Finding::ok(place, topic, text),
+        0..FULL => topic.danger(text, risk, remedy),
+        FULL..NEARLY_FULL => topic.warning(text, risk, remedy),
+        _ => topic.ok(text),
     }
 }
 
@@ -199,14 +196,12 @@ fn log(place: &str, location: &Location) -> io::Result<Finding> {
 fn judge_log(place: &str, length: u64) -> Finding {
     let text = format!("the log beside the file has {} KiB", length >> 10);
     match length {
-        LONG_LOG.. => Finding::warning(
-            place,
-            "log",
+        LONG_LOG.. => Topic(place, "log").warning(
             text,
             "some program keeps it from being shortened, and it fills the disk",
             "end what has the file open besides leasehold (lsof)",
         ),
-        _ => Finding::ok(place, "log", text),
+        _ => Topic(place, "log").ok(text),
     }
 }
 

@@ -44,12 +44,12 @@ const LONG_LOG_PAGES: u32 = 500;
 #[derive(Debug)]
 pub(super) struct Executor {
     made_in: MadeIn,
-    shared: Arc<Shared>,
-    worker: Mutex<Option<Worker>>,
+    shared: Arc<OpenFile>,
+    worker: Mutex<Option<FileThread>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct OpenFile {
     location: Location,
     clock: Arc<dyn Clock>,
     liveness: Arc<Liveness>,
@@ -78,19 +78,15 @@ struct Guarded {
 }
 
 #[derive(Debug)]
-struct Worker {
-    requests: mpsc::Sender<Request>,
+struct FileThread {
+    requests: mpsc::Sender<Work>,
     /// Hung up when the thread ends.
     end: mpsc::Receiver<()>,
     thread: JoinHandle<()>,
 }
 
-enum Request {
-    Register(ClientId, oneshot::Sender<Result<(), StoreError>>),
-    Execute(Box<Operation>, oneshot::Sender<Result<Answer, StoreError>>),
-    Tidy,
-    Transact(Box<dyn FnOnce(&Shared) + Send>),
-}
+/// What the worker is to do.
+type Work = Box<dyn FnOnce(&OpenFile) + Send>;
 
 impl Executor {
     pub(super) fn open(
@@ -135,7 +131,7 @@ impl Executor {
             database.write(Reserve::Use, |writing| tidy::next_us(writing, Now::of(&*clock)))?;
         users.join().map_err(failed)?;
         drop(guard);
-        let shared = Shared {
+        let shared = OpenFile {
             location,
             clock,
             liveness,
@@ -169,14 +165,9 @@ impl Executor {
 
     /// Executes one operation.
     pub(super) async fn execute(&self, operation: Operation) -> Result<Answer, StoreError> {
-        self.refuse_in_child()?;
-        let shared = &self.shared;
-        let done = match shared.try_locked(|database| shared.apply(database, &operation)) {
-            Some(done) => done.map(|done| shared.deliver(done)),
-            None => self.queue(|reply| Request::Execute(Box::new(operation), reply)).await,
-        };
-        self.tidy_if_due();
-        done
+        let apply =
+            move |shared: &OpenFile, database: &mut Database| shared.apply(database, &operation);
+        self.in_turn(apply, OpenFile::deliver).await
     }
 
     /// Does the work of another crate in one transaction.
@@ -184,38 +175,46 @@ impl Executor {
         &self,
         work: impl Fn(&FileTransaction<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
+        let transact =
+            move |shared: &OpenFile, database: &mut Database| shared.transact(database, &work);
+        self.in_turn(transact, |_, done| done).await
+    }
+
+    /// Registers a client of this process as alive.
+    pub(super) async fn register(&self, client: ClientId) -> Result<(), StoreError> {
+        self.in_turn(move |shared, _| shared.register(client), |_, done| done).await
+    }
+
+    /// Does some work in its turn: here and now if that does not mean to wait, else by the thread.
+    /// What comes after it is done without the write lock, also if the caller has gone.
+    async fn in_turn<D: 'static, T: Send + 'static>(
+        &self,
+        work: impl Fn(&OpenFile, &mut Database) -> Result<D, StoreError> + Send + 'static,
+        after: fn(&OpenFile, D) -> T,
+    ) -> Result<T, StoreError> {
         self.refuse_in_child()?;
         let shared = &self.shared;
-        let queued = |reply: oneshot::Sender<_>, work| {
-            Request::Transact(Box::new(move |shared: &Shared| {
-                if !reply.is_closed() {
-                    let _ = reply.send(shared.locked(|database| shared.transact(database, &work)));
-                }
-            }))
-        };
-        let done = match shared.try_locked(|database| shared.transact(database, &work)) {
-            Some(done) => done,
-            None => self.queue(|reply| queued(reply, work)).await,
+        let done = match shared.try_locked(|database| work(shared, database)) {
+            Some(done) => done.map(|done| after(shared, done)),
+            None => self.queue(work, after).await,
         };
         self.tidy_if_due();
         done
     }
 
-    /// Registers a client of this process as alive.
-    pub(super) async fn register(&self, client: ClientId) -> Result<(), StoreError> {
-        self.refuse_in_child()?;
-        match self.shared.try_locked(|_| self.shared.register(client)) {
-            Some(done) => done,
-            None => self.queue(|reply| Request::Register(client, reply)).await,
-        }
-    }
-
-    async fn queue<T>(
+    async fn queue<D: 'static, T: Send + 'static>(
         &self,
-        request: impl FnOnce(oneshot::Sender<Result<T, StoreError>>) -> Request,
+        work: impl Fn(&OpenFile, &mut Database) -> Result<D, StoreError> + Send + 'static,
+        after: fn(&OpenFile, D) -> T,
     ) -> Result<T, StoreError> {
-        let (sender, receiver) = oneshot::channel();
-        self.enqueue(request(sender))?;
+        let (reply, receiver) = oneshot::channel();
+        self.enqueue(Box::new(move |shared| {
+            // The caller may have given up.
+            if !reply.is_closed() {
+                let done = shared.locked(|database| work(shared, database));
+                let _ = reply.send(done.map(|done| after(shared, done)));
+            }
+        }))?;
         match tokio::time::timeout(PATIENCE, receiver).await {
             Ok(Ok(done)) => done,
             Ok(Err(_)) => Err(self.shared.late("the thread of the file store has ended")),
@@ -223,7 +222,7 @@ impl Executor {
         }
     }
 
-    fn enqueue(&self, request: Request) -> Result<(), StoreError> {
+    fn enqueue(&self, request: Work) -> Result<(), StoreError> {
         let mut worker = lock(&self.worker);
         let worker = match &mut *worker {
             Some(worker) => worker,
@@ -236,7 +235,7 @@ impl Executor {
             .map_err(|_| self.shared.late("the thread of the file store has ended"))
     }
 
-    fn spawn_worker(&self) -> Result<Worker, StoreError> {
+    fn spawn_worker(&self) -> Result<FileThread, StoreError> {
         let (requests, received) = mpsc::channel();
         let (running, end) = mpsc::channel();
         let shared = Arc::clone(&self.shared);
@@ -247,7 +246,7 @@ impl Executor {
                 drop(running);
             })
             .map_err(|error| self.shared.location.io_error("start a thread for it", error))?;
-        Ok(Worker { requests, end, thread })
+        Ok(FileThread { requests, end, thread })
     }
 
     /// Whether its thread was needed.
@@ -259,7 +258,11 @@ impl Executor {
     fn tidy_if_due(&self) {
         if self.shared.is_tidying_due() {
             // Without a thread nothing is tidied, and nothing worse happens.
-            let _ = self.enqueue(Request::Tidy);
+            let _ = self.enqueue(Box::new(|shared| {
+                // What fails here fails again, with someone to tell, in the next operation.
+                let _ = shared.tidy();
+                shared.is_tidying.store(false, Ordering::Relaxed);
+            }));
         }
     }
 }
@@ -273,7 +276,7 @@ impl Drop for Executor {
             return;
         }
         let worker = self.worker.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(Worker { requests, end, thread }) = worker else { return };
+        let Some(FileThread { requests, end, thread }) = worker else { return };
         drop(requests);
         // If another process was stopped in its turn, the thread ends when that one goes on: a
         // drop does not wait so long.
@@ -283,7 +286,7 @@ impl Drop for Executor {
     }
 }
 
-impl Shared {
+impl OpenFile {
     /// Does some work here and now, unless that means to wait.
     fn try_locked<T>(
         &self,
@@ -305,30 +308,10 @@ impl Shared {
         }
     }
 
-    fn work(&self, requests: &mpsc::Receiver<Request>) {
+    fn work(&self, requests: &mpsc::Receiver<Work>) {
         while let Ok(request) = requests.recv() {
-            match request {
-                Request::Register(client, reply) => {
-                    let done = self.locked(|_| self.register(client));
-                    // The caller may have given up.
-                    let _ = reply.send(done);
-                }
-                Request::Execute(operation, reply) => {
-                    if !reply.is_closed() {
-                        let done = self.locked(|database| self.apply(database, &operation));
-                        let _ = reply.send(done.map(|done| self.deliver(done)));
-                    }
-                }
-                Request::Tidy => {
-                    // What fails here fails again, with someone to tell, in the next operation.
-                    let _ = self.tidy();
-                    self.is_tidying.store(false, Ordering::Relaxed);
-                }
-                Request::Transact(work) => {
-                    // What panics there has been undone, and must not end the thread of the locks.
-                    let _ = catch_unwind(AssertUnwindSafe(|| work(self)));
-                }
-            }
+            // What panics there has been undone, and must not end the thread of the locks.
+            let _ = catch_unwind(AssertUnwindSafe(|| request(self)));
             self.queued.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -450,7 +433,7 @@ impl Shared {
 
 /// The records of all names, in one transaction.
 struct Transacted<'a> {
-    shared: &'a Shared,
+    shared: &'a OpenFile,
     writing: &'a Writing<'a>,
 }
 

@@ -10,7 +10,7 @@ use leasehold_core::{BoxFuture, ClientId, Message};
 use tokio::io::Interest;
 use tokio::net::unix::pipe::{Receiver, Sender};
 
-use super::liveness::{Client, ClientState, FRAME, Liveness, decode};
+use super::liveness::{ClientState, FRAME, Liveness, LocalClient, decode};
 use crate::process::{self, Note};
 use crate::store::Inbox;
 
@@ -21,7 +21,7 @@ const READ: usize = 4096 / FRAME * FRAME;
 /// Where a client's messages arrive.
 #[derive(Debug)]
 pub(crate) struct FileInbox {
-    client: Arc<Client>,
+    client: Arc<LocalClient>,
     /// A child that is forked closes the pipe below.
     lifeline: Option<Note>,
     /// Registered with the runtime that first asks for a message.
@@ -34,14 +34,14 @@ pub(crate) struct FileInbox {
 }
 
 /// What an inbox wakes for.
-enum Event {
+enum InboxEvent {
     Broken(ClientId),
     Changed,
     Readable,
 }
 
 impl FileInbox {
-    pub(crate) fn new(liveness: Arc<Liveness>, client: Arc<Client>) -> Self {
+    pub(crate) fn new(liveness: Arc<Liveness>, client: Arc<LocalClient>) -> Self {
         let (watches, arrived) = (HashMap::new(), VecDeque::new());
         Self { client, lifeline: None, pipe: None, watches, arrived, liveness }
     }
@@ -54,19 +54,19 @@ impl FileInbox {
             return Ok(());
         }
         match self.event().await? {
-            Event::Broken(client) => {
+            InboxEvent::Broken(client) => {
                 // Told once: if the dead one could not be reaped (another process acts for the
                 // same client), asking over and over would not help.
                 self.watches.insert(client, None);
                 self.arrived.push_back(Message::Gap);
             }
-            Event::Changed => {}
-            Event::Readable => self.read()?,
+            InboxEvent::Changed => {}
+            InboxEvent::Readable => self.read()?,
         }
         Ok(())
     }
 
-    async fn event(&mut self) -> io::Result<Event> {
+    async fn event(&mut self) -> io::Result<InboxEvent> {
         let pipe = match &mut self.pipe {
             Some(pipe) => pipe,
             none => {
@@ -84,9 +84,9 @@ impl FileInbox {
             })
             .collect();
         tokio::select! {
-            ready = pipe.readable() => ready.map(|_| Event::Readable),
-            Some(client) = broken.next() => client.map(Event::Broken),
-            () = self.client.changed.notified() => Ok(Event::Changed),
+            ready = pipe.readable() => ready.map(|_| InboxEvent::Readable),
+            Some(client) = broken.next() => client.map(InboxEvent::Broken),
+            () = self.client.changed.notified() => Ok(InboxEvent::Changed),
         }
     }
 

@@ -17,13 +17,14 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use leasehold_core::{ClientId, FencingToken, Message, StoreError};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, fstat, open, openat, unlinkat};
 use rustix::io::Errno;
 use tokio::sync::Notify;
 
+use crate::mutex::Mutex;
 use crate::process::{self, MadeIn, Note};
 use crate::store::file::place::{Access, Location};
 
@@ -53,12 +54,12 @@ pub(crate) struct Liveness {
     directory: OwnedFd,
     access: Access,
     has_pipes: bool,
-    clients: Mutex<HashMap<ClientId, Arc<Client>>>,
+    clients: Mutex<HashMap<ClientId, Arc<LocalClient>>>,
 }
 
 /// One client of this process.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub(crate) struct LocalClient {
     /// A child that is forked closes the pipe, or this process would seem alive.
     _lifeline: Option<Note>,
     /// The pipe of the client. It is open for writing, too, so that it does not end when the last
@@ -131,20 +132,21 @@ impl Liveness {
         }
         let pipe = open_pipe(self.directory.as_fd(), &name, self.access)?;
         let _lifeline = process::note_lifeline(&pipe);
-        let client = Client { _lifeline, pipe, attempts: Mutex::default(), changed: Notify::new() };
-        lock(&self.clients).insert(id, Arc::new(client));
+        let client =
+            LocalClient { _lifeline, pipe, attempts: Mutex::default(), changed: Notify::new() };
+        self.clients.lock().insert(id, Arc::new(client));
         Ok(())
     }
 
-    pub(crate) fn client(&self, id: ClientId) -> Option<Arc<Client>> {
-        lock(&self.clients).get(&id).cloned()
+    pub(crate) fn client(&self, id: ClientId) -> Option<Arc<LocalClient>> {
+        self.clients.lock().get(&id).cloned()
     }
 
     /// A client of this process has ended, whichever process still has its pipe open: the pipe
     /// goes, if nothing of the client is left that its death would end.
     pub(crate) fn leave(&self, id: ClientId) {
-        let mut clients = lock(&self.clients);
-        if clients.get(&id).is_some_and(|client| lock(&client.attempts).is_empty()) {
+        let mut clients = self.clients.lock();
+        if clients.get(&id).is_some_and(|client| client.attempts.lock().is_empty()) {
             clients.remove(&id);
             self.forget(id);
         }
@@ -209,14 +211,13 @@ impl Liveness {
 impl Drop for Liveness {
     fn drop(&mut self) {
         if self.made_in.is_another() {
-            std::mem::forget(self.clients.get_mut().map(std::mem::take));
+            std::mem::forget(std::mem::take(self.clients.get_mut()));
             return;
         }
-        let clients = std::mem::take(&mut *lock(&self.clients));
-        for (id, client) in clients {
+        for (id, client) in std::mem::take(self.clients.get_mut()) {
             // A pipe that nobody reads proves that what is left of this client can be ended at
             // once; one that is not there would prove nothing.
-            let leaves_nothing = lock(&client.attempts).is_empty();
+            let leaves_nothing = client.attempts.lock().is_empty();
             drop(client);
             if leaves_nothing && matches!(self.state_of(id), ClientState::Dead) {
                 self.forget(id);
@@ -225,10 +226,10 @@ impl Drop for Liveness {
     }
 }
 
-impl Client {
+impl LocalClient {
     /// Notes that an attempt holds or waits, and whose deaths concern it.
     pub(crate) fn keep(&self, attempt: u64, watched: Vec<ClientId>) {
-        let mut attempts = lock(&self.attempts);
+        let mut attempts = self.attempts.lock();
         let before = attempts.get(&attempt);
         let is_same = before.map_or(watched.is_empty(), |before| *before == watched);
         attempts.insert(attempt, watched);
@@ -239,7 +240,7 @@ impl Client {
 
     /// Notes that an attempt neither holds nor waits any more.
     pub(crate) fn end(&self, attempt: u64) {
-        let watched = lock(&self.attempts).remove(&attempt);
+        let watched = self.attempts.lock().remove(&attempt);
         if watched.is_some_and(|watched| !watched.is_empty()) {
             self.changed.notify_one();
         }
@@ -247,15 +248,11 @@ impl Client {
 
     /// The clients whose deaths concern this one.
     pub(crate) fn watched(&self) -> Vec<ClientId> {
-        let mut watched: Vec<_> = lock(&self.attempts).values().flatten().copied().collect();
+        let mut watched: Vec<_> = self.attempts.lock().values().flatten().copied().collect();
         watched.sort_unstable();
         watched.dedup();
         watched
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(not(target_vendor = "apple"))]
