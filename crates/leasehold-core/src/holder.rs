@@ -7,7 +7,7 @@ use std::time::Duration;
 #[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 
-use crate::name::InvalidInput;
+use crate::name::{InvalidInput, as_text};
 use crate::setters::setters;
 use crate::time::micros;
 use crate::token::FencingToken;
@@ -47,20 +47,6 @@ impl FromStr for ClientId {
         number
             .map(Self)
             .ok_or_else(|| InvalidInput::new("client", format!("{text:?} is not 32 hex digits")))
-    }
-}
-
-impl TryFrom<String> for ClientId {
-    type Error = InvalidInput;
-
-    fn try_from(text: String) -> Result<Self, InvalidInput> {
-        text.parse()
-    }
-}
-
-impl From<ClientId> for String {
-    fn from(client: ClientId) -> Self {
-        client.to_string()
     }
 }
 
@@ -107,19 +93,7 @@ impl FromStr for HolderId {
     }
 }
 
-impl TryFrom<String> for HolderId {
-    type Error = InvalidInput;
-
-    fn try_from(text: String) -> Result<Self, InvalidInput> {
-        text.parse()
-    }
-}
-
-impl From<HolderId> for String {
-    fn from(id: HolderId) -> Self {
-        id.to_string()
-    }
-}
+as_text!(ClientId, HolderId);
 
 /// What is asked for: all of a lock, a share of it, or some of a semaphore's permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -356,6 +330,13 @@ pub enum HoldState {
     Unclaimed,
 }
 
+impl HoldState {
+    /// Each at the number that stands for it in records.
+    #[doc(hidden)]
+    pub const BY_NUMBER: [Self; 4] =
+        [Self::Claimed, Self::Cooldown, Self::Revoked, Self::Unclaimed];
+}
+
 /// Who holds a lease, as an operator sees it. A snapshot: stale once read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -455,6 +436,11 @@ pub enum Ending {
 }
 
 impl Ending {
+    /// Each at the number that stands for it in records.
+    #[doc(hidden)]
+    pub const BY_NUMBER: [Self; 6] =
+        [Self::Released, Self::Expired, Self::Revoked, Self::Unclaimed, Self::Adopted, Self::Died];
+
     /// Its name, as in JSON: one of a few words, for logs and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {

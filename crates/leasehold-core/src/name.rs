@@ -116,19 +116,28 @@ impl FromStr for LockName {
     }
 }
 
-impl TryFrom<String> for LockName {
-    type Error = InvalidInput;
+/// What `serde` needs of values that are read and written as text.
+macro_rules! as_text {
+    ($($value:ty),+) => {$(
+        impl TryFrom<String> for $value {
+            type Error = InvalidInput;
 
-    fn try_from(text: String) -> Result<Self, InvalidInput> {
-        Self::new(text)
-    }
+            fn try_from(text: String) -> Result<Self, InvalidInput> {
+                text.parse()
+            }
+        }
+
+        impl From<$value> for String {
+            fn from(value: $value) -> Self {
+                value.to_string()
+            }
+        }
+    )+};
 }
 
-impl From<LockName> for String {
-    fn from(name: LockName) -> Self {
-        name.as_str().to_owned()
-    }
-}
+pub(crate) use as_text;
+
+as_text!(LockName);
 
 /// A name, an option or a URL was refused before anything was sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

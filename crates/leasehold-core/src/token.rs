@@ -7,7 +7,7 @@ use std::str::FromStr;
 #[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 
-use crate::name::InvalidInput;
+use crate::name::{InvalidInput, as_text};
 
 /// 2020-01-01T00:00Z in microseconds since 1970: where token time begins, so that 51 bits of
 /// microseconds last until about 2091.
@@ -110,19 +110,7 @@ impl FromStr for FencingToken {
     }
 }
 
-impl TryFrom<String> for FencingToken {
-    type Error = InvalidInput;
-
-    fn try_from(text: String) -> Result<Self, InvalidInput> {
-        text.parse()
-    }
-}
-
-impl From<FencingToken> for String {
-    fn from(token: FencingToken) -> Self {
-        token.to_string()
-    }
-}
+as_text!(FencingToken);
 
 #[cfg(test)]
 mod tests {

@@ -8,6 +8,7 @@
 //! Redis has another encoding, which its scripts can change in place: a hash with a field for each
 //! hold and each waiter.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::record::Record;
@@ -16,18 +17,6 @@ use crate::error::StoreErrorKind;
 use crate::holder::{ClientId, Ending, HoldState, HolderId, HolderInfo, PassedOn};
 use crate::request::Refusal;
 use crate::time::micros;
-
-/// The states of a hold and the ways in which it ends, by the numbers that stand for them.
-const STATES: [HoldState; 4] =
-    [HoldState::Claimed, HoldState::Cooldown, HoldState::Revoked, HoldState::Unclaimed];
-const ENDINGS: [Ending; 6] = [
-    Ending::Released,
-    Ending::Expired,
-    Ending::Revoked,
-    Ending::Unclaimed,
-    Ending::Adopted,
-    Ending::Died,
-];
 
 /// Parts of a holder's info that are there only if their bit is set.
 const LABEL: u8 = 1;
@@ -90,45 +79,10 @@ impl Record {
     /// ```
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        // Taken apart, so that a new field cannot be forgotten here.
-        let Self {
-            capacity,
-            asked,
-            used: _,
-            last_token_us,
-            holds,
-            slots: _,
-            sweep: Sweep { cursor, bound_us, running_us, longest_ttl_us },
-            upgrading,
-            queue,
-            sequences: _,
-            last_sequence,
-            clients,
-            tombstones,
-            last,
-            collect_at_us,
-        } = self;
-        let mut to = Writer(Vec::with_capacity(128 + 96 * (holds.len() + queue.len())));
-        to.0.push(Self::VERSION);
-        to.numbers([(*capacity).into(), (*asked).into(), *last_token_us, *last_sequence]);
-        to.numbers([*cursor as u64, *bound_us, *running_us, *longest_ttl_us, *collect_at_us]);
-        to.list(upgrading.iter(), |to, id| to.id(*id));
-        to.list(holds.iter(), Writer::hold);
-        to.list(clients.iter(), |to, (client, Seen { last_us, waiting: _ })| {
-            to.client(*client);
-            to.number(*last_us);
-        });
-        to.list(queue.iter(), |to, (sequence, waiting)| {
-            to.number(*sequence);
-            to.waiting(waiting);
-        });
-        to.list(tombstones.iter(), |to, tombstone| {
-            let Tombstone { client, attempt, until_us, revoked } = *tombstone;
-            to.client(client);
-            to.numbers([attempt, until_us, revoked.into()]);
-        });
-        to.list(last.iter(), Writer::last_hold);
-        to.0
+        let mut to = Vec::with_capacity(128 + 96 * (self.holds.len() + self.queue.len()));
+        to.push(Self::VERSION);
+        self.write(&mut to);
+        to
     }
 
     /// The record that some bytes say.
@@ -142,12 +96,11 @@ impl Record {
     /// are, and says [the kind](UnreadableRecord::kind) of error to each caller that asks for the
     /// name.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, UnreadableRecord> {
-        let (version, rest) = bytes.split_first().ok_or(UnreadableRecord::Damaged)?;
+        let (version, mut rest) = bytes.split_first().ok_or(UnreadableRecord::Damaged)?;
         if *version != Self::VERSION {
             return Err(UnreadableRecord::Version(*version));
         }
-        let mut from = Reader(rest);
-        let record = from.record().filter(|_| from.0.is_empty()).and_then(Self::counted);
+        let record = Self::read(&mut rest).filter(|_| rest.is_empty()).and_then(Self::counted);
         record.filter(Self::is_possible).ok_or(UnreadableRecord::Damaged)
     }
 
@@ -162,125 +115,90 @@ impl Record {
     }
 }
 
-/// Bytes that are being written.
-struct Writer(Vec<u8>);
+/// A value that is a part of a record.
+trait Encoded: Sized {
+    /// Appends its bytes.
+    fn write(&self, to: &mut Vec<u8>);
 
-impl Writer {
-    fn number(&mut self, mut number: u64) {
+    /// Takes its bytes from the front; `None` if they are not what they should be.
+    fn read(from: &mut &[u8]) -> Option<Self>;
+}
+
+/// Writes and reads fields in this order. All are named, so that a new one cannot be forgotten;
+/// those behind `without` follow from the rest, and begin as by default.
+macro_rules! rows {
+    ($(
+        $row:ident { $($field:ident $(as $kind:ident)?),+ } $(without $($derived:ident),+)?;
+    )+) => {$(
+        impl Encoded for $row {
+            fn write(&self, to: &mut Vec<u8>) {
+                let Self { $($field,)+ $($($derived: _,)+)? } = self;
+                $($(let $field = &$kind(*$field);)? $field.write(to);)+
+            }
+
+            fn read(from: &mut &[u8]) -> Option<Self> {
+                $(let $field = Encoded::read(from)?; $(let $kind($field) = $field;)?)+
+                Some(Self { $($field,)+ $($($derived: Default::default(),)+)? })
+            }
+        }
+    )+};
+}
+
+rows! {
+    Record {
+        capacity, asked, last_token_us, last_sequence, sweep, collect_at_us, upgrading, holds,
+        clients, queue, tombstones, last
+    } without used, slots, sequences;
+    Sweep { cursor, bound_us, running_us, longest_ttl_us };
+    Hold {
+        id, state, weight, token_us, since_us, deadline_us, ttl_us, change, nonce as Random, info
+    };
+    Waiting { id, weight, capacity, ttl_us, since_us, nonce as Random, info };
+    Seen { last_us } without waiting;
+    Tombstone { client, attempt, until_us, revoked };
+    LastHold { id, ending, weight, capacity, token_us, since_us, ended_us, info };
+    HolderId { client, attempt };
+    PassedOn { times, after };
+}
+
+/// A number that is as likely large as small.
+struct Random(u64);
+
+impl Encoded for Random {
+    fn write(&self, to: &mut Vec<u8>) {
+        to.extend(self.0.to_le_bytes());
+    }
+
+    fn read(from: &mut &[u8]) -> Option<Self> {
+        array(from).map(u64::from_le_bytes).map(Self)
+    }
+}
+
+impl Encoded for ClientId {
+    fn write(&self, to: &mut Vec<u8>) {
+        to.extend(self.0.to_le_bytes());
+    }
+
+    fn read(from: &mut &[u8]) -> Option<Self> {
+        array(from).map(u128::from_le_bytes).map(Self)
+    }
+}
+
+impl Encoded for u64 {
+    fn write(&self, to: &mut Vec<u8>) {
+        let mut number = *self;
         while number > 0x7f {
-            self.0.push(number as u8 | 0x80);
+            to.push(number as u8 | 0x80);
             number >>= 7;
         }
-        self.0.push(number as u8);
+        to.push(number as u8);
     }
 
-    fn numbers<const N: usize>(&mut self, numbers: [u64; N]) {
-        numbers.into_iter().for_each(|number| self.number(number));
-    }
-
-    fn client(&mut self, client: ClientId) {
-        self.0.extend_from_slice(&client.0.to_le_bytes());
-    }
-
-    fn id(&mut self, id: HolderId) {
-        self.client(id.client);
-        self.number(id.attempt);
-    }
-
-    fn text(&mut self, text: &str) {
-        self.number(text.len() as u64);
-        self.0.extend_from_slice(text.as_bytes());
-    }
-
-    fn list<T>(
-        &mut self,
-        items: impl ExactSizeIterator<Item = T>,
-        mut each: impl FnMut(&mut Self, T),
-    ) {
-        self.number(items.len() as u64);
-        items.for_each(|item| each(self, item));
-    }
-
-    fn hold(&mut self, hold: &Hold) {
-        let Hold {
-            id,
-            weight,
-            state,
-            token_us,
-            since_us,
-            deadline_us,
-            ttl_us,
-            change,
-            nonce,
-            info,
-        } = hold;
-        self.id(*id);
-        self.0.push(place(&STATES, state));
-        self.numbers([(*weight).into(), *token_us, *since_us, *deadline_us, *ttl_us, *change]);
-        self.0.extend_from_slice(&nonce.to_le_bytes());
-        self.info(info);
-    }
-
-    fn waiting(&mut self, waiting: &Waiting) {
-        let Waiting { id, weight, capacity, ttl_us, since_us, nonce, info } = waiting;
-        self.id(*id);
-        self.numbers([(*weight).into(), (*capacity).into(), *ttl_us, *since_us]);
-        self.0.extend_from_slice(&nonce.to_le_bytes());
-        self.info(info);
-    }
-
-    fn last_hold(&mut self, last: &LastHold) {
-        let LastHold { id, weight, capacity, token_us, since_us, ended_us, ending, info } = last;
-        self.id(*id);
-        self.0.push(place(&ENDINGS, ending));
-        self.numbers([(*weight).into(), (*capacity).into(), *token_us, *since_us, *ended_us]);
-        self.info(info);
-    }
-
-    fn info(&mut self, info: &HolderInfo) {
-        let PassedOn { times, after } = info.passed_on();
-        self.text(&info.host);
-        self.number(info.pid.into());
-        let bit = |bit, is_there| if is_there { bit } else { 0 };
-        self.0.push(
-            bit(LABEL, info.label.is_some())
-                | bit(ON_BEHALF_OF, !info.on_behalf_of().is_empty())
-                | bit(PASSED_ON, times > 0),
-        );
-        info.label.iter().for_each(|label| self.text(label));
-        if !info.on_behalf_of().is_empty() {
-            self.list(info.on_behalf_of().iter(), |to, client| to.client(*client));
-        }
-        if times > 0 {
-            self.numbers([times.into(), micros(after)]);
-        }
-    }
-}
-
-/// The number that stands for a value.
-fn place<T: PartialEq>(values: &[T], value: &T) -> u8 {
-    values.iter().position(|known| known == value).unwrap_or_default() as u8
-}
-
-/// Bytes that are still to be read; what is read is `None` when they are not what they should be.
-struct Reader<'a>(&'a [u8]);
-
-impl Reader<'_> {
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (taken, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*taken)
-    }
-
-    fn byte(&mut self) -> Option<u8> {
-        self.array().map(|[byte]| byte)
-    }
-
-    fn number(&mut self) -> Option<u64> {
+    fn read(from: &mut &[u8]) -> Option<Self> {
         let mut number = 0;
-        for shift in (0..u64::BITS).step_by(7) {
-            let byte = self.byte()?;
-            let bits = u64::from(byte & 0x7f);
+        for shift in (0..Self::BITS).step_by(7) {
+            let byte = byte(from)?;
+            let bits = Self::from(byte & 0x7f);
             number |= bits << shift;
             if byte <= 0x7f {
                 return (bits << shift >> shift == bits).then_some(number);
@@ -288,136 +206,154 @@ impl Reader<'_> {
         }
         None
     }
+}
 
-    fn small(&mut self) -> Option<u32> {
-        self.number()?.try_into().ok()
+/// Numbers that are written as larger ones, and refused if they do not fit.
+macro_rules! small {
+    ($($small:ty),+) => {$(
+        impl Encoded for $small {
+            fn write(&self, to: &mut Vec<u8>) {
+                (*self as u64).write(to);
+            }
+
+            fn read(from: &mut &[u8]) -> Option<Self> {
+                u64::read(from)?.try_into().ok()
+            }
+        }
+    )+};
+}
+
+small!(u16, u32, usize);
+
+/// Values by the numbers that stand for them.
+macro_rules! numbered {
+    ($($kind:ty),+) => {$(
+        impl Encoded for $kind {
+            fn write(&self, to: &mut Vec<u8>) {
+                let place = Self::BY_NUMBER.iter().position(|known| known == self);
+                to.push(place.unwrap_or_default() as u8);
+            }
+
+            fn read(from: &mut &[u8]) -> Option<Self> {
+                Self::BY_NUMBER.get(usize::from(byte(from)?)).copied()
+            }
+        }
+    )+};
+}
+
+numbered!(HoldState, Ending);
+
+impl Encoded for bool {
+    fn write(&self, to: &mut Vec<u8>) {
+        to.push((*self).into());
     }
 
-    fn client(&mut self) -> Option<ClientId> {
-        self.array().map(u128::from_le_bytes).map(ClientId)
+    fn read(from: &mut &[u8]) -> Option<Self> {
+        let byte = byte(from)?;
+        (byte <= 1).then_some(byte == 1)
+    }
+}
+
+impl Encoded for Duration {
+    fn write(&self, to: &mut Vec<u8>) {
+        micros(*self).write(to);
     }
 
-    fn id(&mut self) -> Option<HolderId> {
-        Some(HolderId { client: self.client()?, attempt: self.number()? })
+    fn read(from: &mut &[u8]) -> Option<Self> {
+        u64::read(from).map(Self::from_micros)
+    }
+}
+
+impl Encoded for String {
+    fn write(&self, to: &mut Vec<u8>) {
+        self.len().write(to);
+        to.extend(self.as_bytes());
     }
 
-    fn nonce(&mut self) -> Option<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    fn text(&mut self) -> Option<String> {
-        let length = usize::try_from(self.number()?).ok()?;
-        let (text, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
+    fn read(from: &mut &[u8]) -> Option<Self> {
+        let length = usize::read(from)?;
+        let (text, rest) = from.split_at_checked(length)?;
+        *from = rest;
         str::from_utf8(text).ok().map(str::to_owned)
     }
+}
 
-    fn list<T, L: FromIterator<T>>(&mut self, each: fn(&mut Self) -> Option<T>) -> Option<L> {
-        (0..self.number()?).map(|_| each(self)).collect()
+impl<T: Encoded> Encoded for Option<T> {
+    fn write(&self, to: &mut Vec<u8>) {
+        self.is_some().write(to);
+        self.iter().for_each(|value| value.write(to));
     }
 
-    fn option<T>(&mut self, each: fn(&mut Self) -> Option<T>) -> Option<Option<T>> {
-        match self.byte()? {
-            0 => Some(None),
-            1 => each(self).map(Some),
-            _ => None,
+    fn read(from: &mut &[u8]) -> Option<Self> {
+        match bool::read(from)? {
+            true => T::read(from).map(Some),
+            false => Some(None),
+        }
+    }
+}
+
+impl<T: Encoded> Encoded for Vec<T> {
+    fn write(&self, to: &mut Vec<u8>) {
+        self.len().write(to);
+        self.iter().for_each(|value| value.write(to));
+    }
+
+    fn read(from: &mut &[u8]) -> Option<Self> {
+        (0..u64::read(from)?).map(|_| T::read(from)).collect()
+    }
+}
+
+impl<K: Encoded + Ord, V: Encoded> Encoded for BTreeMap<K, V> {
+    fn write(&self, to: &mut Vec<u8>) {
+        self.len().write(to);
+        for (key, value) in self {
+            key.write(to);
+            value.write(to);
         }
     }
 
-    fn record(&mut self) -> Option<Record> {
-        let (capacity, asked) = (self.small()?, self.small()?);
-        let (last_token_us, last_sequence) = (self.number()?, self.number()?);
-        let sweep = Sweep {
-            cursor: usize::try_from(self.number()?).ok()?,
-            bound_us: self.number()?,
-            running_us: self.number()?,
-            longest_ttl_us: self.number()?,
-        };
-        Some(Record {
-            capacity,
-            asked,
-            last_token_us,
-            last_sequence,
-            sweep,
-            collect_at_us: self.number()?,
-            upgrading: self.option(Self::id)?,
-            holds: self.list(Self::hold)?,
-            clients: self.list(|from| {
-                Some((from.client()?, Seen { last_us: from.number()?, waiting: 0 }))
-            })?,
-            queue: self.list(|from| Some((from.number()?, from.waiting()?)))?,
-            tombstones: self.list(Self::tombstone)?,
-            last: self.option(Self::last_hold)?,
-            ..Record::default()
-        })
+    fn read(from: &mut &[u8]) -> Option<Self> {
+        (0..u64::read(from)?).map(|_| Some((K::read(from)?, V::read(from)?))).collect()
+    }
+}
+
+impl Encoded for HolderInfo {
+    fn write(&self, to: &mut Vec<u8>) {
+        let (others, passed_on) = (self.on_behalf_of(), self.passed_on());
+        let bit = |bit, is_there| if is_there { bit } else { 0 };
+        let what_follows = bit(LABEL, self.label.is_some())
+            | bit(ON_BEHALF_OF, !others.is_empty())
+            | bit(PASSED_ON, passed_on.times > 0);
+        self.host.write(to);
+        self.pid.write(to);
+        to.push(what_follows);
+        self.label.iter().for_each(|label| label.write(to));
+        if !others.is_empty() {
+            others.to_vec().write(to);
+        }
+        if passed_on.times > 0 {
+            passed_on.write(to);
+        }
     }
 
-    fn hold(&mut self) -> Option<Hold> {
-        Some(Hold {
-            id: self.id()?,
-            state: *STATES.get(usize::from(self.byte()?))?,
-            weight: self.small()?,
-            token_us: self.number()?,
-            since_us: self.number()?,
-            deadline_us: self.number()?,
-            ttl_us: self.number()?,
-            change: self.number()?,
-            nonce: self.nonce()?,
-            info: self.info()?,
-        })
-    }
-
-    fn waiting(&mut self) -> Option<Waiting> {
-        Some(Waiting {
-            id: self.id()?,
-            weight: self.small()?,
-            capacity: self.small()?,
-            ttl_us: self.number()?,
-            since_us: self.number()?,
-            nonce: self.nonce()?,
-            info: self.info()?,
-        })
-    }
-
-    fn tombstone(&mut self) -> Option<Tombstone> {
-        Some(Tombstone {
-            client: self.client()?,
-            attempt: self.number()?,
-            until_us: self.number()?,
-            revoked: match self.byte()? {
-                0 => false,
-                1 => true,
-                _ => return None,
-            },
-        })
-    }
-
-    fn last_hold(&mut self) -> Option<LastHold> {
-        Some(LastHold {
-            id: self.id()?,
-            ending: *ENDINGS.get(usize::from(self.byte()?))?,
-            weight: self.small()?,
-            capacity: self.small()?,
-            token_us: self.number()?,
-            since_us: self.number()?,
-            ended_us: self.number()?,
-            info: self.info()?,
-        })
-    }
-
-    fn info(&mut self) -> Option<HolderInfo> {
-        let (host, pid, what_follows) = (self.text()?, self.small()?, self.byte()?);
+    fn read(from: &mut &[u8]) -> Option<Self> {
+        let (host, pid, what_follows) = (String::read(from)?, u32::read(from)?, byte(from)?);
         let has = |bit| what_follows & bit != 0;
-        let label = if has(LABEL) { Some(self.text()?) } else { None };
-        let on_behalf_of = if has(ON_BEHALF_OF) { self.list(Self::client)? } else { Vec::new() };
-        let passed_on = if has(PASSED_ON) {
-            let times = self.number()?.try_into().ok()?;
-            PassedOn { times, after: Duration::from_micros(self.number()?) }
-        } else {
-            PassedOn::default()
-        };
-        let info = HolderInfo::new(host, pid).with_label(label);
-        let info = info.with_on_behalf_of(on_behalf_of).with_passed_on(passed_on);
+        let label = if has(LABEL) { Some(String::read(from)?) } else { None };
+        let others = if has(ON_BEHALF_OF) { Vec::read(from)? } else { Vec::new() };
+        let passed_on = if has(PASSED_ON) { PassedOn::read(from)? } else { PassedOn::default() };
+        let info = Self::new(host, pid).with_label(label);
+        let info = info.with_on_behalf_of(others).with_passed_on(passed_on);
         (what_follows <= LABEL | ON_BEHALF_OF | PASSED_ON).then_some(info)
     }
+}
+
+fn array<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
+    let (taken, rest) = from.split_first_chunk()?;
+    *from = rest;
+    Some(*taken)
+}
+
+fn byte(from: &mut &[u8]) -> Option<u8> {
+    array(from).map(|[byte]| byte)
 }

@@ -150,25 +150,14 @@ impl<'a> Reader<'a> {
 
     /// How far a hold is in its life.
     pub fn hold_state(&mut self) -> Option<HoldState> {
-        match self.byte()? {
-            0 => Some(HoldState::Claimed),
-            1 => Some(HoldState::Cooldown),
-            2 => Some(HoldState::Revoked),
-            3 => Some(HoldState::Unclaimed),
-            _ => None,
-        }
+        HoldState::BY_NUMBER.get(usize::from(self.byte()?)).copied()
     }
 
     /// How a hold ended.
     fn ending(&mut self) -> Option<Ending> {
-        match self.byte()? {
-            0 => Some(Ending::Released),
-            1 => Some(Ending::Expired),
-            2 => Some(Ending::Revoked),
-            3 => Some(Ending::Unclaimed),
-            4 => Some(Ending::Adopted),
-            _ => None,
-        }
+        let ending = *Ending::BY_NUMBER.get(usize::from(self.byte()?))?;
+        // A server sees no process die.
+        (ending != Ending::Died).then_some(ending)
     }
 
     /// The hold that has ended last, which is all that is left.
