@@ -66,14 +66,14 @@ impl fmt::Display for Deadlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (n, Wait { name, waiter, obstacle }) in self.waits.iter().enumerate() {
             let next = if n == 0 { "" } else { "; " };
-            let (who, waited) = (Process(&waiter.info), show_duration(waiter.waited));
+            let (who, waited) = (InWords(&waiter.info), show_duration(waiter.waited));
             write!(f, "{next}{who} has waited for {name} for {waited}, ")?;
             match obstacle {
                 Obstacle::Holder(holder) => {
-                    let (who, held) = (Process(&holder.info), show_duration(holder.held_for));
+                    let (who, held) = (InWords(&holder.info), show_duration(holder.held_for));
                     write!(f, "which {who} has held for {held}")?;
                 }
-                Obstacle::Waiter(ahead) => write!(f, "behind {}", Process(&ahead.info))?,
+                Obstacle::Waiter(ahead) => write!(f, "behind {}", InWords(&ahead.info))?,
             }
         }
         Ok(())
@@ -81,9 +81,9 @@ impl fmt::Display for Deadlock {
 }
 
 /// A process in words.
-struct Process<'a>(&'a crate::holder::HolderInfo);
+struct InWords<'a>(&'a crate::holder::HolderInfo);
 
-impl fmt::Display for Process<'_> {
+impl fmt::Display for InWords<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.0.host, self.0.pid)?;
         self.0.label.iter().try_for_each(|label| write!(f, " ({label})"))
@@ -122,7 +122,7 @@ pub fn deadlocks(snapshots: &[Snapshot<'_>]) -> Vec<Deadlock> {
 }
 
 /// One waiter, as long as it is taken to be stuck.
-struct Node<'a> {
+struct StuckWait<'a> {
     snapshot: usize,
     waiter: &'a Waiter,
     is_stuck: bool,
@@ -131,7 +131,7 @@ struct Node<'a> {
 /// The waiters, and which of them act for a client.
 struct WaitForGraph<'a> {
     snapshots: &'a [Snapshot<'a>],
-    waits: Vec<Node<'a>>,
+    waits: Vec<StuckWait<'a>>,
     /// The waits of each name, in the order of the queue.
     of_look: Vec<Vec<usize>>,
     /// The waits of each client and of those that act for it.
@@ -145,7 +145,7 @@ impl<'a> WaitForGraph<'a> {
         for (snapshot, Snapshot { status, .. }) in snapshots.iter().enumerate() {
             for waiter in &status.waiters {
                 let wait = waits.len();
-                waits.push(Node { snapshot, waiter, is_stuck: waiter.waited >= LEAST_WAIT });
+                waits.push(StuckWait { snapshot, waiter, is_stuck: waiter.waited >= LEAST_WAIT });
                 of_look[snapshot].push(wait);
                 for client in acts_for(waiter) {
                     of_client.entry(client).or_default().push(wait);
@@ -163,7 +163,7 @@ impl<'a> WaitForGraph<'a> {
         let is_kept_alive = holder.state == HoldState::Claimed;
         let of_client = self.of_client.get(&holder.id.client).filter(|_| is_kept_alive);
         of_client.into_iter().flatten().copied().filter(move |wait| {
-            let Node { snapshot: of, waiter, is_stuck } = &self.waits[*wait];
+            let StuckWait { snapshot: of, waiter, is_stuck } = &self.waits[*wait];
             // Two tasks of one client that want the same are contention as any other.
             let is_contention = *of == snapshot && waiter.id.client == holder.id.client;
             let waited = waiter.waited + self.snapshots[*of].age;
@@ -217,14 +217,14 @@ impl<'a> WaitForGraph<'a> {
 
     /// The waits that must end before this one does, and why.
     fn waits_for(&self, wait: usize) -> Vec<(usize, Obstacle)> {
-        let Node { snapshot, waiter, .. } = &self.waits[wait];
+        let StuckWait { snapshot, waiter, .. } = &self.waits[wait];
         let (status, taken) = (self.snapshots[*snapshot].status, self.stuck_weight(*snapshot));
         if self.fits(*snapshot, waiter.mode, taken) {
             // It would fit, but for somebody before it that does not.
             let before =
                 self.of_look[*snapshot].iter().copied().take_while(|before| *before != wait);
             let in_the_way = before.filter(|before| {
-                let Node { waiter, is_stuck, .. } = &self.waits[*before];
+                let StuckWait { waiter, is_stuck, .. } = &self.waits[*before];
                 *is_stuck && !self.fits(*snapshot, waiter.mode, taken)
             });
             let last = in_the_way.last();

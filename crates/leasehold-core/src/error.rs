@@ -165,11 +165,6 @@ fn held_by(holder: Option<&Holder>, others: u32, own: bool, waited: Duration) ->
 /// One constructor for each variant with fields, for the crates of leasehold: others match them.
 #[doc(hidden)]
 impl Error {
-    /// [`Error::Fenced`].
-    pub fn fenced(name: LockName, token: FencingToken, newest: FencingToken) -> Self {
-        Self::Fenced { name, token, newest }
-    }
-
     /// [`Error::Indeterminate`].
     pub fn indeterminate(name: LockName, settles_within: Duration, source: StoreError) -> Self {
         Self::Indeterminate { name, settles_within, source }

@@ -1,6 +1,8 @@
 //! What is true of every record that steps have made. One that is read back and is not like that
 //! was damaged: a step that reckoned with it would go wrong in ways that nobody has thought of.
 
+use std::collections::BTreeMap;
+
 use super::limits::{MAX_TOMBSTONES, MAX_WAITING};
 use super::record::Record;
 use super::rows::{Hold, LastHold, NEVER_US, Waiting};
@@ -59,15 +61,8 @@ impl Record {
 
     /// Whether it knows of each client how many of its attempts wait.
     fn counts_its_waiters(&self) -> bool {
-        let mut uncounted = self.clients.clone();
-        let all_known = self.queue.values().all(|waiting| {
-            let seen = uncounted.get_mut(&waiting.id.client);
-            let left = seen.and_then(|seen| {
-                seen.waiting = seen.waiting.checked_sub(1)?;
-                Some(())
-            });
-            left.is_some()
-        });
-        all_known && uncounted.values().all(|seen| seen.waiting == 0)
+        let mut counts = BTreeMap::new();
+        self.queue.values().for_each(|it| *counts.entry(it.id.client).or_insert(0) += 1);
+        counts.into_iter().eq(self.clients.iter().map(|(client, seen)| (*client, seen.waiting)))
     }
 }
