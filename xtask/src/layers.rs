@@ -75,7 +75,7 @@ const LAYERS: [(&str, &[&str]); 9] = [
             "topology",
             "list node_list pubsub",
             "doctor",
-            "opening quorum_node run_script",
+            "quorum_node run_script",
             "fuzzing wire",
         ],
     ),

@@ -220,12 +220,27 @@ pub enum Action {
 }
 
 impl Action {
+    /// The request of an attempt to hold something, from now on or again.
+    pub fn request(&self) -> Option<&Acquire> {
+        match self {
+            Self::Acquire(request) | Self::Reclaim(Reclaim { request, .. }) => Some(request),
+            Self::Adopt(adopt) => Some(&adopt.request),
+            Self::Cancel { .. }
+            | Self::ChangeMode { .. }
+            | Self::Commit { .. }
+            | Self::Describe { .. }
+            | Self::Inspect { .. }
+            | Self::Poll { .. }
+            | Self::Release { .. }
+            | Self::Renew { .. }
+            | Self::Revoke { .. }
+            | Self::SetCapacity { .. } => None,
+        }
+    }
+
     /// The attempt that the action is about, if that belongs to the caller.
     pub fn holder(&self) -> Option<HolderId> {
         match self {
-            Self::Acquire(request) => Some(request.id),
-            Self::Adopt(request) => Some(request.id),
-            Self::Reclaim(request) => Some(request.id),
             Self::Cancel { id, .. }
             | Self::ChangeMode { id, .. }
             | Self::Commit { id, .. }
@@ -233,18 +248,23 @@ impl Action {
             | Self::Poll { id, .. }
             | Self::Release { id, .. }
             | Self::Renew { id, .. } => Some(*id),
-            Self::Inspect { .. } | Self::Revoke { .. } | Self::SetCapacity { .. } => None,
+            Self::Acquire(_)
+            | Self::Adopt(_)
+            | Self::Inspect { .. }
+            | Self::Reclaim(_)
+            | Self::Revoke { .. }
+            | Self::SetCapacity { .. } => self.request().map(|request| request.id),
         }
     }
 
     /// The time for which the action asks the store to keep a lease.
     pub fn ttl(&self) -> Option<Duration> {
         match self {
-            Self::Acquire(request) => Some(request.ttl),
-            Self::Adopt(request) => Some(request.ttl),
-            Self::Reclaim(request) => Some(request.ttl),
             Self::Commit { ttl, .. } | Self::Poll { ttl, .. } | Self::Renew { ttl, .. } => {
                 Some(*ttl)
+            }
+            Self::Acquire(_) | Self::Adopt(_) | Self::Reclaim(_) => {
+                self.request().map(|request| request.ttl)
             }
             Self::Cancel { .. }
             | Self::ChangeMode { .. }
@@ -369,9 +389,9 @@ impl Acquire {
 
 /// How a lease that was handed out as a value comes to one new holder.
 ///
-/// [`Reply::Granted`]: the hold is that of [`id`](Self::id) from now on, with a new token and, as
-/// by [`Action::Renew`], no earlier deadline. Later requests of [`from`](Self::from) do not touch
-/// it any more. A renewal is [`Reply::NotHeld`] with the newer token, and late copies of the
+/// [`Reply::Granted`]: the hold is that of [`request`](Self::request) from now on, with a new token
+/// and, as by [`Action::Renew`], no earlier deadline. Later requests of [`from`](Self::from) do not
+/// touch it any more. A renewal is [`Reply::NotHeld`] with the newer token, and late copies of the
 /// acquire find that their attempt has ended. A copy of the adoption itself gives the same grant
 /// again.
 ///
@@ -381,33 +401,21 @@ impl Acquire {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Adopt {
-    /// The new holder: a new attempt of the adopter.
-    pub id: HolderId,
     /// The holder that handed it out.
     pub from: HolderId,
-    /// What it is a hold of.
-    pub mode: Mode,
     /// The token it was handed out with; `None` where the store is one node of a quorum, which may
     /// have granted it with another one than the quorum.
     pub token: Option<FencingToken>,
-    /// How much longer, from now.
-    pub ttl: Duration,
-    /// A number only the new attempt knows.
-    pub nonce: u64,
-    /// The latest store time at which this copy may be executed.
-    pub not_after_us: u64,
-    /// The token time that the caller proposes, as in [`Acquire::ballot_us`].
-    pub ballot_us: Option<u64>,
-    /// Who adopts.
-    pub info: HolderInfo,
+    /// The new attempt of the adopter, with what it is a hold of and for how much longer. It never
+    /// waits, and the record is kept for as long as was asked for when it was taken. A pointer, so
+    /// that no other operation is as large as this rare one.
+    pub request: Box<Acquire>,
 }
 
 impl Adopt {
     /// The adoption of the hold of `from`, with the attempt of `request`.
     pub fn new(from: HolderId, token: Option<FencingToken>, request: Acquire) -> Self {
-        // The record is there already, and is kept for as long as was asked for when it was taken.
-        let Acquire { id, mode, ttl, nonce, not_after_us, ballot_us, info, .. } = request;
-        Self { id, from, mode, token, ttl, nonce, not_after_us, ballot_us, info }
+        Self { from, token, request: Box::new(request) }
     }
 }
 
@@ -432,30 +440,20 @@ impl Adopt {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reclaim {
-    /// Which hold.
-    pub id: HolderId,
-    /// What it is a hold of.
-    pub mode: Mode,
-    /// The number of the change that made it so, or 0: as it was granted.
-    pub change: u64,
     /// Its token.
     pub token: FencingToken,
-    /// How much longer, from now.
-    pub ttl: Duration,
-    /// The number the attempt came with.
-    pub nonce: u64,
-    /// The latest store time at which this copy may be executed. With the tombstone of the
-    /// release, it keeps a late copy from taking back what was let go.
-    pub not_after_us: u64,
-    /// Who holds.
-    pub info: HolderInfo,
+    /// The number of the change that made it so, or 0: as it was granted.
+    pub change: u64,
+    /// The attempt that holds, with what it is a hold of and for how much longer. It never waits
+    /// and has no ballot. With the tombstone of the release, its `not_after` keeps a late copy from
+    /// taking back what was let go.
+    pub request: Acquire,
 }
 
 impl Reclaim {
     /// The claim of the hold with this token, with the attempt of `request`.
     pub fn new(token: FencingToken, change: u64, request: Acquire) -> Self {
-        let Acquire { id, mode, ttl, nonce, not_after_us, info, .. } = request;
-        Self { id, mode, change, token, ttl, nonce, not_after_us, info }
+        Self { token, change, request }
     }
 }
 

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use leasehold::store::redis_wire::{Call, key};
+use leasehold::store::redis_wire::{Call, Layout, key};
 use leasehold_core::{Acquire, Action, Addressed, Answer, ClientId, HolderId, LockName, Mode};
 use leasehold_testkit::RedisServer;
 use proptest::prelude::*;
@@ -107,7 +107,7 @@ struct Traces {
 
 impl Server {
     fn call(&self, index: usize, action: &Action) -> Call<Answer> {
-        self.layout.on(&name(index), action).unwrap()
+        self.layout.act(&name(index), action).unwrap()
     }
 
     /// The reply to a command; a refusal is a reply like others.

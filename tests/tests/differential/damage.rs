@@ -4,8 +4,7 @@
 use std::time::Duration;
 
 use leasehold::store::Redis;
-use leasehold::store::redis_wire::RECORD_VERSION;
-use leasehold::store::redis_wire::Script;
+use leasehold::store::redis_wire::{Layout, RECORD_VERSION, Script};
 use leasehold_core::{
     Acquire, Action, Adopt, ClientId, FencingToken, HolderId, HolderInfo, Mode, Reclaim, Refusal,
     RenewLease, Reply, StoreErrorKind,
@@ -73,7 +72,7 @@ fn reclaim(client: u128) -> Action {
 impl Server {
     /// Does one action to the record of name 0.
     pub(crate) fn act(&mut self, action: &Action, now_us: u64) -> Result<Reply, StoreErrorKind> {
-        let call = self.layout.on(&name(0), action).unwrap();
+        let call = self.layout.act(&name(0), action).unwrap();
         let value: Result<Value, RedisError> =
             self.command(&call, now_us).query(&mut self.connection);
         match value {
@@ -217,7 +216,7 @@ fn one_damaged_record_does_not_end_the_leases_that_are_renewed_with_it() {
     redis::cmd("SET").arg(key).arg("theirs").exec(&mut server.connection).unwrap();
     let (id, mode) = (id(1), Mode::Shared);
     let lease = |index| RenewLease::new(name(index), id, TTL, mode);
-    let call = server.layout.renew_all(&[lease(SOUND), lease(0), lease(SOUND)]);
+    let call = server.layout.renew(&[lease(SOUND), lease(0), lease(SOUND)]);
     let reply = server.command(&call, START_US + 5).query(&mut server.connection).unwrap();
     let Reply::Many(replies) = call.answer(reply).unwrap().reply else { panic!("not many") };
     assert!(
@@ -275,7 +274,7 @@ fn a_full_server_refuses_an_acquire_and_nothing_else() {
     for wait in [true, false] {
         let Action::Acquire(request) = acquire(9, Mode::Shared) else { unreachable!() };
         let action = Action::Acquire(request.with_wait(wait));
-        let call = server.layout.on(&name(0), &action).unwrap();
+        let call = server.layout.act(&name(0), &action).unwrap();
         let refused: Result<Value, RedisError> =
             server.command(&call, START_US).query(&mut server.connection);
         assert_eq!(refused.unwrap_err().code(), Some("OOM"));

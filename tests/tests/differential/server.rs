@@ -6,7 +6,7 @@ use leasehold::store::redis_wire::Call;
 use leasehold::store::redis_wire::Script;
 use leasehold::store::redis_wire::key::{self, key};
 use leasehold::store::redis_wire::message;
-use leasehold::store::redis_wire::{Keyspace, Native};
+use leasehold::store::redis_wire::{Layout, Native};
 use leasehold_core::model::{self, Record};
 use leasehold_core::{Addressed, Answer, ClientId, Operation};
 use leasehold_testkit::{RedisOptions, RedisServer};
@@ -49,7 +49,7 @@ impl Server {
         let prefix = "lh:".to_owned();
         let pattern = format!("{}*", key::inbox_prefix(&prefix));
         let retention = model::DEFAULT_RETENTION;
-        let layout = Native(Keyspace { prefix, retention });
+        let layout = Native { prefix, retention };
         redis::cmd("PSUBSCRIBE").arg(pattern).exec(&mut inboxes).unwrap();
         let scripts = Script::ALL.map(|script| script.assemble(TEST_CLOCK));
         let sources: Vec<_> = scripts.into_iter().chain([DUMP.to_owned()]).collect();
@@ -103,7 +103,7 @@ impl Server {
 
     /// The key of a name.
     pub(crate) fn key(&self, index: usize) -> Vec<u8> {
-        key(&self.layout.0.prefix, &name(index))
+        key(&self.layout.prefix, &name(index))
     }
 
     /// Plays a history that the model has played and says where the two differ.
@@ -241,7 +241,7 @@ impl Server {
 
     /// What was published since this was last asked.
     fn sent(&mut self) -> Result<Vec<Sent>, String> {
-        let prefix = key::inbox_prefix(&self.layout.0.prefix);
+        let prefix = key::inbox_prefix(&self.layout.prefix);
         let mut sent = Vec::new();
         loop {
             let push = self.inboxes.recv_response().map_err(|error| error.to_string())?;
@@ -287,8 +287,8 @@ fn expire_at_ms(record: &Record) -> i64 {
 /// The call that executes an operation.
 fn call(layout: &Native, operation: &Operation) -> Call<Answer> {
     match operation {
-        Operation::On { name, action } => layout.on(name, action).unwrap(),
-        Operation::Renew(leases) => layout.renew_all(leases),
+        Operation::On { name, action } => layout.act(name, action).unwrap(),
+        Operation::Renew(leases) => layout.renew(leases),
         _ => panic!("no script lists names"),
     }
 }

@@ -112,7 +112,8 @@ impl Step<'_> {
     }
 }
 
-fn asked(request: &Acquire, now_us: u64) -> Waiting {
+/// The waiter, or the holder, that a request asks to be.
+pub(super) fn asked(request: &Acquire, now_us: u64) -> Waiting {
     Waiting {
         id: request.id,
         weight: request.mode.weight(),

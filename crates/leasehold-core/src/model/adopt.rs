@@ -2,39 +2,33 @@
 
 use super::step::Step;
 use crate::holder::{Ending, HoldState};
-use crate::request::{Adopt, Refusal, Reply};
+use crate::request::{Acquire, Adopt, Refusal, Reply};
 
 impl Step<'_> {
-    pub(super) fn adopt(&mut self, request: &Adopt) -> Reply {
-        if self.now_us() > request.not_after_us {
+    pub(super) fn adopt(&mut self, adopt: &Adopt) -> Reply {
+        let Acquire { id, ttl, not_after_us, .. } = *adopt.request;
+        if self.now_us() > not_after_us {
             return Reply::Late;
         }
         self.sweep();
-        let reply = match self.live_hold(request.id) {
-            Some((slot, state)) => self.adopt_again(slot, state, request),
-            None => self.take_over(request),
+        let is_copy = self.live_hold(id).is_some();
+        let reply = match self.usable_hold(id) {
+            // A copy of an adoption that was done: the same grant again.
+            Ok(slot) => Reply::Granted(self.confirm(slot, ttl)),
+            Err(reply) if is_copy => reply,
+            Err(_) => self.take_over(adopt),
         };
         self.promote(None);
         reply
     }
 
-    /// A copy of an adoption that was done: the same grant again.
-    fn adopt_again(&mut self, slot: usize, state: HoldState, request: &Adopt) -> Reply {
-        match state {
-            HoldState::Claimed | HoldState::Unclaimed => {
-                Reply::Granted(self.confirm(slot, request.ttl))
-            }
-            HoldState::Cooldown => Reply::NotHeld { newest: self.newest() },
-            HoldState::Revoked => Reply::Revoked(true),
-        }
-    }
-
-    fn take_over(&mut self, request: &Adopt) -> Reply {
+    fn take_over(&mut self, adopt: &Adopt) -> Reply {
+        let request = &adopt.request;
         let is_known = self.record.waiting_of(request.id).is_some();
         if is_known || self.record.is_finished(request.id, self.now_us()) {
             return Reply::Stale;
         }
-        let Some((slot, state)) = self.handed_out(request) else {
+        let Some((slot, state)) = self.handed_out(adopt) else {
             return Reply::NotHeld { newest: self.newest() };
         };
         if state == HoldState::Revoked {
@@ -46,26 +40,27 @@ impl Step<'_> {
         if self.rules.gives_nothing_new() {
             return Reply::Busy { retry_after: self.time_left() };
         }
-        self.change_hands(slot, request);
+        self.change_hands(slot, adopt);
         Reply::Granted(self.confirm(slot, request.ttl))
     }
 
     /// The hold of the lease, as it was when it was handed out.
-    fn handed_out(&mut self, request: &Adopt) -> Option<(usize, HoldState)> {
-        let (slot, state) = self.live_hold(request.from)?;
-        let is_same_kind = self.record.is_same_kind(request.mode.capacity());
+    fn handed_out(&mut self, adopt: &Adopt) -> Option<(usize, HoldState)> {
+        let (slot, state) = self.live_hold(adopt.from)?;
+        let mode = adopt.request.mode;
+        let is_same_kind = self.record.is_same_kind(mode.capacity());
         let hold = &mut self.record.holds[slot];
         // The capacity may have been set since it was handed out.
-        let is_same = hold.weight == request.mode.weight() && is_same_kind;
+        let is_same = hold.weight == mode.weight() && is_same_kind;
         // The node of a quorum may have granted it with another token.
-        let has_token = request.token.is_none_or(|token| token.micros() == hold.token_us);
+        let has_token = adopt.token.is_none_or(|token| token.micros() == hold.token_us);
         (state != HoldState::Cooldown && is_same && has_token).then_some((slot, state))
     }
 
     /// From now on the hold is another attempt's, and nothing that is sent in the name of the one
     /// before touches it: its renewals find a newer token, and copies of its acquire a tombstone.
-    fn change_hands(&mut self, slot: usize, request: &Adopt) {
-        let before = request.from;
+    fn change_hands(&mut self, slot: usize, adopt: &Adopt) {
+        let (before, request) = (adopt.from, &adopt.request);
         if self.record.upgrading == Some(before) {
             self.record.upgrading = None;
         }

@@ -7,28 +7,20 @@
 use std::time::Duration;
 
 use super::step::Step;
-use crate::holder::{HoldState, HolderId};
+use crate::holder::HolderId;
 use crate::request::{Refusal, Reply};
 use crate::token::FencingToken;
 
 impl Step<'_> {
     pub(super) fn commit(&mut self, id: HolderId, token: FencingToken, ttl: Duration) -> Reply {
         self.sweep();
-        let reply = match self.live_hold(id) {
-            None => Reply::NotHeld { newest: self.newest() },
-            Some((slot, state)) => match state {
-                HoldState::Claimed | HoldState::Unclaimed
-                    if self.is_too_far_ahead(token.micros()) =>
-                {
-                    Reply::Refused(Refusal::Ballot)
-                }
-                HoldState::Claimed | HoldState::Unclaimed => {
-                    self.raise_token(slot, token.micros());
-                    Reply::Granted(self.confirm(slot, ttl))
-                }
-                HoldState::Cooldown => Reply::NotHeld { newest: self.newest() },
-                HoldState::Revoked => Reply::Revoked(true),
-            },
+        let reply = match self.usable_hold(id) {
+            Ok(_) if self.is_too_far_ahead(token.micros()) => Reply::Refused(Refusal::Ballot),
+            Ok(slot) => {
+                self.raise_token(slot, token.micros());
+                Reply::Granted(self.confirm(slot, ttl))
+            }
+            Err(reply) => reply,
         };
         self.promote(None);
         reply

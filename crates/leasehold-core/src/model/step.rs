@@ -101,6 +101,15 @@ impl<'a> Step<'a> {
         Some((slot, state))
     }
 
+    /// The slot of a hold with which its holder may go on, or what to say of it.
+    pub(super) fn usable_hold(&mut self, id: HolderId) -> Result<usize, Reply> {
+        match self.live_hold(id) {
+            Some((slot, HoldState::Claimed | HoldState::Unclaimed)) => Ok(slot),
+            Some((_, HoldState::Revoked)) => Err(Reply::Revoked(true)),
+            Some((_, HoldState::Cooldown)) | None => Err(Reply::NotHeld { newest: self.newest() }),
+        }
+    }
+
     /// Ends a hold that somebody has had, and gives it.
     pub(super) fn end_hold(&mut self, slot: usize, ending: Ending) -> Option<Hold> {
         self.note_end(slot, ending);

@@ -127,6 +127,14 @@ impl Round {
         &self.votes
     }
 
+    /// Why a node would not consider it, if one would not.
+    pub fn refusal(&self) -> Option<Refusal> {
+        self.votes.iter().find_map(|vote| match vote {
+            Vote::Refused(refusal) => Some(*refusal),
+            Vote::Busy(_) | Vote::Granted(_) | Vote::Open | Vote::Silent(_) | Vote::Stale => None,
+        })
+    }
+
     /// How many votes are of a kind.
     pub fn count(&self, is_of_kind: impl Fn(Vote) -> bool) -> usize {
         self.votes.iter().filter(|vote| is_of_kind(**vote)).count()

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use leasehold::store::redis_wire::Plain;
+use leasehold::store::redis_wire::{Layout, Plain};
 use leasehold_core::model::{BALLOT_LEAD, NOT_AFTER};
 use leasehold_core::{
     Acquire, Action, Adopt, Answer, Cancelled, FencingToken, HolderId, LockName, Mode, Now,
@@ -134,7 +134,7 @@ pub(crate) fn expected(played: &Played) -> Expected {
     let message = |message: &Revoked| revoked(message.id, message.token, message.force);
     Expected {
         before: played.before.as_ref().map(keys),
-        call: layout.on(&LockName::new(NAME).unwrap(), &played.action).unwrap(),
+        call: layout.act(&LockName::new(NAME).unwrap(), &played.action).unwrap(),
         answer: played.answer.clone(),
         messages: played.message.iter().map(message).collect(),
         after: keys(&played.after),
@@ -249,10 +249,10 @@ impl Player {
         match reply {
             Reply::Granted(grant) => {
                 self.ours.insert(id, grant.deadline_us);
-                if let Action::Adopt(request) = action
-                    && request.from != id
+                if let Action::Adopt(adopt) = action
+                    && adopt.from != id
                 {
-                    self.ours.remove(&request.from);
+                    self.ours.remove(&adopt.from);
                 }
             }
             Reply::Cancelled(Cancelled::Released)

@@ -105,10 +105,7 @@ impl Step<'_> {
                 _ => Reply::Gone,
             },
             Action::Reclaim(claim) => {
-                let request = Acquire::new(claim.id, claim.mode, claim.ttl)
-                    .with_info(claim.info.clone())
-                    .with_not_after(claim.not_after_us);
-                match self.acquire(&request, Some(claim.token.micros())) {
+                match self.acquire(&claim.request, Some(claim.token.micros())) {
                     Reply::Busy { .. } | Reply::Stale => Reply::NotHeld { newest: None },
                     reply => reply,
                 }
@@ -188,7 +185,7 @@ impl Step<'_> {
         }
     }
 
-    fn adopt(&mut self, request: &Adopt) -> Reply {
+    fn adopt(&mut self, Adopt { from, token, request, .. }: &Adopt) -> Reply {
         let (now_us, asked_us) = (self.now_us, request.ballot_us.unwrap_or(0));
         if now_us > request.not_after_us {
             return Reply::Late;
@@ -202,9 +199,9 @@ impl Step<'_> {
             Some(State::Cooldown) => return self.not_held(),
             None => {}
         }
-        let Some((hold, end_ms)) = self.hold_of(request.from) else { return self.not_held() };
+        let Some((hold, end_ms)) = self.hold_of(*from) else { return self.not_held() };
         let is_it = |token: FencingToken| token.micros() == hold.token_us;
-        if !request.token.is_none_or(is_it) {
+        if !token.is_none_or(is_it) {
             return self.not_held();
         }
         let (state, token_us, before_ms) = (hold.state, hold.token_us, end_ms.unwrap_or(0));

@@ -215,7 +215,7 @@ impl Player {
     fn believe(&mut self, action: &Action, reply: &Reply) {
         let id = match action {
             Action::Acquire(request) => request.id,
-            Action::Adopt(request) => request.id,
+            Action::Adopt(adopt) => adopt.request.id,
             Action::Cancel { id, .. }
             | Action::Describe { id, .. }
             | Action::Poll { id, .. }
@@ -228,8 +228,8 @@ impl Player {
         match reply {
             Reply::Granted(grant) => {
                 self.ours.insert(id, Promise { until_us: grant.deadline_us, alone });
-                if let Action::Adopt(request) = action {
-                    self.ours.remove(&request.from);
+                if let Action::Adopt(adopt) = action {
+                    self.ours.remove(&adopt.from);
                 }
             }
             Reply::Cancelled(Cancelled::Released)

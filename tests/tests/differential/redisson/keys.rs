@@ -1,6 +1,6 @@
 //! A lock of Redisson's as its keys, and what its channels say of it.
 
-use leasehold::store::redis_wire::Redisson;
+use leasehold::store::redis_wire::{Layout, Redisson};
 use leasehold_core::LockName;
 
 use super::history::{History, Played};
@@ -22,7 +22,7 @@ pub(super) fn expected(history: &History, played: &Played) -> Expected {
     };
     Expected {
         before: played.before.as_ref().map(|before| keys(before, name, base)),
-        call: layout.on(&LockName::new(name).unwrap(), &played.action).unwrap(),
+        call: layout.act(&LockName::new(name).unwrap(), &played.action).unwrap(),
         answer: played.answer.clone(),
         messages: played.told.iter().flat_map(|told| messages(told, base)).collect(),
         after: keys(&played.after, name, base),

@@ -168,18 +168,18 @@ impl Step<'_> {
         self.record.entries.insert((owner(id), 1), Entry { value, end_ms });
     }
 
-    fn adopt(&mut self, request: &Adopt) -> Reply {
+    fn adopt(&mut self, Adopt { from, token, request, .. }: &Adopt) -> Reply {
         if self.now_us > request.not_after_us {
             return Reply::Late;
         }
         if let Some(repeated) = self.repeated(request.id, request.ttl) {
             return repeated;
         }
-        let expected_us = request.token.map_or(0, |token| self.counted(token));
+        let expected_us = token.map_or(0, |token| self.counted(token));
         let reads = request.mode == Mode::Shared;
         let is_it =
             |(hold, writes): &(Hold, bool)| hold.token_us == expected_us && *writes != reads;
-        let Some((before, writes)) = self.hold(request.from).filter(is_it) else {
+        let Some((before, writes)) = self.hold(*from).filter(is_it) else {
             return self.not_held();
         };
         match before.state {
@@ -189,9 +189,9 @@ impl Step<'_> {
         }
         let token_us = self.mint(expected_us + 1);
         let field = |id| if writes { writer(&owner(id)) } else { owner(id) };
-        self.record.owners.remove(&field(request.from));
+        self.record.owners.remove(&field(*from));
         self.record.owners.insert(field(request.id), 1);
-        let entry = self.record.entries.remove(&(owner(request.from), 1)).unwrap();
+        let entry = self.record.entries.remove(&(owner(*from), 1)).unwrap();
         self.put(request.id, token_us, &request.info, entry.end_ms);
         self.extend(request.id, request.ttl)
     }

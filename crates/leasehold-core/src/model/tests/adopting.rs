@@ -31,16 +31,7 @@ fn whose_lease_was_adopted_can_do_nothing_more_to_it() {
     let (acquire, old) = (bench.request(id(1, 1), Mode::Exclusive), bench.record.last_token_us);
     let adopt = bench.adoption(id(2, 1), id(1, 1));
     let newest = Some(granted(bench.act(&Action::Adopt(adopt))).token);
-    let reclaim = Reclaim {
-        id: id(1, 1),
-        mode: Mode::Exclusive,
-        change: 0,
-        token: FencingToken::from_micros(old),
-        ttl: TTL,
-        nonce: 0,
-        not_after_us: u64::MAX,
-        info: HolderInfo::default(),
-    };
+    let reclaim = Reclaim::new(FencingToken::from_micros(old), 0, acquire.clone());
     assert_eq!(bench.renew(id(1, 1), TTL), Reply::NotHeld { newest });
     assert_eq!(bench.act(&Action::Reclaim(reclaim)), Reply::NotHeld { newest });
     assert_eq!(bench.change(id(1, 1), Mode::Shared), Reply::NotHeld { newest });
@@ -59,10 +50,11 @@ fn a_lease_that_has_ended_or_is_another_is_adopted_by_nobody() {
     let mut bench = Bench::held();
     let good = bench.adoption(id(2, 1), id(1, 1));
     let newest = good.token;
+    let with = |request| Adopt::new(good.from, good.token, request);
     let wrong = [
         Adopt { from: id(1, 2), ..good.clone() },
-        Adopt { mode: Mode::Shared, ..good.clone() },
-        Adopt { mode: permits(1, 1), ..good.clone() },
+        with(bench.request(id(2, 1), Mode::Shared)),
+        with(bench.request(id(2, 1), permits(1, 1))),
         Adopt {
             token: newest.map(|token| FencingToken::from_micros(token.micros() - 1)),
             ..good.clone()
@@ -72,12 +64,13 @@ fn a_lease_that_has_ended_or_is_another_is_adopted_by_nobody() {
         let reply = bench.act(&Action::Adopt(request.clone()));
         assert_eq!(reply, Reply::NotHeld { newest }, "{request:?}");
     }
-    let late = Adopt { not_after_us: bench.now_us - 1, ..good.clone() };
+    let late = with(good.request.clone().with_not_after(bench.now_us - 1));
     assert_eq!(bench.act(&Action::Adopt(late)), Reply::Late);
-    let last = Adopt { not_after_us: bench.now_us, from: id(1, 2), ..good.clone() };
+    let last = with(good.request.clone().with_not_after(bench.now_us));
+    let last = Adopt { from: id(1, 2), ..last };
     assert_eq!(bench.act(&Action::Adopt(last)), Reply::NotHeld { newest }, "it is in time");
     let ballot_us = Some(bench.now().token_us + micros(BALLOT_LEAD) + 1);
-    let ahead = Adopt { ballot_us, ..good.clone() };
+    let ahead = with(good.request.clone().with_ballot(ballot_us));
     assert_eq!(bench.act(&Action::Adopt(ahead)), Reply::Refused(Refusal::Ballot));
     assert_eq!(bench.holders(), [id(1, 1)]);
     bench.act(&Action::Release { id: id(1, 1), cooldown: seconds(1), unanswered: false });
@@ -87,7 +80,7 @@ fn a_lease_that_has_ended_or_is_another_is_adopted_by_nobody() {
     let mut bench = Bench::held();
     let late = bench.adoption(id(2, 1), id(1, 1));
     bench.pass(TTL);
-    let late = Adopt { not_after_us: u64::MAX, ..late };
+    let late = Adopt::new(late.from, late.token, late.request.with_not_after(u64::MAX));
     assert!(matches!(bench.act(&Action::Adopt(late)), Reply::NotHeld { .. }));
     assert!(bench.record.is_idle());
 }
@@ -109,7 +102,8 @@ fn an_adoption_that_was_given_up_is_not_done_when_it_comes_late() {
     assert_eq!(cancelled, Reply::Cancelled(Cancelled::Unknown));
     assert_eq!(bench.act(&Action::Adopt(adopt.clone())), Reply::Stale);
     assert_eq!(bench.holders(), [id(1, 1)], "as it was handed out");
-    let again = Adopt { id: id(2, 2), ..adopt };
+    let request = bench.request(id(2, 2), Mode::Exclusive);
+    let again = Adopt::new(adopt.from, adopt.token, request);
     granted(bench.act(&Action::Adopt(again.clone())));
     let cancelled = bench.act(&Action::Cancel { id: id(2, 2), unanswered: true });
     assert_eq!(cancelled, Reply::Cancelled(Cancelled::Released));
@@ -153,7 +147,8 @@ fn the_node_of_a_quorum_hands_over_whatever_token_it_has() {
     let mut bench = Bench::held();
     let ballot_us = bench.record.last_token_us + 5_000;
     let adopt = bench.adoption(id(2, 1), id(1, 1));
-    let adopt = Adopt { token: None, ballot_us: Some(ballot_us), ..adopt };
+    let request = adopt.request.with_ballot(Some(ballot_us));
+    let adopt = Adopt::new(adopt.from, None, request);
     assert_eq!(
         granted(bench.act(&Action::Adopt(adopt))).token,
         FencingToken::from_micros(ballot_us)

@@ -22,8 +22,7 @@ impl Bench {
     }
 
     fn asked_back(&self, id: HolderId, mode: Mode, token: FencingToken) -> Reclaim {
-        let Acquire { nonce, not_after_us, info, .. } = self.request(id, mode);
-        Reclaim { id, mode, change: 0, token, ttl: TTL, nonce, not_after_us, info }
+        Reclaim::new(token, 0, self.request(id, mode))
     }
 
     fn reclaim(&mut self, id: HolderId, mode: Mode, token: FencingToken) -> Reply {

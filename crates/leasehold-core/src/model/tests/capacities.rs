@@ -159,8 +159,6 @@ fn a_lease_of_before_is_adopted_and_taken_back_under_the_capacity_that_was_set()
     let token = FencingToken::from_micros(bench.hold(id(2, 1)).unwrap().token_us);
     bench.set_capacity(3);
     granted(bench.act(&Action::Adopt(adoption)));
-    let Acquire { id, mode, ttl, nonce, not_after_us, info, .. } =
-        bench.request(id(2, 1), permits(1, 2));
-    let request = Reclaim { id, mode, change: 0, token, ttl, nonce, not_after_us, info };
-    granted(bench.act(&Action::Reclaim(request)));
+    let request = bench.request(id(2, 1), permits(1, 2));
+    granted(bench.act(&Action::Reclaim(Reclaim::new(token, 0, request))));
 }

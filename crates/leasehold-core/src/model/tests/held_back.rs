@@ -65,16 +65,8 @@ fn nobody_adopts_a_lease_or_takes_one_back() {
     assert_eq!(bench.holders(), [id(1, 1)]);
     let mut forgotten = Bench::new();
     forgotten.rules = forgotten.rules.with_held_back(true);
-    let reclaim = Reclaim {
-        id: id(1, 1),
-        mode: Mode::Exclusive,
-        change: 0,
-        token: FencingToken::from_micros(WALL_US + START_US),
-        ttl: TTL,
-        nonce: 0,
-        not_after_us: u64::MAX,
-        info: HolderInfo::default(),
-    };
+    let token = FencingToken::from_micros(WALL_US + START_US);
+    let reclaim = Reclaim::new(token, 0, Acquire::new(id(1, 1), Mode::Exclusive, TTL));
     assert_eq!(forgotten.act(&Action::Reclaim(reclaim)), busy);
     assert!(forgotten.holders().is_empty());
     bench.rules = bench.rules.with_held_back(false);

@@ -134,17 +134,8 @@ impl Bench {
     /// The request to adopt the lease of `from` as it is now.
     fn adoption(&self, id: HolderId, from: HolderId) -> Adopt {
         let hold = self.hold(from).unwrap();
-        Adopt {
-            id,
-            from,
-            mode: hold.mode(self.record.capacity),
-            token: Some(FencingToken::from_micros(hold.token_us)),
-            ttl: TTL,
-            nonce: id.attempt + 1000,
-            not_after_us: self.now_us + micros(NOT_AFTER),
-            ballot_us: None,
-            info: HolderInfo::default(),
-        }
+        let request = self.request(id, hold.mode(self.record.capacity));
+        Adopt::new(from, Some(FencingToken::from_micros(hold.token_us)), request)
     }
 
     fn poll(&mut self, id: HolderId) -> Reply {

@@ -4,16 +4,8 @@
 use super::*;
 
 fn reclaim(holder: HolderId, token_us: u64) -> Action {
-    Action::Reclaim(Reclaim {
-        id: holder,
-        mode: Mode::Exclusive,
-        change: 0,
-        token: FencingToken::from_micros(token_us),
-        ttl: TTL,
-        nonce: 0,
-        not_after_us: u64::MAX,
-        info: HolderInfo::default(),
-    })
+    let request = Acquire::new(holder, Mode::Exclusive, TTL);
+    Action::Reclaim(Reclaim::new(FencingToken::from_micros(token_us), 0, request))
 }
 
 fn in_quarantine(mut bench: Bench) -> Bench {

@@ -139,21 +139,12 @@ fn an_upgradable_reader_that_ends_by_time_lets_the_next_in() {
 fn an_upgradable_reader_is_adopted_and_reclaimed_as_one() {
     let mut bench = bench();
     let adopt = bench.adoption(id(3, 1), id(1, 1));
-    assert_eq!(adopt.mode, Mode::Upgradable);
+    assert_eq!(adopt.request.mode, Mode::Upgradable);
     let token = granted(bench.act(&Action::Adopt(adopt))).token;
     let Reply::Busy { .. } = bench.try_acquire(id(4, 1), Mode::Upgradable) else { panic!() };
     bench.record = Record::default();
-    let mut reclaim = Reclaim {
-        id: id(3, 1),
-        mode: Mode::Upgradable,
-        change: 0,
-        token,
-        ttl: TTL,
-        nonce: 1,
-        not_after_us: bench.now_us,
-        info: HolderInfo::default(),
-    };
+    let mut reclaim = Reclaim::new(token, 0, bench.request(id(3, 1), Mode::Upgradable));
     granted(bench.act(&Action::Reclaim(reclaim.clone())));
-    reclaim.id = id(5, 1);
+    reclaim.request.id = id(5, 1);
     let Reply::NotHeld { .. } = bench.act(&Action::Reclaim(reclaim)) else { panic!("it is one") };
 }

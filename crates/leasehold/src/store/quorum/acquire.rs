@@ -16,7 +16,7 @@ use leasehold_core::{
 
 use super::fan_out::FanOut;
 use super::handed_out::HandedOut;
-use super::leases::{Claim, KnownLease, held};
+use super::leases::{Claim, KnownLease, granted};
 use super::nodes::Nodes;
 use super::{cleanup, renew};
 use crate::store::clocked::TimedAnswer;
@@ -69,15 +69,8 @@ impl<'a> AcquireRounds<'a> {
 
     pub(super) async fn run(mut self) -> Result<Answer, StoreError> {
         let (nodes, request) = (self.nodes, self.request);
-        if micros(self.started.since_origin()) > request.not_after_us {
-            return Ok(nodes.answer(self.started, Reply::Late));
-        }
-        if nodes.leases().is_over(request.id) {
-            return Ok(nodes.answer(self.started, Reply::Stale));
-        }
-        let is_copy = nodes.leases().get(request.id).is_some();
-        if is_copy {
-            return self.again().await;
+        if let Some(answer) = self.without_a_round().await? {
+            return Ok(answer);
         }
         if !nodes.has_majority() {
             // The nodes that answer would grant it for nothing.
@@ -102,18 +95,28 @@ impl<'a> AcquireRounds<'a> {
         Ok(nodes.answer(self.started, Reply::Stale)) // unreachable: the last round returns
     }
 
-    /// A copy of an acquire that was granted. It must not be counted as a round: nodes that were
-    /// not needed for the grant would grant now, with a higher token.
-    pub(super) async fn again(&self) -> Result<Answer, StoreError> {
-        let (nodes, Acquire { id, ttl, mode, .. }) = (self.nodes, self.request);
-        let name = self.name.clone();
-        let renewal = RenewLease::new(name, *id, *ttl, *mode);
-        let answer = renew::renew_one(nodes, renewal).await?;
-        let reply = match answer.reply {
-            Reply::NotHeld { .. } | Reply::Revoked(_) => Reply::Stale,
-            other => other,
-        };
-        Ok(Answer::new(answer.now, reply).with_more(answer.more))
+    /// The answer to a request that is late or over, and to a copy of one that was granted. A copy
+    /// must not be counted as a round: nodes that were not needed for the grant would grant now,
+    /// with a higher token.
+    pub(super) async fn without_a_round(&self) -> Result<Option<Answer>, StoreError> {
+        let nodes = self.nodes;
+        let Acquire { id, ttl, mode, not_after_us, .. } = *self.request;
+        if micros(self.started.since_origin()) > not_after_us {
+            return Ok(Some(nodes.answer(self.started, Reply::Late)));
+        }
+        if nodes.leases.lock().is_over(id) {
+            return Ok(Some(nodes.answer(self.started, Reply::Stale)));
+        }
+        let is_copy = nodes.leases.lock().get(id).is_some();
+        if !is_copy {
+            return Ok(None);
+        }
+        let renewal = RenewLease::new(self.name.clone(), id, ttl, mode);
+        let mut answer = renew::renew_one(nodes, renewal).await?;
+        if let Reply::NotHeld { .. } | Reply::Revoked(_) = answer.reply {
+            answer.reply = Reply::Stale;
+        }
+        Ok(Some(answer))
     }
 
     /// Asks all nodes at once; ends as soon as the outcome is certain.
@@ -169,12 +172,12 @@ impl<'a> AcquireRounds<'a> {
             }
         };
         self.holds[index] = NodeHold::NotHeld;
+        if let Some((token, hold)) = granted(&timed) {
+            self.holds[index] = hold;
+            self.nodes.ballots.lock().saw(token);
+            return Vote::Granted(token);
+        }
         match &timed.answer.reply {
-            Reply::Granted(grant) => {
-                self.holds[index] = held(&timed, grant);
-                self.nodes.ballots().saw(grant.token);
-                Vote::Granted(grant.token)
-            }
             Reply::Busy { retry_after } => Vote::Busy(*retry_after),
             Reply::Stale => Vote::Stale,
             // A wrong clock, there or here, does not say who holds the lock.
@@ -201,15 +204,11 @@ impl<'a> AcquireRounds<'a> {
         while !matches!(round.verdict(), Verdict::Agreed(_))
             && let Some((index, reply)) = fan_out.next().await
         {
-            let vote = match reply.as_ref().map(|timed| &timed.answer.reply) {
-                Ok(Reply::Granted(grant)) => Vote::Granted(grant.token),
-                Ok(_) | Err(_) => Vote::Silent(true),
-            };
-            if let (Vote::Granted(_), Ok(timed)) = (vote, &reply)
-                && let Reply::Granted(grant) = &timed.answer.reply
-            {
-                self.holds[index] = held(timed, grant);
-            }
+            let granted = reply.ok().and_then(|timed| granted(&timed));
+            let vote = granted.map_or(Vote::Silent(true), |(token, hold)| {
+                self.holds[index] = hold;
+                Vote::Granted(token)
+            });
             round.vote(index, vote);
         }
     }
@@ -230,7 +229,7 @@ impl<'a> AcquireRounds<'a> {
             holds: self.holds,
             until: started + left,
         };
-        nodes.leases().insert(request.id, known, nodes.clock.now());
+        nodes.leases.lock().insert(request.id, known, nodes.clock.now());
         let deadline_us = micros((started + left).since_origin());
         nodes.answer(started, Reply::Granted(Grant::new(token, deadline_us)))
     }
@@ -240,7 +239,7 @@ impl<'a> AcquireRounds<'a> {
     pub(super) async fn let_go(&mut self, round: &Round) -> Result<(), StoreError> {
         let (nodes, id) = (self.nodes, self.request.id);
         let now = nodes.clock.now();
-        nodes.leases().end(id, now, now + self.request.ttl.max(TOMBSTONE_LIFE));
+        nodes.leases.lock().end(id, now, now + self.request.ttl.max(TOMBSTONE_LIFE));
         let mut actions = Vec::new();
         let mut holding = 0;
         for (index, vote) in round.votes().iter().enumerate() {
@@ -266,7 +265,7 @@ impl<'a> AcquireRounds<'a> {
         }
         if !self.barred.contains(&true) {
             // All of it was answered, so it can be asked for again.
-            nodes.leases().reopen(id);
+            nodes.leases.lock().reopen(id);
         }
         Ok(())
     }
@@ -291,12 +290,8 @@ impl<'a> AcquireRounds<'a> {
                 Some(_) | None => nodes.no_quorum(self.name, granted),
             });
         }
-        let refusal = round.votes().iter().find_map(|vote| match vote {
-            Vote::Refused(refusal) => Some(*refusal),
-            Vote::Busy(_) | Vote::Granted(_) | Vote::Open | Vote::Silent(_) | Vote::Stale => None,
-        });
         let busy = round.count(|vote| matches!(vote, Vote::Busy(_)));
-        let reply = match refusal {
+        let reply = match round.refusal() {
             Some(refusal) if busy == 0 => Reply::Refused(refusal),
             Some(_) | None if round.count(|vote| vote == Vote::Stale) > 0 => Reply::Stale,
             Some(_) | None => {

@@ -7,8 +7,7 @@
 use std::sync::Arc;
 
 use leasehold_core::quorum::{RenewTally, Verdict, Vote};
-use leasehold_core::time::micros;
-use leasehold_core::{Acquire, Adopt, Answer, HolderId, LockName, Reply, StoreError};
+use leasehold_core::{Adopt, Answer, HolderId, LockName, Reply, StoreError};
 
 use super::acquire::AcquireRounds;
 use super::handed_out::HandedOut;
@@ -19,49 +18,33 @@ use super::unsupported::nested;
 pub(super) async fn run(
     nodes: &Arc<Nodes>,
     name: &LockName,
-    request: &Adopt,
+    adopt: &Adopt,
 ) -> Result<Answer, StoreError> {
-    let Some(token) = request.token else { return Err(nested(name)) };
+    let Some(token) = adopt.token else { return Err(nested(name)) };
     // So that the new token is a higher one in the first round.
-    nodes.ballots().saw(token);
-    let asked = Acquire::new(request.id, request.mode, request.ttl)
-        .with_nonce(request.nonce)
-        .with_not_after(request.not_after_us)
-        .with_info(request.info.clone());
-    let mut attempt = AcquireRounds::new(nodes, name, &asked);
-    attempt.lease = Some(HandedOut { holder: request.from, token });
-    attempt.adopt(request.from).await
+    nodes.ballots.lock().saw(token);
+    let mut attempt = AcquireRounds::new(nodes, name, &adopt.request);
+    attempt.lease = Some(HandedOut { holder: adopt.from, token });
+    attempt.adopt(adopt.from).await
 }
 
 impl AcquireRounds<'_> {
     async fn adopt(mut self, from: HolderId) -> Result<Answer, StoreError> {
-        let (nodes, started, id) = (self.nodes, self.started, self.request.id);
-        if micros(started.since_origin()) > self.request.not_after_us {
-            return Ok(nodes.answer(started, Reply::Late));
-        }
-        if nodes.leases().is_over(id) {
-            return Ok(nodes.answer(started, Reply::Stale));
-        }
-        let is_copy = nodes.leases().get(id).is_some();
-        if is_copy {
-            return self.again().await;
+        let (nodes, started) = (self.nodes, self.started);
+        if let Some(answer) = self.without_a_round().await? {
+            return Ok(answer);
         }
         let (round, verdict) = self.round(nodes.patience()).await;
         match verdict {
             Verdict::Agreed(token) => {
-                nodes.leases().remove(from);
+                nodes.leases.lock().remove(from);
                 Ok(self.won(token))
             }
             Verdict::Refused => {
                 self.let_go(&round).await?;
-                let refusal = round.votes().iter().find_map(|vote| match vote {
-                    Vote::Refused(refusal) => Some(*refusal),
-                    Vote::Busy(_) | Vote::Granted(_) | Vote::Open => None,
-                    Vote::Silent(_) | Vote::Stale => None,
-                });
                 let is_stale = round.count(|vote| vote == Vote::Stale) > 0
                     && round.count(|vote| matches!(vote, Vote::Busy(_))) == 0;
-                let reply = match refusal {
+                let reply = match round.refusal() {
                     Some(refusal) => Reply::Refused(refusal),
                     None if is_stale => Reply::Stale,
                     None => not_there(&self.without),

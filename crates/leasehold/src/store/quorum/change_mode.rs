@@ -9,9 +9,8 @@ use leasehold_core::{
     Action, Answer, FencingToken, HolderId, Instant, LockName, Mode, Reply, StoreError,
 };
 
-use super::leases::held;
 use super::nodes::Nodes;
-use super::replies::{Replies, ask, ask_holders, is_granted};
+use super::replies::{Replies, ask, ask_holders};
 
 /// A reader becomes the writer, or a writer a reader. All nodes are given the same number.
 pub(super) async fn run(
@@ -69,20 +68,12 @@ async fn upgraded(
     started: Instant,
     replies: &Replies,
 ) -> Result<Answer, StoreError> {
-    let ttl = nodes.leases().get(id).map_or(NOT_AFTER, |known| known.ttl);
+    let ttl = nodes.leases.lock().get(id).map_or(NOT_AFTER, |known| known.ttl);
     let token = replies.tokens().max().unwrap_or(FencingToken::from_micros(0));
-    let is_writer_at = |index: usize| {
-        replies.answers.iter().any(|(at, timed)| *at == index && is_granted(&timed.answer.reply))
-    };
+    let writers: Vec<usize> = replies.holds().map(|(index, ..)| index).collect();
     let agreed = |replies: &Replies| {
-        let agreed =
-            replies.answers.iter().filter_map(|(index, timed)| match &timed.answer.reply {
-                Reply::Granted(grant) if grant.token == token && is_writer_at(*index) => {
-                    Some((*index, held(timed, grant)))
-                }
-                _ => None,
-            });
-        agreed.collect::<Vec<_>>()
+        let agreed = replies.holds().filter(|(at, of, _)| *of == token && writers.contains(at));
+        agreed.map(|(index, _, hold)| (index, hold)).collect::<Vec<_>>()
     };
     let is_certain =
         |replies: &Replies| agreed(replies).len() >= nodes.needed || replies.loss(nodes).is_some();
@@ -95,9 +86,9 @@ async fn upgraded(
             None => Err(committed.undecided(nodes, name)),
         };
     }
-    nodes.ballots().saw(token);
+    nodes.ballots.lock().saw(token);
     settle(nodes, id, Mode::Exclusive, change);
-    if let Some(known) = nodes.leases().get_mut(id) {
+    if let Some(known) = nodes.leases.lock().get_mut(id) {
         known.token = token;
         known.holds.fill(NodeHold::NotHeld);
         agreed.into_iter().for_each(|(index, hold)| known.holds[index] = hold);
@@ -109,7 +100,7 @@ async fn upgraded(
 
 /// Takes note of the mode in which it is held from now on.
 fn settle(nodes: &Nodes, id: HolderId, mode: Mode, change: u64) {
-    if let Some(known) = nodes.leases().get_mut(id) {
+    if let Some(known) = nodes.leases.lock().get_mut(id) {
         (known.claim.mode, known.claim.change) = (mode, change);
     }
 }

@@ -14,7 +14,7 @@ pub(super) async fn run(
     info: HolderInfo,
 ) -> Result<Answer, StoreError> {
     let started = nodes.clock.now();
-    if let Some(known) = nodes.leases().get_mut(id) {
+    if let Some(known) = nodes.leases.lock().get_mut(id) {
         // A late copy from a holder that has passed the lease on since changes nothing.
         if info.passed_on().times >= known.claim.info.passed_on().times {
             known.claim.info = info.clone();

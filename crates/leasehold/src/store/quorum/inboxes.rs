@@ -26,7 +26,7 @@ pub(super) async fn open(
     for (index, outcome) in join_all(opening).await.into_iter().enumerate() {
         let mut inbox = NodeInbox::new(nodes, client, index);
         match outcome {
-            Ok(open) => (inbox.state, is_open) = (Link::Open(open), true),
+            Ok(open) => (inbox.state, is_open) = (InboxState::Open(open), true),
             Err(error) => failure = Some(error),
         }
         inboxes.push(inbox);
@@ -53,12 +53,12 @@ struct NodeInbox {
     nodes: Arc<Nodes>,
     client: ClientId,
     index: usize,
-    state: Link,
+    state: InboxState,
     backoff: Backoff,
     jitter: Jitter,
 }
 
-enum Link {
+enum InboxState {
     Open(Box<dyn Inbox>),
     Opening(BoxFuture<'static, Result<Box<dyn Inbox>, StoreError>>),
 }
@@ -69,12 +69,12 @@ impl NodeInbox {
         let (first, longest) = REOPEN;
         let (mut backoff, mut jitter) = (Backoff::new(first, longest), Jitter::new(nodes.seed()));
         let delay = backoff.next_delay(&mut jitter);
-        let state = Link::opening(nodes, client, index, delay);
+        let state = InboxState::opening(nodes, client, index, delay);
         Self { nodes: Arc::clone(nodes), client, index, state, backoff, jitter }
     }
 }
 
-impl Link {
+impl InboxState {
     fn opening(nodes: &Arc<Nodes>, client: ClientId, index: usize, delay: Duration) -> Self {
         let nodes = Arc::clone(nodes);
         let at = nodes.clock.now() + delay;
@@ -90,17 +90,18 @@ impl Inbox for NodeInbox {
         Box::pin(async {
             loop {
                 let opened = match &mut self.state {
-                    Link::Open(inbox) => return inbox.next().await,
-                    Link::Opening(opening) => opening.await,
+                    InboxState::Open(inbox) => return inbox.next().await,
+                    InboxState::Opening(opening) => opening.await,
                 };
                 match opened {
                     Ok(inbox) => {
-                        self.state = Link::Open(inbox);
+                        self.state = InboxState::Open(inbox);
                         return Message::Gap;
                     }
                     Err(_) => {
                         let delay = self.backoff.next_delay(&mut self.jitter);
-                        self.state = Link::opening(&self.nodes, self.client, self.index, delay);
+                        self.state =
+                            InboxState::opening(&self.nodes, self.client, self.index, delay);
                     }
                 }
             }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use leasehold_core::{
-    Action, Answer, Ending, ForeignHolder, Holder, HolderId, LastHolder, LockName, Mode, Operation,
-    Reply, Status, StoreError,
+    Action, Answer, Ending, ForeignHolder, Holder, HolderId, LastHolder, LockName, Mode, Reply,
+    Status, StoreError,
 };
 
-use super::fan_out::FanOut;
 use super::nodes::Nodes;
+use super::replies::{Replies, ask};
 
 /// Gives the holders of a name: those that hold it on a majority of the nodes, or may if those that
 /// do not answer are counted in.
@@ -19,61 +19,61 @@ pub(super) async fn run(
     limit: u32,
 ) -> Result<Answer, StoreError> {
     let started = nodes.clock.now();
-    let inspect = Operation::On { name: name.clone(), action: Action::Inspect { limit } };
-    let mut fan_out = FanOut::all(nodes, started + nodes.patience(), &inspect);
-    let (mut seen, mut errors) = (Vec::new(), Vec::new());
-    while !is_certain(nodes.len(), nodes.needed, &seen)
-        && let Some((_, outcome)) = fan_out.next().await
-    {
-        match outcome.map(|timed| timed.answer.reply) {
-            Ok(Reply::Status(status)) => seen.push(*status),
-            Ok(_) => {}
-            Err(error) => errors.push(error),
-        }
-    }
+    let is_certain = |replies: &Replies| is_certain(nodes.len(), nodes.needed, &statuses(replies));
+    let replies = ask(nodes, name, Action::Inspect { limit }, is_certain).await;
+    let seen = statuses(&replies);
     if seen.len() < nodes.needed {
-        return Err(nodes.undecided(name.as_str(), seen.len(), &errors));
+        return Err(replies.undecided(nodes, name));
     }
     Ok(nodes.answer(started, Reply::Status(Box::new(merge(nodes, &seen)))))
 }
 
+fn statuses(replies: &Replies) -> Vec<&Status> {
+    let statuses = replies.replies().filter_map(|reply| match reply {
+        Reply::Status(status) => Some(&**status),
+        _ => None,
+    });
+    statuses.collect()
+}
+
 /// Whether no answer that is missing can make or unmake a holder, or change what most nodes say of
 /// it. A majority has its newest label and mode, but those that answer first may not.
-fn is_certain(nodes: usize, needed: usize, seen: &[Status]) -> bool {
+fn is_certain(nodes: usize, needed: usize, seen: &[&Status]) -> bool {
     if seen.len() < needed {
         return false;
     }
     let missing = nodes - seen.len();
     let is_settled = |count: usize| count >= needed || count + missing < needed;
-    let has_settled_holders = by_holder(seen).into_values().all(|reports| {
+    let has_settled_holders = holders(seen).into_values().all(|reports| {
         reports.iter().all(|holder| {
             is_settled(reports.iter().filter(|other| is_alike(other, holder)).count())
         })
     });
-    has_settled_holders && by_last_holder(seen).into_values().all(|them| is_settled(them.len()))
+    has_settled_holders && last_holders(seen).into_values().all(|them| is_settled(them.len()))
 }
 
-/// The nodes' reports of each who holds it somewhere.
-fn by_holder(seen: &[Status]) -> BTreeMap<HolderId, Vec<&Holder>> {
-    let mut by_holder: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for holder in seen.iter().flat_map(|status| &status.holders) {
-        by_holder.entry(holder.id).or_default().push(holder);
-    }
-    by_holder
+/// The nodes' reports of each attempt.
+type Reports<'a, T> = BTreeMap<HolderId, Vec<&'a T>>;
+
+fn by_id<'a, T>(reports: impl Iterator<Item = &'a T>, id: fn(&T) -> HolderId) -> Reports<'a, T> {
+    let mut by_id = Reports::new();
+    reports.for_each(|report| by_id.entry(id(report)).or_default().push(report));
+    by_id
 }
 
-/// The nodes' reports of each who held it last somewhere.
-fn by_last_holder(seen: &[Status]) -> BTreeMap<HolderId, Vec<&LastHolder>> {
-    let mut by_holder: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for last in seen.iter().flat_map(|status| &status.last_holder) {
-        by_holder.entry(last.id).or_default().push(last);
-    }
-    by_holder
+/// Those who hold it somewhere.
+fn holders<'a>(seen: &[&'a Status]) -> Reports<'a, Holder> {
+    by_id(seen.iter().flat_map(|status| &status.holders), |holder| holder.id)
 }
 
-fn merge(nodes: &Nodes, seen: &[Status]) -> Status {
+/// Those who held it last somewhere.
+fn last_holders<'a>(seen: &[&'a Status]) -> Reports<'a, LastHolder> {
+    by_id(seen.iter().flat_map(|status| &status.last_holder), |last| last.id)
+}
+
+fn merge(nodes: &Nodes, seen: &[&Status]) -> Status {
     let least = nodes.least(seen.len());
-    let held = by_holder(seen).into_values().filter(|reports| reports.len() >= least);
+    let held = holders(seen).into_values().filter(|reports| reports.len() >= least);
     Status::default()
         .with_holders(held.map(|reports| agreed(reports, least)).collect())
         .with_last_token(seen.iter().filter_map(|status| status.last_token).max())
@@ -83,8 +83,8 @@ fn merge(nodes: &Nodes, seen: &[Status]) -> Status {
 
 /// Who held it last on a majority of the nodes: as most of them have it, until when the middle one
 /// had it. What only a minority has was granted in a round that failed.
-fn last_holder(seen: &[Status], least: usize) -> Option<LastHolder> {
-    let them = by_last_holder(seen).into_values().filter(|reports| reports.len() >= least);
+fn last_holder(seen: &[&Status], least: usize) -> Option<LastHolder> {
+    let them = last_holders(seen).into_values().filter(|reports| reports.len() >= least);
     them.map(agreed_last).min_by_key(|last| last.ended_ago)
 }
 
@@ -99,7 +99,7 @@ fn agreed_last(mut reports: Vec<&LastHolder>) -> LastHolder {
 }
 
 /// A holder on a majority of the nodes that is no program of leasehold.
-fn foreign(nodes: &Nodes, seen: &[Status]) -> Option<ForeignHolder> {
+fn foreign(nodes: &Nodes, seen: &[&Status]) -> Option<ForeignHolder> {
     let foreign = || seen.iter().filter_map(|status| status.foreign.as_ref());
     let often = |value: &str| foreign().filter(|other| other.value == value).count();
     let most = foreign().max_by_key(|holder| often(&holder.value))?;
@@ -154,6 +154,14 @@ mod tests {
         labels.iter().map(status).collect()
     }
 
+    fn refs(seen: &[Status]) -> Vec<&Status> {
+        seen.iter().collect()
+    }
+
+    fn certain(nodes: usize, needed: usize, seen: &[Status]) -> bool {
+        is_certain(nodes, needed, &refs(seen))
+    }
+
     fn ended(client: u128, ago: u64, ending: Ending) -> LastHolder {
         let id = HolderId { client: ClientId(client), attempt: 1 };
         let token = FencingToken::from_micros(1_800_000_000_000_000 + client as u64);
@@ -172,28 +180,32 @@ mod tests {
             (ended(1, 30, Released), ended(1, 31, Expired), ended(2, 3, Released));
         let again = ended(1, 29, Released);
         let nodes = [Some(&one), Some(&late), Some(&other), Some(&again), None];
-        let last = last_holder(&seen_last(&nodes), 3).unwrap();
+        let last = last_holder(&refs(&seen_last(&nodes)), 3).unwrap();
         assert_eq!((last.id, last.ended_ago.as_secs(), last.ending), (one.id, 30, Released));
         let nodes = [Some(&one), Some(&other), None];
-        assert_eq!(last_holder(&seen_last(&nodes), 2), None, "no majority has granted either");
+        assert_eq!(
+            last_holder(&refs(&seen_last(&nodes)), 2),
+            None,
+            "no majority has granted either"
+        );
     }
 
     #[test]
     fn a_last_holder_that_one_of_three_nodes_has_waits_for_the_last_answer() {
         let one = ended(1, 30, Ending::Released);
-        assert!(!is_certain(3, 2, &seen_last(&[Some(&one), None])));
-        assert!(is_certain(3, 2, &seen_last(&[Some(&one), Some(&one)])));
-        assert!(is_certain(3, 2, &seen_last(&[Some(&one), None, None])));
+        assert!(!certain(3, 2, &seen_last(&[Some(&one), None])));
+        assert!(certain(3, 2, &seen_last(&[Some(&one), Some(&one)])));
+        assert!(certain(3, 2, &seen_last(&[Some(&one), None, None])));
     }
 
     #[test]
     fn nodes_that_do_not_have_a_new_label_are_outvoted_by_those_that_do() {
-        assert!(!is_certain(5, 3, &seen(&["old", "old", "newer"])));
+        assert!(!certain(5, 3, &seen(&["old", "old", "newer"])));
         let all = seen(&["old", "old", "newer", "newer", "newer"]);
-        assert!(is_certain(5, 3, &all));
-        let holder = agreed(by_holder(&all).into_values().next().unwrap(), 3);
+        assert!(certain(5, 3, &all));
+        let holder = agreed(holders(&refs(&all)).into_values().next().unwrap(), 3);
         assert_eq!(holder.info.label.as_deref(), Some("newer"));
-        assert!(is_certain(5, 3, &seen(&["old", "old", "old"])));
-        assert!(!is_certain(5, 3, &seen(&["old", "old"])));
+        assert!(certain(5, 3, &seen(&["old", "old", "old"])));
+        assert!(!certain(5, 3, &seen(&["old", "old"])));
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold_core::model::NOT_AFTER;
 use leasehold_core::quorum::NodeHold;
-use leasehold_core::{FencingToken, Grant, HolderId, HolderInfo, Instant, Mode};
+use leasehold_core::{FencingToken, Grant, HolderId, HolderInfo, Instant, Mode, Reply};
 
 use crate::store::clocked::TimedAnswer;
 
@@ -99,6 +99,14 @@ impl Leases {
 
     pub(super) fn is_over(&self, id: HolderId) -> bool {
         self.over.contains_key(&id)
+    }
+}
+
+/// The token of a lease that a node has granted, and how the node holds it.
+pub(super) fn granted(timed: &TimedAnswer) -> Option<(FencingToken, NodeHold)> {
+    match &timed.answer.reply {
+        Reply::Granted(grant) => Some((grant.token, held(timed, grant))),
+        _ => None,
     }
 }
 

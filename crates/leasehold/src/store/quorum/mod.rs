@@ -265,27 +265,17 @@ impl Store for Quorum {
 
 /// Whether it is about permits of several, which nodes cannot count together.
 fn asks_for_permits(action: &Action) -> bool {
-    let mode = match action {
-        Action::Acquire(request) => request.mode,
-        Action::Adopt(request) => request.mode,
-        Action::SetCapacity { .. } => return true,
-        _ => return false,
-    };
-    matches!(mode, Mode::Permits { capacity: 2.., .. })
+    let mode = action.request().map(|request| request.mode);
+    matches!(action, Action::SetCapacity { .. })
+        || matches!(mode, Some(Mode::Permits { capacity: 2.., .. }))
 }
 
 /// What each node must be capable of for this.
 fn needed_for(action: &Action) -> fn(Capabilities) -> bool {
-    let mode = match action {
-        Action::ChangeMode { .. } => return |can| can.changes_mode,
-        Action::Acquire(request) => request.mode,
-        Action::Adopt(request) => request.mode,
-        _ => Mode::Exclusive,
-    };
-    match mode {
-        Mode::Permits { .. } => |can| can.permits,
-        Mode::Shared => |can| can.shared,
-        Mode::Upgradable => |can| can.changes_mode,
+    match (action, action.request().map(|request| request.mode)) {
+        (Action::ChangeMode { .. }, _) | (_, Some(Mode::Upgradable)) => |can| can.changes_mode,
+        (_, Some(Mode::Permits { .. })) => |can| can.permits,
+        (_, Some(Mode::Shared)) => |can| can.shared,
         _ => |_| true,
     }
 }

@@ -1,7 +1,7 @@
 //! One node: a store, what time it is there, and whether it can be reached.
 
 use std::pin::Pin;
-use std::sync::{Arc, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -68,12 +68,12 @@ type Asking = BoxFuture<'static, Result<TimedAnswer, StoreError>>;
 /// A request to a node. Its caller leaves it as soon as enough other nodes have answered. A node
 /// that always answers last must still have a connection, the scripts and a clock sample. So the
 /// background thread follows such a request to its end now and then.
-struct Request {
+struct FollowedRequest {
     node: Arc<Node>,
     asking: Option<Asking>,
 }
 
-impl Future for Request {
+impl Future for FollowedRequest {
     type Output = Result<TimedAnswer, StoreError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -84,7 +84,7 @@ impl Future for Request {
     }
 }
 
-impl Drop for Request {
+impl Drop for FollowedRequest {
     fn drop(&mut self) {
         if let Some(asking) = self.asking.take() {
             self.node.follow(asking);
@@ -99,10 +99,6 @@ impl Node {
         let (cleanups, state, away) =
             (PendingCleanups::default(), Mutex::default(), watch::Sender::default());
         Arc::new(Self { store, cleanups, state, away })
-    }
-
-    fn state(&self) -> MutexGuard<'_, Presence> {
-        self.state.lock()
     }
 
     /// Asks, for as long as the caller polls, unless it is away.
@@ -124,13 +120,13 @@ impl Node {
     ) -> Result<TimedAnswer, StoreError> {
         let node = Arc::clone(self);
         let asking = async move { node.send(operation).await };
-        Request { node: Arc::clone(self), asking: Some(Box::pin(asking)) }.await
+        FollowedRequest { node: Arc::clone(self), asking: Some(Box::pin(asking)) }.await
     }
 
     async fn send(self: &Arc<Self>, operation: Operation) -> Result<TimedAnswer, StoreError> {
         let name = name_of(&operation).cloned();
         if name.is_some() {
-            self.state().asked.clone_from(&name);
+            self.state.lock().asked.clone_from(&name);
         }
         match self.store.send(operation, self.store.now()).await {
             Ok(timed) => {
@@ -150,7 +146,7 @@ impl Node {
     }
 
     fn answered(&self) {
-        self.state().silent_since = None;
+        self.state.lock().silent_since = None;
         self.come_back();
     }
 
@@ -159,7 +155,7 @@ impl Node {
     fn follow(self: &Arc<Self>, asking: Asking) {
         let now = self.store.clock.now();
         let until = now + FOLLOWED;
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.follows_after.is_some_and(|after| now < after) {
             return;
         }
@@ -173,7 +169,7 @@ impl Node {
 
     /// A request that was sent at `sent` had no answer in time.
     pub(super) fn did_not_answer(self: &Arc<Self>, sent: Instant) {
-        let since = *self.state().silent_since.get_or_insert(sent);
+        let since = *self.state.lock().silent_since.get_or_insert(sent);
         let silence = self.store.clock.now().saturating_since(since);
         if silence >= SILENCE {
             let why = format!("the node has not answered for {}", show_duration(silence));
@@ -196,7 +192,7 @@ impl Node {
 
     /// The node is away from now on, and is probed until it is back.
     fn leave(self: &Arc<Self>, why: StoreError) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let Some(name) = state.asked.clone() else { return };
         self.away.send_if_modified(|away| away.is_none() && away.replace(why).is_none());
         if std::mem::replace(&mut state.is_probed, true) {
@@ -216,7 +212,7 @@ impl Node {
 
     /// Whether it is back, so that it needs no more probes.
     fn is_found(&self) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.is_probed = !self.is_there();
         !state.is_probed
     }

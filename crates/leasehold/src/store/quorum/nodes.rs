@@ -1,6 +1,6 @@
 //! The nodes of a quorum, and what all requests to them share.
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
@@ -29,8 +29,8 @@ pub(super) struct Nodes {
     /// How many make a majority.
     pub(super) needed: usize,
     pub(super) clock: Arc<dyn Clock>,
-    leases: Mutex<Leases>,
-    ballots: Mutex<Ballots>,
+    pub(super) leases: Mutex<Leases>,
+    pub(super) ballots: Mutex<Ballots>,
     jitter: Mutex<Jitter>,
     /// How long one node may take, if that is up to the user.
     pub(super) timeout: Option<Duration>,
@@ -66,34 +66,22 @@ impl Nodes {
         self.timeout.unwrap_or(PATIENCE)
     }
 
-    pub(super) fn leases(&self) -> MutexGuard<'_, Leases> {
-        self.leases.lock()
-    }
-
-    pub(super) fn ballots(&self) -> MutexGuard<'_, Ballots> {
-        self.ballots.lock()
-    }
-
     /// The next ballot, where nodes come to one token.
     pub(super) fn ballot(&self, now: Instant) -> Option<u64> {
         let clocks = self.nodes.iter().filter_map(|node| node.token_us(now));
-        self.records_tokens().then(|| self.ballots().next(clocks, self.clock.wall_us()))
-    }
-
-    pub(super) fn jitter(&self) -> MutexGuard<'_, Jitter> {
-        self.jitter.lock()
+        self.records_tokens().then(|| self.ballots.lock().next(clocks, self.clock.wall_us()))
     }
 
     pub(super) fn between(&self, low: Duration, high: Duration) -> Duration {
-        self.jitter().between(low, high)
+        self.jitter.lock().between(low, high)
     }
 
     pub(super) fn delay(&self, backoff: &mut Backoff) -> Duration {
-        backoff.next_delay(&mut self.jitter())
+        backoff.next_delay(&mut self.jitter.lock())
     }
 
     pub(super) fn seed(&self) -> u64 {
-        self.jitter().next_u64()
+        self.jitter.lock().next_u64()
     }
 
     pub(super) fn records_tokens(&self) -> bool {

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::MutexGuard;
 
 use leasehold_core::{HolderId, StoreError};
 use tokio::sync::mpsc::UnboundedSender;
@@ -18,22 +17,18 @@ type Listener = UnboundedSender<(usize, Result<TimedAnswer, StoreError>)>;
 pub(super) struct PendingCleanups(Mutex<HashMap<HolderId, Vec<Listener>>>);
 
 impl PendingCleanups {
-    fn entries(&self) -> MutexGuard<'_, HashMap<HolderId, Vec<Listener>>> {
-        self.0.lock()
-    }
-
     pub(super) fn contains(&self, id: HolderId) -> bool {
-        self.entries().contains_key(&id)
+        self.0.lock().contains_key(&id)
     }
 
     pub(super) fn len(&self) -> usize {
-        self.entries().len()
+        self.0.lock().len()
     }
 
     /// Adds one with the first who listens. False if it is pending already: then that one only
     /// listens.
     pub(super) fn add(&self, id: HolderId, listener: Listener) -> bool {
-        match self.entries().entry(id) {
+        match self.0.lock().entry(id) {
             Entry::Occupied(mut listeners) => {
                 listeners.get_mut().push(listener);
                 false
@@ -47,14 +42,14 @@ impl PendingCleanups {
 
     /// Listens to one that is pending.
     pub(super) fn listen(&self, id: HolderId, listener: Listener) {
-        if let Some(listeners) = self.entries().get_mut(&id) {
+        if let Some(listeners) = self.0.lock().get_mut(&id) {
             listeners.push(listener);
         }
     }
 
     /// The listeners until the next answer, or for the last time if this answer ends the cleanup.
     pub(super) fn take_listeners(&self, id: HolderId, is_done: bool) -> Vec<Listener> {
-        let mut entries = self.entries();
+        let mut entries = self.0.lock();
         match is_done {
             true => entries.remove(&id),
             false => entries.get_mut(&id).map(std::mem::take),

@@ -28,7 +28,7 @@ pub(super) async fn release(
         }
         return Ok(nodes.answer(started, Reply::Released));
     }
-    let known = nodes.leases().remove(id);
+    let known = nodes.leases.lock().remove(id);
     let ttl = known.as_ref().map_or(NOT_AFTER, |known| known.ttl);
     let release = |index: usize| {
         // A copy that is still on its way there must find that it is over.
@@ -38,11 +38,7 @@ pub(super) async fn release(
     let actions = (0..nodes.len()).map(release).collect();
     let mut incoming = cleanup::start(nodes, name, id, actions, ttl)?;
     let mut replies = Replies::default();
-    let mut missing = nodes.len();
-    while missing > 0
-        && let Some(each) = incoming.recv().await
-    {
-        missing -= 1;
+    while let Some(each) = incoming.recv().await {
         replies.add(each);
         if replies.count(|reply| *reply == Reply::Released) >= nodes.needed {
             if cooldown.is_zero() {
@@ -65,8 +61,8 @@ pub(super) async fn cancel(
     unanswered: bool,
 ) -> Result<Answer, StoreError> {
     let started = nodes.clock.now();
-    let ttl = nodes.leases().remove(id).map_or(NOT_AFTER, |known| known.ttl);
-    if nodes.leases().end(id, started, started + ttl.max(TOMBSTONE_LIFE)) {
+    let ttl = nodes.leases.lock().remove(id).map_or(NOT_AFTER, |known| known.ttl);
+    if nodes.leases.lock().end(id, started, started + ttl.max(TOMBSTONE_LIFE)) {
         // All has been asked for, and no majority was ever granted.
         cleanup::until_done(nodes, id).await;
         return Ok(nodes.answer(started, Reply::Cancelled(Cancelled::Unknown)));
@@ -75,12 +71,9 @@ pub(super) async fn cancel(
     let actions = (0..nodes.len()).map(cancel).collect();
     let mut incoming = cleanup::start(nodes, name, id, actions, ttl)?;
     let mut replies = Replies::default();
-    let mut missing = nodes.len();
     while replies.answers.len() < nodes.needed
-        && missing > 0
         && let Some(each) = incoming.recv().await
     {
-        missing -= 1;
         replies.add(each);
     }
     if replies.answers.len() < nodes.needed {

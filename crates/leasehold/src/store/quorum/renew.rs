@@ -16,7 +16,7 @@ use leasehold_core::{
 };
 
 use super::fan_out::FanOut;
-use super::leases::held;
+use super::leases::{granted, held};
 use super::nodes::{Nodes, default_timeout};
 use crate::store::clocked::TimedAnswer;
 
@@ -74,12 +74,13 @@ pub(super) async fn renew_one(
     nodes: &Arc<Nodes>,
     renewal: RenewLease,
 ) -> Result<Answer, StoreError> {
-    let answer = renew(nodes, vec![renewal]).await?;
-    let reply = match answer.reply {
-        Reply::Many(mut replies) if replies.len() == 1 => replies.remove(0),
-        other => other,
-    };
-    Ok(Answer::new(answer.now, reply).with_more(answer.more))
+    let mut answer = renew(nodes, vec![renewal]).await?;
+    if let Reply::Many(replies) = &mut answer.reply
+        && let Some(reply) = replies.pop()
+    {
+        answer.reply = reply;
+    }
+    Ok(answer)
 }
 
 /// Replies whether a lease is held, and renews it. Nobody queues here, so an attempt that was not
@@ -90,16 +91,16 @@ pub(super) async fn poll(
     id: HolderId,
     ttl: Duration,
 ) -> Result<Answer, StoreError> {
-    let held = nodes.leases().get(id).map(|known| (known.claim.mode, known.claim.change));
+    let held = nodes.leases.lock().get(id).map(|known| (known.claim.mode, known.claim.change));
     let Some((mode, change)) = held else {
         return Ok(nodes.answer(nodes.clock.now(), Reply::Gone));
     };
-    let answer = renew_one(nodes, RenewLease::new(name, id, ttl, mode).with_change(change)).await?;
-    let reply = match answer.reply {
-        Reply::NotHeld { .. } | Reply::Revoked(_) => Reply::Gone,
-        other => other,
-    };
-    Ok(Answer::new(answer.now, reply).with_more(answer.more))
+    let renewal = RenewLease::new(name, id, ttl, mode).with_change(change);
+    let mut answer = renew_one(nodes, renewal).await?;
+    if let Reply::NotHeld { .. } | Reply::Revoked(_) = answer.reply {
+        answer.reply = Reply::Gone;
+    }
+    Ok(answer)
 }
 
 /// Too few nodes answered to say what became of a lease: neither its holder nor its end.
@@ -116,7 +117,7 @@ fn reply(nodes: &Nodes, started: Instant, renewal: &RenewLease, tally: &RenewTal
     }
     let refused = tally.refusal().map(Reply::Refused);
     let undecided = refused.unwrap_or(Reply::Busy { retry_after: Duration::ZERO });
-    let mut leases = nodes.leases();
+    let mut leases = nodes.leases.lock();
     let Some(known) = leases.get_mut(renewal.id) else { return undecided };
     let until = started + quorum_validity(&known.holds, nodes.needed, started);
     if !tally.is_extended() && until <= known.until {
@@ -156,7 +157,7 @@ async fn renew_at(
 
 /// Takes note of a lease that a node holds.
 fn note(nodes: &Nodes, index: usize, renewal: &RenewLease, timed: &TimedAnswer, grant: &Grant) {
-    if let Some(known) = nodes.leases().get_mut(renewal.id) {
+    if let Some(known) = nodes.leases.lock().get_mut(renewal.id) {
         // A shorter one takes nothing back: so long the node may keep it.
         known.ttl = known.ttl.max(renewal.ttl);
         // A renewal with a lower number was sent for a reader that has become the writer, perhaps
@@ -182,11 +183,8 @@ async fn reclaim(
     let Ok(timed) = nodes.nodes[index].ask(operation).await else {
         return NodeVote::Nothing;
     };
-    let hold = match &timed.answer.reply {
-        Reply::Granted(grant) => held(&timed, grant),
-        _ => NodeHold::NotHeld,
-    };
-    if let Some(known) = nodes.leases().get_mut(renewal.id) {
+    let hold = granted(&timed).map_or(NodeHold::NotHeld, |(_, hold)| hold);
+    if let Some(known) = nodes.leases.lock().get_mut(renewal.id) {
         known.holds[index] = hold;
     }
     NodeVote::from(&timed.answer.reply)
@@ -200,7 +198,7 @@ fn claim(
     newest: Option<FencingToken>,
 ) -> Option<Reclaim> {
     let now = nodes.clock.now();
-    let mut leases = nodes.leases();
+    let mut leases = nodes.leases.lock();
     let known = leases.get_mut(renewal.id)?;
     known.holds[index] = NodeHold::NotHeld;
     // Past its end somebody else may have come and gone, on nodes that have forgotten it since.

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use leasehold_core::quorum::NodeHold;
 use leasehold_core::time::micros;
 use leasehold_core::{
     Action, Answer, FencingToken, Grant, HolderId, Instant, LockName, Operation, Reply, StoreError,
 };
 
 use super::fan_out::{FanOut, NodeReply};
+use super::leases::granted;
 use super::nodes::Nodes;
 use crate::store::clocked::TimedAnswer;
 
@@ -49,7 +51,7 @@ impl Replies {
 
     /// The lease as it is: what was asked moves no deadline.
     pub(super) fn unchanged(&self, nodes: &Nodes, id: HolderId, started: Instant) -> Grant {
-        let known = nodes.leases().get(id).map(|known| (known.token, known.until));
+        let known = nodes.leases.lock().get(id).map(|known| (known.token, known.until));
         let highest = || self.tokens().max().unwrap_or(FencingToken::from_micros(0));
         let (token, until) = known.unwrap_or_else(|| (highest(), started));
         Grant::new(token, micros(until.since_origin()))
@@ -64,14 +66,18 @@ impl Replies {
     }
 
     pub(super) fn granted(&self) -> usize {
-        self.count(is_granted)
+        self.holds().count()
+    }
+
+    /// The nodes that hold it: with which token, and how.
+    pub(super) fn holds(&self) -> impl Iterator<Item = (usize, FencingToken, NodeHold)> {
+        self.answers
+            .iter()
+            .filter_map(|(index, timed)| granted(timed).map(|(token, hold)| (*index, token, hold)))
     }
 
     pub(super) fn tokens(&self) -> impl Iterator<Item = FencingToken> {
-        self.replies().filter_map(|reply| match reply {
-            Reply::Granted(grant) => Some(grant.token),
-            _ => None,
-        })
+        self.holds().map(|(_, token, _)| token)
     }
 
     /// The reply of the nodes that do not hold it, if they leave no majority.
@@ -90,10 +96,6 @@ impl Replies {
             _ => Reply::Revoked(true),
         })
     }
-}
-
-pub(super) fn is_granted(reply: &Reply) -> bool {
-    matches!(reply, Reply::Granted(_))
 }
 
 /// Asks all nodes until the outcome is certain.

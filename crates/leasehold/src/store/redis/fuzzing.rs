@@ -9,7 +9,7 @@ use super::connection::bundle;
 use super::connection::call::Call;
 use super::connection::info::Info;
 use super::connection::resp::Frame;
-use super::layout::native::{Keyspace, Native};
+use super::layout::native::Native;
 use super::layout::plain::Plain;
 use super::layout::redisson::Redisson;
 use super::layout::{Layout, reply};
@@ -42,7 +42,7 @@ fn layouts() -> [Box<dyn Layout>; 4] {
         fenced,
     };
     [
-        Box::new(Native(Keyspace { prefix: prefix.clone(), retention })),
+        Box::new(Native { prefix: prefix.clone(), retention }),
         Box::new(Plain { prefix: prefix.clone() }),
         Box::new(redisson(false)),
         Box::new(redisson(true)),

@@ -40,7 +40,7 @@ pub(crate) async fn list(
     let mut now = Now { lease_us: 0, token_us: 0 };
     for server in primaries {
         listing.scan(server, &mut names).await?;
-        now = time(server).await?;
+        now = time(server, server.ask(&redis::cmd("TIME")).await?)?;
     }
     let names = names.into_iter().take(listing.limit).collect();
     Ok(Answer::new(now, Reply::Names(names)))
@@ -72,10 +72,10 @@ pub(crate) async fn page(
     let keys = u32::try_from(listing.limit).unwrap_or(u32::MAX).max(1);
     let mut asked = redis::pipe();
     asked.add_command(listing.scan_command(cursor, keys)).add_command(redis::cmd("TIME"));
-    let [scanned, time] = <[Value; 2]>::try_from(server.ask_all(&asked).await?)
+    let [scanned, asked_time] = <[Value; 2]>::try_from(server.ask_all(&asked).await?)
         .map_err(|_| error::unexpected_reply(server.server(), "SCAN"))?;
     let (cursor, found) = listing.scanned(&server, server.check(scanned)?)?;
-    let now = read_time(&server, server.check(time)?)?;
+    let now = time(&server, server.check(asked_time)?)?;
     let scanned = keys.saturating_add(u32::try_from(found.len()).unwrap_or(u32::MAX));
     let names = listing.matching(&server, found).await?;
     let next = match cursor {
@@ -115,7 +115,8 @@ impl Listing<'_> {
         connection: &Connection,
         reply: Value,
     ) -> Result<(u64, NamedKeys), StoreError> {
-        let (next, keys): (u64, Vec<Vec<u8>>) = read(connection, "SCAN", reply)?;
+        let (next, keys) = <(u64, Vec<Vec<u8>>)>::from_redis_value(reply)
+            .map_err(|_| error::unexpected_reply(connection.server(), "SCAN"))?;
         let keys = keys.into_iter().filter_map(|key| Some((self.layout.name(&key)?, key)));
         Ok((next, keys.collect()))
     }
@@ -169,18 +170,6 @@ fn peeked(value: Value) -> Option<Vec<u8>> {
     }
 }
 
-async fn time(connection: &Connection) -> Result<Now, StoreError> {
-    read_time(connection, connection.ask(&redis::cmd("TIME")).await?)
-}
-
-fn read_time(connection: &Connection, reply: Value) -> Result<Now, StoreError> {
+fn time(connection: &Connection, reply: Value) -> Result<Now, StoreError> {
     reply::time(reply).ok_or_else(|| error::unexpected_reply(connection.server(), "TIME"))
-}
-
-fn read<T: FromRedisValue>(
-    connection: &Connection,
-    command: &str,
-    value: Value,
-) -> Result<T, StoreError> {
-    T::from_redis_value(value).map_err(|_| error::unexpected_reply(connection.server(), command))
 }

@@ -11,7 +11,6 @@ pub(super) mod fuzzing;
 mod layout;
 mod list;
 mod node_list;
-mod opening;
 mod options;
 mod pubsub;
 pub(super) mod quorum_node;
@@ -32,16 +31,16 @@ use leasehold_core::{
 
 use self::connection::dial::Admission;
 use self::doctor::clocks::{self, ClockReading};
+use self::doctor::connect_check::{self, ConnectCheck};
 pub(super) use self::doctor::{Blindness, Diagnosis, diagnose};
 use self::durability::Durability;
-use self::layout::native::{Keyspace, Native};
+use self::layout::native::Native;
 use self::layout::plain::{Plain, keys_note};
 use self::layout::redisson::Redisson;
 use self::layout::{Layout, key, reply};
 use self::list::{Listing, list, page};
-use self::opening::Opened;
+use self::options::Settings;
 pub use self::options::{LayoutName, RedisOptions, Replicas};
-use self::options::{Servers, Settings};
 use self::pubsub::cluster_inbox::ClusterInbox;
 use self::pubsub::subscription::{self, Channels};
 pub use self::run_script::{RedisItem, RedisScript};
@@ -62,14 +61,8 @@ use crate::process::MadeIn;
 /// [`Redis::MANUAL`].
 pub struct Redis {
     made_in: MadeIn,
-    servers: Servers,
-    /// The number of the database. It is in the names of channels, which all databases of a server
-    /// share.
-    database: u32,
-    name: LayoutName,
-    fenced: bool,
+    settings: Settings,
     layout: Box<dyn Layout>,
-    keyspace: Keyspace,
     topology: Arc<Topology>,
     warnings: Arc<Warnings>,
     durability: Option<Arc<Durability>>,
@@ -81,8 +74,8 @@ pub struct Redis {
 impl fmt::Debug for Redis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Redis")
-            .field("servers", &self.servers.to_string())
-            .field("prefix", &self.keyspace.prefix)
+            .field("servers", &self.settings.servers.to_string())
+            .field("prefix", &self.settings.prefix())
             .finish_non_exhaustive()
     }
 }
@@ -150,8 +143,8 @@ impl Redis {
         if settings.layout == LayoutName::Plain && settings.prefix.is_none() {
             warnings.add(keys_note(settings.prefix()).join(": "));
         }
-        let Opened { warnings: found, mut clocks, followers, reading } =
-            opening::check_servers(&topology, &settings).await?;
+        let ConnectCheck { warnings: found, mut clocks, followers, reading } =
+            connect_check::check_servers(&topology, &settings).await?;
         found.into_iter().for_each(|warning| warnings.add(warning));
         let clock_offset = settings.clock_offset(!followers.is_empty());
         if settings.quarantine().is_none() {
@@ -160,9 +153,8 @@ impl Redis {
             apart.iter().for_each(|finding| warnings.add(finding.to_string()));
         }
         let prefix = settings.prefix().to_owned();
-        let keyspace = Keyspace { prefix: prefix.clone(), retention: settings.retention };
         let layout: Box<dyn Layout> = match settings.layout {
-            LayoutName::Native => Box::new(Native(keyspace.clone())),
+            LayoutName::Native => Box::new(Native { prefix, retention: settings.retention }),
             LayoutName::Plain => Box::new(Plain { prefix }),
             LayoutName::Redisson => Box::new(Redisson {
                 prefix: settings.lock_prefix().to_owned(),
@@ -173,12 +165,8 @@ impl Redis {
         };
         Ok(Self {
             made_in: MadeIn::this(),
-            database: settings.database,
-            name: settings.layout,
-            fenced: settings.fenced,
+            settings,
             layout,
-            keyspace,
-            servers: settings.servers,
             topology,
             warnings,
             durability,
@@ -193,20 +181,21 @@ impl Redis {
     }
 
     /// What a store of this layout can do, whatever else is asked of it.
-    fn able(layout: LayoutName, fenced: bool) -> Capabilities {
-        let keeps_a_record = !layout.is_shared();
+    fn able(settings: &Settings) -> Capabilities {
+        let is_plain = settings.layout == LayoutName::Plain;
+        let keeps_a_record = !settings.layout.is_shared();
         Capabilities {
             changes_mode: keeps_a_record,
             claims_first: false,
             durable: true,
             // The counter of an `RFencedLock` leaves no room between two grants.
-            local_tokens: !fenced,
+            local_tokens: !settings.fenced,
             permits: keeps_a_record,
-            publishes_releases: layout != LayoutName::Plain,
+            publishes_releases: !is_plain,
             queued: keeps_a_record,
             reclaims: false,
             recorded_tokens: keeps_a_record,
-            shared: layout != LayoutName::Plain,
+            shared: !is_plain,
             splits_votes: false,
             wakes: true,
         }
@@ -259,6 +248,11 @@ impl Redis {
         }
     }
 
+    /// The channel of the messages about a name.
+    fn channel(&self, name: &LockName) -> Vec<u8> {
+        key::channel(self.settings.prefix(), self.settings.database, name)
+    }
+
     async fn act(&self, name: &LockName, action: &Action) -> Result<Answer, StoreError> {
         self.topology()?.run(&self.layout.act(name, action)?).await
     }
@@ -266,7 +260,7 @@ impl Redis {
     async fn renew(&self, leases: &[RenewLease]) -> Result<Answer, StoreError> {
         let together = async |leases| self.topology()?.run(&self.layout.renew(leases)).await;
         match &*self.topology {
-            Topology::Standalone(_) | Topology::Sentinel(_) => together(leases).await,
+            Topology::Standalone(..) | Topology::Sentinel(_) => together(leases).await,
             // A script may only touch keys of one slot there, and keys of one slot are apart while
             // the slot is moved. Sent at the same time, they still share a packet for each node.
             Topology::Cluster(_) => {
@@ -284,7 +278,7 @@ impl Store for Redis {
         Capabilities {
             claims_first: durability.is_some(),
             reclaims: durability.is_some_and(|durability| durability.reclaims()),
-            ..Self::able(self.name, self.fenced)
+            ..Self::able(&self.settings)
         }
     }
 
@@ -293,7 +287,7 @@ impl Store for Redis {
     }
 
     fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
-        let channel = key::inbox(&self.keyspace.prefix, client);
+        let channel = key::inbox(self.settings.prefix(), client);
         let (topology, warnings) = (Arc::clone(&self.topology), Arc::clone(&self.warnings));
         Box::pin(async move {
             let nodes = topology.subscribed_nodes();
@@ -317,7 +311,7 @@ impl Store for Redis {
 
     fn publish(&self, name: &LockName, message: &str) -> BoxFuture<'_, Result<(), StoreError>> {
         let mut publish = redis::cmd("PUBLISH");
-        publish.arg(key::channel(&self.keyspace.prefix, self.database, name)).arg(message);
+        publish.arg(self.channel(name)).arg(message);
         let key = self.layout.key(name);
         // By the same server as before, so that messages arrive in the order in which they are
         // published.
@@ -328,7 +322,7 @@ impl Store for Redis {
         &self,
         name: &LockName,
     ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
-        let own = key::channel(&self.keyspace.prefix, self.database, name);
+        let own = self.channel(name);
         let theirs = self.layout.release_channels(name);
         let channels = match theirs.is_empty() || self.topology.has_one_clock() {
             true => Channels { all: [vec![own], theirs].concat(), sharded: None },

@@ -87,15 +87,9 @@ impl QuorumNodes {
         loop {
             let states: Vec<NodeState> =
                 changes.iter_mut().map(|change| change.borrow_and_update().clone()).collect();
-            let refused = states.iter().find_map(|state| match state {
-                NodeState::Refused(error) => Some(error.clone()),
-                NodeState::Closed
-                | NodeState::Failed(..)
-                | NodeState::Open
-                | NodeState::Opening => None,
-            });
-            if let Some(error) = refused {
-                return Err(error);
+            let is_refused = |state: &&NodeState| matches!(state, NodeState::Refused(_));
+            if let Some(error) = states.iter().find(is_refused).and_then(NodeState::failure) {
+                return Err(error.clone());
             }
             let open = states.iter().filter(|state| matches!(state, NodeState::Open)).count();
             let opening = states.iter().filter(|state| matches!(state, NodeState::Opening)).count();
@@ -141,12 +135,11 @@ impl QuorumNodes {
     }
 
     fn missing(&self, states: &[NodeState], open: usize, needed: usize) -> StoreError {
-        let why = self.members.iter().zip(states).filter_map(|(member, state)| match state {
-            NodeState::Failed(error, _) | NodeState::Refused(error) => Some(error.to_string()),
-            NodeState::Closed | NodeState::Opening => {
-                Some(format!("{}: no answer", member.address))
-            }
-            NodeState::Open => None,
+        let missing = self.members.iter().zip(states);
+        let missing = missing.filter(|(_, state)| !matches!(state, NodeState::Open));
+        let why = missing.map(|(member, state)| match state.failure() {
+            Some(error) => error.to_string(),
+            None => format!("{}: no answer", member.address),
         });
         let (nodes, why) = (self.members.len(), why.collect::<Vec<_>>().join("; "));
         let message =
@@ -164,6 +157,16 @@ enum NodeState {
     Opening,
     /// The server must not be a node of this quorum.
     Refused(StoreError),
+}
+
+impl NodeState {
+    /// Why it is not open, if that is known.
+    fn failure(&self) -> Option<&StoreError> {
+        match self {
+            Self::Failed(error, _) | Self::Refused(error) => Some(error),
+            Self::Closed | Self::Open | Self::Opening => None,
+        }
+    }
 }
 
 /// One server.
@@ -238,8 +241,8 @@ impl LazyNode {
     /// Leaves the list of the nodes at this one, and reads which others are there.
     async fn leave_list(&self) {
         if let Some(redis) = self.redis.get() {
-            let prefix = &redis.keyspace.prefix;
-            self.entry.leave_list(&redis.topology, prefix, self.settings.timeout()).await;
+            let (prefix, limit) = (self.settings.prefix(), self.settings.timeout());
+            self.entry.leave_list(&redis.topology, prefix, limit).await;
         }
     }
 
@@ -251,11 +254,8 @@ impl LazyNode {
             if let Some(redis) = self.redis.get() {
                 return Ok(redis);
             }
-            match &*changes.borrow_and_update() {
-                NodeState::Failed(error, _) | NodeState::Refused(error) => {
-                    return Err(error.clone());
-                }
-                NodeState::Closed | NodeState::Open | NodeState::Opening => {}
+            if let Some(error) = changes.borrow_and_update().failure() {
+                return Err(error.clone());
             }
             // The sender lives as long as `self`.
             let _ = changes.changed().await;
@@ -265,7 +265,7 @@ impl LazyNode {
 
 impl Store for Arc<LazyNode> {
     fn capabilities(&self) -> Capabilities {
-        Redis::able(self.settings.layout, self.settings.fenced)
+        Redis::able(&self.settings)
     }
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
@@ -308,16 +308,12 @@ impl Store for Arc<LazyNode> {
 
     fn warnings(&self) -> Vec<String> {
         let mut warnings = self.redis.get().map(Store::warnings).unwrap_or_default();
-        warnings.extend(match &*self.state.borrow() {
-            NodeState::Failed(error, _) | NodeState::Refused(error) => {
-                Some(format!("{error}; the quorum does without this node for now"))
-            }
-            NodeState::Closed | NodeState::Opening => {
-                let address = &self.address;
-                Some(format!("{address}: no answer yet; the quorum does without this node for now"))
-            }
-            NodeState::Open => None,
-        });
+        let state = self.state.borrow().clone();
+        if !matches!(state, NodeState::Open) {
+            let no_answer = || format!("{}: no answer yet", self.address);
+            let why = state.failure().map_or_else(no_answer, ToString::to_string);
+            warnings.push(format!("{why}; the quorum does without this node for now"));
+        }
         warnings.extend(self.entry.warnings());
         warnings
     }

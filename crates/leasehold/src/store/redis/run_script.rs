@@ -38,7 +38,7 @@ impl Redis {
     /// In the native layout no lock's key goes on with a `%` and a letter behind it: keys as
     /// `lh:%stock:…` are free for the data of other crates.
     pub fn key_prefix(&self) -> &str {
-        &self.keyspace.prefix
+        self.settings.prefix()
     }
 
     /// Runs a script on the server that serves its keys, over the connections of this store:

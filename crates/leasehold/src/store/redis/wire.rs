@@ -2,9 +2,10 @@
 //! change it.
 
 pub use super::connection::call::Call;
+pub use super::layout::Layout;
 pub use super::layout::codec::{RECORD_VERSION, Reader};
 pub use super::layout::key;
-pub use super::layout::native::{Keyspace, Native};
+pub use super::layout::native::Native;
 pub use super::layout::plain::Plain;
 pub use super::layout::redisson::Redisson;
 pub use super::layout::reply::message;

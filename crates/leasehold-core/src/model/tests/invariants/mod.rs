@@ -159,7 +159,7 @@ impl History {
             }
             Event::Adopt { hold, client, late_copies, ballot } => {
                 let request = self.adoption(hold, client, ballot)?;
-                self.copy(request.id, Action::Adopt(request), late_copies)
+                self.copy(request.request.id, Action::Adopt(request), late_copies)
             }
             Event::Arrive { copy } => {
                 let index = copy.checked_rem(self.late.len() + self.late_changes.len())?;
@@ -191,7 +191,7 @@ impl History {
             }
             Event::Reclaim { attempt, late_copies } => {
                 let request = self.reclaim(attempt)?;
-                self.copy(request.id, Action::Reclaim(request), late_copies)
+                self.copy(request.request.id, Action::Reclaim(request), late_copies)
             }
             Event::Release { attempt, cooldown_ms } => {
                 let id = self.pick_holder(attempt)?;
@@ -248,11 +248,10 @@ impl History {
         let attempt = self.pick(attempt)?;
         let promise = self.promises.get(&attempt.id)?;
         let Believed { mode, change, .. } = *self.believed.get(&attempt.id)?;
-        let Acquire { id, nonce, info, .. } = attempt;
         let not_after_us = self.bench.now_us + micros(NOT_AFTER);
-        let (token, ttl) = (promise.token, attempt.ttl);
-        let request = Reclaim { id, mode, change, token, ttl, nonce, not_after_us, info };
-        (promise.until_us > self.elapsed_us).then_some(request)
+        let request = Acquire { mode, not_after_us, ..attempt };
+        let claim = Reclaim::new(promise.token, change, request);
+        (promise.until_us > self.elapsed_us).then_some(claim)
     }
 
     /// A hold is handed out, and asked for by another client or the same one.
@@ -262,10 +261,11 @@ impl History {
         let id = id(u128::from(client), self.attempts.len() as u64 + 1);
         let token_us = self.bench.now().token_us;
         let ballot_us = ballot.map(|away_us| token_us.saturating_add_signed(away_us));
-        let request = Adopt { ballot_us, ..self.bench.adoption(id, from) };
-        self.attempts.push(self.bench.request(id, request.mode));
+        let mut adopt = self.bench.adoption(id, from);
+        adopt.request.ballot_us = ballot_us;
+        self.attempts.push(self.bench.request(id, adopt.request.mode));
         self.adopters.insert(id);
-        Some(request)
+        Some(adopt)
     }
 
     /// Sends `copies` more copies of an action, which may come late.
@@ -314,20 +314,21 @@ impl History {
         let reply = self.bench.act(action);
         let left_us = |grant: &Grant| grant.deadline_us - self.bench.now_us;
         match (action, &reply) {
-            (Action::Acquire(Acquire { id, ttl, .. }), Reply::Granted(grant))
-            | (Action::Adopt(Adopt { id, ttl, .. }), Reply::Granted(grant))
-            | (Action::Reclaim(Reclaim { id, ttl, .. }), Reply::Granted(grant))
-            | (
-                Action::Commit { id, ttl, .. }
+            (
+                Action::Acquire(Acquire { id, ttl, .. })
+                | Action::Reclaim(Reclaim { request: Acquire { id, ttl, .. }, .. })
+                | Action::Commit { id, ttl, .. }
                 | Action::Poll { id, ttl }
                 | Action::Renew { id, ttl, .. },
                 Reply::Granted(grant),
             ) => {
-                if let Action::Adopt(Adopt { from, .. }) = action {
-                    self.over.insert(*from);
-                }
                 let until_us = self.elapsed_us + left_us(grant).min(micros(*ttl));
                 self.promise(*id, until_us, grant.token);
+            }
+            (Action::Adopt(Adopt { from, request, .. }), Reply::Granted(grant)) => {
+                self.over.insert(*from);
+                let until_us = self.elapsed_us + left_us(grant).min(micros(request.ttl));
+                self.promise(request.id, until_us, grant.token);
             }
             (
                 Action::ChangeMode { id, .. } | Action::Describe { id, .. },

@@ -1,17 +1,17 @@
 //! Whether a server, or a slot of it, is in quarantine now. It is only read: the first client
 //! begins one.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use leasehold_core::StoreError;
 use leasehold_core::text::show_duration;
 use redis::{FromRedisValue, Pipeline, Value};
 
 use super::rights::is_denied;
-use crate::store::Finding;
+use crate::store::finding::{Finding, Topic};
 use crate::store::redis::connection::Connection;
 use crate::store::redis::connection::info::Info;
-use crate::store::redis::doctor::clocks::Offset;
+use crate::store::redis::doctor::clocks::{Offset, since_1970};
 use crate::store::redis::layout::boot_key::BootKeys;
 use crate::store::redis::options::{Servers, Settings};
 use crate::store::redis::topology::Map;
@@ -41,7 +41,7 @@ pub(crate) async fn finding(
         false => Vec::new(),
     };
     let keys = BootKeys::new(settings.prefix(), in_cluster);
-    let here = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+    let now = since_1970().as_secs_f64() + offset.ahead;
     let mut ages = Vec::new();
     for parts in keys.parts(&slots).chunks(AT_ONCE) {
         let mut read = Pipeline::new();
@@ -52,7 +52,7 @@ pub(crate) async fn finding(
         if records.iter().any(is_denied) {
             return Ok(None);
         }
-        let age = |record| age(record, info, here + offset.ahead);
+        let age = |record| age(record, info, now);
         ages.extend(records.into_iter().map(age));
     }
     Ok(match in_cluster {
@@ -89,9 +89,7 @@ fn left(span: Duration, age: f64) -> Option<Duration> {
 /// A quarantine that began `age` seconds ago, or one that is still to begin.
 fn judge(place: &str, span: Duration, age: Option<f64>) -> Finding {
     let Some(age) = age else {
-        return Finding::warning(
-            place,
-            TOPIC,
+        return Topic(place, TOPIC).warning(
             "the server has forgotten who holds what, or is new",
             format!("nothing new is granted for {} after the next client", show_duration(span)),
             REMEDY,
@@ -100,9 +98,9 @@ fn judge(place: &str, span: Duration, age: Option<f64>) -> Finding {
     match left(span, age) {
         Some(left) => {
             let found = format!("the server is in quarantine for another {}", show_duration(left));
-            Finding::warning(place, TOPIC, found, "nothing new is granted until then", REMEDY)
+            Topic(place, TOPIC).warning(found, "nothing new is granted until then", REMEDY)
         }
-        None => Finding::ok(place, TOPIC, "the server's quarantine is over"),
+        None => Topic(place, TOPIC).ok("the server's quarantine is over"),
     }
 }
 
@@ -118,16 +116,14 @@ fn judge_slots(place: &str, span: Duration, ages: &[Option<f64>]) -> Option<Find
     Some(match (to_begin, still) {
         (0, None) if count == 0 => return None,
         (0, None) => {
-            Finding::ok(place, TOPIC, format!("the quarantine of all its {count} slots is over"))
+            Topic(place, TOPIC).ok(format!("the quarantine of all its {count} slots is over"))
         }
         (0, Some(still)) => {
-            Finding::warning(place, TOPIC, still, "nothing new is granted there until then", REMEDY)
+            Topic(place, TOPIC).warning(still, "nothing new is granted there until then", REMEDY)
         }
         (_, still) => {
             let still = still.map(|still| format!("; {still}")).unwrap_or_default();
-            Finding::warning(
-                place,
-                TOPIC,
+            Topic(place, TOPIC).warning(
                 format!(
                     "{to_begin} of {count} slots were not used since the server was started or \
                      they came to it{still}"

@@ -9,7 +9,7 @@ use leasehold_core::{StoreError, StoreErrorKind};
 use redis::FromRedisValue;
 use tokio::time::timeout;
 
-use crate::store::Finding;
+use crate::store::finding::{Finding, Topic};
 use crate::store::redis::connection::Connection;
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::options::{Address, Settings};
@@ -47,16 +47,16 @@ pub(crate) fn trouble(clocks: &[ServerClock], allowed: Duration) -> Option<Findi
     let apart = apart(behind, ahead);
     let far = show_duration(Duration::from_secs_f64(apart.ahead));
     let found = format!("the server's clock is {far} ahead of that of {}", behind.server);
-    let (place, topic, limit) = (&ahead.server, "clock", show_duration(allowed));
+    let (topic, limit) = (Topic(&ahead.server, "clock"), show_duration(allowed));
     let remedy = "run NTP on both; until then give a larger offset= in every store URL";
     if apart.exceeds(allowed) {
         let found = format!("{found}, and offset= allows {limit}");
         let risk = "when it takes over, leases end early by as much, and two may hold one lock";
-        Some(Finding::danger(place, topic, found, risk, remedy))
+        Some(topic.danger(found, risk, remedy))
     } else if apart.exceeds(allowed / 2) {
         let found = format!("{found}, more than half of what offset= allows ({limit})");
         let risk = "if they drift further apart, leases end early when it takes over";
-        Some(Finding::warning(place, topic, found, risk, remedy))
+        Some(topic.warning(found, risk, remedy))
     } else {
         None
     }
@@ -72,7 +72,7 @@ pub(crate) fn finding(clocks: &[ServerClock], allowed: Duration) -> Option<Findi
             "the clocks of {count} servers that take over from each other are within {far}, and \
              offset= allows {limit}"
         );
-        Finding::ok(&behind.server, "clock", found)
+        Topic(&behind.server, "clock").ok(found)
     };
     Some(trouble(clocks, allowed).unwrap_or_else(fine))
 }
@@ -164,9 +164,7 @@ impl Offset {
         self.exceeds(CLOCK_OFFSET).then(|| {
             let far = show_duration(Duration::from_secs_f64(self.ahead.abs()));
             let direction = if self.ahead > 0.0 { "ahead of" } else { "behind" };
-            Finding::warning(
-                server,
-                "clock",
+            Topic(server, "clock").warning(
                 format!("the server's clock is {far} {direction} this machine's"),
                 "times do not compare, and tokens after lost data may not grow",
                 "run NTP on both",
@@ -175,7 +173,8 @@ impl Offset {
     }
 }
 
-fn since_1970() -> Duration {
+/// What time it is here.
+pub(crate) fn since_1970() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 

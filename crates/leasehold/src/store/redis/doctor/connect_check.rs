@@ -1,67 +1,116 @@
-//! Checks of a server on connecting: whether it can be used, and what weakens a promise.
+//! What is checked when a store is opened: whether every primary can be used, and what weakens a
+//! promise there.
+
+use std::time::Duration;
 
 use futures_util::future::join;
 use leasehold_core::StoreError;
+use tokio::time::sleep;
 
-use crate::store::redis::connection::Connection;
+use crate::store::finding::{Finding, Level, Topic};
+use crate::store::redis::connection::{Connection, error};
 use crate::store::redis::doctor::clocks::{ClockReading, ServerClock};
 use crate::store::redis::options::{Address, Servers, Settings};
-use crate::store::{Finding, Level};
+use crate::store::redis::topology::Topology;
 
-/// What was found at a server.
+/// The pauses before a server is checked again that has closed the connection: 50 to 400 ms, and
+/// each time the server is dialled no sooner than any other that failed. One that closes every
+/// connection at once, as a TLS port may, is reported in less than two seconds.
+const CLOSED_PAUSES: [Duration; 4] = [
+    Duration::from_millis(50),
+    Duration::from_millis(100),
+    Duration::from_millis(200),
+    Duration::from_millis(400),
+];
+
+/// What was found at the servers that were checked.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectCheck {
     /// What weakens a promise; nothing if all is well.
-    pub(crate) findings: Vec<Finding>,
-    /// What its clock showed, if the user may ask.
+    pub(crate) warnings: Vec<String>,
+    /// What the clock of the last one showed, if the user may ask.
     pub(crate) reading: Option<ClockReading>,
-    /// How far that clock is from this machine's, and those who follow it.
-    pub(crate) clock: Option<ServerClock>,
+    /// How far their clocks are from this machine's, and those who follow them.
+    pub(crate) clocks: Vec<ServerClock>,
     pub(crate) followers: Vec<Address>,
 }
 
-/// Checks a server.
+impl ConnectCheck {
+    /// Checks a server.
+    ///
+    /// # Errors
+    ///
+    /// When the server cannot be used: too old, a replica, a sentinel, a node of a cluster where
+    /// none is expected; or when it does not answer within the time for connecting.
+    pub(crate) async fn add(
+        &mut self,
+        connection: &Connection,
+        settings: &Settings,
+    ) -> Result<(), StoreError> {
+        let (server, limit) = (connection.server(), settings.connect_timeout);
+        // One round trip for both: a process that starts for one short job waits for it. The time
+        // is asked for first, because what comes before it would make it less exact.
+        let (reading, info) =
+            join(ClockReading::ask(connection, limit), connection.info(limit)).await;
+        let Some(info) = info? else {
+            self.warnings.push(no_info(server).to_string());
+            return Ok(());
+        };
+        let in_cluster = matches!(settings.servers, Servers::Cluster(_));
+        if let Some(incompatible) = info.incompatibility(in_cluster) {
+            let why = format!("{server}: {}: {}", incompatible.is, incompatible.remedy);
+            return Err(StoreError::new(incompatible.kind, why).with_source(incompatible));
+        }
+        self.reading = reading?;
+        let offset = self.reading.map(ClockReading::offset);
+        let clock = offset.and_then(|offset| offset.finding(server));
+        let findings = [info.eviction(server), info.persistence(server, settings), clock];
+        let found = findings.into_iter().flatten().filter(|finding| finding.level != Level::Ok);
+        self.warnings.extend(found.map(|finding| finding.to_string()));
+        let clock = offset.map(|offset| ServerClock { server: server.to_owned(), offset });
+        self.clocks.extend(clock);
+        self.followers.extend(info.followers().into_iter().map(|follower| follower.address));
+        Ok(())
+    }
+}
+
+/// Checks the primaries, and again if a server closes a connection meanwhile: an operator
+/// closes all there are, or a proxy is restarted.
 ///
 /// # Errors
 ///
-/// When the server cannot be used: too old, a replica, a sentinel, a node of a cluster where none
-/// is expected; or when it does not answer within the time for connecting.
-pub(crate) async fn check(
-    connection: &Connection,
+/// When one cannot be used, or none can be reached. Nothing was executed.
+pub(crate) async fn check_servers(
+    topology: &Topology,
     settings: &Settings,
 ) -> Result<ConnectCheck, StoreError> {
-    let (server, limit) = (connection.server(), settings.connect_timeout);
-    // One round trip for both: a process that starts for one short job waits for it. The time is
-    // asked for first, because what comes before it would make it less exact.
-    let (reading, info) = join(ClockReading::ask(connection, limit), connection.info(limit)).await;
-    let Some(info) = info? else {
-        return Ok(ConnectCheck { findings: vec![no_info(server)], ..ConnectCheck::default() });
-    };
-    if let Some(incompatible) =
-        info.incompatibility(matches!(settings.servers, Servers::Cluster(_)))
-    {
-        let why = format!("{server}: {}: {}", incompatible.is, incompatible.remedy);
-        return Err(StoreError::new(incompatible.kind, why).with_source(incompatible));
+    for pause in CLOSED_PAUSES {
+        match check_once(topology, settings).await {
+            Err(error) if error::is_closed(&error) => sleep(pause).await,
+            outcome => return outcome.map_err(StoreError::not_executed),
+        }
     }
-    let persistence = info.persistence(server, settings);
-    let reading = reading?;
-    let offset = reading.map(ClockReading::offset);
-    let clock = offset.and_then(|offset| offset.finding(server));
-    let mut findings: Vec<_> =
-        info.eviction(server).into_iter().chain(persistence).chain(clock).collect();
-    findings.retain(|finding| finding.level != Level::Ok);
-    Ok(ConnectCheck {
-        findings,
-        reading,
-        clock: offset.map(|offset| ServerClock { server: server.to_owned(), offset }),
-        followers: info.followers().into_iter().map(|follower| follower.address).collect(),
-    })
+    check_once(topology, settings).await.map_err(StoreError::not_executed)
+}
+
+async fn check_once(topology: &Topology, settings: &Settings) -> Result<ConnectCheck, StoreError> {
+    let primaries = topology.primaries().await?.into_iter();
+    let (there, missing): (Vec<_>, Vec<_>) = primaries.partition(Result::is_ok);
+    // The nodes of a cluster that answer serve their slots, even while others do not.
+    let checked = if there.is_empty() { missing } else { there };
+    let mut found = ConnectCheck::default();
+    for server in checked {
+        let server = server?;
+        found.add(&server, settings).await?;
+        let slots = topology.slots_of(server.address());
+        found.warnings.extend(server.check_durability(&slots).await?);
+    }
+    found.reading = found.reading.filter(|_| topology.has_one_clock());
+    Ok(found)
 }
 
 pub(crate) fn no_info(server: &str) -> Finding {
-    Finding::warning(
-        server,
-        "rights",
+    Topic(server, "rights").warning(
         "this user may not run INFO",
         "it is not known whether the server deletes or forgets locks",
         "grant +info",

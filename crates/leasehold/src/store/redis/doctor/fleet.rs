@@ -10,14 +10,14 @@ use leasehold_core::text::show_duration;
 use redis::FromRedisValue;
 
 use super::server::ServerReport;
-use crate::store::Finding;
+use crate::store::finding::{Finding, Topic};
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::doctor::clocks::{CLOCK_OFFSET, ServerClock};
 use crate::store::redis::node_list;
 use crate::store::redis::options::{Address, Servers, Settings};
 
 /// What one sentinel says of the service.
-struct Watch {
+struct SentinelView {
     primary: String,
     others: u64,
     is_down: bool,
@@ -36,9 +36,7 @@ pub(crate) async fn sentinels(
     for (address, outcome) in addresses.iter().zip(watching) {
         match outcome {
             Ok(watch) => watches.push((address, watch)),
-            Err(error) => findings.push(Finding::warning(
-                &address.to_string(),
-                topic,
+            Err(error) => findings.push(Topic(&address.to_string(), topic).warning(
                 format!("this sentinel is of no help ({error})"),
                 "while a majority of them is away, nobody is promoted when the primary fails",
                 "start it, or take it out of the store URLs",
@@ -47,9 +45,7 @@ pub(crate) async fn sentinels(
     }
     for (address, watch) in &watches {
         if watch.is_down {
-            findings.push(Finding::warning(
-                &address.to_string(),
-                topic,
+            findings.push(Topic(&address.to_string(), topic).warning(
                 format!("the sentinel takes the primary {} for dead", watch.primary),
                 "a failover may be under way",
                 "look at the primary, and at the network in between",
@@ -58,9 +54,7 @@ pub(crate) async fn sentinels(
     }
     let Some((first, watch)) = watches.first() else { return Ok(findings) };
     if let Some((other, otherwise)) = watches.iter().find(|(_, it)| it.primary != watch.primary) {
-        findings.push(Finding::danger(
-            service,
-            topic,
+        findings.push(Topic(service, topic).danger(
             format!(
                 "{first} names the primary {}, and {other} names {}",
                 watch.primary, otherwise.primary
@@ -71,10 +65,8 @@ pub(crate) async fn sentinels(
     }
     let count = watches.iter().map(|(_, watch)| watch.others + 1).max().unwrap_or(1);
     findings.push(match count {
-        3.. => Finding::ok(service, topic, format!("{count} sentinels name {}", watch.primary)),
-        _ => Finding::warning(
-            service,
-            topic,
+        3.. => Topic(service, topic).ok(format!("{count} sentinels name {}", watch.primary)),
+        _ => Topic(service, topic).warning(
             format!("there are only {count} sentinels"),
             "when one is away, nobody is promoted",
             "run at least three, each on a separate machine",
@@ -83,13 +75,17 @@ pub(crate) async fn sentinels(
     Ok(findings)
 }
 
-async fn watch(dialer: &Dialer, address: &Address, service: &str) -> Result<Watch, StoreError> {
+async fn watch(
+    dialer: &Dialer,
+    address: &Address,
+    service: &str,
+) -> Result<SentinelView, StoreError> {
     let connection = dialer.dial(address, None).await?;
     let ask = redis::cmd("SENTINEL").arg("MASTER").arg(service).to_owned();
     let reply = connection.ask_within(dialer.connect_timeout(), &ask).await?;
     let fields = HashMap::<String, String>::from_redis_value(reply).unwrap_or_default();
     let field = |name: &str| fields.get(name).map(String::as_str).unwrap_or_default();
-    Ok(Watch {
+    Ok(SentinelView {
         primary: format!("{}:{}", field("ip"), field("port")),
         others: field("num-other-sentinels").parse().unwrap_or(0),
         is_down: field("flags").split(',').any(|flag| flag.ends_with("_down")),
@@ -98,24 +94,21 @@ async fn watch(dialer: &Dialer, address: &Address, service: &str) -> Result<Watc
 
 /// Whether there are enough nodes, and independent ones, for a majority to mean something.
 pub(crate) fn quorum(settings: &Settings, reports: &[ServerReport], nodes: usize) -> Vec<Finding> {
-    let (place, topic) = (&settings.servers.to_string(), "quorum");
+    let servers = settings.servers.to_string();
+    let topic = Topic(&servers, "quorum");
     let needed = nodes / 2 + 1;
     let mut findings = vec![match nodes {
-        0..3 => Finding::danger(
-            place,
-            topic,
+        0..3 => topic.danger(
             format!("there are {nodes} nodes"),
             "none of them may fail",
             "run three or five",
         ),
-        nodes if nodes % 2 == 0 => Finding::warning(
-            place,
-            topic,
+        nodes if nodes % 2 == 0 => topic.warning(
             format!("there are {nodes} nodes, and {needed} must agree"),
             "that survives no more failures than one node less",
             "run three or five",
         ),
-        nodes => Finding::ok(place, topic, format!("{needed} of {nodes} nodes must agree")),
+        nodes => topic.ok(format!("{needed} of {nodes} nodes must agree")),
     }];
     let pairs =
         (0..reports.len()).flat_map(|first| (first + 1..reports.len()).map(move |it| (first, it)));
@@ -130,10 +123,11 @@ pub(crate) fn quorum(settings: &Settings, reports: &[ServerReport], nodes: usize
 
 /// Whether all clients of these nodes have the same nodes.
 fn lists(settings: &Settings, reports: &[ServerReport], nodes: usize) -> Vec<Finding> {
-    let (place, topic) = (&settings.servers.to_string(), "nodes");
+    let servers = settings.servers.to_string();
+    let topic = Topic(&servers, "nodes");
     if settings.layout.is_shared() {
         let found = "programs in other languages do not record their nodes here: compare them";
-        return vec![Finding::ok(place, topic, found)];
+        return vec![topic.ok(found)];
     }
     let Servers::Quorum(addresses) = &settings.servers else { return Vec::new() };
     let own = addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
@@ -147,11 +141,11 @@ fn lists(settings: &Settings, reports: &[ServerReport], nodes: usize) -> Vec<Fin
         }
     }
     if others.is_empty() {
-        return vec![Finding::ok(place, topic, "no client with other nodes was here lately")];
+        return vec![topic.ok("no client with other nodes was here lately")];
     }
     let danger = |(_, theirs): &(String, String)| {
         let [found, risk, remedy] = node_list::mismatch(&own, theirs);
-        Finding::danger(place, topic, found, risk, remedy)
+        topic.danger(found, risk, remedy)
     };
     others.into_iter().map(danger).collect()
 }
@@ -159,9 +153,7 @@ fn lists(settings: &Settings, reports: &[ServerReport], nodes: usize) -> Vec<Fin
 fn same(one: &ServerReport, other: &ServerReport) -> Option<Finding> {
     let run_id = |report: &ServerReport| Some(report.info.as_ref()?.field("run_id")?.to_owned());
     (run_id(one).is_some() && run_id(one) == run_id(other)).then(|| {
-        Finding::danger(
-            &one.server,
-            "quorum",
+        Topic(&one.server, "quorum").danger(
             format!("this server and {} are the same server", other.server),
             "a majority of the names is not a majority of the servers",
             "name each server once",
@@ -181,10 +173,10 @@ pub(crate) fn apart(one: &ServerClock, other: &ServerClock) -> Option<Finding> {
     let remedy = "run NTP on both";
     if apart.exceeds(BALLOT_LEAD) {
         let risk = "the server refuses tokens that the other has granted, so its vote is missing";
-        Some(Finding::danger(&one.server, "clock", found, risk, remedy))
+        Some(Topic(&one.server, "clock").danger(found, risk, remedy))
     } else if apart.exceeds(CLOCK_OFFSET) {
         let risk = "tokens need a second round trip, and run ahead of the clock";
-        Some(Finding::warning(&one.server, "clock", found, risk, remedy))
+        Some(Topic(&one.server, "clock").warning(found, risk, remedy))
     } else {
         None
     }

@@ -3,7 +3,7 @@
 
 use leasehold_core::StoreErrorKind;
 
-use crate::store::Finding;
+use crate::store::finding::{Finding, Topic};
 use crate::store::redis::connection::info::Info;
 use crate::store::redis::options::Settings;
 
@@ -76,30 +76,25 @@ impl Info {
     pub(crate) fn eviction(&self, place: &str) -> Option<Finding> {
         let policy = self.field("maxmemory_policy")?;
         let (limit, used) = (self.number("maxmemory"), self.number("used_memory"));
+        let topic = Topic(place, "memory");
         let found = format!("maxmemory-policy is {policy}");
         let remedy = "set maxmemory-policy noeviction";
         Some(match (policy, limit) {
             ("noeviction", limit) if limit > 0 && used as f64 > limit as f64 * NEARLY_FULL => {
                 let percent = used as f64 / limit as f64 * 100.0;
-                Finding::warning(
-                    place,
-                    "memory",
+                topic.warning(
                     format!("{percent:.0} % of maxmemory are in use"),
                     "a full server refuses new locks",
                     "raise maxmemory",
                 )
             }
-            ("noeviction", _) => Finding::ok(place, "memory", format!("{found}: none is deleted")),
-            (_, 0) => Finding::warning(
-                place,
-                "memory",
+            ("noeviction", _) => topic.ok(format!("{found}: none is deleted")),
+            (_, 0) => topic.warning(
                 format!("{found}, without a maxmemory"),
                 "once a limit is set, a full server deletes locks, and two may hold the same",
                 remedy,
             ),
-            (_, _) => Finding::danger(
-                place,
-                "memory",
+            (_, _) => topic.danger(
                 found,
                 "a full server deletes locks, and two may hold the same",
                 remedy,
@@ -109,25 +104,19 @@ impl Info {
 
     /// What a restart forgets. With a quarantine it costs a delay, and no promise.
     pub(crate) fn persistence(&self, place: &str, settings: &Settings) -> Option<Finding> {
-        let topic = "persistence";
+        let topic = Topic(place, "persistence");
         if self.field("aof_last_write_status").is_some_and(|status| status != "ok") {
-            return Some(Finding::danger(
-                place,
-                topic,
+            return Some(topic.danger(
                 "the append-only file cannot be written",
                 "new locks are refused, and a restart forgets who holds what",
                 "make room on its disk, and look into the server's log",
             ));
         }
         match (self.field("aof_enabled")?, settings.quarantine().is_some()) {
-            ("0", true) => Some(Finding::ok(
-                place,
-                topic,
+            ("0", true) => Some(topic.ok(
                 "there is no append-only file; after a restart the quarantine keeps newcomers out",
             )),
-            ("0", false) => Some(Finding::danger(
-                place,
-                topic,
+            ("0", false) => Some(topic.danger(
                 "there is no append-only file",
                 "a restart forgets who holds what, and somebody else may get a lock that is held",
                 settings.or_quarantine("set appendonly yes"),

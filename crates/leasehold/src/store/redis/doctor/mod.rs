@@ -17,7 +17,7 @@ use leasehold_core::StoreError;
 
 use self::clocks::ServerClock;
 use self::server::ServerReport;
-use crate::store::Finding;
+use crate::store::finding::{Finding, Topic};
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::layout::plain::keys_note;
 use crate::store::redis::options::{Address, LayoutName, RedisOptions, Servers, Settings};
@@ -120,13 +120,13 @@ fn apart(settings: &Settings, is_followed: bool, clocks: Vec<Vec<ServerClock>>) 
 /// Whether the other programs will find the keys, and what to demand of them.
 fn layout(settings: &Settings) -> Option<Finding> {
     if settings.layout == LayoutName::Redisson {
-        return Some(Finding::ok(&settings.servers.to_string(), "layout", redisson(settings)));
+        return Some(Topic(&settings.servers.to_string(), "layout").ok(redisson(settings)));
     }
     let is_bare = settings.layout == LayoutName::Plain && settings.prefix.is_none();
     is_bare.then(|| {
         let [found, remedy] = keys_note(settings.prefix());
         let risk = "programs that write their keys otherwise are not excluded";
-        Finding::warning(&settings.servers.to_string(), "layout", found, risk, remedy)
+        Topic(&settings.servers.to_string(), "layout").warning(found, risk, remedy)
     })
 }
 
@@ -186,9 +186,7 @@ async fn replicas(
     let (reports, missing) = report_all(settings, dialer, &addresses).await;
     let would_be = reports.iter().flat_map(|replica| replica.findings_as_replica(settings));
     let unknown = missing.iter().map(|error| {
-        Finding::warning(
-            &primary.server,
-            "replicas",
+        Topic(&primary.server, "replicas").warning(
             format!("a replica cannot be reached from here ({error})"),
             "nothing is known of the settings that will be the primary's after a failover",
             "run doctor where it can be reached",
@@ -201,9 +199,7 @@ async fn replicas(
 fn unreachable(error: &StoreError) -> Finding {
     let text = error.to_string();
     let (place, why) = text.split_once(": ").unwrap_or(("the store", &text));
-    Finding::danger(
-        place,
-        "reachable",
+    Topic(place, "reachable").danger(
         why.to_owned(),
         "names that live there cannot be locked, and one more failure may stop the rest",
         "start it, or take it out of the store URL everywhere",

@@ -1,28 +1,28 @@
 //! Which node of a quorum a server is, and by which lists of nodes it is used. It is only read:
 //! clients write it.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use leasehold_core::StoreError;
 use redis::FromRedisValue;
 
 use super::rights::is_denied;
 use crate::store::redis::connection::Connection;
-use crate::store::redis::doctor::clocks::Offset;
+use crate::store::redis::doctor::clocks::{Offset, since_1970};
 use crate::store::redis::layout::key;
 use crate::store::redis::layout::script::LIST_LIFE;
 use crate::store::redis::options::Settings;
 
 /// What a node says of itself.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Node {
+pub(crate) struct NodeRecord {
     /// Unless it may not be asked. It is empty, and on no list, if no client has used it yet.
     pub(crate) id: Option<String>,
     /// The lists in use: the ids of the nodes, and how clients reach them.
     pub(crate) lists: Vec<(String, String)>,
 }
 
-impl Node {
+impl NodeRecord {
     /// Reads what clients have left there.
     pub(crate) async fn read(
         connection: &Connection,
@@ -41,8 +41,7 @@ impl Node {
         let record = Vec::<Option<String>>::from_redis_value(connection.check(record)?);
         let mut record = record.unwrap_or_default().into_iter();
         let id = Some(record.next().flatten().unwrap_or_default());
-        let here = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-        let now = here + offset.map_or(0.0, |offset| offset.ahead);
+        let now = since_1970().as_secs_f64() + offset.map_or(0.0, |offset| offset.ahead);
         Ok(Self { id, lists: record.flatten().filter_map(|line| in_use(&line, now)).collect() })
     }
 }

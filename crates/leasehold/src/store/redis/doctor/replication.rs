@@ -6,7 +6,7 @@ use std::time::Duration;
 use leasehold_core::text::show_duration;
 
 use super::config::ServerConfig;
-use crate::store::Finding;
+use crate::store::finding::{Finding, Topic};
 use crate::store::redis::connection::info::{Follower, Info};
 use crate::store::redis::options::{Replicas, Servers, Settings};
 
@@ -38,9 +38,7 @@ fn policy(place: &str, count: usize, settings: &Settings) -> Finding {
     };
     let fails_over = matches!(settings.servers, Servers::Cluster(_) | Servers::Sentinel { .. });
     let too_few = |asked: &str| {
-        Finding::danger(
-            place,
-            TOPIC,
+        Topic(place, TOPIC).danger(
             format!("replicas={asked}, and {followed}"),
             "nothing is granted until more do",
             "start the replicas, or lower replicas= in every store URL",
@@ -49,34 +47,23 @@ fn policy(place: &str, count: usize, settings: &Settings) -> Finding {
     let remedy = || settings.or_quarantine("give replicas=all in every store URL");
     match settings.replicas {
         Replicas::All if count == 0 => too_few("all"),
-        Replicas::All => Finding::ok(place, TOPIC, format!("{followed}, and all are waited for")),
+        Replicas::All => Topic(place, TOPIC).ok(format!("{followed}, and all are waited for")),
         Replicas::AtLeast(asked) if asked as usize > count => too_few(&asked.to_string()),
-        Replicas::AtLeast(asked) if (asked as usize) < count => Finding::warning(
-            place,
-            TOPIC,
+        Replicas::AtLeast(asked) if (asked as usize) < count => Topic(place, TOPIC).warning(
             format!("replicas={asked}, and {followed}"),
             "the one that is promoted may be one that was not waited for, and forget a grant",
             "give replicas=all in every store URL",
         ),
-        Replicas::AtLeast(_) => {
-            Finding::ok(place, TOPIC, format!("{followed}; each is waited for"))
-        }
-        Replicas::None if count == 0 && !fails_over => Finding::ok(place, TOPIC, followed),
-        Replicas::None if settings.quarantine().is_some() => Finding::ok(
-            place,
-            TOPIC,
-            format!("{followed}; after a failover the quarantine keeps newcomers out"),
-        ),
-        Replicas::None if fails_over => Finding::danger(
-            place,
-            TOPIC,
+        Replicas::AtLeast(_) => Topic(place, TOPIC).ok(format!("{followed}; each is waited for")),
+        Replicas::None if count == 0 && !fails_over => Topic(place, TOPIC).ok(followed),
+        Replicas::None if settings.quarantine().is_some() => Topic(place, TOPIC)
+            .ok(format!("{followed}; after a failover the quarantine keeps newcomers out")),
+        Replicas::None if fails_over => Topic(place, TOPIC).danger(
             format!("{followed}, and a grant waits for none"),
             "a failover forgets the last grants, and somebody else may get a lock that is held",
             remedy(),
         ),
-        Replicas::None => Finding::warning(
-            place,
-            TOPIC,
+        Replicas::None => Topic(place, TOPIC).warning(
             format!("{followed}, and a grant waits for none"),
             "if one is promoted, somebody else may get a lock that is held",
             remedy(),
@@ -95,7 +82,7 @@ fn trouble(place: &str, follower: &Follower) -> Option<Finding> {
     };
     let risk = "replicas=all waits for it, and a failover to it forgets what it has not got";
     let remedy = "look at that server and at the network in between";
-    Some(Finding::warning(place, TOPIC, found, risk, remedy))
+    Some(Topic(place, TOPIC).warning(found, risk, remedy))
 }
 
 /// A primary that is cut off from its replicas goes on granting, unless it is configured not to;
@@ -111,9 +98,7 @@ fn write_limit(
         return None;
     }
     Some(match limit {
-        "0" => Finding::warning(
-            place,
-            TOPIC,
+        "0" => Topic(place, TOPIC).warning(
             "min-replicas-to-write is 0",
             "a primary that is cut off goes on granting what the promoted one grants, too",
             "set min-replicas-to-write 1 and min-replicas-max-lag 10",
@@ -122,7 +107,7 @@ fn write_limit(
             let lag = config.get("min-replicas-max-lag").unwrap_or("?");
             let found =
                 format!("the server stops writing with fewer than {limit} replicas, after {lag} s");
-            Finding::ok(place, TOPIC, found)
+            Topic(place, TOPIC).ok(found)
         }
     })
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold_core::{ClientId, StoreError};
 use redis::{FromRedisValue, Value};
 
-use crate::store::Finding;
+use crate::store::finding::{Finding, Topic};
 use crate::store::redis::connection::Connection;
 use crate::store::redis::layout::key;
 use crate::store::redis::options::{LayoutName, Replicas, Servers, Settings};
@@ -68,47 +68,31 @@ fn is_waking(rule: &str) -> bool {
     WAKING.contains(&rule)
 }
 
-/// A command that a rule allows, word by line, as it would be sent.
+/// The commands that rules allow, as they would be sent.
 ///
-/// It must be complete: a server that is asked about a command without its arguments looks for the
-/// keys behind their end, and Redis 7.0 crashes.
+/// They must be complete: a server that is asked about a command without its arguments looks for
+/// the keys behind their end, and Redis 7.0 crashes.
+const COMMANDS: &str = "asking, cluster info, cluster slots, config get appendfsync, del KEY, \
+    exists KEY, get KEY, getrange KEY 0 1, hdel KEY f, hget KEY f, hgetall KEY, hkeys KEY, \
+    hlen KEY, hmget KEY f, hrandfield KEY, hset KEY f v, incr KEY, pexpireat KEY 1, \
+    pexpiretime KEY, ping, publish CHANNEL m, role, scan 0, select 1, set KEY v, \
+    spublish CHANNEL m, ssubscribe CHANNEL, subscribe CHANNEL, time, type KEY, wait 0 1, \
+    waitaof 0 0 1";
+
+/// A command that a rule allows, word by line.
 fn command(rule: &str, key: &str, channel: &str) -> String {
-    let words: &[&str] = match rule {
-        "+asking" => &["asking"],
-        "+cluster|info" => &["cluster", "info"],
-        "+cluster|slots" => &["cluster", "slots"],
-        "+config|get" => &["config", "get", "appendfsync"],
-        "+del" => &["del", key],
-        "+exists" => &["exists", key],
-        "+get" => &["get", key],
-        "+getrange" => &["getrange", key, "0", "1"],
-        "+hdel" => &["hdel", key, "f"],
-        "+hget" => &["hget", key, "f"],
-        "+hgetall" => &["hgetall", key],
-        "+hkeys" => &["hkeys", key],
-        "+hlen" => &["hlen", key],
-        "+hmget" => &["hmget", key, "f"],
-        "+hrandfield" => &["hrandfield", key],
-        "+hset" => &["hset", key, "f", "v"],
-        "+incr" => &["incr", key],
-        "+pexpireat" => &["pexpireat", key, "1"],
-        "+pexpiretime" => &["pexpiretime", key],
-        "+ping" => &["ping"],
-        "+publish" => &["publish", channel, "m"],
-        "+role" => &["role"],
-        "+select" => &["select", "1"],
-        "+scan" => &["scan", "0"],
-        "+set" => &["set", key, "v"],
-        "+spublish" => &["spublish", channel, "m"],
-        "+ssubscribe" => &["ssubscribe", channel],
-        "+subscribe" => &["subscribe", channel],
-        "+type" => &["type", key],
-        "+wait" => &["wait", "0", "1"],
-        "+waitaof" => &["waitaof", "0", "0", "1"],
-        // What is added elsewhere is asked about when it stands here: a test sees to that.
-        _ => &["time"],
+    let name = rule.trim_start_matches('+').replace('|', " ");
+    let is_it = |command: &&str| {
+        command.strip_prefix(&name).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
     };
-    words.join("\n")
+    // What is added elsewhere is asked about when it stands there: a test sees to that.
+    let command = COMMANDS.split(", ").find(is_it).unwrap_or("time");
+    let words = command.split(' ').map(|word| match word {
+        "CHANNEL" => channel,
+        "KEY" => key,
+        word => word,
+    });
+    words.collect::<Vec<_>>().join("\n")
 }
 
 fn words(rights: &'static str) -> impl Iterator<Item = &'static str> {
@@ -173,9 +157,7 @@ impl Rights {
         let grant =
             |rules: String, patterns: String| format!("ACL SETUSER {user} {rules} {patterns}");
         if let Some(right) = self.missing_to_ask {
-            return vec![Finding::danger(
-                server,
-                "rights",
+            return vec![Topic(server, "rights").danger(
                 format!("the user {user} lacks {right}, so its other rights cannot be found out"),
                 "locking fails",
                 // One that it has already does no harm.
@@ -187,18 +169,14 @@ impl Rights {
         let (waking, needed) = (waking.join(" "), needed.join(" "));
         let mut findings = Vec::new();
         if !needed.is_empty() {
-            findings.push(Finding::danger(
-                server,
-                "rights",
+            findings.push(Topic(server, "rights").danger(
                 format!("the user {user} lacks {needed} on {prefix}*"),
                 "locking fails, or a part of it",
                 grant(needed, keys),
             ));
         }
         if !waking.is_empty() {
-            findings.push(Finding::warning(
-                server,
-                "rights",
+            findings.push(Topic(server, "rights").warning(
                 format!("the user {user} lacks {waking} on {inboxes}*"),
                 "waiters are not woken, and find out by asking once a second",
                 grant(waking, channels),
@@ -206,7 +184,7 @@ impl Rights {
         }
         if findings.is_empty() {
             let found = format!("the user {user} may do all that a holder does");
-            findings.push(Finding::ok(server, "rights", found));
+            findings.push(Topic(server, "rights").ok(found));
         }
         findings
     }

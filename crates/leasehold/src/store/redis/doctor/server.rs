@@ -7,16 +7,16 @@ use leasehold_core::text::show_duration;
 
 use super::boot;
 use super::config::ServerConfig;
-use super::nodes::Node;
+use super::nodes::NodeRecord;
 use super::replication;
 use super::rights::Rights;
 use super::slots;
+use crate::store::finding::{Finding, Level, Topic};
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::connection::info::{Follower, Info};
 use crate::store::redis::doctor::clocks::{Offset, ServerClock};
 use crate::store::redis::doctor::connect_check::no_info;
 use crate::store::redis::options::{Address, Servers, Settings};
-use crate::store::{Finding, Level};
 
 /// A report of a server.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct ServerReport {
     pub(crate) info: Option<Info>,
     config: ServerConfig,
     pub(crate) offset: Option<Offset>,
-    pub(crate) node: Node,
+    pub(crate) node: NodeRecord,
     quarantine: Option<Finding>,
     rights: Rights,
     /// The finding about the slots of a cluster, if the server is a node of one.
@@ -49,9 +49,9 @@ impl ServerReport {
         let offset = Offset::of(&connection, limit).await?;
         let quarantine = boot::finding(&connection, settings, info.as_ref(), offset).await?;
         let node = match settings.servers {
-            Servers::Quorum(_) => Node::read(&connection, settings, offset).await?,
+            Servers::Quorum(_) => NodeRecord::read(&connection, settings, offset).await?,
             Servers::Cluster(_) | Servers::Standalone(_) | Servers::Sentinel { .. } => {
-                Node::default()
+                NodeRecord::default()
             }
         };
         let slots = match settings.servers {
@@ -109,7 +109,7 @@ impl ServerReport {
             offset.finding(&self.server).unwrap_or_else(|| {
                 let apart = show_duration(offset.bound());
                 let found = format!("the server's clock is within {apart} of this machine's");
-                Finding::ok(&self.server, "clock", found)
+                Topic(&self.server, "clock").ok(found)
             })
         }));
         findings.extend(self.slots.clone());
@@ -144,14 +144,12 @@ impl ServerReport {
             None => format!("the server is {role}"),
         };
         let role = match incompatible {
-            Some(incompatible) => Finding::danger(
-                place,
-                incompatible.topic,
+            Some(incompatible) => Topic(place, incompatible.topic).danger(
                 incompatible.is,
                 "nothing can be locked",
                 incompatible.remedy,
             ),
-            None => Finding::ok(place, "role", is),
+            None => Topic(place, "role").ok(is),
         };
         let mut findings = vec![role];
         findings.extend(info.eviction(place));
@@ -163,43 +161,31 @@ impl ServerReport {
 
     /// What a power cut takes from the append-only file.
     fn sync(&self, info: &Info, settings: &Settings) -> Option<Finding> {
-        let (place, topic) = (&self.server, "persistence");
+        let topic = Topic(&self.server, "persistence");
         let quarantine = settings.quarantine().is_some();
         let is_alone = matches!(settings.servers, Servers::Standalone(_))
             && info.number("connected_slaves") == 0;
         let remedy = settings.or_quarantine("set appendfsync always");
         Some(match (self.config.get("appendfsync")?, quarantine) {
-            ("always", true) if is_alone => Finding::warning(
-                place,
-                topic,
+            ("always", true) if is_alone => topic.warning(
                 "the append-only file is synced always, and there is a quarantine",
                 "a restart forgets nothing, and keeps newcomers out all the same",
                 "leave quarantine out of the store URLs",
             ),
-            ("always", _) => {
-                Finding::ok(place, topic, "there is an append-only file, synced always")
-            }
+            ("always", _) => topic.ok("there is an append-only file, synced always"),
             ("everysec", false) if settings.waitaof => {
-                Finding::ok(place, topic, "a grant counts once it is in the append-only file")
+                topic.ok("a grant counts once it is in the append-only file")
             }
-            (how, true) => Finding::ok(
-                place,
-                topic,
-                format!(
-                    "the append-only file is synced {how}; after a restart the quarantine keeps \
+            (how, true) => topic.ok(format!(
+                "the append-only file is synced {how}; after a restart the quarantine keeps \
                      newcomers out"
-                ),
-            ),
-            ("everysec", false) => Finding::warning(
-                place,
-                topic,
+            )),
+            ("everysec", false) => topic.warning(
                 "the append-only file is synced every second",
                 "a power cut forgets the grants of the last one or two seconds",
                 remedy,
             ),
-            (_, false) => Finding::warning(
-                place,
-                topic,
+            (_, false) => topic.warning(
                 "the append-only file is synced when the kernel likes",
                 "a power cut forgets the grants of the last half minute",
                 remedy,
@@ -212,9 +198,7 @@ impl ServerReport {
         let failed = info.field("rdb_last_bgsave_status") == Some("err");
         let stops = self.config.get("stop-writes-on-bgsave-error") != Some("no");
         (failed && stops).then(|| {
-            Finding::danger(
-                &self.server,
-                "persistence",
+            Topic(&self.server, "persistence").danger(
                 "the last snapshot has failed",
                 "the server refuses to write until one succeeds, so nothing can be locked",
                 "make room on its disk, or set save \"\" beside the append-only file",
@@ -224,23 +208,19 @@ impl ServerReport {
 
     /// Who may talk to it, and whether it is the one that it seems to be.
     fn protection(&self, settings: &Settings) -> Vec<Finding> {
-        let (place, topic) = (&self.server, "protection");
+        let topic = Topic(&self.server, "protection");
         let mut findings = Vec::new();
         if settings.insecure {
-            findings.push(Finding::danger(
-                place,
-                topic,
+            findings.push(topic.danger(
                 "TLS is not verified (insecure=on)",
                 "anybody in between may read the password and answer for the server",
                 "name its authority with ca= in the store URL",
             ));
         }
         if !self.is_open {
-            findings.push(Finding::ok(place, topic, "a password is asked for"));
+            findings.push(topic.ok("a password is asked for"));
         } else if settings.login.password.is_some() && settings.login.user.is_none() {
-            findings.push(Finding::warning(
-                place,
-                topic,
+            findings.push(topic.warning(
                 "the server asks for no password, and takes any",
                 "anybody who reaches its port may end every lock, and no wrong password is noticed",
                 "give its default user the password (requirepass), or name none for the store",
@@ -248,13 +228,11 @@ impl ServerReport {
         } else if let (Some(mode), Some(bind)) =
             (self.config.get("protected-mode"), self.config.get("bind"))
         {
-            findings.push(exposure(place, mode, bind));
+            findings.push(exposure(&self.server, mode, bind));
         }
         if !self.rights.may_read_settings {
             let user = settings.login.user();
-            findings.push(Finding::warning(
-                place,
-                "settings",
+            findings.push(Topic(&self.server, "settings").warning(
                 format!("the user {user} may not read the server's settings"),
                 "appendfsync, min-replicas-to-write and protected-mode are not known",
                 "run doctor as a user with +config|get",
@@ -266,16 +244,14 @@ impl ServerReport {
 
 /// Who reaches a server that asks for no password.
 fn exposure(place: &str, mode: &str, bind: &str) -> Finding {
-    let topic = "protection";
+    let topic = Topic(place, "protection");
     match mode == "no" && !is_loopback(bind) {
-        true => Finding::danger(
-            place,
-            topic,
+        true => topic.danger(
             "the server asks for no password, and protected-mode is off",
             "anybody who reaches its port may end every lock",
             "give its users passwords (ACL SETUSER), and set protected-mode yes",
         ),
-        false => Finding::ok(place, topic, "only its own machine can reach it"),
+        false => topic.ok("only its own machine can reach it"),
     }
 }
 

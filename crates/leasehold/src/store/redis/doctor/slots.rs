@@ -5,14 +5,14 @@ use std::time::Duration;
 use leasehold_core::StoreError;
 
 use super::rights::is_denied;
-use crate::store::Finding;
+use crate::store::finding::{Finding, Topic};
 use crate::store::redis::connection::Connection;
 use crate::store::redis::connection::info::Info;
+use crate::store::redis::layout::slot::SLOTS;
 
 const TOPIC: &str = "slots";
 
-/// How many slots there are. (Redis Cluster specification)
-const ALL: u64 = 16_384;
+const ALL: u64 = SLOTS as u64;
 
 /// What a node says; nothing where it may not be asked.
 pub(crate) async fn finding(
@@ -34,24 +34,18 @@ fn judge(place: &str, info: &Info) -> Option<Finding> {
     let state = info.field("cluster_state")?;
     let lost = ALL.saturating_sub(assigned) + failed;
     Some(match (state, lost) {
-        ("ok", 0) => Finding::ok(place, TOPIC, format!("all {ALL} slots are served")),
-        ("ok", lost) => Finding::danger(
-            place,
-            TOPIC,
+        ("ok", 0) => Topic(place, TOPIC).ok(format!("all {ALL} slots are served")),
+        ("ok", lost) => Topic(place, TOPIC).danger(
             format!("{lost} of {ALL} slots are served by nobody"),
             "names that live there cannot be locked",
             "start the primaries they belong to, or give them to others (redis-cli --cluster fix)",
         ),
-        (state, 0) => Finding::danger(
-            place,
-            TOPIC,
+        (state, 0) => Topic(place, TOPIC).danger(
             format!("cluster_state is {state}, as this node sees it"),
             "the node serves nothing until it reaches a majority of the primaries",
             "look at the other nodes, and at the network in between",
         ),
-        (state, lost) => Finding::danger(
-            place,
-            TOPIC,
+        (state, lost) => Topic(place, TOPIC).danger(
             format!("cluster_state is {state}: {lost} of {ALL} slots are served by nobody"),
             "names that live there cannot be locked, and while cluster-require-full-coverage is \
              yes no other name can",

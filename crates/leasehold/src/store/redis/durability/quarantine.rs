@@ -25,7 +25,6 @@
 //! is not granted before the quarantine has, and by then it has ended by every clock.
 
 use std::collections::HashMap;
-use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
 use leasehold_core::text::show_duration;
@@ -170,8 +169,8 @@ impl Quarantine {
             .map_err(|_| error::unexpected_reply(connection.server(), "the boot record"))?;
         let left = (left_us > 0).then(|| Duration::from_micros(left_us));
         match left {
-            Some(left) => self.known().insert(part, (Instant::now(), left)),
-            None => self.known().remove(&part),
+            Some(left) => self.known.lock().insert(part, (Instant::now(), left)),
+            None => self.known.lock().remove(&part),
         };
         Ok(left.map(Pause::Quarantine))
     }
@@ -183,7 +182,7 @@ impl Quarantine {
         run_id: &str,
         part: Part,
     ) -> Result<(), StoreError> {
-        let known = self.known().get(&part).copied();
+        let known = self.known.lock().get(&part).copied();
         let Some((asked, left)) = known else { return Ok(()) };
         let since = asked.elapsed();
         let pause = match since < ASK_EVERY {
@@ -228,7 +227,7 @@ impl Quarantine {
             let values = self.ask_together(connection, run_id, parts, true).await?;
             for (part, value) in parts.iter().zip(values) {
                 match (eval::check(connection, value), part) {
-                    (Ok(_), _) => self.known().remove(part),
+                    (Ok(_), _) => self.known.lock().remove(part),
                     (Err(Failure::NotServed { server, .. }), Some(slot)) => {
                         let why = format!("slot {slot} is being moved: try again after that");
                         return Err(error::unserved(&server, &why));
@@ -253,10 +252,6 @@ impl Quarantine {
             together.add_command(self.question(*part, run_id, ends).command());
         }
         connection.ask_all(&together).await
-    }
-
-    fn known(&self) -> MutexGuard<'_, HashMap<Part, (Instant, Duration)>> {
-        self.known.lock()
     }
 }
 

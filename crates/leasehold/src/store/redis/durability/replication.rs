@@ -1,7 +1,6 @@
 //! Replicas that must have a grant before it counts.
 
 use std::collections::HashMap;
-use std::sync::MutexGuard;
 use std::time::Duration;
 
 use leasehold_core::bugs::{self, Bug};
@@ -85,7 +84,7 @@ impl Replication {
     /// How many replicas are needed now. All of none would promise nothing, so it is one at least.
     pub(crate) fn needed(&self, primary: &Address) -> u32 {
         match self.replicas {
-            Replicas::All => (*self.most_seen().entry(self.of(primary)).or_default()).max(1),
+            Replicas::All => (*self.most_seen.lock().entry(self.of(primary)).or_default()).max(1),
             Replicas::AtLeast(count) => count,
             Replicas::None => 0,
         }
@@ -98,13 +97,9 @@ impl Replication {
 
     /// Takes note of how many replicas follow the primary.
     pub(crate) fn note(&self, primary: &Address, online: u32) {
-        let mut seen = self.most_seen();
+        let mut seen = self.most_seen.lock();
         let most = seen.entry(self.of(primary)).or_default();
         *most = online.max(*most);
-    }
-
-    fn most_seen(&self) -> MutexGuard<'_, HashMap<Option<Address>, u32>> {
-        self.most_seen.lock()
     }
 
     fn of(&self, primary: &Address) -> Option<Address> {

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::Deref;
-use std::sync::{Arc, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use leasehold_core::{Effect, StoreError, StoreErrorKind};
@@ -112,7 +112,7 @@ impl Server {
     /// The slot whose quarantine began by a request over this connection, unless the others were
     /// asked about since then.
     pub(crate) fn take_begun(&self) -> Option<u16> {
-        self.durable.as_ref()?.begun().take()
+        self.durable.as_ref()?.begun.lock().take()
     }
 
     /// Asks whether the quarantine of these slots is to begin, too.
@@ -176,14 +176,6 @@ impl Durable {
         }
     }
 
-    fn asked(&self) -> MutexGuard<'_, HashSet<Part>> {
-        self.asked.lock()
-    }
-
-    fn begun(&self) -> MutexGuard<'_, Option<u16>> {
-        self.begun.lock()
-    }
-
     async fn check(
         &self,
         connection: &Connection,
@@ -200,7 +192,7 @@ impl Durable {
             warnings.extend(
                 pause.map(|pause| quarantine::refusal(connection.server(), pause).to_string()),
             );
-            if self.begun().take().is_some() {
+            if self.begun.lock().take().is_some() {
                 // Where that fails, the quarantine of a slot begins when it is first used.
                 drop(quarantine.spread(connection, connection.run_id().await?, others).await);
             }
@@ -237,7 +229,7 @@ impl Durable {
         let value = eval::check(connection, value).inspect_err(|failure| {
             // The slot may come back from where something was forgotten.
             if let Failure::NotServed { .. } = failure {
-                self.asked().remove(&part);
+                self.asked.lock().remove(&part);
             }
         })?;
         if let (Some(quarantine), Value::Int(_)) = (quarantine, &value)
@@ -269,7 +261,7 @@ impl Durable {
         connection: &Connection,
         part: Part,
     ) -> Result<(), StoreError> {
-        let is_known = self.asked().contains(&part);
+        let is_known = self.asked.lock().contains(&part);
         match is_known {
             true => Ok(()),
             false => self.ask(quarantine, connection, part).await.map(drop),
@@ -284,7 +276,7 @@ impl Durable {
     ) -> Result<Option<Pause>, StoreError> {
         let pause = quarantine.ask(connection, connection.run_id().await?, part).await?;
         if pause != Some(Pause::Moving) {
-            self.asked().insert(part);
+            self.asked.lock().insert(part);
         }
         self.note_begun(quarantine, part, pause);
         Ok(pause)
@@ -292,7 +284,7 @@ impl Durable {
 
     fn note_begun(&self, quarantine: &Quarantine, part: Part, pause: Option<Pause>) {
         if part.is_some() && quarantine.has_just_begun(pause) {
-            *self.begun() = part;
+            *self.begun.lock() = part;
         }
     }
 

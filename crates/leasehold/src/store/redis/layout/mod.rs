@@ -9,6 +9,7 @@ pub(crate) mod plain;
 pub(crate) mod redisson;
 pub(crate) mod reply;
 pub(crate) mod script;
+mod shared;
 pub(crate) mod slot;
 
 use std::fmt;
@@ -19,7 +20,7 @@ use redis::Cmd;
 use super::connection::call::Call;
 
 /// One layout, for one prefix.
-pub(crate) trait Layout: fmt::Debug + Send + Sync {
+pub trait Layout: fmt::Debug + Send + Sync {
     /// The call that does one action to the lock of one name.
     ///
     /// # Errors

@@ -24,73 +24,50 @@ pub(crate) const STATE_FIELD: &str = "s";
 /// another one than its holders asked for.
 const IDLE_STATE_BYTES: [usize; 2] = [20, 26];
 
-/// Where the locks of one store are kept on its server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Keyspace {
+/// The layout of one store.
+#[derive(Clone, Debug)]
+pub struct Native {
     /// What all keys and channels begin with.
     pub prefix: String,
     /// How long a record outlives its last use, if nobody has asked for longer.
     pub retention: Duration,
 }
 
-/// The layout of one store.
-#[derive(Clone, Debug)]
-pub struct Native(pub Keyspace);
-
-impl Native {
-    /// The call that does one action to the record of one name.
-    ///
-    /// # Errors
-    ///
-    /// [`Unsupported`](leasehold_core::StoreErrorKind::Unsupported) for an action without a script.
-    pub fn on(&self, name: &LockName, action: &Action) -> Result<Call<Answer>, StoreError> {
-        let Self(keyspace) = self;
+impl Layout for Native {
+    fn act(&self, name: &LockName, action: &Action) -> Result<Call<Answer>, StoreError> {
         let retention = match action {
-            Action::Acquire(request) => keyspace.retention.max(request.remember),
-            _ => keyspace.retention,
+            Action::Acquire(request) => self.retention.max(request.remember),
+            _ => self.retention,
         };
         let Some((script, packed)) = pack_action(Writer::roomy().span(retention), action) else {
             return Err(StoreError::unknown_request());
         };
-        let keys = vec![key::key(&keyspace.prefix, name)];
-        let args = vec![key::inbox_prefix(&keyspace.prefix).into_bytes(), packed.0];
+        let keys = vec![key::key(&self.prefix, name)];
+        let args = vec![key::inbox_prefix(&self.prefix).into_bytes(), packed.0];
         let call = Call::new(script.text(), keys, args, reply::one);
         Ok(call.with_effect(action.effect(), is_granted))
     }
 
-    /// The call that renews many leases.
-    pub fn renew_all(&self, leases: &[RenewLease]) -> Call<Answer> {
-        let Self(keyspace) = self;
-        let packed =
-            leases.iter().fold(Writer::default().span(keyspace.retention), |packed, lease| {
-                pack_renewal(packed.id(lease.id).span(lease.ttl), lease.mode, lease.change)
-            });
-        let keys = leases.iter().map(|lease| key::key(&keyspace.prefix, &lease.name)).collect();
-        let args = vec![key::inbox_prefix(&keyspace.prefix).into_bytes(), packed.0];
+    fn renew(&self, leases: &[RenewLease]) -> Call<Answer> {
+        let packed = leases.iter().fold(Writer::default().span(self.retention), |packed, lease| {
+            pack_renewal(packed.id(lease.id).span(lease.ttl), lease.mode, lease.change)
+        });
+        let keys = leases.iter().map(|lease| key::key(&self.prefix, &lease.name)).collect();
+        let args = vec![key::inbox_prefix(&self.prefix).into_bytes(), packed.0];
         Call::new(Script::Renew.text(), keys, args, reply::many)
             .with_effect(Some(Effect::Renewal), is_granted)
     }
-}
-
-impl Layout for Native {
-    fn act(&self, name: &LockName, action: &Action) -> Result<Call<Answer>, StoreError> {
-        self.on(name, action)
-    }
-
-    fn renew(&self, leases: &[RenewLease]) -> Call<Answer> {
-        self.renew_all(leases)
-    }
 
     fn key(&self, name: &LockName) -> Vec<u8> {
-        key::key(&self.0.prefix, name)
+        key::key(&self.prefix, name)
     }
 
     fn name(&self, key: &[u8]) -> Option<LockName> {
-        key::name(&self.0.prefix, key)
+        key::name(&self.prefix, key)
     }
 
     fn pattern(&self, begin: &str) -> Vec<u8> {
-        key::pattern(&self.0.prefix, begin)
+        key::pattern(&self.prefix, begin)
     }
 
     fn peek(&self, key: &[u8]) -> Cmd {
@@ -108,7 +85,7 @@ impl Layout for Native {
 fn pack_action(packed: Writer, action: &Action) -> Option<(Script, Writer)> {
     Some(match action {
         Action::Acquire(request) => (Script::Acquire, pack_acquire(packed, request)),
-        Action::Adopt(request) => (Script::Adopt, pack_adopt(packed, request)),
+        Action::Adopt(adopt) => (Script::Adopt, pack_adopt(packed, adopt)),
         Action::Cancel { id, unanswered } => (Script::Cancel, packed.id(*id).flag(*unanswered)),
         Action::ChangeMode { id, mode, change } => {
             let mode = match mode {
@@ -125,7 +102,7 @@ fn pack_action(packed: Writer, action: &Action) -> Option<(Script, Writer)> {
         Action::Describe { id, info } => (Script::Describe, packed.id(*id).info(info)),
         Action::Inspect { limit } => (Script::Inspect, packed.word(*limit)),
         Action::Poll { id, ttl } => (Script::Poll, packed.id(*id).span(*ttl)),
-        Action::Reclaim(request) => (Script::Reclaim, pack_reclaim(packed, request)),
+        Action::Reclaim(claim) => (Script::Reclaim, pack_reclaim(packed, claim)),
         Action::Release { id, cooldown, unanswered } => {
             (Script::Release, packed.id(*id).span(*cooldown).flag(*unanswered))
         }
@@ -159,13 +136,13 @@ fn pack_acquire(packed: Writer, request: &Acquire) -> Writer {
         .info(&request.info)
 }
 
-fn pack_adopt(packed: Writer, request: &Adopt) -> Writer {
+fn pack_adopt(packed: Writer, Adopt { from, token, request, .. }: &Adopt) -> Writer {
     packed
         .id(request.id)
-        .id(request.from)
+        .id(*from)
         .word(request.mode.weight())
         .word(request.mode.capacity())
-        .number(request.token.map_or(0, FencingToken::micros))
+        .number(token.map_or(0, FencingToken::micros))
         .span(request.ttl)
         .bytes(&request.nonce.to_be_bytes())
         .number(request.not_after_us)
@@ -173,13 +150,13 @@ fn pack_adopt(packed: Writer, request: &Adopt) -> Writer {
         .info(&request.info)
 }
 
-fn pack_reclaim(packed: Writer, request: &Reclaim) -> Writer {
+fn pack_reclaim(packed: Writer, Reclaim { token, change, request, .. }: &Reclaim) -> Writer {
     packed
         .id(request.id)
         .word(request.mode.weight())
         .word(request.mode.capacity())
-        .number(request.change)
-        .number(request.token.micros())
+        .number(*change)
+        .number(token.micros())
         .span(request.ttl)
         .bytes(&request.nonce.to_be_bytes())
         .number(request.not_after_us)

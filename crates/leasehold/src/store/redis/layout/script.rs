@@ -232,7 +232,7 @@ fn make_constants() -> Vec<Constant> {
 
 /// What a script does to a server, and so what the server lets it do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Access {
+enum ScriptAccess {
     /// The script may add something: a full server refuses it.
     Adds,
     /// The script ends, prolongs or moves a hold: a full server must not block an unlock.
@@ -241,7 +241,7 @@ enum Access {
     Reads,
 }
 
-impl Access {
+impl ScriptAccess {
     /// The line that a script begins with.
     const fn flags(self) -> &'static str {
         match self {
@@ -271,9 +271,9 @@ macro_rules! scripts {
                 }
             }
 
-            const fn access(self) -> Access {
+            const fn access(self) -> ScriptAccess {
                 match self {
-                    $(Self::$name => Access::$access,)*
+                    $(Self::$name => ScriptAccess::$access,)*
                 }
             }
         }

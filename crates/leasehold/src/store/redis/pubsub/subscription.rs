@@ -67,10 +67,10 @@ pub(crate) struct ChannelSubscription {
     node: Option<Address>,
     jitter: Jitter,
     backoff: Backoff,
-    state: Link,
+    state: Subscribing,
 }
 
-enum Link {
+enum Subscribing {
     /// Subscribed.
     Listening(SubscribedConnection),
     /// The subscription is lost, and on its way back. The future is kept, so that nothing is lost
@@ -80,7 +80,7 @@ enum Link {
     Silent,
 }
 
-impl Link {
+impl Subscribing {
     fn from(
         outcome: Result<SubscribedConnection, StoreError>,
         warnings: &Warnings,
@@ -110,14 +110,14 @@ impl ChannelSubscription {
         let backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         let opening =
             SubscribedConnection::open(Arc::clone(&topology), channels.clone(), node.clone());
-        let state = Link::Mending(Box::pin(opening));
+        let state = Subscribing::Mending(Box::pin(opening));
         Self { topology, warnings, channels, node, jitter, backoff, state }
     }
 
-    /// Subscribes now; nothing was missed before that.
+    /// Subscribes, unless it is; after a failure another attempt is under way.
     pub(crate) async fn open(&mut self) -> Result<(), StoreError> {
-        let Link::Mending(opening) = &mut self.state else { return Ok(()) };
-        match Link::from(opening.await, &self.warnings) {
+        let Subscribing::Mending(opening) = &mut self.state else { return Ok(()) };
+        match Subscribing::from(opening.await, &self.warnings) {
             Ok(state) => self.state = state,
             Err(error) => {
                 self.state = self.mend();
@@ -134,14 +134,14 @@ impl ChannelSubscription {
 
     /// Whether nothing will ever arrive.
     pub(crate) fn is_silent(&self) -> bool {
-        matches!(self.state, Link::Silent)
+        matches!(self.state, Subscribing::Silent)
     }
 
-    fn mend(&mut self) -> Link {
+    fn mend(&mut self) -> Subscribing {
         let (topology, channels) = (Arc::clone(&self.topology), self.channels.clone());
         let node = self.node.clone();
         let pause = self.backoff.next_delay(&mut self.jitter);
-        Link::Mending(Box::pin(async move {
+        Subscribing::Mending(Box::pin(async move {
             tokio::time::sleep(pause).await;
             SubscribedConnection::open(topology, channels, node).await
         }))
@@ -151,7 +151,7 @@ impl ChannelSubscription {
     pub(crate) async fn receive(&mut self) -> Option<Vec<u8>> {
         loop {
             match &mut self.state {
-                Link::Listening(subscribed) => match subscribed.next().await {
+                Subscribing::Listening(subscribed) => match subscribed.next().await {
                     Some(payload) => return Some(payload),
                     None => {
                         // A server that floods one subscription after the other must not have the
@@ -162,18 +162,13 @@ impl ChannelSubscription {
                         self.state = self.mend();
                     }
                 },
-                Link::Mending(mending) => {
-                    let outcome = mending.await;
-                    match Link::from(outcome, &self.warnings) {
+                Subscribing::Mending(_) => {
+                    if self.open().await.is_ok() {
                         // Whatever was published since the last message is lost.
-                        Ok(state) => {
-                            self.state = state;
-                            return None;
-                        }
-                        Err(_) => self.state = self.mend(),
+                        return None;
                     }
                 }
-                Link::Silent => pending::<()>().await,
+                Subscribing::Silent => pending::<()>().await,
             }
         }
     }

@@ -4,7 +4,6 @@ pub(super) mod cluster;
 mod pool;
 pub(super) mod role;
 mod sentinel;
-mod standalone;
 
 use std::sync::Arc;
 
@@ -12,8 +11,8 @@ use leasehold_core::{InvalidInput, StoreError};
 
 use self::cluster::Cluster;
 pub(crate) use self::cluster::Map;
+use self::pool::Pool;
 use self::sentinel::Sentinel;
-use self::standalone::Standalone;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::connection::call::Call;
 use crate::store::redis::connection::dial::{Admission, Dialer};
@@ -27,7 +26,7 @@ pub(crate) enum Topology {
     /// The nodes of a cluster.
     Cluster(Cluster),
     /// One primary, always at the same address.
-    Standalone(Standalone),
+    Standalone(Address, Pool<ServerDialer>),
     /// The primary that sentinels name.
     Sentinel(Sentinel),
 }
@@ -50,7 +49,7 @@ impl Topology {
         match &settings.servers {
             Servers::Cluster(seeds) => Ok(Self::Cluster(Cluster::new(dialer()?, seeds.clone()))),
             Servers::Standalone(address) => {
-                Ok(Self::Standalone(Standalone::new(dialer()?, address.clone())))
+                Ok(Self::Standalone(address.clone(), Pool::new(dialer()?)))
             }
             Servers::Sentinel { sentinels, service } => {
                 let to_sentinels = Dialer::to_sentinels(settings)?;
@@ -72,7 +71,7 @@ impl Topology {
         match self {
             Self::Cluster(cluster) => Box::pin(cluster.run(call)).await,
             Self::Sentinel(sentinel) => Box::pin(sentinel.run(call)).await,
-            Self::Standalone(standalone) => Ok(standalone.server().await?.run(call, false).await?),
+            Self::Standalone(address, pool) => Ok(pool.to(address).await?.run(call, false).await?),
         }
     }
 
@@ -82,7 +81,7 @@ impl Topology {
     ) -> Result<Vec<Result<Arc<Server>, StoreError>>, StoreError> {
         match self {
             Self::Cluster(cluster) => cluster.primaries().await,
-            Self::Standalone(standalone) => Ok(vec![standalone.server().await]),
+            Self::Standalone(address, pool) => Ok(vec![pool.to(address).await]),
             Self::Sentinel(sentinel) => Ok(vec![sentinel.primary().await]),
         }
     }
@@ -91,7 +90,7 @@ impl Topology {
     pub(crate) fn slots_of(&self, primary: &Address) -> Vec<u16> {
         match self {
             Self::Cluster(cluster) => cluster.slots_of(primary),
-            Self::Standalone(_) | Self::Sentinel(_) => Vec::new(),
+            Self::Standalone(..) | Self::Sentinel(_) => Vec::new(),
         }
     }
 
@@ -99,7 +98,7 @@ impl Topology {
     pub(crate) async fn refresh(&self) -> Result<(), StoreError> {
         match self {
             Self::Cluster(cluster) => cluster.refresh().await,
-            Self::Standalone(_) | Self::Sentinel(_) => Ok(()),
+            Self::Standalone(..) | Self::Sentinel(_) => Ok(()),
         }
     }
 
@@ -107,7 +106,7 @@ impl Topology {
     pub(crate) async fn serving(&self, key: &[u8]) -> Result<Arc<Server>, StoreError> {
         match self {
             Self::Cluster(cluster) => cluster.serving(key).await,
-            Self::Standalone(standalone) => standalone.server().await,
+            Self::Standalone(address, pool) => pool.to(address).await,
             Self::Sentinel(sentinel) => sentinel.primary().await,
         }
     }
@@ -116,7 +115,7 @@ impl Topology {
     pub(crate) fn has_one_clock(&self) -> bool {
         match self {
             Self::Cluster(_) => false,
-            Self::Sentinel(_) | Self::Standalone(_) => true,
+            Self::Sentinel(_) | Self::Standalone(..) => true,
         }
     }
 
@@ -124,7 +123,7 @@ impl Topology {
     pub(crate) fn shard(&self, key: impl FnOnce() -> Vec<u8>) -> u64 {
         match self {
             Self::Cluster(cluster) => cluster.shard(&key()),
-            Self::Standalone(_) | Self::Sentinel(_) => 0,
+            Self::Standalone(..) | Self::Sentinel(_) => 0,
         }
     }
 
@@ -132,7 +131,7 @@ impl Topology {
     pub(crate) fn subscribed_nodes(&self) -> Option<Vec<Address>> {
         match self {
             Self::Cluster(cluster) => Some(cluster.subscribed_nodes()),
-            Self::Standalone(_) | Self::Sentinel(_) => None,
+            Self::Standalone(..) | Self::Sentinel(_) => None,
         }
     }
 
@@ -145,7 +144,7 @@ impl Topology {
     ) -> Result<Connection, StoreError> {
         match self {
             Self::Cluster(cluster) => cluster.listen(node, pushes).await,
-            Self::Standalone(standalone) => standalone.listen(pushes).await,
+            Self::Standalone(address, pool) => pool.opener.dial_for_messages(address, pushes).await,
             Self::Sentinel(sentinel) => sentinel.listen(pushes).await,
         }
     }
@@ -154,7 +153,7 @@ impl Topology {
     pub(crate) async fn probe(&self, connection: &Connection) -> Result<(), StoreError> {
         match self {
             Self::Cluster(cluster) => cluster.probe(connection).await,
-            Self::Standalone(_) => connection.ask(&redis::cmd("PING")).await.map(drop),
+            Self::Standalone(..) => connection.ask(&redis::cmd("PING")).await.map(drop),
             Self::Sentinel(_) => role::expect_primary(connection).await,
         }
     }

@@ -61,13 +61,13 @@ type Slots<T> = Mutex<HashMap<(Id, T), Slot>>;
 /// runtime that has ended are dead, and a keeper must not depend on a runtime that is blocked.
 #[derive(Debug)]
 pub(crate) struct Pool<O: Open> {
-    opener: Arc<O>,
+    pub(crate) opener: Arc<O>,
     slots: Arc<Slots<O::Target>>,
 }
 
 impl<O: Open> Pool<O> {
-    pub(crate) fn new(opener: Arc<O>) -> Self {
-        Self { opener, slots: Arc::default() }
+    pub(crate) fn new(opener: O) -> Self {
+        Self { opener: Arc::new(opener), slots: Arc::default() }
     }
 
     /// The connection of the calling runtime to a place, opened if need be.

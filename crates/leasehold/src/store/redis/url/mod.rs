@@ -1,12 +1,10 @@
 //! What a `redis:` URL says.
 
 mod environment;
-mod parts;
 
 use leasehold_core::InvalidInput;
 use leasehold_core::text::split_scheme;
 
-use self::parts::{host, hosts};
 use super::options::{Address, Login, Password, RedisOptions, Servers, Tls};
 use super::options::{invalid, no_socket};
 use crate::store::url_parts::{self, check_delimiters, decode};
@@ -107,6 +105,15 @@ fn servers(scheme: &str, text: &str, service: &str) -> Result<Servers, InvalidIn
         }),
         Some(_) => Err(unknown_scheme(scheme)),
     }
+}
+
+fn hosts(text: &str, default_port: u16) -> Result<Vec<Address>, InvalidInput> {
+    text.split(',').map(|part| host(part, default_port)).collect()
+}
+
+fn host(text: &str, default_port: u16) -> Result<Address, InvalidInput> {
+    let (host, port) = url_parts::host("redis", text, default_port)?;
+    Ok(Address::Tcp { host, port })
 }
 
 fn unix(place: &str) -> Result<RedisOptions, InvalidInput> {

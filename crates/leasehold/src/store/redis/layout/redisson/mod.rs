@@ -11,19 +11,18 @@ pub(crate) mod owners;
 
 use std::time::Duration;
 
-use leasehold_core::time::micros;
 use leasehold_core::token::TOKEN_EPOCH_US;
 use leasehold_core::{
-    Action, Adopt, Answer, Cancelled, Effect, FencingToken, HolderId, LockName, Mode, RenewLease,
-    Reply, StoreError, StoreErrorKind,
+    Action, Adopt, Answer, Effect, FencingToken, HolderId, LockName, Mode, RenewLease, Reply,
+    StoreError, StoreErrorKind,
 };
 use redis::{Cmd, Value};
 
 use self::limits::WATCHDOG;
-use self::names::Names;
-use super::codec::{MAX_EXACT, Writer};
+use self::names::LockKeys;
 use super::plain::value;
 use super::script::Script;
+use super::shared::{self, cancelled, flag, number, polled, revoked, span};
 use super::{Layout, is_granted, key, reply};
 use crate::store::redis::connection::call::Call;
 
@@ -42,12 +41,23 @@ pub struct Redisson {
 
 impl Layout for Redisson {
     fn act(&self, name: &LockName, action: &Action) -> Result<Call<Answer>, StoreError> {
-        self.on(name, action)
+        check(name, action)?;
+        let names = LockKeys::of(&self.prefix, name);
+        let Some((script, keys, args)) = self.plan(&names, action) else {
+            return Err(refused(
+                name,
+                "such a lock is renewed and let go, and not changed otherwise",
+            ));
+        };
+        let keys = [vec![names.lock.clone()], keys].concat();
+        let keys = keys.into_iter().map(String::into_bytes).collect();
+        let call = Call::new(script.text(), keys, args, self.decoder(action));
+        Ok(call.with_effect(action.effect(), is_granted))
     }
 
     fn renew(&self, leases: &[RenewLease]) -> Call<Answer> {
         let keys = leases.iter().flat_map(|lease| {
-            let names = Names::of(&self.prefix, &lease.name);
+            let names = LockKeys::of(&self.prefix, &lease.name);
             [names.lock.clone(), names.hold(lease.id)].map(String::into_bytes)
         });
         let args = leases.iter().flat_map(|lease| [text(&names::owner(lease.id)), span(lease.ttl)]);
@@ -57,11 +67,11 @@ impl Layout for Redisson {
     }
 
     fn key(&self, name: &LockName) -> Vec<u8> {
-        Names::of(&self.prefix, name).lock.into_bytes()
+        LockKeys::of(&self.prefix, name).lock.into_bytes()
     }
 
     fn name(&self, key: &[u8]) -> Option<LockName> {
-        LockName::new(std::str::from_utf8(key).ok()?.strip_prefix(&self.prefix)?).ok()
+        shared::name(&self.prefix, key)
     }
 
     fn pattern(&self, begin: &str) -> Vec<u8> {
@@ -81,7 +91,7 @@ impl Layout for Redisson {
     }
 
     fn release_channels(&self, name: &LockName) -> Vec<Vec<u8>> {
-        Names::of(&self.prefix, name).channels().map(String::into_bytes).to_vec()
+        LockKeys::of(&self.prefix, name).channels().map(String::into_bytes).to_vec()
     }
 }
 
@@ -89,28 +99,8 @@ impl Layout for Redisson {
 type Planned = (Script, Vec<String>, Vec<Vec<u8>>);
 
 impl Redisson {
-    /// The call that does one action to the lock of one name.
-    ///
-    /// # Errors
-    ///
-    /// [`Unsupported`](StoreErrorKind::Unsupported) for what Redisson's locks are not.
-    pub fn on(&self, name: &LockName, action: &Action) -> Result<Call<Answer>, StoreError> {
-        check(name, action)?;
-        let names = Names::of(&self.prefix, name);
-        let Some((script, keys, args)) = self.plan(&names, action) else {
-            return Err(refused(
-                name,
-                "such a lock is renewed and let go, and not changed otherwise",
-            ));
-        };
-        let keys = [vec![names.lock.clone()], keys].concat();
-        let keys = keys.into_iter().map(String::into_bytes).collect();
-        let call = Call::new(script.text(), keys, args, self.decoder(action));
-        Ok(call.with_effect(action.effect(), is_granted))
-    }
-
     /// What does an action; `None` if nothing does.
-    fn plan(&self, names: &Names, action: &Action) -> Option<Planned> {
+    fn plan(&self, names: &LockKeys, action: &Action) -> Option<Planned> {
         let counter = self.fenced.then(|| names.counter());
         Some(match action {
             Action::Acquire(request) => {
@@ -125,13 +115,10 @@ impl Redisson {
                 let keys = [names.hold(request.id)].into_iter().chain(counter);
                 (Script::RedissonAcquire, keys.collect(), args)
             }
-            Action::Adopt(request) => {
-                let keys = [names.hold(request.id), names.hold(request.from)];
-                (
-                    Script::RedissonAdopt,
-                    keys.into_iter().chain(counter).collect(),
-                    self.adopt(request),
-                )
+            Action::Adopt(adopt) => {
+                let keys = [names.hold(adopt.request.id), names.hold(adopt.from)];
+                let keys = keys.into_iter().chain(counter);
+                (Script::RedissonAdopt, keys.collect(), self.adopt(adopt))
             }
             Action::Cancel { id, unanswered } => {
                 let late = if *unanswered { 1 } else { 2 };
@@ -161,20 +148,20 @@ impl Redisson {
         })
     }
 
-    fn adopt(&self, request: &Adopt) -> Vec<Vec<u8>> {
+    fn adopt(&self, Adopt { from, token, request, .. }: &Adopt) -> Vec<Vec<u8>> {
         vec![
             text(&names::owner(request.id)),
             value::begin(request.id),
             value::end(&request.info),
-            text(&names::owner(request.from)),
-            number(request.token.map_or(0, |token| self.counted(token))),
+            text(&names::owner(*from)),
+            number(token.map_or(0, |token| self.counted(token))),
             span(request.ttl),
             number(request.not_after_us),
             flag(request.mode.is_reader()),
         ]
     }
 
-    fn release(&self, names: &Names, id: HolderId, cooldown: Duration, late: u64) -> Planned {
+    fn release(&self, names: &LockKeys, id: HolderId, cooldown: Duration, late: u64) -> Planned {
         let args = vec![text(&names::owner(id)), span(cooldown), number(late)];
         let args = [args, self.telling(names)].concat();
         (Script::RedissonRelease, vec![names.hold(id)], args)
@@ -182,26 +169,21 @@ impl Redisson {
 
     fn revoke(
         &self,
-        names: &Names,
+        names: &LockKeys,
         id: HolderId,
         token: FencingToken,
         force: bool,
     ) -> Vec<Vec<u8>> {
-        let message = Writer::default()
-            .byte(b'R')
-            .number(id.attempt)
-            .bytes(&[0; 8])
-            .bytes(&token.get().to_be_bytes())
-            .flag(force);
         let hold = vec![text(&names::owner(id)), number(self.counted(token)), flag(force)];
         // A token that counts grants says nothing of passing on.
         let passes = if self.fenced { 0 } else { token.passes() };
-        let message = vec![key::inbox(&self.inboxes, id.client), message.0, number(passes.into())];
+        let inbox = key::inbox(&self.inboxes, id.client);
+        let message = vec![inbox, revoked(id, token, force), number(passes.into())];
         [hold, self.telling(names), message].concat()
     }
 
     /// How those are told who wait.
-    fn telling(&self, names: &Names) -> Vec<Vec<u8>> {
+    fn telling(&self, names: &LockKeys) -> Vec<Vec<u8>> {
         let publish = if self.sharded { "SPUBLISH" } else { "PUBLISH" };
         let [lock, rwlock] = names.channels();
         vec![text(publish), text(&lock), text(&rwlock)]
@@ -221,29 +203,6 @@ impl Redisson {
             (_, false) => reply::one,
         }
     }
-}
-
-// What a script's reply means for what was asked, where actions share a script.
-
-fn cancelled(value: Value) -> Result<Answer, StoreError> {
-    map(value, |reply| match reply {
-        Reply::Released => Reply::Cancelled(Cancelled::Released),
-        Reply::NotHeld { .. } => Reply::Cancelled(Cancelled::Unknown),
-        reply => reply,
-    })
-}
-
-fn polled(value: Value) -> Result<Answer, StoreError> {
-    map(value, |reply| match reply {
-        Reply::NotHeld { .. } | Reply::Revoked(_) => Reply::Gone,
-        reply => reply,
-    })
-}
-
-fn map(value: Value, meaning: fn(Reply) -> Reply) -> Result<Answer, StoreError> {
-    let answer = reply::one(value)?;
-    let reply = meaning(answer.reply);
-    Ok(Answer::new(answer.now, reply).with_more(answer.more))
 }
 
 fn many_fenced(value: Value) -> Result<Answer, StoreError> {
@@ -280,7 +239,7 @@ fn check(name: &LockName, action: &Action) -> Result<(), StoreError> {
             return Err(refused(name, "who held it last is not remembered"));
         }
         Action::Acquire(request) => (request.mode, request.ttl),
-        Action::Adopt(request) => (request.mode, request.ttl),
+        Action::Adopt(adopt) => (adopt.request.mode, adopt.request.ttl),
         Action::ChangeMode { .. } => {
             return Err(refused(name, "a reader stays a reader and a writer a writer"));
         }
@@ -313,16 +272,4 @@ fn refused(name: &LockName, why: &str) -> StoreError {
 
 fn text(text: &str) -> Vec<u8> {
     text.as_bytes().to_vec()
-}
-
-fn flag(flag: bool) -> Vec<u8> {
-    number(flag.into())
-}
-
-fn number(number: u64) -> Vec<u8> {
-    number.min(MAX_EXACT).to_string().into_bytes()
-}
-
-fn span(span: Duration) -> Vec<u8> {
-    number(micros(span))
 }

@@ -4,14 +4,14 @@ use leasehold_core::{HolderId, LockName};
 
 /// The keys of one lock.
 #[derive(Clone, Debug)]
-pub(super) struct Names {
+pub(super) struct LockKeys {
     /// The hash.
     pub(super) lock: String,
     /// What stands for it in other names: in a cluster they share its slot.
     pub(super) base: String,
 }
 
-impl Names {
+impl LockKeys {
     /// Nothing is escaped, because Redisson escapes nothing.
     pub(super) fn of(prefix: &str, name: &LockName) -> Self {
         let lock = format!("{prefix}{name}");
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn other_names_share_the_slot_of_the_lock() {
-        let names = |name| Names::of("", &LockName::new(name).unwrap());
+        let names = |name| LockKeys::of("", &LockName::new(name).unwrap());
         assert_eq!(names("a").counter(), "redisson_lock_token:{a}");
         assert_eq!(names("b{a}").counter(), "redisson_lock_token:b{a}");
         assert_eq!(names("a").channels(), ["redisson_lock__channel:{a}", "redisson_rwlock:{a}"]);

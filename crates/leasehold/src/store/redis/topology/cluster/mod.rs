@@ -12,8 +12,8 @@ pub(in crate::store::redis) mod slots;
 
 use std::hash::{BuildHasher, RandomState};
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use futures_util::future::{join_all, select_ok};
@@ -59,7 +59,6 @@ const MAX_SUBSCRIBED_NODES: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Cluster {
     seeds: Vec<Address>,
-    dialer: Arc<ServerDialer>,
     pool: Pool<ServerDialer>,
     known: Mutex<SlotMap>,
     /// Counts requests that any node can answer, so that they go round.
@@ -84,13 +83,11 @@ struct Hop {
 
 impl Cluster {
     pub(crate) fn new(dialer: ServerDialer, seeds: Vec<Address>) -> Self {
-        let dialer = Arc::new(dialer);
         // Different in each process, so that not all of them listen at the same node.
         let seed = RandomState::new().hash_one(());
         Self {
             seeds,
-            pool: Pool::new(Arc::clone(&dialer)),
-            dialer,
+            pool: Pool::new(dialer),
             known: Mutex::default(),
             turn: AtomicUsize::new(seed as usize),
             seed,
@@ -161,7 +158,7 @@ impl Cluster {
 
     /// The slots that a primary serves, as far as that is known.
     pub(crate) fn slots_of(&self, primary: &Address) -> Vec<u16> {
-        let map = self.known().map.clone();
+        let map = self.known.lock().map.clone();
         map.map(|map| map.slots_of(primary)).unwrap_or_default()
     }
 
@@ -175,7 +172,7 @@ impl Cluster {
     async fn server(&self, slot: u16, hop: &mut Hop) -> Result<Option<Arc<Server>>, StoreError> {
         let node = hop.node.clone();
         let mut opening = pin!(self.pool.to(&node));
-        if let Ok(server) = timeout(self.dialer.timeout(), &mut opening).await {
+        if let Ok(server) = timeout(self.pool.opener.timeout(), &mut opening).await {
             return server.map(Some);
         }
         self.ask_others(&node).await;
@@ -207,13 +204,13 @@ impl Cluster {
 
     /// A number of the primary that serves a key, as far as that is known.
     pub(crate) fn shard(&self, key: &[u8]) -> u64 {
-        let map = self.known().map.clone();
+        let map = self.known.lock().map.clone();
         map.and_then(|map| map.shard(slot(key))).unwrap_or_default()
     }
 
     /// The primaries at which a client listens for its grants.
     pub(crate) fn subscribed_nodes(&self) -> Vec<Address> {
-        let map = self.known().map.clone();
+        let map = self.known.lock().map.clone();
         let some = |map| Map::some_primaries(map, self.seed, MAX_SUBSCRIBED_NODES);
         map.iter().flat_map(|map| some(map)).cloned().collect()
     }
@@ -228,7 +225,7 @@ impl Cluster {
         let map = self.map().await?;
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let node = node.unwrap_or_else(|| &map.nodes()[turn % map.nodes().len()]);
-        match self.dialer.dial_for_messages(node, pushes).await {
+        match self.pool.opener.dial_for_messages(node, pushes).await {
             Ok(connection) => self.probe(&connection).await.map(|()| connection),
             Err(error) => {
                 self.ask_others(node).await;
@@ -260,7 +257,7 @@ impl Cluster {
     }
 
     async fn map(&self) -> Result<Arc<Map>, StoreError> {
-        let known = self.known().map.clone();
+        let known = self.known.lock().map.clone();
         match known {
             Some(map) => Ok(map),
             None => self.ask_any(None).await,
@@ -276,7 +273,7 @@ impl Cluster {
     }
 
     fn may_ask(&self) -> bool {
-        let mut known = self.known();
+        let mut known = self.known.lock();
         let may = known.asked.is_none_or(|asked| asked.elapsed() >= ASK_PAUSE);
         if may {
             known.asked = Some(Instant::now());
@@ -286,12 +283,12 @@ impl Cluster {
 
     /// Asks nodes for the map, a few at a time, until one answers.
     async fn ask_any(&self, failed: Option<&Address>) -> Result<Arc<Map>, StoreError> {
-        let known = self.known().map.clone();
+        let known = self.known.lock().map.clone();
         // Once the nodes are known, there are enough to ask in turn, so a slow one is not waited
         // for.
         let patience = match known {
-            Some(_) => self.dialer.timeout(),
-            None => self.dialer.connect_timeout() + self.dialer.timeout(),
+            Some(_) => self.pool.opener.timeout(),
+            None => self.pool.opener.connect_timeout() + self.pool.opener.timeout(),
         };
         let nodes = known.iter().flat_map(|map| map.nodes()).chain(&self.seeds);
         let mut nodes: Vec<_> = nodes.filter(|node| Some(*node) != failed).collect();
@@ -318,12 +315,8 @@ impl Cluster {
 
     fn learn(&self, map: Map) -> Arc<Map> {
         let map = Arc::new(map);
-        self.known().map = Some(Arc::clone(&map));
+        self.known.lock().map = Some(Arc::clone(&map));
         map
-    }
-
-    fn known(&self) -> MutexGuard<'_, SlotMap> {
-        self.known.lock()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -119,7 +119,7 @@ impl Discovery {
                     Err(error) => failure = failure.or(Some(error)),
                 }
             }
-            let pause = self.jitter().between(PAUSE.0, PAUSE.1);
+            let pause = self.jitter.lock().between(PAUSE.0, PAUSE.1);
             match failure {
                 Some(error) if !error.kind().is_transient() => return Err(error),
                 Some(error) if Instant::now() + pause >= until => return Err(error),
@@ -205,10 +205,6 @@ impl Discovery {
         let why = first.map(ToString::to_string).unwrap_or_default();
         let kind = last.map_or(StoreErrorKind::Unreachable, |refusal| refusal.kind());
         StoreError::new(kind, format!("no sentinel names the primary of {:?}: {why}", self.service))
-    }
-
-    fn jitter(&self) -> MutexGuard<'_, Jitter> {
-        self.jitter.lock()
     }
 }
 

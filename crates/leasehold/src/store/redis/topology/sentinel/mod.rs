@@ -28,7 +28,6 @@ const MOVES: u32 = 3;
 /// The way to the primary that sentinels name.
 #[derive(Debug)]
 pub(crate) struct Sentinel {
-    discovery: Arc<Discovery>,
     pool: Pool<Discovery>,
 }
 
@@ -40,8 +39,7 @@ impl Sentinel {
         service: &str,
     ) -> Self {
         let discovery = Discovery::new(to_servers, to_sentinels, sentinels, service);
-        let discovery = Arc::new(discovery);
-        Self { pool: Pool::new(Arc::clone(&discovery)), discovery }
+        Self { pool: Pool::new(discovery) }
     }
 
     /// Runs a script on the primary. If the server says that it is none any more, nothing was done,
@@ -81,7 +79,7 @@ impl Sentinel {
     /// Opens a connection for messages to the server that requests go to.
     pub(super) async fn listen(&self, pushes: PushSender) -> Result<Connection, StoreError> {
         let primary = self.primary().await?;
-        self.discovery.dial_for_messages(primary.address(), pushes).await
+        self.pool.opener.dial_for_messages(primary.address(), pushes).await
     }
 }
 
