@@ -1,5 +1,6 @@
 //! Ways to take a lock in a PostgreSQL database and to give it back.
 
+use std::slice;
 use std::sync::Arc;
 
 use leasehold::Client;
@@ -149,7 +150,7 @@ impl Contender {
                 for (text, known) in statements {
                     let row = match known {
                         Some(known) => client.query_one(known, &[value.0]).await?,
-                        None => client.query_typed_one(text, &[value.clone()]).await?,
+                        None => client.query_typed_one(text, slice::from_ref(&value)).await?,
                     };
                     if !row.get::<_, bool>(0) {
                         return Err("somebody else has the lock".into());
