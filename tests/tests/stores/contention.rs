@@ -48,7 +48,7 @@ impl Place {
     fn start(&self, job: &str, rest: &[&str]) -> Worker {
         let path = self.directory.path().display().to_string();
         let ttl_ms = self.ttl.as_millis().to_string();
-        Worker::start(&[&[job, &self.url, &path, &ttl_ms], rest].concat())
+        Worker::start(&[&["contention", job, &self.url, &path, &ttl_ms], rest].concat())
     }
 
     fn connect(&self) -> (Runtime, Client) {
@@ -163,19 +163,17 @@ async fn enter_once(job: Job<'_>, number: &str) {
     must(client.close().await);
 }
 
-#[test]
-#[ignore = "the jobs of the tests below, each for a separate process"]
-fn job() {
-    let arguments = worker::arguments();
-    let [job, url, directory, ttl_ms, rest @ ..] = &arguments[..] else { panic!("{arguments:?}") };
+/// The jobs of the tests below, each for a separate process.
+pub(super) fn job(arguments: &[&str]) {
+    let [job, url, directory, ttl_ms, ref rest @ ..] = *arguments else { panic!("{arguments:?}") };
     let runtime = must(Builder::new_multi_thread().worker_threads(2).enable_all().build());
     let ttl = Duration::from_millis(must(ttl_ms.parse()));
     let what = Job { url, directory: Path::new(directory), ttl };
     let number = |index: usize| must(rest[index].parse());
-    match job.as_str() {
+    match job {
         "tasks" => runtime.block_on(add_from_tasks(what, number(0), number(1))),
         "threads" => add_from_threads(&what, number(0), number(1)),
-        "enter once" => runtime.block_on(enter_once(what, &rest[0])),
+        "enter once" => runtime.block_on(enter_once(what, rest[0])),
         other => panic!("no such job: {other:?}"),
     }
 }

@@ -24,12 +24,10 @@ fn runtime() -> Runtime {
     must(Builder::new_multi_thread().worker_threads(1).enable_all().build())
 }
 
-#[test]
-#[ignore = "a process of the tests below: it acquires, says until when it holds, and waits"]
-fn job() {
-    let arguments = worker::arguments();
+/// A process of the tests below: it acquires, says until when it holds, and waits.
+pub(super) fn job(url: &str) {
     runtime().block_on(async {
-        let client = must(Client::connect(&arguments[0]).await);
+        let client = must(Client::connect(url).await);
         worker::say("asks");
         let guard = must(client.mutex(NAME).ttl(TTL).acquire().await);
         let entered = now_ns();
@@ -50,7 +48,7 @@ fn hear(process: &mut Worker) -> [u128; 3] {
 
 /// Starts a process that has asked for the lock when this returns.
 fn start(url: &str) -> Worker {
-    let mut process = Worker::start(&[url]);
+    let mut process = Worker::start(&["deaths", url]);
     process.expect("asks");
     process
 }

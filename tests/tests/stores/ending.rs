@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::exit;
 
 use leasehold::{Client, Error, Guard, LockName, Result, blocking};
-use leasehold_testkit::worker::{self, Worker};
+use leasehold_testkit::worker::Worker;
 use leasehold_testkit::{RedisServer, must};
 use tokio::runtime::{Builder, Runtime};
 
@@ -16,11 +16,8 @@ fn runtime(kind: &str) -> Runtime {
     must(builder.worker_threads(1).enable_all().build())
 }
 
-#[test]
-#[ignore = "a job of the tests below, for a separate process"]
-fn job() {
-    let arguments = worker::arguments();
-    let [end, url] = arguments.as_slice() else { panic!("{arguments:?}") };
+/// A process of the tests below, which ends in one way or another.
+pub(super) fn job(end: &str, url: &str) {
     drop(catch_unwind(AssertUnwindSafe(|| main_that_ends(end, url))));
     // As fast as a program ends whose `main` returns.
     exit(0);
@@ -73,7 +70,7 @@ fn what_is_held_as_main_ends_is_let_go() {
     let name = must(LockName::new("a"));
     for round in 0..3 {
         for end in ENDS {
-            Worker::start(&[end, &url]).finish();
+            Worker::start(&["ending", end, &url]).finish();
             let status = must(runtime.block_on(client.admin().inspect(&name)));
             assert!(status.is_free(), "round {round}: {end}: {:?}", status.holders);
             assert!(status.last_token.is_some(), "{end}: it was never held");

@@ -156,10 +156,9 @@ fn see_entries(path: &Path, count: u64) {
     }
 }
 
-#[test]
-#[ignore = "the jobs of the tests below, each for a separate process"]
-fn job() {
-    match worker::arguments().iter().map(String::as_str).collect::<Vec<_>>()[..] {
+/// The jobs of the tests below, each for a separate process.
+pub(super) fn job(arguments: &[&str]) {
+    match *arguments {
         ["enter and leave", path] => enter_and_leave(path),
         ["open", path] => open(path),
         ["enter once", path] => enter_once(path),
@@ -173,7 +172,8 @@ fn processes_that_are_killed_at_any_moment_block_nobody_and_let_nobody_else_in()
     const KILLS: u32 = 100;
     let directory = must(tempfile::tempdir());
     let path = directory.path().join("locks.db");
-    let start = || Worker::start(&["enter and leave", must(path.to_str().ok_or("no text"))]);
+    let start =
+        || Worker::start(&["file_store", "enter and leave", must(path.to_str().ok_or("no text"))]);
     let mut workers: Vec<_> = (0..PROCESSES).map(|_| start()).collect();
     let seed = fresh_number() as u64;
     println!("seed {seed}");
@@ -197,7 +197,7 @@ fn when_the_holder_is_killed_the_first_of_ten_waiters_enters() {
     let path = directory.path().join("locks.db");
     let path = must(path.to_str().ok_or("no text"));
     let start = || {
-        let mut worker = Worker::start(&["enter once", path]);
+        let mut worker = Worker::start(&["file_store", "enter once", path]);
         worker.expect("ready");
         worker.tell("go");
         worker
@@ -238,7 +238,8 @@ fn processes_may_create_the_file_at_the_same_moment() {
     for round in 0..5 {
         let path = directory.path().join(format!("{round}.db"));
         let path = must(path.to_str().ok_or("no text"));
-        let mut workers: Vec<_> = (0..8).map(|_| Worker::start(&["open", path])).collect();
+        let mut workers: Vec<_> =
+            (0..8).map(|_| Worker::start(&["file_store", "open", path])).collect();
         workers.iter_mut().for_each(|worker| worker.expect("ready"));
         workers.iter_mut().for_each(|worker| worker.tell("go"));
         let tokens: BTreeSet<_> = workers.iter_mut().filter_map(Worker::hear).collect();

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use leasehold_testkit::outage::{Cost, Crowd, Refusing, wait_it_out};
-use leasehold_testkit::worker::{self, Worker};
+use leasehold_testkit::worker::Worker;
 use leasehold_testkit::{Cluster, Data, RedisServer, Replicated, SentinelFleet, must};
 use tokio::runtime::Builder;
 
@@ -36,15 +36,12 @@ fn workers(url: &str, prefix: &str) -> Vec<Worker> {
 
 /// The same of several clients, with several waiters each.
 fn workers_of(url: &str, prefix: &str, clients: usize, waiters: usize) -> Vec<Worker> {
-    let arguments = [url, prefix, &clients.to_string(), &waiters.to_string()];
+    let arguments = ["outage", url, prefix, &clients.to_string(), &waiters.to_string()];
     (0..PROCESSES).map(|_| Worker::start(&arguments)).collect()
 }
 
-#[test]
-#[ignore = "a job of the tests, for a separate process"]
-fn job() {
-    let arguments = worker::arguments();
-    let [url, prefix, clients, tasks] = arguments.as_slice() else { panic!("{arguments:?}") };
+/// A process of the tests below, whose clients wait.
+pub(super) fn job([url, prefix, clients, tasks]: [&str; 4]) {
     let runtime = must(Builder::new_multi_thread().worker_threads(1).enable_all().build());
     let (clients, tasks) = (must(clients.parse()), must(tasks.parse()));
     runtime.block_on(wait_it_out(url, prefix, clients, tasks));
