@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold::admin::HoldState;
+
 use super::Player;
 use crate::plan::Plan;
 use crate::promise::{Watch, now_ns};
@@ -32,10 +34,13 @@ impl Player {
         let mut watch = Watch::granted(&log, self.own, asked, &guard);
         let span = self.random.up_to(WORK);
         self.linger(&guard, &mut watch, span).await;
-        let run = watch.guard();
+        let (run, token) = (watch.guard(), guard.token());
         drop(watch);
-        // Of one that could not report its end nothing is promised.
-        if guard.release().await.is_ok() {
+        // A release that gets no answer is `Ok`, too. Only what the store shows has reached it.
+        if guard.release().await.is_ok()
+            && let Ok(status) = lock.status().await
+            && status.holders.iter().any(|it| it.token == token && it.state == HoldState::Cooldown)
+        {
             log.event("job");
             log.ran(&name, run, period);
         }
