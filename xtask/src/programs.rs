@@ -18,7 +18,7 @@ const THREADS: &str = "3";
 
 /// What runs longest begins first: what runs last should be short, since little runs beside it.
 const LONGEST: [&str; 7] =
-    ["command", "campaign", "stores", "cluster", "sentinel", "quorum", "replicas"];
+    ["command", "campaign", "differential", "cluster", "postgres", "quorum", "stores"];
 
 /// No program takes a tenth of it; what hangs is then named, and holds up nobody.
 const LIMIT: &str = "30m";
