@@ -20,8 +20,8 @@ const THREADS: &str = "3";
 const LONGEST: [&str; 7] =
     ["command", "campaign", "differential", "cluster", "postgres", "quorum", "stores"];
 
-/// No program takes a tenth of it; what hangs is then named, and holds up nobody.
-const LIMIT: &str = "30m";
+/// No program takes half of it on a slow machine; what hangs is then named.
+const LIMIT: &str = "20m";
 
 /// A program, its package and its target: `lib`, or the name of what it is built of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,11 +135,19 @@ impl Job<'_> {
 }
 
 impl Report {
-    /// The names of the tests that failed.
+    /// The names of the tests that failed, or went on when the program was ended.
     pub(crate) fn failed(&self) -> Vec<&str> {
-        let tests = self.text.lines().filter_map(|line| line.strip_prefix("test "));
-        let failed = tests.filter_map(|test| test.strip_suffix(" ... FAILED"));
-        failed.map(|test| test.trim_end_matches(" - should panic")).collect()
+        let tests: Vec<_> =
+            self.text.lines().filter_map(|line| line.strip_prefix("test ")).collect();
+        let failed = tests.iter().filter_map(|test| test.strip_suffix(" ... FAILED"));
+        let failed = failed.map(|test| test.trim_end_matches(" - should panic"));
+        let long = tests.iter().filter_map(|test| test.split_once(" has been running for over "));
+        let has_ended = |name: &str| {
+            let rest = |test: &&str| test.strip_prefix(name).is_some_and(|it| it.starts_with(" ..."));
+            tests.iter().any(|test| rest(test))
+        };
+        let hung = long.map(|(name, _)| name).filter(|name| !has_ended(name));
+        failed.chain(hung).collect()
     }
 
     /// What the tests that failed have printed.
@@ -196,10 +204,12 @@ mod tests {
     #[test]
     fn the_tests_that_failed_are_named_and_all_are_counted() {
         let text = "test a ... ok\ntest b::c ... FAILED\ntest d - should panic ... FAILED\n\
+                    test e has been running for over 60 seconds\ntest e ... ok\n\
+                    test f has been running for over 60 seconds\n\
                     test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured\n\
                     test result: ok. 12 passed; 0 failed; 3 ignored; 0 measured\n";
         let report = Report { text: text.to_owned(), succeeded: false, seconds: 1.0 };
-        assert_eq!(report.failed(), ["b::c", "d"]);
+        assert_eq!(report.failed(), ["b::c", "d", "f"]);
         assert_eq!(report.counts(), [13, 2, 3]);
     }
 

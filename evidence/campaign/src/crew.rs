@@ -1,6 +1,7 @@
 //! The processes of a round: they take turns at the locks of a place, and are stopped and killed.
 
 use std::iter;
+use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -80,6 +81,15 @@ impl Member {
     }
 }
 
+/// Tells threads of a scope to end, also when the scope panics: it waits for them.
+struct SetAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 impl Crew<'_> {
     /// Works for the given time, and comes to rest; gives what is wrong with that.
     pub(crate) fn work(
@@ -98,6 +108,7 @@ impl Crew<'_> {
         let (is_done, log) = (AtomicBool::new(false), Arc::clone(&self.log));
         let ports: Vec<_> = place.all().into_iter().map(RedisServer::port).collect();
         thread::scope(|scope| {
+            let (hurts, watches) = (SetAtEnd(&is_over), SetAtEnd(&is_done));
             scope.spawn(|| stall::watch_until(&log, &is_done));
             for port in ports {
                 let (log, is_done) = (&log, &is_done);
@@ -109,10 +120,12 @@ impl Crew<'_> {
                 self.disturb();
                 thread::sleep(TICK);
             }
-            is_over.store(true, Ordering::Relaxed);
-            hurting.join().unwrap();
+            drop(hurts);
+            if let Err(panic) = hurting.join() {
+                resume_unwind(panic);
+            }
             let wrong = self.rest();
-            is_done.store(true, Ordering::Relaxed);
+            drop(watches);
             wrong
         })
     }
