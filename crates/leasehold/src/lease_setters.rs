@@ -32,8 +32,8 @@ macro_rules! lease_setters {
 
         /// The name stays taken for at least this long from the grant, even if it is released
         /// before: the rest is its *cooldown*, in which nobody holds it. Nothing by default, at
-        /// most 24 h. A machine that dies does not keep the name taken: its lease ends after the
-        /// ttl.
+        /// most 24 h. If the holder dies, or no request of its release reaches the store, the name
+        /// is free when the lease ends.
         pub fn min_hold(self, least: std::time::Duration) -> Self {
             self.with(|options| options.min_hold = Some(least))
         }
