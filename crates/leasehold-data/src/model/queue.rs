@@ -47,7 +47,7 @@ pub struct Entry {
     pub payload: Vec<u8>,
 }
 
-/// What to do.
+/// A step on a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueueAction {
     /// Tells how an entry stands.
@@ -71,7 +71,7 @@ pub enum QueueAction {
     },
 }
 
-/// What came of it.
+/// The outcome of a step on a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueueReply {
     /// The entry is done, with this result.

@@ -61,7 +61,8 @@ impl Link {
     }
 
     async fn write(&mut self, bytes: &[u8]) {
-        // If it is dead, the end of its reports says so; if it does not read, the watch will.
+        // If the guardian is dead, the end of its reports says so; if it does not read, the watch
+        // notices.
         let _dead = timeout(NO_ROOM, self.orders.write_all(bytes)).await;
     }
 

@@ -234,8 +234,8 @@ impl<'a> AcquireRounds<'a> {
         nodes.answer(started, Reply::Granted(Grant::new(token, deadline_us)))
     }
 
-    /// Cancels what was granted, or may have been, also without an answer: nobody has had it.
-    /// Waits for those that hold it, or a retry would find its own minority in its way.
+    /// Cancels what was granted, or may have been, also without an answer: nobody has had it. Waits
+    /// for the nodes that hold it; otherwise a retry would find its own minority in the way.
     pub(super) async fn let_go(&mut self, round: &Round) -> Result<(), StoreError> {
         let (nodes, id) = (self.nodes, self.request.id);
         let now = nodes.clock.now();

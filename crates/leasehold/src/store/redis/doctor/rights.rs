@@ -209,7 +209,7 @@ fn channel_patterns(settings: &Settings) -> String {
     format!("&{}*{more}", key::inbox_prefix(settings.prefix()))
 }
 
-/// Whether the server says that the user may not.
+/// Whether the server says that the user lacks a right.
 pub(crate) fn is_denied(value: &Value) -> bool {
     matches!(value, Value::ServerError(refusal) if refusal.code() == "NOPERM")
 }
