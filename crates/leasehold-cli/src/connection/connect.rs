@@ -42,8 +42,8 @@ impl From<&LockArgs> for WaitBudget {
 }
 
 impl WaitBudget {
-    /// Connects to a store, again and again as long as it is away; says so once, and again when the
-    /// reason changes. What does not pass by itself is told at once.
+    /// Connects to a store, again and again while it is away. Says so once, and again when the
+    /// reason changes. Trouble that does not pass by itself ends this at once.
     pub(crate) async fn connect(
         self,
         choice: &Choice,

@@ -188,7 +188,8 @@ impl Held<'_> {
         LOST
     }
 
-    /// Says so, because the script that took the lease does not know, and others get in.
+    /// Reports the signal, because the script that took the lease does not know of it, and others
+    /// get the lock.
     fn note_signal(&mut self, handle: &Handle, signal: Signal) {
         let (shown, tokens, early) = (handle.shown(), handle.tokens(), self.too_early());
         let signal = signal_name(signal);

@@ -50,13 +50,13 @@ pub(super) struct Revoke {
     force: bool,
 }
 
-/// It was.
+/// The lease was taken away.
 #[derive(Serialize, ToSchema)]
 struct Revoked {
     revoked: bool,
 }
 
-/// How things are
+/// The totals, the first deadlocks, and whether the store answers
 #[utoipa::path(get, path = "/api/v1/state", responses(
     (status = 200, description = "Done.", body = StateView),
     Refused,

@@ -17,7 +17,7 @@ const BACKLOG: usize = 1024;
 /// The most listeners at the same time: 128. Each costs a connection and a write per event.
 const MOST_LISTENERS: usize = 128;
 
-/// The store, what is known of it, and who may ask.
+/// The store, the picture of it, and the access that requests need.
 #[derive(Debug)]
 pub(super) struct App {
     pub(super) watcher: Watcher,
