@@ -125,10 +125,10 @@ pub(crate) type Outcome = Result<u8, Failure>;
 /// The options for how much the command says on stderr, one line at a time.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct Verbosity {
-    /// Says nothing on stderr but what went wrong
+    /// Prints only errors on stderr
     #[arg(short, long, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// Says more on stderr: tokens and times of what is done, what is weak about the store
+    /// Prints more on stderr: tokens, times, and weaknesses of the store
     #[arg(short, long)]
     pub(crate) verbose: bool,
 }
