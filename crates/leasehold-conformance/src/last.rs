@@ -1,4 +1,4 @@
-//! Who held a name last, of a store that keeps a record of a name that nobody holds.
+//! Cases of the last holder of a name, in a store that keeps a record of a name that nobody holds.
 
 use std::time::Duration;
 

@@ -73,8 +73,8 @@ use crate::lease_setters::lease_setters;
 /// store that is full, a right that is missing, a record that is foreign or damaged, a ttl that is
 /// not allowed. In a quorum this is so once the other nodes are no majority.
 ///
-/// An observer is told why a call waits: [`Event::Waiting`](crate::event::Event::Waiting) for
-/// somebody else, [`Event::Delayed`](crate::event::Event::Delayed) by trouble with the store,
+/// An event says why a call waits: [`Event::Waiting`](crate::event::Event::Waiting) for somebody
+/// else, [`Event::Delayed`](crate::event::Event::Delayed) by trouble with the store,
 /// [`Event::OwnLease`](crate::event::Event::OwnLease) for its own client. If a limit ends the wait,
 /// its error says the same.
 #[derive(Clone, Debug)]

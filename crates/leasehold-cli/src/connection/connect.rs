@@ -165,7 +165,7 @@ pub(super) async fn build(
             Event::WaitingForCapacity { text, .. } => verbosity.remark(text),
             // Only with `-v`, not in every run of a nightly job.
             Event::Warning { text, .. } => verbosity.detail(format_args!("warning: {text}")),
-            // The rest is told where it happens.
+            // Other events are reported where they happen.
             _ => {}
         }
     };

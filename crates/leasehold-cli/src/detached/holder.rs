@@ -234,7 +234,7 @@ impl Taker {
 
     /// Completes when that process has ended.
     async fn gone(&mut self) {
-        // Before it was told anything it has nothing to say but its end.
+        // Before it is told anything, it can report nothing but its end.
         let _end = (&mut self.0).await;
     }
 

@@ -43,7 +43,7 @@ pub struct Queue {
 pub struct Entry {
     /// Given by the producer; the same is appended once.
     pub id: Id,
-    /// Whatever it is.
+    /// The bytes of the entry, of any form.
     pub payload: Vec<u8>,
 }
 

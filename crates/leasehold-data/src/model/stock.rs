@@ -47,7 +47,7 @@ pub struct Stock {
 pub struct Order {
     /// What came of it.
     pub state: OrderState,
-    /// What it is of, ordered by item.
+    /// Its lines, ordered by item.
     pub lines: Vec<Line>,
     /// What its first caller wanted to have remembered.
     pub note: String,

@@ -160,8 +160,8 @@ impl OwnAttempt {
         (self.known, self.attempt.unanswered) = (false, false);
     }
 
-    /// Goes on with the attempt of its line, of which it is the first from now on; false if it was
-    /// too late for that and somebody else is.
+    /// Goes on with the attempt of its line, as the first caller of the line from now on. False if
+    /// it was too late, and another caller is the first.
     pub(super) fn take_over(&mut self, ask: &mut Ask) -> bool {
         let Some(release) = self.shows_life() else { return false };
         ask.release = release;

@@ -27,7 +27,7 @@ pub(super) struct App {
     pub(super) access: Access,
     /// What the doctor said last.
     pub(super) report: watch::Sender<Option<Arc<Checkup>>>,
-    /// Messages for those who listen, ready to be sent.
+    /// Messages for the listeners, ready to be sent.
     pub(super) messages: broadcast::Sender<Arc<str>>,
     pub(super) listeners: Arc<Semaphore>,
     /// What the names begin with that metrics may name.

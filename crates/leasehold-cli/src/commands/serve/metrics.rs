@@ -18,7 +18,7 @@ use super::app::App;
 use super::views::seconds;
 use crate::watch::{Availability, Picture, Row};
 
-/// Most names that are told: 1000, for each is a time series or several.
+/// The most names that metrics show: 1000, since each is a time series or several.
 const MOST_NAMES: usize = 1_000;
 
 /// The ages by which holds are counted, in seconds: a minute, ten, an hour, a day.

@@ -345,7 +345,7 @@ impl OpenFile {
         });
         match operation {
             Operation::Renew(leases) if done.is_err() && database.is_replaced() => {
-                // Who holds must hear at once that there is nothing to renew any more.
+                // Holders must learn at once that there is nothing to renew any more.
                 let replies = leases.iter().map(|_| Reply::NotHeld { newest: None }).collect();
                 let (now, reply) = (self.now(), Reply::Many(replies));
                 Ok((Answer::new(now, reply), Vec::new()))
@@ -373,7 +373,7 @@ impl OpenFile {
         answer
     }
 
-    /// Whether the worker is to be asked to tidy up; of several callers one is told so.
+    /// Whether the worker is to be asked to tidy up; of several callers, one gets yes.
     fn is_tidying_due(&self) -> bool {
         let is_due = self.tidy_at_us.load(Ordering::Relaxed) <= self.now().lease_us;
         (is_due || self.has_long_log()) && !self.is_tidying.swap(true, Ordering::Relaxed)

@@ -49,7 +49,7 @@ struct Functions {
     retention: Duration,
 }
 
-/// What they have done of an operation.
+/// The part of an operation that the quick paths have done.
 pub(crate) enum Done {
     Answered(Answer),
     /// Renewals of which some are answered: the general path does the others.

@@ -132,8 +132,8 @@ impl Location {
         })
     }
 
-    /// Creates the directory beside the database, for those who may use that, if it is not there.
-    /// Several processes may do so at once.
+    /// Creates the directory beside the database, for the users of the database, if it is not
+    /// there. Several processes may do so at once.
     pub(crate) fn create_side(&self, access: Access) -> Result<(), StoreError> {
         let created = match access.is_shared() {
             // The directory appears with the write lock's file in it. Otherwise processes that come
