@@ -56,7 +56,7 @@ class _Client(Generic[L, X, S, E, J, A]):
         slice: Span = 0.005,
         **defaults: Unpack[Options],
     ) -> None:
-        """``store`` is a URL, a ``Memory``, or ``None`` for that in ``$LEASEHOLD_STORE``.
+        """``store`` is a URL, a ``Memory``, or ``None`` for the URL in ``$LEASEHOLD_STORE``.
 
         ``on_event`` gets every event, in a thread for events. ``slice`` is the time for which a
         lease goes from caller to caller of this client. ``defaults`` are the options of its locks.

@@ -105,7 +105,7 @@ class AsyncClient(
         return AsyncGuard(await wait(self._native.adopt(str(lease))))
 
     async def close(self) -> None:
-        """As ``Client.close``. One that is cancelled goes on."""
+        """As ``Client.close``. A cancelled call goes on."""
         await wait(self._native.close())
 
     async def __aenter__(self) -> Self:

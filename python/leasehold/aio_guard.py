@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class AsyncGuard(OnlyAsync, _Held):
-    """A held lease. ``async with guard`` lets go at its end, and is cancelled if it is lost.
+    """A held lease. ``async with guard`` lets go at its end; a lost lease cancels its block.
 
     It is renewed in the background as long as it lives, unless ``renew=False``.
     """
@@ -31,13 +31,13 @@ class AsyncGuard(OnlyAsync, _Held):
         self._scopes: list[Scope] = []
 
     async def release(self) -> None:
-        """As ``Guard.release``. One that is cancelled goes on."""
+        """As ``Guard.release``. A cancelled call goes on."""
         verb = self._native.release()
         if verb is not None:
             await wait(verb)
 
     async def renew(self, ttl: Span | None = None) -> float:
-        """As ``Guard.renew``. One that is cancelled goes on."""
+        """As ``Guard.renew``. A cancelled call goes on."""
         left: float = await wait(self._native.renew(ttl))
         return left
 
@@ -46,16 +46,16 @@ class AsyncGuard(OnlyAsync, _Held):
         return AsyncGuard(self._native.reenter())
 
     async def upgrade(self, timeout: Span | None = None) -> None:
-        """As ``Guard.upgrade``. Cancelled, it leaves the lease a read lease."""
+        """As ``Guard.upgrade``. A cancelled call leaves the lease a read lease."""
         await wait(self._native.upgrade(timeout))
 
     async def try_upgrade(self) -> bool:
-        """As ``Guard.try_upgrade``. Cancelled, it leaves the lease a read lease."""
+        """As ``Guard.try_upgrade``. A cancelled call leaves the lease a read lease."""
         upgraded: bool = await wait(self._native.try_upgrade())
         return upgraded
 
     async def downgrade(self) -> None:
-        """As ``Guard.downgrade``. One that is cancelled goes on."""
+        """As ``Guard.downgrade``. A cancelled call goes on."""
         await wait(self._native.downgrade())
 
     async def lost(self) -> LossReason | None:
@@ -97,9 +97,9 @@ class AsyncLeadership(AsyncGuard):
     __slots__ = ()
 
     async def proclaim(self, value: str) -> None:
-        """As ``Leadership.proclaim``. Cancelled, it leaves open which value stands."""
+        """As ``Leadership.proclaim``. A cancelled call leaves open which value stands."""
         await wait(self._native.proclaim(value))
 
     async def resign(self) -> None:
-        """As ``Leadership.resign``. One that is cancelled goes on."""
+        """As ``Leadership.resign``. A cancelled call goes on."""
         await self.release()

@@ -92,12 +92,12 @@ class AsyncAdmin(_Admin):
         return status
 
     async def revoke(self, name: str, token: int, *, now: bool = False) -> bool:
-        """As ``Admin.revoke``. Cancelled, it leaves open whether the lease was ended."""
+        """As ``Admin.revoke``. A cancelled call leaves open whether the lease was ended."""
         revoked: bool = await wait(self._native.revoke(name, token, now))
         return revoked
 
     async def set_capacity(self, name: str, capacity: int) -> int | None:
-        """As ``Admin.set_capacity``. Cancelled, it leaves open which capacity stands."""
+        """As ``Admin.set_capacity``. A cancelled call leaves open which capacity stands."""
         before: int | None = await wait(self._native.set_capacity(name, capacity))
         return before
 
@@ -107,6 +107,6 @@ class AsyncAdmin(_Admin):
         return found
 
     async def end_quarantine(self) -> bool:
-        """As ``Admin.end_quarantine``. Cancelled, it leaves open whether one was ended."""
+        """As ``Admin.end_quarantine``. A cancelled call leaves open whether one was ended."""
         ended: bool = await wait(self._native.end_quarantine())
         return ended

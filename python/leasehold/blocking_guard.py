@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Guard(OnlyPlain, _Held):
-    """A held lease. ``with guard`` lets go at its end; it may go from thread to thread.
+    """A held lease. ``with guard`` lets go at its end; the guard may go from thread to thread.
 
     It is renewed in the background as long as it lives, unless ``renew=False``.
     """
@@ -36,7 +36,7 @@ class Guard(OnlyPlain, _Held):
             wait(verb)
 
     def renew(self, ttl: Span | None = None) -> float:
-        """Renews now, from then on for another ttl if one is given; gives the validity.
+        """Renews now, and gives the validity; with a ``ttl``, for that long from now on.
 
         A shorter ttl takes nothing back that the store has promised. Raises ``LeaseLost``,
         ``InvalidInput``, ``StoreError``. Cost: one round trip.

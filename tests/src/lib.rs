@@ -15,7 +15,9 @@
 //! | I | clocks | `faults/clocks.rs` |
 //! | J | the files of a file store | `file_store.rs`, `full_disk.rs` |
 //! | K | rights: what a user may do | `faults/data.rs` |
+//! | P | a PostgreSQL server, its standby, a pooler | `postgres/` |
 //!
 //! The tables of `GUARANTEES.md` have each fault that can break a promise, under the same letter
-//! and number, and what holds then in each mode.
+//! and number, and what holds then in each mode. They also have the letters L (`leasehold run`) and
+//! R (a restart of the machine), whose tests have no numbers in their names.
 #![forbid(unsafe_code)]

@@ -105,8 +105,8 @@ impl From<Error> for Failure {
             }
             Error::Timeout { .. } => BUSY,
             Error::Lost { .. } => LOST,
-            // The library's enum is open: what is added to it later is trouble with the store
-            // until somebody decides otherwise here.
+            // The library's enum is open: a variant that is added later counts as trouble with the
+            // store, until this code says otherwise.
             _ => STORE,
         };
         Self::new(exit, error.to_string())
@@ -125,10 +125,10 @@ pub(crate) type Outcome = Result<u8, Failure>;
 /// The options for how much the command says on stderr, one line at a time.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct Verbosity {
-    /// Says nothing on stderr but what went wrong
+    /// Prints only errors on stderr
     #[arg(short, long, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// Says more on stderr: tokens and times of what is done, what is weak about the store
+    /// Prints more on stderr: tokens, times, and weaknesses of the store
     #[arg(short, long)]
     pub(crate) verbose: bool,
 }
@@ -139,8 +139,7 @@ impl Verbosity {
         Self { quiet: false, verbose: false }
     }
 
-    /// Says what went wrong, also where quiet was asked for: who looks at the exit code of a
-    /// nightly job looks too late.
+    /// Says what went wrong, also with `--quiet`: the exit code of a nightly job is seen too late.
     pub(crate) fn error(self, message: impl Display) {
         // Nobody may be listening, and that is no reason to stop supervising.
         let line = format!("leasehold: {}\n", escaped(&message.to_string()));

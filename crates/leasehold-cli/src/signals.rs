@@ -138,7 +138,7 @@ impl Death {
     }
 }
 
-/// The memory that somebody may want to look at was the command's.
+/// Leaves no core file: only the command's memory would be worth a look.
 fn leave_no_core() {
     #[cfg(target_os = "linux")]
     let _dumps =

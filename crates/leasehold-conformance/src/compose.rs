@@ -1,4 +1,5 @@
-//! Cases of what is composed of leases: several names at once, elections, jobs that run once.
+//! Cases of features that are composed of leases: several names at once, elections, jobs that run
+//! once.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -92,8 +93,8 @@ pub async fn callers_with_reversed_names_never_wait_for_each_other(subject: &Sub
     }
 }
 
-/// Of many who try for the same names at once one gets them all, in every round. Where nodes
-/// decide, it may be that nobody gets a majority even of one name.
+/// If many callers try for the same names at once, one gets them all, in every round. On a quorum
+/// it may be that nobody gets a majority even of one name.
 pub async fn of_many_who_try_for_several_names_at_once_one_gets_them(subject: &Subject) {
     if !subject.can().queued {
         return;

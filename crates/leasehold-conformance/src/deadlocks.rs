@@ -1,4 +1,4 @@
-//! Who waits for each other, on every store that shows who waits.
+//! Cases of clients that wait for each other, on every store that shows who waits.
 
 use std::time::Duration;
 

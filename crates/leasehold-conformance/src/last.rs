@@ -1,4 +1,4 @@
-//! Who held a name last, of a store that keeps a record of a name that nobody holds.
+//! Cases of the last holder of a name, in a store that keeps a record of a name that nobody holds.
 
 use std::time::Duration;
 
@@ -22,7 +22,8 @@ impl Bench<'_> {
     }
 }
 
-/// Who let go is remembered, with all that was known of it, also while somebody else holds.
+/// A holder that let go is remembered, with all that was known of it, also while somebody else
+/// holds.
 pub async fn who_let_go_is_remembered(subject: &Subject) {
     let (bench, id) = (Bench::new(subject), somebody());
     if !subject.can().recorded_tokens {
@@ -75,7 +76,8 @@ pub async fn a_revoked_lease_is_remembered_as_that(subject: &Subject) {
     bench.await_last(forced, Ending::Revoked).await;
 }
 
-/// A hand-over leaves who let go behind, and a grant that nobody confirms is remembered as that.
+/// After a hand-over the holder that let go is remembered, and a grant that nobody confirms is
+/// remembered as unclaimed.
 pub async fn a_hand_over_is_remembered(subject: &Subject) {
     if !subject.can().queued || !subject.can().recorded_tokens {
         return;
@@ -92,7 +94,7 @@ pub async fn a_hand_over_is_remembered(subject: &Subject) {
     bench.await_last(silent, Ending::Unclaimed).await;
 }
 
-/// Whose lease was adopted is remembered, and its adopter holds.
+/// The holder whose lease was adopted is remembered, and the adopter holds.
 pub async fn who_handed_a_lease_out_is_remembered(subject: &Subject) {
     if !subject.can().recorded_tokens {
         return;

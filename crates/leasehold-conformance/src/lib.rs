@@ -29,7 +29,7 @@
 //! - A case asks [`Capabilities`](leasehold::store::Capabilities) what the store can do. What it
 //!   cannot must be refused with a typed error, and the case tests that or passes at once.
 //!
-//! A case is a function, for one that fails to be run by itself:
+//! A case is a function, so that you can run one that fails by itself:
 //!
 //! ```
 //! use leasehold_conformance::{Subject, run, store};
@@ -42,9 +42,11 @@
 //!
 //! # What it does not test
 //!
-//! Faults. The suite sees a healthy store only. Test the faults of your store yourself. A grant
-//! outlives the crash of a server; the same attempt gets a lost reply again; a clock that steps
-//! back ends no lease too late.
+//! The suite sees a healthy store only. Test yourself what your store does in faults:
+//!
+//! - a grant outlives the crash of a server;
+//! - after a lost reply, the same attempt gets that reply again;
+//! - a clock that steps back ends no lease too late.
 #![forbid(unsafe_code)]
 
 pub mod capacities;

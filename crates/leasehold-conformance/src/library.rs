@@ -335,7 +335,7 @@ pub async fn a_lease_travels_to_another_client(subject: &Subject) {
     }
 }
 
-/// Of all who adopt a lease, in one client or in two, one does.
+/// If several callers adopt a lease, in one client or in two, exactly one succeeds.
 pub async fn a_lease_is_adopted_once(subject: &Subject) {
     for pair in Pair::all(subject).await {
         let guard = must(subject.drive(pair.by_one().acquire()).await);

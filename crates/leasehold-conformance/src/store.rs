@@ -63,7 +63,7 @@ pub async fn busy_tells_how_long_the_lease_may_last(subject: &Subject) {
     assert!(retry_after <= in_milliseconds, "{retry_after:?}");
 }
 
-/// Of many who ask at once, one is granted.
+/// If many clients ask at once, one is granted.
 pub async fn of_many_who_ask_at_once_one_is_granted(subject: &Subject) {
     let bench = Bench::new(subject);
     let mut asking = tokio::task::JoinSet::new();
@@ -357,7 +357,8 @@ pub async fn a_holder_changes_what_it_says_of_itself_and_nobody_else_does(subjec
     }
 }
 
-/// A lease is that of the first who adopts it, and whose it was can do nothing more to it.
+/// A lease belongs to the first client that adopts it, and its former holder can do nothing more to
+/// it.
 pub async fn an_adopted_lease_is_its_adopters_and_nobody_elses(subject: &Subject) {
     let (bench, holder, waiter) = (Bench::new(subject), somebody(), somebody());
     let (first, second) = (somebody(), somebody());

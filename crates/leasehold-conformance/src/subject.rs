@@ -146,12 +146,12 @@ impl Subject {
         self.client_of(self.store()).await
     }
 
-    /// Another client, that reaches the store through something else.
+    /// Another client, which reaches the store through another store.
     pub async fn client_of(&self, store: impl Into<Box<dyn Store>>) -> Client {
         self.built(Client::builder().store(store)).await
     }
 
-    /// Another client, of which somebody is told everything.
+    /// Another client, whose observer gets every event.
     pub async fn observed_client(&self, observer: impl Observer) -> Client {
         self.built(Client::builder().store(self.store()).observer(observer)).await
     }

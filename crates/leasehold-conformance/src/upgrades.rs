@@ -137,8 +137,8 @@ pub async fn an_upgrade_that_is_tried_beside_one_that_waits_fails(subject: &Subj
     assert_eq!(first.mode(), Mode::Exclusive);
 }
 
-/// An upgradable reader writes when the readers have left, reads again as before, and writes again;
-/// a reader like others it becomes last.
+/// An upgradable reader writes when the readers have left, reads again as before, and writes again.
+/// Last of all it becomes a plain reader.
 pub async fn an_upgradable_reader_writes_and_reads_and_writes_again(subject: &Subject) {
     let Some(scene) = Scene::of(subject).await else { return };
     let upgradable = scene.two.rwlock(&scene.name).upgradable_read();

@@ -136,7 +136,7 @@ fn held_by(holder: Option<&Holder>, others: u32, own: bool, waited: Duration) ->
     let Some(Holder { info, held_for, state, ttl_left, .. }) = holder else {
         return String::new();
     };
-    // Who waits for itself has held since before it asked.
+    // A caller that waits for itself has held since before it asked.
     let hint = match own && *held_for >= waited {
         true => "; if it is the same task: use Guard::reenter",
         false => "",

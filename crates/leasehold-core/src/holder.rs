@@ -261,7 +261,7 @@ impl HolderInfo {
         self.on_behalf_of.as_deref().map_or(&[], |others| &others.0)
     }
 
-    /// The same on behalf of these clients.
+    /// The same process, which acts on behalf of these clients.
     #[must_use]
     pub fn with_on_behalf_of(mut self, clients: Vec<ClientId>) -> Self {
         self.on_behalf_of = (!clients.is_empty()).then(|| Box::new(OnBehalfOf(clients)));
@@ -273,7 +273,7 @@ impl HolderInfo {
         self.passed_on.as_deref().copied().unwrap_or_default()
     }
 
-    /// The same of a lease that was passed on.
+    /// The same facts, of a lease that was passed on.
     #[must_use]
     pub fn with_passed_on(mut self, passed_on: PassedOn) -> Self {
         let after = Duration::from_micros(micros(passed_on.after));

@@ -27,8 +27,9 @@ pub struct Bounds {
     pub drift: f64,
     /// A fixed span on top.
     pub margin: Duration,
-    /// How far the clocks of servers may be apart that take over from each other: a deadline is a
-    /// time of the server that set it, and passes as much earlier on one whose clock is ahead.
+    /// How far apart the clocks of servers that take over from each other may be. A deadline is a
+    /// time of the server that set it. On a server whose clock is ahead, it passes earlier by as
+    /// much.
     pub offset: Duration,
 }
 

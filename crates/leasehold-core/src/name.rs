@@ -33,7 +33,7 @@ impl LockName {
     /// # Errors
     ///
     /// [`InvalidInput`] when the name is empty, longer than 512 bytes, or has a control character.
-    /// For those there is [`LockName::hashed`].
+    /// For such texts use [`LockName::hashed`].
     pub fn new(name: impl AsRef<str>) -> Result<Self, InvalidInput> {
         let name = name.as_ref();
         if name.is_empty() {

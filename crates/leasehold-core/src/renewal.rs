@@ -86,7 +86,7 @@ impl Renewing {
         self.limit = Some(limit);
     }
 
-    /// Renews for this long from now on, and so often as that asks for.
+    /// Renews for this ttl from now on, every third of it.
     pub fn set_ttl(&mut self, now: Instant, ttl: Duration) {
         self.ttl = ttl;
         let interval = self.interval(now);

@@ -406,9 +406,9 @@ pub struct Adopt {
     /// The token it was handed out with; `None` where the store is one node of a quorum, which may
     /// have granted it with another one than the quorum.
     pub token: Option<FencingToken>,
-    /// The new attempt of the adopter, with what it is a hold of and for how much longer. It never
-    /// waits, and the record is kept for as long as was asked for when it was taken. A pointer, so
-    /// that no other operation is as large as this rare one.
+    /// The new attempt of the adopter, with the mode of the hold and how much longer it lasts. It
+    /// never waits, and the record is kept for as long as the acquire of the lease asked for. A
+    /// pointer, so that no other operation is as large as this rare one.
     pub request: Box<Acquire>,
 }
 
@@ -444,9 +444,9 @@ pub struct Reclaim {
     pub token: FencingToken,
     /// The number of the change that made it so, or 0: as it was granted.
     pub change: u64,
-    /// The attempt that holds, with what it is a hold of and for how much longer. It never waits
-    /// and has no ballot. With the tombstone of the release, its `not_after` keeps a late copy from
-    /// taking back what was let go.
+    /// The attempt that holds, with the mode of the hold and how much longer it lasts. It never
+    /// waits and has no ballot. With the tombstone of the release, its `not_after` keeps a late
+    /// copy from taking back what was let go.
     pub request: Acquire,
 }
 

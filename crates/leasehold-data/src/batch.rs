@@ -16,7 +16,8 @@ use tokio::task::JoinHandle;
 /// long.
 const DEFAULT_MAX_ITEMS: NonZeroUsize = NonZeroUsize::new(100).unwrap();
 
-/// How many batches may wait their turn; who hands in more items waits until there is room.
+/// How many batches may wait for their turn; a caller that hands in more items waits until there is
+/// room.
 const WAITING_BATCHES: usize = 4;
 
 /// How large a batch becomes, and how long its first item waits for others.
@@ -235,7 +236,7 @@ impl<T: Send + 'static, R: Send + 'static> Worker<T, R> {
                 let _ = result.send(Err(error.clone()));
             }),
         }
-        // A failure is the keeper's to mend; the results stand.
+        // If the release fails, the keeper mends that; the results stand.
         drop(guard.release().await);
     }
 }

@@ -23,8 +23,8 @@ const DEFAULT_PER_SECOND: u64 = 100_000;
 /// The fastest: one per microsecond of the store's clock.
 const MAX_PER_SECOND: u64 = 1_000_000;
 
-/// The longest wait for the store's clock that is no mistake: 10 s, the second that one number may
-/// take at the slowest, and a clock that was set right.
+/// The longest wait for the store's clock that is no mistake: 10 s. One number takes up to a second
+/// at the slowest rate, and the clock may have been set right.
 const LONGEST_WAIT_US: u64 = 10_000_000;
 
 /// The widest a number is padded to: the digits of 2⁵³.
@@ -40,7 +40,7 @@ const MAX_MINUTES_EAST: i32 = 14 * 60;
 ///
 /// **Gaps mean nothing.** The rest of a block is dropped when its process ends, or when the day of
 /// a [`dated`](Numbers::dated) sequence ends. A lost reply loses a block. While nobody takes
-/// numbers, they jump ahead with the clock. Do not count orders by them. Where the law wants
+/// numbers, they jump ahead with the clock. Do not count orders by them. If the law requires
 /// numbers without gaps, give them out in the database transaction that writes the invoice.
 ///
 /// **Order.** Numbers of one block grow in the order in which this process asks; those of two

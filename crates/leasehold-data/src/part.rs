@@ -14,7 +14,7 @@ use crate::store::DataStore;
 /// than that is a new day's mistake, not a lost reply; a hundred thousand orders take some 30 MB.
 pub const DEFAULT_REMEMBER: Duration = Duration::from_hours(24);
 
-/// What that may be: long enough for any retry to arrive, and at most a year.
+/// The range of `remember`: long enough for any retry to arrive, and at most a year.
 const REMEMBER: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(24 * 365));
 
 /// One record of one part, and on whose lease it is used.

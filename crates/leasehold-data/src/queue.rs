@@ -179,7 +179,7 @@ impl Drain {
     ///
     /// # Errors
     ///
-    /// [`Error::Fenced`](leasehold::Error::Fenced): somebody newer is at work, stop.
+    /// [`Error::Fenced`](leasehold::Error::Fenced): a newer holder is at work, stop.
     pub async fn finish<R: Into<Vec<u8>>>(
         &self,
         results: impl IntoIterator<Item = (Id, R)>,
@@ -199,10 +199,9 @@ impl Drain {
         }
     }
 
-    /// Works until the queue is empty and tells how many entries it did. Each result is stored
-    /// before the next entry is begun, so that a crash repeats at most the entry it hits. A worker
-    /// that can process a batch as a whole uses [`take`](Drain::take) and
-    /// [`finish`](Drain::finish).
+    /// Works until the queue is empty, and gives how many entries it did. Each result is stored
+    /// before the next entry is begun, so a crash repeats at most the entry in work. A worker that
+    /// can process a batch as a whole uses [`take`](Drain::take) and [`finish`](Drain::finish).
     ///
     /// # Errors
     ///

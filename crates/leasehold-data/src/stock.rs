@@ -103,7 +103,8 @@ impl Stock {
         Self { part, remember: DEFAULT_REMEMBER, note: String::new() }
     }
 
-    /// Refuses every step, reading too, once a higher token of this lock has been seen.
+    /// The same stock, which refuses every step, even reading, once a higher token of this lock has
+    /// been seen.
     ///
     /// [`level`](Stock::level) then installs the token before it reads. So a holder that was
     /// overtaken can no longer change the level that it gives.
@@ -112,8 +113,9 @@ impl Stock {
         self
     }
 
-    /// What [`deduct`](Stock::deduct) and [`reserve`](Stock::reserve) keep with the order and give
-    /// back when it is asked for again, such as the number it was given: at most 256 bytes.
+    /// A note that [`deduct`](Stock::deduct) and [`reserve`](Stock::reserve) keep with the order,
+    /// and give back when the order is asked for again: at most 256 bytes. For example, the number
+    /// of the order.
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.note = note.into();
         self

@@ -43,7 +43,7 @@ impl Admin {
         self.names(prefix, limit, false).await
     }
 
-    /// The same, with the names that are idle but still remembered.
+    /// As [`list`](Self::list), with the names that are idle but still remembered.
     ///
     /// # Errors
     ///
@@ -65,7 +65,8 @@ impl Admin {
     /// [`inspect`](Self::inspect) it.
     ///
     /// Cost: a round trip, in which a server passes about `keys` keys of its database, foreign keys
-    /// included. If some may be locks, a second one reads them: [`scanned`](Page::scanned) in all.
+    /// included. If some may be locks, a second round trip reads them. [`scanned`](Page::scanned)
+    /// counts both.
     ///
     /// # Errors
     ///
@@ -161,8 +162,9 @@ impl Admin {
         self.end(&LockName::new(name)?, token, false).await
     }
 
-    /// Ends the lease with this token now and grants it to the next. **Its holder may still be at
-    /// work**, so that two overlap until it notices; only fencing tokens protect against that.
+    /// Ends the lease with this token now, and grants the lock to the next waiter. **The holder may
+    /// still be at work**, so two holders overlap until the first one notices. Only fencing tokens
+    /// protect against that.
     ///
     /// # Errors
     ///
@@ -188,8 +190,8 @@ impl Admin {
     /// # Errors
     ///
     /// [`crate::Error::Invalid`] for a capacity below 1 or above 2 147 483 646;
-    /// [`crate::Error::Store`], with [`Mismatch`](crate::error::StoreErrorKind::Mismatch) if it is
-    /// in use as a mutex or read/write lock, and with
+    /// [`crate::Error::Store`], with [`Mismatch`](crate::error::StoreErrorKind::Mismatch) if the
+    /// name is in use as a mutex or read/write lock, and with
     /// [`Unsupported`](crate::error::StoreErrorKind::Unsupported) if the store has no permits.
     ///
     /// # Cancel safety
@@ -216,8 +218,8 @@ impl Admin {
     ///
     /// # Errors
     ///
-    /// [`crate::Error::Store`]; in a cluster also while slots are on their way to another server,
-    /// and then it has ended for some.
+    /// [`crate::Error::Store`]; in a cluster also while slots are moving to another server. The
+    /// quarantine has then ended for some slots.
     ///
     /// # Cancel safety
     ///

@@ -30,7 +30,7 @@ use crate::store::{self, Memory, Store};
 /// their turn within 50 ms.
 const DEFAULT_SLICE: Duration = Duration::from_millis(5);
 
-/// Gives locks. Cheap to clone; clones are one client.
+/// Gives locks. Cheap to clone; all clones are the same client.
 ///
 /// # Forking
 ///
@@ -117,8 +117,9 @@ impl Client {
     /// them. So a slow holder of one name can delay many callers. If that is worse than a longer
     /// wait of this caller, add [`release_while_waiting`](Lock::release_while_waiting).
     ///
-    /// It is not meant for a thousand rows of one table, nor for "all of them": give the whole a
-    /// name, and let those who want a part take [`rwlock`](Client::rwlock)`(whole).read()` first.
+    /// `multi` is not meant for a thousand rows of one table, nor for "all of them". Give the whole
+    /// a name, and let a caller that wants a part take [`rwlock`](Client::rwlock)`(whole).read()`
+    /// first.
     ///
     /// If callers with a name in common [try](Lock::try_acquire) at the same moment, at least one
     /// gets all its names, unless somebody holds one. A call that does not get the first of its

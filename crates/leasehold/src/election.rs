@@ -67,8 +67,8 @@ pub enum Observed {
     /// Nobody leads.
     Nobody,
     /// The store does not answer, so the leader may be another than the one seen last. This comes
-    /// once. As soon as the store answers, the observer says who leads, even if nothing has
-    /// changed.
+    /// once for each outage. As soon as the store answers, the observer says who leads, even if
+    /// nothing has changed.
     Away(StoreError),
 }
 
@@ -202,7 +202,7 @@ impl Leadership {
         self.guard.loss()
     }
 
-    /// The same as an error to return, as [`Guard::ensure_held`].
+    /// The loss of the leadership as an error to return, as [`Guard::ensure_held`].
     ///
     /// # Errors
     ///
@@ -281,13 +281,14 @@ impl Drop for Observation {
 }
 
 impl Observation {
-    /// Who leads now, the first time; then waits for the next change and says who leads from then
-    /// on, or with what new value. An outage is said, too, and ridden out: [`Observed::Away`].
+    /// The first call gives the present leader. Each later call waits for the next change, and
+    /// gives the leader from then on, or its new value. An outage is reported, too, and ridden out:
+    /// [`Observed::Away`].
     ///
     /// # Errors
     ///
-    /// [`Error::Store`] for what will not pass by itself. It can be asked again after an error.
-    /// [`Error::Forked`] in a process that was forked since.
+    /// [`Error::Store`] for trouble that will not pass by itself. The call may be made again after
+    /// an error. [`Error::Forked`] in a process that was forked since.
     ///
     /// # Cancel safety
     ///

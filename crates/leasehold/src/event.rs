@@ -175,8 +175,8 @@ pub enum Event<'a> {
         /// The token of the lease that is in the way.
         token: FencingToken,
     },
-    /// A store that could not be reached, or did not answer in time, answers again. For a store
-    /// that is made of several servers, it is one of them.
+    /// A store that could not be reached, or did not answer in time, answers again. If the store is
+    /// made of several servers, this is about one of them.
     #[non_exhaustive]
     Reconnected {
         /// From the first request that failed until now.
@@ -213,8 +213,8 @@ pub enum Event<'a> {
         /// Why it failed, if it did.
         error: Option<&'a StoreError>,
     },
-    /// The keeper was woken late: the machine was paused, suspended or overloaded. Told from 250 ms
-    /// on.
+    /// The keeper was woken late: the machine was paused, suspended or overloaded. Reported from
+    /// 250 ms on.
     #[non_exhaustive]
     Stalled {
         /// The time by which the keeper was late.

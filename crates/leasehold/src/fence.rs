@@ -1,9 +1,9 @@
 //! Guarded writes: the resource itself refuses a holder that was overtaken.
 //!
-//! A lease cannot stop a process that slept through its end. What it writes to can, if it remembers
-//! the highest token it has seen and refuses lower ones. A holder that reads before it writes
-//! **installs its token first, and then reads**: otherwise an older holder may still change what it
-//! has read.
+//! A lease cannot stop a process that slept through its end. The resource that the process writes
+//! to can, if it remembers the highest token that it has seen and refuses lower ones. A holder that
+//! reads before it writes **installs its token first, and then reads**: otherwise an older holder
+//! may still change what it has read.
 //!
 //! | the resource is | take |
 //! |---|---|
@@ -34,7 +34,7 @@ impl From<&Guard> for Fence {
 /// The HTTP header that carries a token and the name of its lock:
 /// `Fencing-Token: 829475028347; lock=invoices%2F42`.
 ///
-/// A service answers an overtaken one with 409 (Conflict), which no client repeats by itself.
+/// A service answers an overtaken token with 409 (Conflict), which no client repeats by itself.
 pub const HEADER: &str = "Fencing-Token";
 
 /// The value of the [`HEADER`].

@@ -22,13 +22,13 @@ use crate::replies::unexpected_reply;
 /// `try_acquire().await?;` it is dropped in the same statement, and nobody is kept out. The lint
 /// `#![warn(let_underscore_drop)]` of rustc finds the first of these; no lint finds the others.
 ///
-/// It holds no data, because a `Deref` would promise a protection that does not exist: carry
-/// [`token`](Guard::token) to whatever the lock protects instead. Dropping a guard never panics,
-/// inside or outside of a runtime, during unwinding and after shutdown, and never blocks, with one
-/// exception. Dropping the last of a client's handles and guards, as the end of `main` does, waits
-/// until the store knows, for 1 s at most. A process that ends in another way (`abort`,
-/// `process::exit`, `kill -9`, a task that is never dropped) leaves its leases to their ttl: call
-/// [`release`](Guard::release) or [`Client::close`](crate::Client::close) before.
+/// A guard holds no data, because a `Deref` would promise a protection that does not exist. Carry
+/// its [`token`](Guard::token) to the resource that the lock protects instead. Dropping a guard
+/// never panics, inside or outside of a runtime, during unwinding and after shutdown, and never
+/// blocks, with one exception. Dropping the last of a client's handles and guards, as the end of
+/// `main` does, waits until the store knows, for 1 s at most. A process that ends in another way
+/// (`abort`, `process::exit`, `kill -9`, a task that is never dropped) leaves its leases to their
+/// ttl: call [`release`](Guard::release) or [`Client::close`](crate::Client::close) before.
 ///
 /// ```
 /// # #[tokio::main]
@@ -79,9 +79,9 @@ impl Guard {
         &self.state().name
     }
 
-    /// The fencing token of the grant. Only an [`upgrade`](Guard::upgrade) changes it; one that was
-    /// given up may have done so. Each of several names has a separate token: see
-    /// [`tokens`](Guard::tokens).
+    /// The fencing token of the grant. Only an [`upgrade`](Guard::upgrade) changes the token; even
+    /// an upgrade that was given up may have changed it. Each of several names has a separate
+    /// token: see [`tokens`](Guard::tokens).
     ///
     /// A reader's or a permit's token orders grants, but must not guard a resource that several
     /// holders write: a later holder would fence out an earlier one that is still valid.
@@ -124,7 +124,7 @@ impl Guard {
         self.loss().is_none()
     }
 
-    /// The same as an error to return.
+    /// As [`is_held`](Guard::is_held), with the loss as an error to return.
     ///
     /// # Errors
     ///
@@ -200,7 +200,7 @@ impl Guard {
     }
 
     /// Renews now, for another ttl than before, longer or shorter, and gives the validity that is
-    /// left after it. From then on the keeper renews it for that long, every third of it.
+    /// left after it. From then on the keeper renews the lease for this ttl, every third of it.
     ///
     /// A shorter ttl takes nothing back: a store never moves an end that it has promised. If this
     /// process dies, others wait for the rest of the longer ttl, or for the shorter ttl if that is
@@ -443,8 +443,8 @@ impl Guard {
         Err(InvalidInput::new("lease", why).into())
     }
 
-    /// Lets go now; the first in the queue is granted in the same step. While other guards of the
-    /// same lease live, this one merely ends.
+    /// Lets go now; the first waiter in the queue gets the lock in the same step. While other
+    /// guards of the same lease live, this one merely ends.
     ///
     /// Cost: one round trip; for several names, one each, all at the same time. If the lease was
     /// held for a second or longer, another round trip tells those who watch the name.
@@ -453,8 +453,8 @@ impl Guard {
     ///
     /// [`Error::Lost`] if the lease was lost before: another holder may have worked at the same
     /// time. If no answer came, it is `Ok` all the same, and the keeper goes on until the store
-    /// knows. [`Error::Store`] if the store refuses it; for want of a right, the keeper goes on as
-    /// well, for as long as the lease would have lasted.
+    /// knows. [`Error::Store`] if the store refuses it. If a right is missing, the keeper goes on
+    /// as well, for as long as the lease would have lasted.
     ///
     /// # Cancel safety
     ///
@@ -498,7 +498,8 @@ impl Guard {
     }
 
     /// Stops renewing and gives the lease out as a value, for [`Client::adopt`] in another process.
-    /// It ends after its ttl unless it is adopted before, and only the first who adopts it has it.
+    /// The lease ends after its ttl unless it is adopted before, and only the first caller that
+    /// adopts it has it.
     ///
     /// In the file store it also ends with this process, unless it was adopted before.
     ///

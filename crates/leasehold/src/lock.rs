@@ -12,11 +12,11 @@ use crate::guard::Guard;
 use crate::keeper::Handle;
 use crate::lease_setters::lease_setters;
 
-/// A request for one lease: what to take and how. No I/O until a verb is called: a lock is no
-/// future, so it is `lock.acquire().await` and not `lock.await`.
+/// A request for one lease: what to take and how. It does no I/O until a verb is called. A lock is
+/// not a future: write `lock.acquire().await`, and not `lock.await`.
 ///
-/// A mutex, a reader, a writer and a permit differ in what is asked, not in how it is asked: the
-/// verbs are the same, and so is the guard. A wrong name or option is reported by the verb.
+/// A mutex, a reader, a writer and a permit have the same verbs and give the same guard. The verb
+/// reports a wrong name or option.
 ///
 /// ```
 /// # #[tokio::main]
@@ -47,12 +47,13 @@ use crate::lease_setters::lease_setters;
 /// at the store to the next in line. If a caller comes before the release of a dropped lease is
 /// sent, it gets that lease.
 ///
-/// In line stand those whose options are the same but for the label, without `max_hold`,
-/// `min_hold`, `remember` and [`Renewal::Off`](crate::lease::Renewal::Off); all others ask the
-/// store themselves, and so do elections and several names at once. A lease that is downgraded,
-/// handed out or renewed for another ttl leaves the line. For a line, [`Admin::inspect`] shows the
-/// last holder that has had the lease for 100 ms, or else the first holder. All tokens inside the
-/// client are higher than the token of the grant, and lower than that of the next grant.
+/// Callers stand in the same line if their options are the same but for the label, without
+/// `max_hold`, `min_hold`, `remember` and [`Renewal::Off`](crate::lease::Renewal::Off). All others
+/// ask the store themselves, and so do elections and several names at once. A lease that is
+/// downgraded, handed out or renewed for another ttl leaves the line. For a line,
+/// [`Admin::inspect`] shows the last holder that has had the lease for 100 ms, or else the first
+/// holder. All tokens inside the client are higher than the token of the grant, and lower than that
+/// of the next grant.
 ///
 /// If the store has a queue, it serves clients in the order in which it saw them. A release hands
 /// the lock to the first, and a new caller takes a free lock only when nobody waits. A quorum, and
@@ -72,10 +73,10 @@ use crate::lease_setters::lease_setters;
 /// store that is full, a right that is missing, a record that is foreign or damaged, a ttl that is
 /// not allowed. In a quorum this is so once the other nodes are no majority.
 ///
-/// An observer is told why a call waits: [`Event::Waiting`](crate::event::Event::Waiting) for
-/// somebody else, [`Event::Delayed`](crate::event::Event::Delayed) by trouble with the store,
-/// [`Event::OwnLease`](crate::event::Event::OwnLease) for its own client. A limit that ends the
-/// wait says the same.
+/// An event says why a call waits: [`Event::Waiting`](crate::event::Event::Waiting) for somebody
+/// else, [`Event::Delayed`](crate::event::Event::Delayed) by trouble with the store,
+/// [`Event::OwnLease`](crate::event::Event::OwnLease) for its own client. If a limit ends the wait,
+/// its error says the same.
 #[derive(Clone, Debug)]
 #[must_use = "a `Lock` does nothing until `acquire`, `acquire_within`, `try_acquire` or `run`"]
 pub struct Lock {
@@ -161,12 +162,14 @@ impl Lock {
     /// # Cancel safety
     ///
     /// Dropping the future at any point leaves nothing behind: the keeper cancels the attempt, or
-    /// releases what it was granted meanwhile. Its place goes to the next in line, or is lost.
+    /// releases what it was granted meanwhile. The place in the queue goes to the next in line, or
+    /// is lost.
     ///
-    /// A future that is kept and not polled (another branch of a `select!` is at work, its thread
-    /// is blocked) gets nothing either. A grant that it does not fetch within 2 s, or within three
-    /// quarters of the ttl if that is less, is given back. So are names that it holds already while
-    /// it waits for others. When it is polled again, it joins the queue anew.
+    /// A future that is kept and not polled gets nothing either: another branch of a `select!` is
+    /// at work, say, or its thread is blocked. A grant that it does not fetch within 2 s, or within
+    /// three quarters of the ttl if that is less, is given back. The same happens to names that the
+    /// call already holds while it waits for others. When the future is polled again, it joins the
+    /// queue anew.
     pub async fn acquire(&self) -> Result<Guard> {
         self.wait(Limit::Forever).await
     }
@@ -268,8 +271,8 @@ impl Lock {
 
     /// Acquires, runs `work` and releases. Work that still runs when the lease is lost is dropped.
     ///
-    /// Work that ended within the validity returns its own value even if the release fails; the
-    /// keeper finishes that. A finished charge must not be done twice.
+    /// If the work ended within the validity, this returns its value even if the release fails,
+    /// because a finished charge must not be done twice. The keeper finishes the release.
     ///
     /// # Errors
     ///
@@ -293,8 +296,8 @@ impl Lock {
     /// [`max_hold`](Lock::max_hold) ends a job that hangs.
     ///
     /// This does not promise exactly once. A machine that dies in the middle leaves the job undone,
-    /// or half done for the next run. So the job must record what it has done, under the token. It
-    /// is no scheduler either: it does not start anything.
+    /// or half done for the next run. So the job must record what it has done, under the token.
+    /// This is no scheduler either: it does not start anything.
     ///
     /// ```
     /// # #[tokio::main]

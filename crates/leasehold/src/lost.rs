@@ -191,9 +191,9 @@ impl std::fmt::Debug for Signal {
 ///
 /// Beside work in a `select!`, a pattern tells the two apart: `Some(reason) = guard.lost() => …`.
 /// With several names, it completes when the first of them ends. Every poll compares the clock
-/// first, and its own timer has it polled when the validity is over. Only outside of a tokio
-/// runtime, where there are no timers, does it depend on the keeper. Cloning gives an independent
-/// waiter; neither keeps the lease alive.
+/// first, and its own timer has it polled when the validity is over. Outside of a tokio runtime
+/// there are no timers, so there it depends on the keeper. Cloning gives an independent waiter;
+/// neither keeps the lease alive.
 ///
 /// # Cancel safety
 ///

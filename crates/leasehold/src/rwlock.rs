@@ -49,8 +49,8 @@ impl RwLock {
     ///
     /// It excludes writers and other upgradable readers. Readers come and go beside it until its
     /// upgrade waits; from then on newcomers queue, as they do behind a writer. Readers beside it
-    /// that ask to become the writer are told [`Error::WouldDeadlock`](crate::Error::WouldDeadlock)
-    /// at once. While the upgradable reader is queued itself, later readers wait behind it.
+    /// that ask to become the writer get [`Error::WouldDeadlock`](crate::Error::WouldDeadlock) at
+    /// once. While the upgradable reader is queued itself, later readers wait behind it.
     pub fn upgradable_read(&self) -> Lock {
         self.write.with_mode(Mode::Upgradable)
     }

@@ -86,15 +86,15 @@ pub(crate) struct Ls {
     /// Only names that begin with this
     #[arg(default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
-    /// Also names that nobody holds or awaits, as long as the store remembers them
+    /// Also lists names that nobody holds or awaits, while the store remembers them
     #[arg(short, long, conflicts_with_all = ["held_longer_than", "watch"])]
     pub(crate) all: bool,
-    /// Only names whose oldest hold has lasted for longer than this; it is not known how long other
-    /// programs on the same server hold theirs
+    /// Only names whose oldest hold has lasted for longer than this; how long programs in other
+    /// languages have held a lock is not known
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) held_longer_than: Option<Duration>,
-    /// By what it is sorted: held, the longest hold first; left, what would end first; waiting, the
-    /// longest queue first; longest, the longest wait first
+    /// The order of the list: held, the longest hold first; left, the hold that would end first;
+    /// waiting, the longest queue first; longest, the longest wait first
     #[arg(
         long,
         value_name = "WORD",
@@ -155,8 +155,8 @@ pub(crate) struct Top {
     /// Looks at no more than this many keys of the store in a second
     #[arg(long, value_name = "KEYS", value_parser = budget, default_value = "2000")]
     pub(crate) budget: u32,
-    /// By what the table is sorted at first: longest (the longest wait), waiting, held, left,
-    /// entries, name
+    /// The order of the table at first: longest (the longest wait), waiting, held, left, entries,
+    /// name
     #[arg(
         long,
         value_name = "WORD",

@@ -25,8 +25,8 @@ impl fmt::Display for Limit {
 /// How long a name is held, at least and at most, and remembered.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct HoldArgs {
-    /// Nobody else gets the name before this time is over, counted from the start, even if it is
-    /// released before: for jobs that start on machines with different clocks (alias: --at-least)
+    /// Nobody else gets the name before this time is over, counted from the start, even if the work
+    /// ends before: for jobs that start on machines with different clocks (alias: --at-least)
     #[arg(long, alias = "at-least", value_name = "DURATION", value_parser = least)]
     min_hold: Option<Limit>,
     /// Ends the work under the lock after this time, and releases the lock, with exit code 76

@@ -88,7 +88,7 @@ pub(crate) enum Command {
     /// waits, because then the next request sets the number
     #[command(display_order = 6)]
     Permits(Permits),
-    /// Makes a lock of `take` end later, or sooner
+    /// Changes when a lock of `take` ends: later, or sooner
     #[command(display_order = 2, after_help = RENEW_EXAMPLES)]
     Renew(Renew),
     /// Revokes a lease: its holder stops and lets go; exit code 1 if that token does not hold the
@@ -99,7 +99,7 @@ pub(crate) enum Command {
     #[command(display_order = 1, after_help = RUN_EXAMPLES)]
     Run(Run),
     /// Prints the tables and functions that a PostgreSQL database needs, or installs them, with
-    /// rights for roles; if its role may, the first client installs them itself
+    /// rights for roles; the first client installs them itself, if its role may
     #[command(display_order = 8, after_help = SCHEMA_EXAMPLES)]
     Schema(Schema),
     /// Shows who holds and awaits what on a page, to programs and as metrics, until a signal comes;

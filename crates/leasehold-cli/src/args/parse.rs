@@ -1,4 +1,4 @@
-//! Reads the command line; what is wrong with it is said in one line.
+//! Reads the command line, and reports an error in it in one line.
 
 use std::ffi::OsString;
 
@@ -40,7 +40,7 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<Command, Outcome> {
     })
 }
 
-/// What is said of an option that a command with another command behind its `--` does not have. The
+/// The error for an option that a command with another command behind its `--` does not have. The
 /// parser would have it written behind the `--`.
 fn no_such_option(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
     let command = arguments.get(1).and_then(|command| command.to_str())?;

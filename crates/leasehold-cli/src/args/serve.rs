@@ -21,7 +21,7 @@ pub(crate) struct Serve {
         value_parser = listen
     )]
     pub(crate) listen: SocketAddr,
-    /// How many keys of the store are looked at each second, at most
+    /// The most keys of the store to look at in a second
     #[arg(
         long,
         value_name = "KEYS",
@@ -39,7 +39,7 @@ pub(crate) struct Serve {
     /// Answers by TLS only, with the certificates in this file (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
-    /// The key of the first of them (PEM)
+    /// The private key of the first certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
     /// A name of this machine that requests may be addressed to, besides its host name, localhost

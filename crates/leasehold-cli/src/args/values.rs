@@ -1,4 +1,4 @@
-//! Values of options: how each is read, and what is said of one that cannot be.
+//! Values of options: how each is read, and the error for one that cannot be read.
 
 use std::time::Duration;
 

@@ -289,8 +289,8 @@ impl<'a> LeasedCommand<'a> {
         Ok(LOST)
     }
 
-    /// The command was ended by a signal, and so is leasehold: with a line, unless that is what
-    /// everybody expects of Ctrl-C and of a closed pipe, or enough was said.
+    /// A signal ended the command, and leasehold ends itself by the same signal. It prints a line
+    /// first, except for Ctrl-C, for a closed pipe, and if enough was said before.
     fn end_by_signal(&self, number: i32, was_lent: bool) -> Failure {
         let signal = numbered(number);
         let is_from_terminal = matches!(signal, Some(Signal::HUP | Signal::INT | Signal::QUIT));

@@ -199,7 +199,7 @@ struct LeaderView<'a> {
     holder: LeaderHolder<'a>,
 }
 
-/// What is known of the one who leads; of a change that is told, the token.
+/// The facts of the leader; in a line about a change, the token alone.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum LeaderHolder<'a> {

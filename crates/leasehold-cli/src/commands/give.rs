@@ -19,7 +19,7 @@ pub(crate) fn give(args: &Give) -> Outcome {
             }
             Ok(Some(Answer::Lost { why })) => Err(Failure::new(LOST, why)),
             Ok(None) => store.or_lost_here(store.end().await).map(|()| 0),
-            // One that hangs renews all the same; it is told by its loss.
+            // A holder process that hangs still renews; it learns of this by the loss.
             Err(_) => store.end().await.map(|()| 0),
         }
     })?

@@ -1,4 +1,4 @@
-//! `leasehold renew`: has what was taken end later, or sooner.
+//! `leasehold renew`: changes when a lease that was taken ends.
 
 use super::held_there::StoreOf;
 use crate::args::Renew;

@@ -15,8 +15,8 @@ use crate::report::Failure;
 /// ended sooner is let go of sooner.
 const ENDING: Duration = Duration::from_secs(5);
 
-/// The options of a lease, checked. What is done under it is ended after `--max-hold`; the lease
-/// lasts until that is done, which may take so long.
+/// The options of a lease, checked. The work under it is ended after `--max-hold`; the lease lasts
+/// until the work has ended, which may take a while.
 ///
 /// # Errors
 ///

@@ -42,8 +42,8 @@ impl From<&LockArgs> for WaitBudget {
 }
 
 impl WaitBudget {
-    /// Connects to a store, again and again as long as it is away; says so once, and again when the
-    /// reason changes. What does not pass by itself is told at once.
+    /// Connects to a store, again and again while it is away. Says so once, and again when the
+    /// reason changes. Trouble that does not pass by itself ends this at once.
     pub(crate) async fn connect(
         self,
         choice: &Choice,
@@ -165,7 +165,7 @@ pub(super) async fn build(
             Event::WaitingForCapacity { text, .. } => verbosity.remark(text),
             // Only with `-v`, not in every run of a nightly job.
             Event::Warning { text, .. } => verbosity.detail(format_args!("warning: {text}")),
-            // The rest is told where it happens.
+            // Other events are reported where they happen.
             _ => {}
         }
     };

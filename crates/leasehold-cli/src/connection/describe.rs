@@ -10,7 +10,7 @@ pub(crate) fn joined(names: &[LockName]) -> String {
     names.iter().map(LockName::as_str).collect::<Vec<_>>().join(" ")
 }
 
-/// Who blocks a request that was refused: those who hold the lock, or those who wait
+/// The clients that block a request that was refused: the holders of the lock, or the waiters
 /// before it although it would fit beside the holders.
 pub(crate) fn blocker(mode: Mode, status: &Status) -> Option<String> {
     let held = holders(status);

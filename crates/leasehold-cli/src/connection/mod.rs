@@ -28,7 +28,7 @@ use crate::signals::{Signals, is_end, signal_name};
 use crate::store_choice::Choice;
 
 /// How long the end waits for the store: 5 s. What could not be given back by then ends by its
-/// deadline, and the user wants his prompt.
+/// deadline, and the user waits for the prompt.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// The same after a failure: 1 s. Little is left to give back, and the store may be out of reach.
@@ -174,8 +174,9 @@ impl Connection {
 
     /// Gives back whatever is still held or awaited, and passes the outcome on.
     ///
-    /// What could not be given back is worth a line only where a lease was held and not lost: after
-    /// a loss one line has been said, and who only waited leaves nothing that others wait for.
+    /// A failure to give back is worth a line only if a lease was held and not lost. After a loss
+    /// one line has been printed, and a command that only waited leaves nothing that others wait
+    /// for.
     pub(crate) async fn close(mut self, outcome: Outcome) -> Outcome {
         let is_lost = match &outcome {
             Ok(exit) => *exit == report::LOST,
@@ -230,7 +231,7 @@ fn given_up(events: &LeaseEvents, names: &[LockName]) -> &'static str {
     }
 }
 
-/// The signal that ends the waiting. One that stops does stop.
+/// The signal that ends the waiting. A signal that stops processes stops this one.
 pub(crate) async fn interruption(signals: &mut Signals) -> Signal {
     loop {
         match signals.next().await {

@@ -116,7 +116,7 @@ impl Waiting<'_> {
                 Some(format!("waiting for {name}: {words}"))
             }
             (name, WaitReason::Taken { .. }) => {
-                // A store that hangs must not keep what is said of that from being events.
+                // A store that hangs must not keep the events about it from being shown.
                 let status = timeout(PERIOD, self.admin.inspect(name)).await.ok()?.ok()?;
                 Some(who_is_in_the_way(name, &status))
             }

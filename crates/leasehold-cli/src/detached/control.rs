@@ -19,7 +19,8 @@ use super::directory::sockets_of;
 /// The longest line: 4 KiB, many times what is ever said.
 const LONGEST_LINE: u64 = 4096;
 
-/// How long a client may take to say what it wants: 5 s. It does so at once, or it was stopped.
+/// How long a client may take to send its order: 5 s. A client sends it at once, unless it was
+/// stopped.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long an answer is waited for: 15 s, more than a release may take that the store does not

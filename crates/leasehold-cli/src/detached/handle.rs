@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::user::User;
 
-/// What every handle begins with: a text that is none is told from one that was cut.
+/// What every handle begins with. It tells a text that is no handle from a handle that was cut.
 const MARK: &str = "lh1.";
 
 /// A lease that was taken. It has no secret. The password of the store is not in it. To give a

@@ -188,7 +188,8 @@ impl Held<'_> {
         LOST
     }
 
-    /// Says so, because the script that took the lease does not know, and others get in.
+    /// Reports the signal, because the script that took the lease does not know of it, and others
+    /// get the lock.
     fn note_signal(&mut self, handle: &Handle, signal: Signal) {
         let (shown, tokens, early) = (handle.shown(), handle.tokens(), self.too_early());
         let signal = signal_name(signal);
@@ -233,7 +234,7 @@ impl Taker {
 
     /// Completes when that process has ended.
     async fn gone(&mut self) {
-        // Before it was told anything it has nothing to say but its end.
+        // Before it is told anything, it can report nothing but its end.
         let _end = (&mut self.0).await;
     }
 

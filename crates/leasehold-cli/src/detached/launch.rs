@@ -52,14 +52,14 @@ pub(crate) async fn take(names: &str, arguments: Vec<OsString>, choice: Choice) 
     let (Some(mut go), Some(said)) = (holder.stdin.take(), holder.stdout.take()) else {
         return Err(failed(io::Error::other("there is no pipe to the holder process")));
     };
-    // One that has ended has said why.
+    // A holder process that has ended has said why.
     if go.write_all(format!("{errand}\n").as_bytes()).await.is_err() {
         return ended(&mut holder).await;
     }
     let handle = tokio::select! {
         biased;
         signal = interruption(&mut signals) => {
-            // Without us it gives up, and says so.
+            // Without this process the holder process gives up, and says so.
             drop(go);
             let _ended = holder.wait().await;
             return Err(Failure::interrupted(signal.as_raw(), String::new()));
@@ -67,7 +67,8 @@ pub(crate) async fn take(names: &str, arguments: Vec<OsString>, choice: Choice) 
         handle = handle(said) => handle.map_err(failed)?,
     };
     let Some(handle) = handle else { return ended(&mut holder).await };
-    // If it cannot be printed, nobody could give it back: the end of the pipe says so.
+    // If the handle cannot be printed, nobody could give the lease back. The holder process learns
+    // of that by the end of the pipe.
     print(&handle)?;
     match go.write_all(b"\n").await {
         Ok(()) => Ok(0),

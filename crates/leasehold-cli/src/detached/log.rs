@@ -45,7 +45,7 @@ impl Log {
         }))
     }
 
-    /// Says one line. What cannot be said is not worth an end.
+    /// Writes one line. A failure to write is no reason to end.
     pub(super) fn say(&mut self, what: &str) {
         let (what, pid) = (escaped(what), std::process::id());
         let _unsaid: io::Result<()> = match self {

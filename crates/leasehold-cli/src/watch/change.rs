@@ -10,8 +10,8 @@ use utoipa::ToSchema;
 pub struct Change {
     /// Which lock.
     pub name: LockName,
-    /// What has happened, oldest first; nothing if only who waits has changed, or whether those do
-    /// so in a deadlock.
+    /// What has happened, oldest first; nothing if only the waiters have changed, or whether they
+    /// are in a deadlock.
     pub events: Vec<Event>,
 }
 

@@ -69,7 +69,8 @@ impl History {
         self.forget(now_ms);
     }
 
-    /// Ends what lasted when the record was readable last, and does not now that it is again.
+    /// Ends the holds that lasted when the record was last readable, and have ended now that it is
+    /// readable again.
     pub(super) fn end_others(&mut self, status: &Status, now_ms: u64) {
         let is_held = |bar: &&mut Bar| status.holders.iter().any(|held| held.token == bar.token);
         let lasting = self.bars.iter_mut().filter(|bar| bar.to_ms.is_none());

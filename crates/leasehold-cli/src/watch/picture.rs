@@ -69,7 +69,7 @@ pub struct Totals {
     pub deadlocks: usize,
     /// Names whose record cannot be read: they are counted in none of the others.
     pub unreadable: usize,
-    /// Since when the one waits who has waited longest.
+    /// Since when the longest wait lasts.
     pub waited_since_ms: Option<u64>,
     /// Since when the oldest hold lasts.
     pub held_since_ms: Option<u64>,
@@ -81,7 +81,7 @@ pub struct Totals {
 #[derive(Debug)]
 pub struct Picture {
     rows: BTreeMap<LockName, Row>,
-    /// When each is looked at next that is looked at at all.
+    /// When each name that is looked at at all is looked at next.
     due: BTreeSet<(u64, LockName)>,
     store: Availability,
     deadlocks: Search,
@@ -252,8 +252,8 @@ impl Picture {
         self.is_whole != before
     }
 
-    /// Looks among what is known for those who wait for each other, if it is time to. Gives the
-    /// names for which that is different now.
+    /// Searches the picture for clients that wait for each other, if it is time to. Gives the names
+    /// for which the result has changed.
     pub(super) fn search_deadlocks(&mut self, now_ms: u64) -> Vec<Change> {
         let changed = self.deadlocks.search(&self.rows, now_ms);
         changed.into_iter().map(|name| Change { name, events: Vec::new() }).collect()

@@ -162,7 +162,7 @@ impl Row {
         Some(self.seen_ms.saturating_sub(millis(longest)))
     }
 
-    /// Since when the one waits who has waited longest.
+    /// Since when the longest wait lasts.
     pub fn waited_since_ms(&self) -> Option<u64> {
         let longest = self.status.waiters.iter().map(|waiter| waiter.waited).max()?;
         Some(self.seen_ms.saturating_sub(millis(longest)))

@@ -41,7 +41,8 @@ pub async fn a_lease_that_nothing_renews_goes_to_who_waits(subject: &Subject) {
     subject.drive(join_all(pairs.iter().map(scene))).await;
 }
 
-/// Who is forced out is told, however late it asks, and can do the next one no harm.
+/// A holder that is forced out learns of it, however late it asks, and can do the next holder no
+/// harm.
 ///
 /// Redisson: `testForceUnlock`. rueidislock: `TestLocker_WithContext_UnlockByOtherForceWithContext`
 /// and its three like. Consul: `TestAPI_LockForceInvalidate`. DistributedLock:

@@ -27,7 +27,7 @@ const PASSED_ON: u8 = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnreadableRecord {
-    /// No step has made what they say.
+    /// No step can have made the record that they say.
     #[error("the record is damaged")]
     Damaged,
     /// A release with another version of the encoding has written them.
@@ -36,7 +36,7 @@ pub enum UnreadableRecord {
 }
 
 impl UnreadableRecord {
-    /// The kind of a store's error that says so.
+    /// The kind of the store's error that reports this.
     pub const fn kind(self) -> StoreErrorKind {
         match self {
             Self::Damaged => StoreErrorKind::Corrupt,
@@ -44,7 +44,7 @@ impl UnreadableRecord {
         }
     }
 
-    /// The reply that says so of one lease that is renewed with others.
+    /// The reply that reports this for one lease that is renewed with others.
     pub const fn refusal(self) -> Refusal {
         match self {
             Self::Damaged => Refusal::Damaged,
@@ -59,8 +59,8 @@ impl Record {
 
     /// The record as bytes, from which [`from_bytes`](Self::from_bytes) makes the same record.
     ///
-    /// A store may rely on these bytes for as long as it is used with one version. What they mean
-    /// is nobody else's business: another release may write others, with another first byte.
+    /// A store may rely on these bytes for as long as it is used with one version. Do not interpret
+    /// them: another release may write other bytes, with another first byte.
     ///
     /// # Cost
     ///
@@ -93,8 +93,8 @@ impl Record {
     /// # Errors
     ///
     /// [`UnreadableRecord`] tells bytes of another version from damage. A store leaves both as they
-    /// are, and says [the kind](UnreadableRecord::kind) of error to each caller that asks for the
-    /// name.
+    /// are, and gives each caller that asks for the name an error of [this
+    /// kind](UnreadableRecord::kind).
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, UnreadableRecord> {
         let (version, mut rest) = bytes.split_first().ok_or(UnreadableRecord::Damaged)?;
         if *version != Self::VERSION {

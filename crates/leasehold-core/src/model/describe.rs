@@ -10,7 +10,7 @@ impl Step<'_> {
         let reply = match self.usable_hold(id) {
             Ok(slot) => {
                 let hold = &mut self.record.holds[slot];
-                // Not by a late copy of what one said who has passed it on since.
+                // A late copy from a caller that has passed the lease on since changes nothing.
                 if info.passed_on().times >= hold.info.passed_on().times {
                     hold.info = info.clone();
                 }

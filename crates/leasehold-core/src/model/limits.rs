@@ -6,12 +6,12 @@ use std::time::Duration;
 /// enough for a lost message and two polls, short enough that a dead waiter is a short wait.
 pub const CLAIM_WINDOW: Duration = Duration::from_secs(2);
 
-/// Every waiter asks at least so often: half a claim window, so that a grant whose message was
+/// Every waiter asks at least this often: half a claim window, so that a grant whose message was
 /// lost is found in time. With slower polls, 10 % message loss cost live waiters their turn.
 pub const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How soon to ask again for what is [held back](Rules::held_back): 100 ms, since no message says
-/// that the transaction in the way has ended.
+/// How soon to ask again for a name that is [held back](Rules::held_back): 100 ms, since no message
+/// says that the transaction in the way has ended.
 pub const HELD_BACK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// By the usual [`Rules`], a client that was silent for this long is dead: a claim window and one
@@ -37,7 +37,7 @@ pub const BALLOT_LEAD: Duration = Duration::from_secs(10);
 /// gives it. Nodes whose clocks are further apart than one lead do not believe each other's tokens.
 pub const LEAST_RETENTION: Duration = BALLOT_LEAD.saturating_mul(3);
 
-/// Most clients a record remembers finished attempts of; the oldest goes first.
+/// The most clients of which a record remembers finished attempts; the oldest goes first.
 pub const MAX_TOMBSTONES: usize = 64;
 
 /// Most waiters of one name: 100 000, some 26 MB on a server.
@@ -46,7 +46,7 @@ pub const MAX_WAITING: usize = 100_000;
 /// Most dead waiters skipped in one step.
 pub const SKIP_BOUND: u32 = 16;
 
-/// Most grants made by one step: publishing to 64 readers took 0.7 ms, to 16 it is kinder.
+/// Most grants made by one step. Publishing to 64 readers took 0.7 ms, and to 16 it takes less.
 pub const GRANT_BOUND: u32 = 16;
 
 /// Most holds looked at for expiry in one step.
@@ -56,7 +56,7 @@ pub const REAP_BOUND: u32 = 64;
 /// names a second then hold 240 MB, and would hold 7 GB with an hour.
 pub const DEFAULT_RETENTION: Duration = Duration::from_secs(120);
 
-/// What differs between stores. A retention alone stands for the rest as usual.
+/// The rules that differ between stores. A retention alone stands for the usual rest.
 ///
 /// ```
 /// use std::time::Duration;
@@ -76,7 +76,7 @@ pub struct Rules {
     /// The longest a waiter far behind may be silent: [`POLL_INTERVAL`], where a lost message and a
     /// death are found by polls alone.
     pub longest_silence: Duration,
-    /// Whether nobody may be given a token for now: somebody works under the one before in a
+    /// Whether nobody may be given a token for now: somebody works under the token before, in a
     /// transaction that is still open. Holds end, and places are kept, all the same.
     pub held_back: bool,
     /// Whether the store may have forgotten who holds what: as [held back](Self::held_back), but a

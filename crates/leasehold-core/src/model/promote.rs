@@ -107,8 +107,8 @@ impl Step<'_> {
             self.grant(waiting, HoldState::Claimed, token_us, None);
             return;
         }
-        // A silent waiter gets no longer than until it would be dead, yet time for a poll. So dead
-        // waiters cost one claim window together and not one each.
+        // A silent waiter has until it would count as dead, but at least the time for a poll. So
+        // all dead waiters together cost one claim window, and not one each.
         let dead_at_us = last_seen_us + micros(self.rules.dead_after());
         let patience_us = dead_at_us.max(now_us + micros(POLL_INTERVAL));
         let window_us = micros(CLAIM_WINDOW).min(waiting.ttl_us);

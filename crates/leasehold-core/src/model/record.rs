@@ -65,7 +65,7 @@ impl Record {
         (self.capacity == LOCK_CAPACITY) == (capacity == LOCK_CAPACITY)
     }
 
-    /// Whether a request shares what there is with those who hold: see [`super::acquire`].
+    /// Whether a request shares the capacity with the holders: see [`super::acquire`].
     pub(super) fn admits(&self, weight: u32, capacity: u32) -> bool {
         [self.capacity, self.asked].contains(&capacity) && weight <= self.capacity
     }

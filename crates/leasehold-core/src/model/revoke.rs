@@ -1,4 +1,4 @@
-//! Revoke: an operator ends the hold that he saw, and no other.
+//! Revoke: an operator ends the hold that was seen, and no other.
 //!
 //! Inside its process a lease goes from hand to hand, and the store learns that later: see
 //! [`super::describe`] and [`crate::PassedOn`]. So the token of the hold counts, which is that of

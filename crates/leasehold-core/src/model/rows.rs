@@ -143,8 +143,8 @@ impl Hold {
         Mode::of(self.weight, capacity)
     }
 
-    /// What is remembered of it in a record of this capacity, when its end is noticed. An end by
-    /// time is dated to its deadline, however late a step notices it.
+    /// What is remembered of the hold in a record of this capacity, when its end is noticed. An end
+    /// by time is dated to the deadline, however late a step notices it.
     pub(super) fn ended(&self, capacity: u32, now_us: u64, ending: Ending) -> LastHold {
         let ending = match (self.state, ending) {
             (HoldState::Revoked, _) => Ending::Revoked,

@@ -1,8 +1,7 @@
 //! Set capacity: an operator changes how many permits of a semaphore there are while they are held.
 //!
 //! More are granted in the same step. Fewer end no hold: nothing is granted until what is held
-//! fits. What requests get meanwhile, and until when the capacity counts, stands at
-//! [`super::acquire`].
+//! fits. [`super::acquire`] says what requests get meanwhile, and until when the capacity counts.
 
 use super::step::Step;
 use crate::holder::LOCK_CAPACITY;
@@ -14,7 +13,7 @@ impl Step<'_> {
             return Reply::Refused(Refusal::Weight);
         }
         self.sweep();
-        // Who holds or waits only until this step looks is not there.
+        // Holders and waiters whose time is over are gone before this step looks.
         self.promote(None);
         if self.record.is_idle() {
             return Reply::CapacitySet { before: None };

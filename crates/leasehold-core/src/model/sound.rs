@@ -1,5 +1,5 @@
-//! What is true of every record that steps have made. One that is read back and is not like that
-//! was damaged: a step that reckoned with it would go wrong in ways that nobody has thought of.
+//! The invariants of every record that steps have made. If a record that is read back breaks one of
+//! them, it was damaged. A step on such a record would go wrong in ways that nobody has thought of.
 
 use std::collections::BTreeMap;
 

@@ -33,8 +33,8 @@
 //! [`Action::Commit`](crate::Action::Commit).
 //!
 //! **A renewal that a majority answers proves that no higher token was told to anybody before it
-//! was sent**: on each node of that other majority somebody else has held since, and a node renews
-//! for who holds it alone.
+//! was sent.** Otherwise somebody else would have held since on each node of that other majority,
+//! and a node renews only for its holder.
 //!
 //! Both need nodes that do not forget. A node that was restarted without its data, flushed or
 //! failed over may have forgotten leases. It must grant nothing new until the longest of them has
@@ -44,9 +44,9 @@
 //! lead. The same is true of the order of tokens across the
 //! [retention](crate::model::Rules::retention) of a record.
 //!
-//! What was let go needs no token to bury it. A late copy of an acquire that is granted after all
-//! raises the last token, and no caller learns of it: it costs the next caller a wait, not the
-//! order. The attempt's tombstone and `not_after` see to that.
+//! A lease that was let go needs no token to bury it. If a late copy of an acquire is granted after
+//! all, it raises the last token, and no caller learns of it. It costs the next caller a wait, not
+//! the order. The attempt's tombstone and `not_after` see to that.
 //!
 //! `tests/quorum` in this crate searches small worlds for a counterexample, with [`step`] as the
 //! nodes and these counts as the clients.

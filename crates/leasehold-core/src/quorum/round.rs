@@ -17,7 +17,7 @@ pub enum Vote {
     Granted(FencingToken),
     /// Nothing was heard yet.
     Open,
-    /// It would not consider it.
+    /// The node would not consider the request.
     Refused(Refusal),
     /// No answer, no connection, or an answer that says nothing of who holds it; true if this
     /// attempt may hold it all the same.
@@ -67,18 +67,18 @@ impl Vote {
 pub enum Verdict {
     /// It is won: a majority holds it for this attempt, with this token.
     Agreed(FencingToken),
-    /// A majority granted, with several tokens: once these nodes too have accepted this one, as far
-    /// as they are needed, it is won. Their votes are then to be counted again.
+    /// A majority granted, with several tokens. Once these nodes have accepted this token, as far
+    /// as they are needed, the round is won. Count their votes again then.
     Commit {
         /// The token.
         token: FencingToken,
         /// Nodes that granted with a lower one.
         nodes: Vec<usize>,
     },
-    /// Ask on: the votes that are open decide.
+    /// Still undecided: the votes that are open decide.
     Open,
-    /// It is lost: nodes that answered refuse, and the rest is no majority. So it is *busy*, which
-    /// a few nodes that are silent must never make of it.
+    /// It is lost: nodes that answered refuse, and the rest is no majority. So the name is *busy*.
+    /// A few silent nodes alone must never lead to this.
     Refused,
     /// It is lost: too many nodes are silent to say more.
     TooFew,
@@ -103,8 +103,8 @@ impl Round {
         Self { needed, ballot_us, votes: vec![Vote::Open; nodes], minted: None }
     }
 
-    /// The same for who may hold beside others: of a token that is agreed on, the low bits say
-    /// which node has minted it, so that nobody else is told the same one.
+    /// The same round for a caller that may hold beside others. The low bits of the agreed token
+    /// say which node has minted it, so that nobody else is told the same one.
     #[must_use]
     pub fn beside_others(mut self) -> Self {
         self.minted = self.ballot_us.map(|_| vec![None; self.votes.len()]);
@@ -127,7 +127,7 @@ impl Round {
         &self.votes
     }
 
-    /// Why a node would not consider it, if one would not.
+    /// Why a node would not consider the request, if one would not.
     pub fn refusal(&self) -> Option<Refusal> {
         self.votes.iter().find_map(|vote| match vote {
             Vote::Refused(refusal) => Some(*refusal),
@@ -150,8 +150,8 @@ impl Round {
         }
     }
 
-    /// What the votes come to. Whatever the open ones turn out to be, it stays as it is, unless it
-    /// is [`Verdict::Open`] or [`Verdict::Commit`].
+    /// The verdict of the votes so far. The open votes cannot change it any more, unless it is
+    /// [`Verdict::Open`] or [`Verdict::Commit`].
     pub fn verdict(&self) -> Verdict {
         let mut tokens: Vec<_> = self.votes.iter().filter_map(|vote| vote.token()).collect();
         tokens.sort_unstable();
@@ -208,7 +208,7 @@ impl Round {
             && self.count(|vote| matches!(vote, Vote::Busy(_))) > 0
     }
 
-    /// When a majority may be had, as far as those know that are busy.
+    /// When a majority may be had, as far as the busy nodes know.
     pub fn retry_after(&self) -> Duration {
         let mut busy: Vec<Duration> = self
             .votes

@@ -1,4 +1,4 @@
-//! How long a lease may be relied on that several nodes keep.
+//! How long a lease that several nodes keep may be relied on.
 
 use std::time::Duration;
 

@@ -46,7 +46,7 @@ pub enum Reply {
     Cancelled(Cancelled),
     /// The capacity was set.
     CapacitySet {
-        /// What it was before; `None` if nobody holds or waits, so that there is none to change.
+        /// The capacity before; `None` if nobody holds or waits, so that there is none to change.
         before: Option<u32>,
     },
     /// A poll's attempt neither holds nor waits: join again with a new attempt.

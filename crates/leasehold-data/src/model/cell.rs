@@ -17,7 +17,7 @@ pub struct Cell {
     pub fences: Fences,
 }
 
-/// What to do.
+/// A step on a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CellAction {
     /// Tells the value. With a fence, installs it first: an overtaken holder can no longer write
@@ -32,7 +32,7 @@ pub enum CellAction {
     },
 }
 
-/// What came of it.
+/// The outcome of a step on a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CellReply {
     /// Another version was found; nothing was written.

@@ -36,7 +36,7 @@ pub struct Plan {
     pub step_us: u64,
 }
 
-/// What to do.
+/// A step on a sequence of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumbersAction {
     /// Takes `count` numbers.
@@ -48,7 +48,7 @@ pub enum NumbersAction {
     },
 }
 
-/// What came of it.
+/// The outcome of a step on a sequence of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumbersReply {
     /// These are the caller's.

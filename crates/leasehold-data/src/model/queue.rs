@@ -43,11 +43,11 @@ pub struct Queue {
 pub struct Entry {
     /// Given by the producer; the same is appended once.
     pub id: Id,
-    /// Whatever it is.
+    /// The bytes of the entry, of any form.
     pub payload: Vec<u8>,
 }
 
-/// What to do.
+/// A step on a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueueAction {
     /// Tells how an entry stands.
@@ -71,7 +71,7 @@ pub enum QueueAction {
     },
 }
 
-/// What came of it.
+/// The outcome of a step on a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueueReply {
     /// The entry is done, with this result.

@@ -20,7 +20,7 @@ pub struct Request {
     pub action: Action,
 }
 
-/// What to do, by the part it is for.
+/// A step, by the part that it is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// To a cell.

@@ -47,7 +47,7 @@ pub struct Stock {
 pub struct Order {
     /// What came of it.
     pub state: OrderState,
-    /// What it is of, ordered by item.
+    /// Its lines, ordered by item.
     pub lines: Vec<Line>,
     /// What its first caller wanted to have remembered.
     pub note: String,
@@ -68,7 +68,7 @@ pub enum OrderState {
     Returned,
 }
 
-/// What to do.
+/// A step on a stock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StockAction {
     /// Puts the pieces of an order back.
@@ -112,7 +112,7 @@ pub enum StockAction {
     },
 }
 
-/// What came of it.
+/// The outcome of a step on a stock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StockReply {
     /// What may still be taken, in the order of the question.
@@ -279,7 +279,7 @@ impl Stock {
     fn cancel(&mut self, now_us: u64, id: &Id, remember_us: u64) -> StockReply {
         let state = OrderState::Returned;
         let Some((until_us, found)) = self.orders.get(id).cloned() else {
-            // The deduction of the order may still be on the way: it shall find that the order was
+            // The deduction of the order may still be on its way: it must find that the order was
             // cancelled.
             let order = Order { state, lines: Vec::new(), note: String::new(), remember_us };
             return self.settle(now_us, id, now_us + remember_us, order);

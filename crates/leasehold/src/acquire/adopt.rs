@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Takes over a lease, for the first who does.
 pub(crate) async fn adopt(keeper: &Arc<Keeper>, lease: Lease) -> Result<Held> {
     let mut options = keeper.defaults.clone();
-    // How long the name is remembered was asked by who acquired it.
+    // The acquire of the lease has said how long the name is remembered.
     (options.ttl, options.remember) = (lease.ttl, None);
     options.check()?;
     lease.mode.check()?;

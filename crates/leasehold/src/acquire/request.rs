@@ -90,8 +90,8 @@ impl Asked<'_> {
         store.execute_at(inspect, store.now(), until).await.map(drop)
     }
 
-    /// Lets others have their chance where nobody queues: what asks right after it has let go would
-    /// always be the first.
+    /// Lets other clients have their chance where nobody queues. A client that asks right after it
+    /// has let go would always be the first.
     pub(super) async fn make_way(&self, release: Option<PendingRelease>) -> Option<PendingRelease> {
         let store = &self.keeper.store;
         if store.inner.capabilities().queued {
@@ -160,8 +160,8 @@ impl OwnAttempt {
         (self.known, self.attempt.unanswered) = (false, false);
     }
 
-    /// Goes on with the attempt of its line, of which it is the first from now on; false if it was
-    /// too late for that and somebody else is.
+    /// Goes on with the attempt of its line, as the first caller of the line from now on. False if
+    /// it was too late, and another caller is the first.
     pub(super) fn take_over(&mut self, ask: &mut Ask) -> bool {
         let Some(release) = self.shows_life() else { return false };
         ask.release = release;
@@ -286,9 +286,9 @@ impl Drop for OwnAttempt {
     }
 }
 
-/// Whether the store has granted it and does not vouch for it: replicas that must have it did not
-/// say so, or it may have forgotten an earlier holder. It answers the same attempt again, and keeps
-/// what it granted until the attempt is cancelled.
+/// Whether the store has granted the lease and does not vouch for it: replicas did not acknowledge
+/// it, or the store may have forgotten an earlier holder. The store answers the same attempt again,
+/// and keeps the grant until the attempt is cancelled.
 pub(super) fn is_granted_in_vain(error: &StoreError) -> bool {
     error.may_have_executed()
         && matches!(error.kind(), StoreErrorKind::NotReplicated | StoreErrorKind::Quarantined)

@@ -1,13 +1,13 @@
 //! Several names at once, without ever waiting for each other in a circle.
 //!
 //! Names are taken in their sorted order. A caller that waits for a name holds only names before
-//! it, so two callers cannot each hold what the other waits for. All are asked for at the same time
-//! first, which is one round trip when they are free; that is sound because a request that does not
-//! queue waits for nobody.
+//! it, so two callers cannot each hold what the other waits for. First the caller asks for all of
+//! them at the same time, which is one round trip if they are free. This is sound because a request
+//! that does not queue waits for nobody.
 //!
-//! Of several who try for names that are free, in the same moment, each may get some. A caller that
-//! lacks its first name then gives up. The others keep the names before the first that they lack,
-//! and ask on for a moment: so at least one gets all that it wants.
+//! If several callers try for free names at the same moment, each may get some of them. A caller
+//! that lacks its first name then gives up. The others keep the names before the first that they
+//! lack, and ask on for a moment. So at least one caller gets all its names.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -232,7 +232,7 @@ impl Gathering<'_> {
     }
 }
 
-/// Whether somebody has a name, or waits for it, who is not just trying, too.
+/// Whether another caller has a name or waits for it, and is not just trying, too.
 async fn is_in_use(keeper: &Keeper, name: &LockName) -> bool {
     let Ok(status) = keeper.store.inspect(name, 1, None).await else { return false };
     let is_at_work = status.holders.iter().any(|holder| holder.held_for >= TRY_MOMENT);

@@ -41,7 +41,7 @@ impl Cancel {
         self.0.send_replace(true);
     }
 
-    /// Whether it was called.
+    /// Whether [`cancel`](Self::cancel) was called.
     pub fn is_cancelled(&self) -> bool {
         *self.0.borrow()
     }

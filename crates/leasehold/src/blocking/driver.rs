@@ -20,7 +20,7 @@ pub struct Driver {
     cancel: Option<Cancel>,
 }
 
-/// A runtime for each process, made by the first who waits.
+/// A runtime for each process, made by the first caller that waits.
 #[derive(Default)]
 struct Runtimes(PerProcess<OnceLock<Runtime>>);
 

@@ -22,7 +22,7 @@ impl Lock {
     }
 
     /// The verbs of this lock end with [`Error::Cancelled`] once `cancel` is called. A lease that
-    /// they have given stays.
+    /// was granted before stays.
     pub fn cancelled_by(self, cancel: &Cancel) -> Self {
         Self { driver: self.driver.cancelled_by(cancel), ..self }
     }

@@ -29,8 +29,8 @@
 
 /// The statement that passes or fails: `$1` is the name, a `text`, and `$2` the token, a `bigint`.
 ///
-/// For the schema `leasehold`; with another `schema=` it has that name in place of the first word
-/// before the dot.
+/// This is for the schema `leasehold`. With another `schema=`, write that name in place of
+/// `leasehold`.
 pub const FENCE: &str = "SELECT leasehold.fence($1, $2)";
 
 /// The statement that fences a transaction as [`FENCE`] does, with the same values, and ends the
@@ -38,18 +38,19 @@ pub const FENCE: &str = "SELECT leasehold.fence($1, $2)";
 ///
 /// Let go of the guard after the commit: it has nothing left to release, and hands the name on. If
 /// the process dies before that, the name is free all the same, and the next waiter is granted it
-/// within a second. It is the last statement of its transaction, and not for guards of
+/// within a second. Make it the last statement of its transaction. Do not use it with a guard of
 /// [`run`](crate::Lock::run), which would take the end for a loss. A `min_hold` is not kept.
 pub const RELEASE_AT_COMMIT: &str = "SELECT leasehold.release_at_commit($1, $2)";
 
-/// The statement that selects whether nobody holds the name `$1`; then nobody is granted it before
-/// this transaction ends. The transactional lock: no lease and no token, and nothing to release.
+/// The statement that selects whether nobody holds the name `$1`. If so, nobody is granted the name
+/// before this transaction ends. This is a lock for one transaction: it has no lease and no token,
+/// and nothing to release.
 ///
-/// At READ COMMITTED only, outside savepoints. A holder that died is in its way until its end was
-/// noticed: by the next who asks for a lease, or once its `retention` is over.
+/// At READ COMMITTED only, outside savepoints. A holder that died is in the way until its end is
+/// noticed: when the next caller asks for a lease, or once its `retention` is over.
 pub const TRY_HOLD: &str = "SELECT leasehold.try_hold($1)";
 
-/// What a fenced transaction fails with whose lease is over: `LH001`.
+/// The code with which a fenced transaction fails if its lease is over: `LH001`.
 pub const OVERTAKEN: &str = "LH001";
 
 /// Whether the code of an error (SQLSTATE) says that the lease is over. For drivers that show no

@@ -98,7 +98,7 @@ impl Keeper {
         })
     }
 
-    /// Rights may be given back, which nobody who closes waits for.
+    /// Rights may be given back later, but a caller of `close` does not wait for that.
     fn is_worth_trying_again(&self, kind: StoreErrorKind) -> bool {
         if self.is_closed() { kind.is_transient() } else { may_pass(kind) }
     }

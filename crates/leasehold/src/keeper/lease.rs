@@ -258,7 +258,7 @@ impl LeaseState {
         RenewLease::new(self.name.clone(), self.id, self.ttl(), mode).with_change(change)
     }
 
-    /// The number with which to ask for the writer; `None` for who is the writer already.
+    /// The number with which to ask to become the writer; `None` if it is the writer already.
     pub(crate) fn begin_upgrade(&self) -> Option<u64> {
         self.changing().modes.begin_upgrade()
     }
@@ -334,7 +334,7 @@ impl LeaseState {
         Error::lost(self.name.clone(), self.token(), reason)
     }
 
-    /// Takes on the duty to release; true for the first who does.
+    /// Takes on the duty to release; true for the first caller that does.
     pub(crate) fn finish(&self) -> bool {
         !self.finished.swap(true, Ordering::AcqRel)
     }
@@ -390,7 +390,7 @@ impl ModeChanges {
         self.drawn > 0
     }
 
-    /// The number with which to ask for the writer; `None` for who is the writer already.
+    /// The number with which to ask to become the writer; `None` if it is the writer already.
     fn begin_upgrade(&mut self) -> Option<u64> {
         if self.mode == Mode::Exclusive {
             return None;

@@ -1,5 +1,5 @@
 //! The keeper: renews leases, finishes releases and cancels that nobody waits for, polls on behalf
-//! of waiters and hands grants to them. What peers call a watchdog is its renewing half.
+//! of waiters and hands grants to them. Its renewing half is what other libraries call a watchdog.
 //!
 //! One future per client. In production the process's one background thread drives it. So a caller
 //! that blocks its runtime does not lose its lease, a guard can be dropped anywhere, and no slow

@@ -219,7 +219,7 @@ impl Running {
                     keeper.lose(&state, LossReason::Revoked);
                 }
             }
-            // A gap, or something that a later release says: it may be about anything.
+            // A gap, or a message that only a later release knows: it may be about anything.
             _ => {
                 let now = keeper.store.now();
                 let mut table = keeper.table();

@@ -1,4 +1,4 @@
-//! What a process has of file stores and a forked child of it must know.
+//! Notes for a forked child: the descriptors and files that its parent has of file stores.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -51,7 +51,8 @@ fn entry(process: usize, thing: u64) -> u64 {
     1 << 63 | (process as u64) << 56 | thing & ((1 << 56) - 1)
 }
 
-/// What is closed here is never used again: it belongs to what a child neither uses nor drops.
+/// The descriptors that are closed here are never used again: they belong to values that a child
+/// neither uses nor drops.
 pub(super) fn close_lifelines_of_parents(process: usize) {
     for slot in &LIFELINES.0 {
         let noted = slot.load(Ordering::Acquire);

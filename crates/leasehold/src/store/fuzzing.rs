@@ -1,5 +1,5 @@
-//! What comes from outside, as targets of fuzzing: whatever the bytes are, nothing panics, and what
-//! is read says no more than they do. For leasehold's own tests: it is no public API.
+//! Targets of fuzzing for all that comes from outside: whatever the bytes are, nothing panics, and
+//! what is read says no more than they do. For leasehold's own tests: it is no public API.
 
 use std::time::Duration;
 

@@ -120,8 +120,8 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     }
 
     /// Subscribes to what is published of a name, in the order in which it is published; `None`
-    /// where the store carries no such messages. Once this has returned, none is missed without
-    /// saying so.
+    /// where the store carries no such messages. Once this has returned, no message is missed
+    /// without a `None` from [`Subscription::next`].
     ///
     /// # Errors
     ///
@@ -155,8 +155,8 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     }
 
     /// Ends a quarantine on the word of an operator: the store is new, or has forgotten nothing, so
-    /// no lease that it does not know can be valid. Gives whether it keeps quarantines at all, and
-    /// does nothing if it does not.
+    /// no lease that it does not know can be valid. Gives whether the store keeps quarantines at
+    /// all, and does nothing if it does not.
     ///
     /// # Errors
     ///
@@ -187,7 +187,7 @@ pub trait Inbox: Send {
     fn next(&mut self) -> BoxFuture<'_, Message>;
 }
 
-/// Where what is published of one name arrives.
+/// Where the messages arrive that are published about one name.
 pub trait Subscription: Send {
     /// The next message, or `None` if some may have been lost. Waits, and reconnects by itself
     /// meanwhile.

@@ -1,9 +1,9 @@
 //! The processes that the command has started, in all process groups: how they are found and
 //! signalled.
 //!
-//! Nobody gets out of this tree by outliving its parent: orphans become children of the guardian,
-//! which is their subreaper. Only a process that makes a new session (`setsid`) does, and thereby
-//! says that it shall stay.
+//! A process does not leave this tree by outliving its parent: orphans become children of the
+//! guardian, which is their subreaper. Only a process that makes a new session (`setsid`) leaves
+//! it, and thereby says that it must stay.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -158,7 +158,8 @@ impl Descendants {
         }
     }
 
-    /// One of those who are left, for people; of those that cannot be signalled, if there are any.
+    /// One of the remaining processes, to name it to people: one that cannot be signalled, if there
+    /// is any.
     pub(crate) fn example(&self) -> Option<Remaining> {
         let remaining: Vec<Remaining> = self.processes.iter().map(Process::remaining).collect();
         let denied = remaining.iter().position(|process| process.is_denied).unwrap_or(0);

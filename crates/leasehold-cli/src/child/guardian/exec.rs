@@ -96,10 +96,9 @@ impl Permission {
         if callers_mask.thread_set_mask().is_err() {
             return Ok(NOT_EXECUTABLE);
         }
-        // This sets PIPE to its default, whatever the caller had: the start-up of every program in
-        // Rust has it ignored before the first line of ours, and what was before is not known any
-        // more. The default is what programs are written for; a script that is left by its reader
-        // must end.
+        // This sets PIPE to its default, whatever the caller had. Every Rust program ignores PIPE
+        // before its first line runs, so the caller's setting is not known any more. Programs are
+        // written for the default: a script must end when its reader has gone.
         let variables = begin.variables.iter().map(|(name, value)| (name, value));
         let error = Command::new(program).args(arguments).envs(variables).exec();
         let exit = match error.kind() {

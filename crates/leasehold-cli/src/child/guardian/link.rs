@@ -61,7 +61,8 @@ impl Link {
     }
 
     async fn write(&mut self, bytes: &[u8]) {
-        // If it is dead, the end of its reports says so; if it does not read, the watch will.
+        // If the guardian is dead, the end of its reports says so; if it does not read, the watch
+        // notices.
         let _dead = timeout(NO_ROOM, self.orders.write_all(bytes)).await;
     }
 
@@ -90,7 +91,7 @@ impl Link {
     }
 
     /// Ends the command and all that it started in the guardian's place, and then the guardian.
-    /// `remains` is given one of those who do not end.
+    /// `remains` gets one of the processes that do not end.
     pub(crate) async fn replace_guardian(&mut self, remains: impl FnOnce(&Remaining)) {
         // The guardian must not begin the command now; and while it is there, orphans are its
         // children.

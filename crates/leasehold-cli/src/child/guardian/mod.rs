@@ -1,4 +1,4 @@
-//! The guardian: the parent of the command, and the only one who supervises it.
+//! The guardian: the parent of the command, and its only supervisor.
 //!
 //! ```text
 //! leasehold run ──(control socket)── guardian ──(parent)── fork ⟶ CMD and its process group

@@ -35,8 +35,8 @@ const TAKING: [&str; 3] = ["elect", "hold", "run"];
 /// Arguments that are names of locks or their beginnings.
 const NAMES: [&str; 3] = ["name", "names", "prefix"];
 
-/// Prints what may stand there, one per line, with what it is behind a tab. What goes wrong is
-/// nothing to say in the middle of a line that somebody types.
+/// Prints the candidates, one per line, each with its meaning behind a tab. Errors are not printed,
+/// because the user is in the middle of typing a line.
 pub(crate) fn complete(words: &[OsString]) -> Outcome {
     let words = options_last(words);
     let store = given_store(&words);

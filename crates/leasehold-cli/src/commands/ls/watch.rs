@@ -25,7 +25,7 @@ use crate::watch::{Timekeeper, Update, Watcher};
 /// How soon it is looked whether all names have been found, before the first list: 20 ms.
 const SOON: Duration = Duration::from_millis(20);
 
-/// Shows the list until a signal comes, of which it dies as if nobody had caught it.
+/// Shows the list until a signal comes, and then dies of that signal as if it had not been caught.
 pub(super) fn watch(args: &Ls) -> Outcome {
     // A terminal that cannot move its cursor shows lines as a file does.
     let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");

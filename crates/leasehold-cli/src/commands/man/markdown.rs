@@ -3,8 +3,8 @@
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use roff::{Inline, Roff, bold, italic, roman};
 
-/// Appends headings, paragraphs, tables, lists and blocks of code to a page. Of a table each row
-/// stands under its first cell; what is in a third column is named by that column's title.
+/// Appends headings, paragraphs, tables, lists and blocks of code to a page. In a table, each row
+/// stands under its first cell, and a third column is named by its title.
 pub(super) fn append(page: &mut Roff, markdown: &str) {
     let (mut line, mut cells): (Vec<Inline>, Vec<Vec<Inline>>) = Default::default();
     let (mut titles, mut is_emphasis) = (Vec::new(), false);

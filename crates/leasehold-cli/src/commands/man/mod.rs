@@ -23,7 +23,7 @@ const REDIS: &str = "redis";
 const EXAMPLES: &str = "Examples:\n";
 const EXIT_CODE: &str = "Exit code: ";
 
-/// What a command says by its exit code that says nothing else about it.
+/// The exit codes of a command that does not describe its own.
 const USUAL_EXIT: &str = "0 done; 1 the answer is no; 69 trouble with the store; 2 usage.";
 
 /// Prints a manual page: of the whole, of one command, of store URLs or of servers.
@@ -166,7 +166,7 @@ fn plain(roff: &str) -> String {
     ascii(&signs.iter().fold(roff.to_owned(), |roff, (sign, name)| roff.replace(*sign, name)))
 }
 
-/// A page that every roff reads, whatever it takes its input for.
+/// A page that every roff reads, whatever encoding it expects.
 fn ascii(page: &str) -> String {
     let mut roff = String::with_capacity(page.len());
     for c in page.chars() {

@@ -22,7 +22,7 @@ const LONGEST_TOKEN: u64 = 4096;
 /// The rights to read, write and execute of users who are neither owner nor group.
 const OTHERS: u32 = 0o007;
 
-/// Where requests come in, and what those who make them must show.
+/// Where requests come in, and what their senders must show.
 #[derive(Debug)]
 pub(super) struct Access {
     token: Option<String>,
@@ -86,7 +86,7 @@ impl Access {
         self.allows_revoke
     }
 
-    /// Whether this is the token; takes as long whichever of its characters are wrong.
+    /// Whether this is the token. The check takes the same time whichever characters are wrong.
     pub(super) fn is_token(&self, text: &str) -> bool {
         let token = self.token.as_deref().unwrap_or_default();
         !token.is_empty() && bool::from(token.as_bytes().ct_eq(text.as_bytes()))
@@ -110,7 +110,7 @@ impl Access {
         let name = without_port(host).to_lowercase();
         let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
         let is_address = bare.unwrap_or(&name).parse::<IpAddr>().is_ok();
-        // No name leads to an address that stands there itself.
+        // An address in the header needs no check: no name leads to it.
         is_address || self.hosts.contains(&name)
     }
 

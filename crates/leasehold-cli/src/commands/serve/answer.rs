@@ -70,7 +70,7 @@ impl IntoResponses for Refused {
     }
 }
 
-/// What a request has wrong is said as all else is, as JSON.
+/// The faults of a request are answered as all else is, as JSON.
 macro_rules! refused_by {
     ($($rejection:ty),+) => {
         $(impl From<$rejection> for Refused {

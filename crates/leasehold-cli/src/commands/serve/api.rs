@@ -50,13 +50,13 @@ pub(super) struct Revoke {
     force: bool,
 }
 
-/// It was.
+/// The lease was taken away.
 #[derive(Serialize, ToSchema)]
 struct Revoked {
     revoked: bool,
 }
 
-/// How things are
+/// The totals, the first deadlocks, and whether the store answers
 #[utoipa::path(get, path = "/api/v1/state", responses(
     (status = 200, description = "Done.", body = StateView),
     Refused,
@@ -226,7 +226,7 @@ pub(super) async fn healthz() -> &'static str {
 ))]
 pub(super) async fn readyz(State(app): State<Arc<App>>) -> Result<&'static str, Refused> {
     let is_there = *app.watcher.picture().store() == Availability::There;
-    // Why it does not is for those who may read.
+    // The reason is only for clients that may read.
     let refused = || Refused::away("the store does not answer");
     is_there.then_some("ok\n").ok_or_else(refused)
 }

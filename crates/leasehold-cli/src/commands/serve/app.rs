@@ -17,7 +17,7 @@ const BACKLOG: usize = 1024;
 /// The most listeners at the same time: 128. Each costs a connection and a write per event.
 const MOST_LISTENERS: usize = 128;
 
-/// The store, what is known of it, and who may ask.
+/// The store, the picture of it, and the access that requests need.
 #[derive(Debug)]
 pub(super) struct App {
     pub(super) watcher: Watcher,
@@ -27,7 +27,7 @@ pub(super) struct App {
     pub(super) access: Access,
     /// What the doctor said last.
     pub(super) report: watch::Sender<Option<Arc<Checkup>>>,
-    /// Messages for those who listen, ready to be sent.
+    /// Messages for the listeners, ready to be sent.
     pub(super) messages: broadcast::Sender<Arc<str>>,
     pub(super) listeners: Arc<Semaphore>,
     /// What the names begin with that metrics may name.

@@ -10,7 +10,7 @@ use axum::response::Response;
 use super::answer::Refused;
 use super::app::App;
 
-/// What each part needs of those who ask.
+/// What each part needs of its callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Needs {
     /// Nothing: it tells nothing of any lock.

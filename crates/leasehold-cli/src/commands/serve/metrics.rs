@@ -18,7 +18,7 @@ use super::app::App;
 use super::views::seconds;
 use crate::watch::{Availability, Picture, Row};
 
-/// Most names that are told: 1000, for each is a time series or several.
+/// The most names that metrics show: 1000, since each is a time series or several.
 const MOST_NAMES: usize = 1_000;
 
 /// The ages by which holds are counted, in seconds: a minute, ten, an hour, a day.
@@ -58,7 +58,7 @@ impl Collector for PictureMetrics {
         let help = "How many walks over all keys have ended.";
         let walks = gauges.0.encode_descriptor("walks", help, None, MetricType::Counter)?;
         ConstCounter::new(picture.walks()).encode(walks)?;
-        // Before everything was looked at once, a number would be that of something else.
+        // Before everything was looked at once, a number would not be that of the whole store.
         if picture.is_whole() {
             gauges.totals(&picture, now_ms)?;
         }

@@ -36,8 +36,8 @@ use crate::signals::{Signals, is_end};
 use crate::store_choice::Choice;
 use crate::watch::{Timekeeper, Watcher};
 
-/// How often those who listen are told how things are: every 2 seconds, by which they also know
-/// that the connection lives.
+/// How often listeners get the present state: every 2 seconds, by which they also know that the
+/// connection lives.
 const STATE: Duration = Duration::from_secs(2);
 
 /// How often: every 5 minutes. It opens a connection to each server, and nothing it looks at

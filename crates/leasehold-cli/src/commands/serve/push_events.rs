@@ -1,4 +1,4 @@
-//! What is new, as messages for those who listen.
+//! Changes, as messages for the listeners.
 
 use serde::Serialize;
 
@@ -6,7 +6,7 @@ use super::app::App;
 use super::views::{ChangeView, StateView};
 use crate::watch::Update;
 
-/// Tells those who listen what is new.
+/// Tells the listeners what is new.
 pub(super) fn push(app: &App, update: Update) {
     if app.messages.receiver_count() == 0 {
         return;
@@ -21,7 +21,7 @@ pub(super) fn push(app: &App, update: Update) {
     }
 }
 
-/// Tells those who listen how things are.
+/// Tells the listeners the present state.
 pub(super) fn push_state(app: &App) {
     if app.messages.receiver_count() > 0 {
         send(app, "state", &StateView::of(app));

@@ -10,7 +10,7 @@ use subtle::ConstantTimeEq as _;
 /// How long a cookie is good for: 12 hours, a long day.
 pub(super) const LIFE: Duration = Duration::from_secs(12 * 3600);
 
-/// Most people at the same time; the one who came first must sign in again.
+/// The most people at the same time: beyond that, the first of them must sign in again.
 const MOST: usize = 100;
 
 /// Cookies that were given out.

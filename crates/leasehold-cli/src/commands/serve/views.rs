@@ -10,14 +10,14 @@ use super::app::App;
 use crate::commands::status_view::StatusView;
 use crate::watch::{Availability, Change, Event, History, Picture, Row, SPAN_MS, Who};
 
-/// Most holders, and most waiters, of a lock among others: who wants all asks for that lock. As
-/// many deadlocks, of which one is enough to end.
+/// The most holders, and the most waiters, of a lock in a list; a request for that lock alone gives
+/// all. Also the most deadlocks: an operator ends one at a time.
 const MOST: usize = 20;
 
 /// For how long somebody must have waited for a lock to be marked: a minute.
 const LONG_WAIT_MS: u64 = 60_000;
 
-/// How things are.
+/// The totals, the first deadlocks, and whether the store answers.
 #[derive(Serialize, ToSchema)]
 #[schema(as = State)]
 pub(super) struct StateView {
@@ -28,7 +28,8 @@ pub(super) struct StateView {
     waiting: u64,
     /// Names whose record cannot be read.
     unreadable: usize,
-    /// Whether everything in the store was looked at once: before, what is not told may be there.
+    /// Whether everything in the store was looked at once. Before that, a lock that is not listed
+    /// may be held.
     is_whole: bool,
     /// How many keys were passed so far, until everything was looked at once.
     keys_so_far: Option<u64>,
@@ -38,7 +39,7 @@ pub(super) struct StateView {
     first_deadlocks: Vec<DeadlockView>,
     longest_wait_seconds: Option<f64>,
     longest_hold_seconds: Option<f64>,
-    /// How long ago the lock was looked at that was not looked at for the longest time.
+    /// The age of the oldest look at a lock.
     oldest_look_seconds: Option<f64>,
     /// How long it takes to pass every key; none before the first time.
     scan_seconds: Option<f64>,
@@ -102,7 +103,7 @@ impl StateView {
     }
 }
 
-/// Some who probably wait for each other: each for the next, the last for the first.
+/// Clients that probably wait for each other: each for the next, the last for the first.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Deadlock)]
 struct DeadlockView {

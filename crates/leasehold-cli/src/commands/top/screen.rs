@@ -39,7 +39,7 @@ struct Column {
     from_width: u16,
 }
 
-/// Before the names of those who wait for each other, for terminals without colour, too.
+/// Stands before the names of clients that wait for each other, for terminals without colour, too.
 const DEADLOCK: &str = "! ";
 
 const KEYS: &str = "q quit  / filter  s sort  Enter queue  r revoke  ? help";

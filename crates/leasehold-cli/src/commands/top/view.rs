@@ -24,7 +24,8 @@ pub(super) struct View {
     pub(super) at: usize,
     /// How many hold and wait in all, in words.
     pub(super) totals: String,
-    /// Whether everything was looked at once: before, what is not listed may be held all the same.
+    /// Whether everything was looked at once. Before that, a lock that is not listed may be held
+    /// all the same.
     pub(super) is_whole: bool,
     /// Who probably waits for each other.
     pub(super) deadlocks: Vec<Deadlock>,

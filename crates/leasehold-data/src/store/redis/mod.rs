@@ -15,9 +15,9 @@ use super::data_store::DataStore;
 use crate::model::{Answer, Request};
 
 /// The rights that a program needs to use the data parts, as `ACL SETUSER` takes them after a name
-/// and a password. They begin from nothing: one that also holds locks is given those of a holder
-/// ([`Redis::HOLDER_RIGHTS`]), and after them the words here that begin with `+`. With a `prefix=`,
-/// the pattern begins with it; with a database in the URL, `+select` comes on top.
+/// and a password. They begin from nothing. For a user that also holds locks, give the rights of a
+/// holder ([`Redis::HOLDER_RIGHTS`]), and after them the words here that begin with `+`. With a
+/// `prefix=`, the pattern begins with it; with a database in the URL, `+select` comes on top.
 pub const REDIS_RIGHTS: &str = "resetkeys ~lh:%* -@all +evalsha +script|load +time \
     +ping +info +hget +hmget +hset +hdel +hexists +zadd +zrange +zrem +xadd +xrange +xdel \
     +xlen";

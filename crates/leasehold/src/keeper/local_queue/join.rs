@@ -272,8 +272,8 @@ impl Line {
         Some(Wakeup { turn: Some((next.turn, Step::Ask(ask))), replaced })
     }
 
-    /// The time since when its first asks while others are behind, unless it is the store's turn to
-    /// speak.
+    /// The time since when the first caller asks while others are behind, unless the store has to
+    /// answer next.
     fn asks_since(&self, asking: &HashMap<HolderId, Waiter>) -> Option<Instant> {
         let Head::Asking { attempt, seen, .. } = self.head else { return None };
         let waits = attempt.is_some_and(|id| {
@@ -459,7 +459,7 @@ impl LocalQueues {
         }
     }
 
-    /// Skips those who have shown no sign of life while others are behind.
+    /// Skips the callers that have shown no sign of life while others are behind.
     pub(in crate::keeper) fn skip_silent(&mut self, now: Instant) -> Vec<Wakeup> {
         let mut wakeups = Vec::new();
         for name in self.watched.take_due(now) {

@@ -1,6 +1,6 @@
-//! The local queues: those of one client who want one name.
+//! The local queues: the callers of one client that want one name.
 //!
-//! Callers who want the same lease stand in line, one behind the other. The first of a line asks
+//! Callers that want the same lease stand in line, one behind the other. The first of a line asks
 //! the store, and those behind it ask nobody. Its attempt belongs to the line: a caller that gives
 //! up leaves the place at the store to the next. A released lease is passed on to the next without
 //! the store, with a new token, for one slice. After that the line lets others have their turn, by

@@ -24,8 +24,8 @@ const IDLE: Duration = Duration::from_secs(2);
 
 /// Where votes may be split, all pollers ask within 2 ms after a message, or within twice the time
 /// that the last poll took: each at a different moment. The span doubles each time that no poll was
-/// granted, up to 200 ms. Elsewhere one of those who ask at once gets the lock. So all ask at once,
-/// as programs do with whom the lock is shared: a later one rarely gets it.
+/// granted, up to 200 ms. Elsewhere one of the clients that ask at once gets the lock. So all ask
+/// at once, as other programs that share the lock do: a client that asks later rarely gets it.
 const SPREAD: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(200));
 
 /// The pause between two polls of a lock that is shared with programs which publish no release: 20
@@ -104,7 +104,8 @@ pub(crate) struct Poller {
 }
 
 impl Poller {
-    /// Waits as long as others do who poll, before a client polls again that has just had its turn.
+    /// Before a client that has just had its turn polls again, waits for as long as other clients
+    /// pause.
     pub(crate) async fn make_way(store: &ClockedStore, jitter: &mut Jitter) {
         let (least, most) = match store.inner.capabilities().publishes_releases {
             true => (Duration::ZERO, SPREAD.0),

@@ -22,8 +22,8 @@ const FULL: u64 = 16 << 20;
 /// A disk with less room is nearly full: 256 MiB, a few hours of a busy log file.
 const NEARLY_FULL: u64 = 256 << 20;
 
-/// A log beside the database that is longer has not been shortened for long: 64 MiB. It is done
-/// every few hundred pages.
+/// A log beside the database that is longer than 64 MiB has not been shortened for a long time. The
+/// store shortens it every few hundred pages.
 const LONG_LOG: u64 = 64 << 20;
 
 /// The rights of users other than the owner: group and others.
@@ -31,7 +31,7 @@ const OTHERS: u32 = 0o077;
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
-/// What a file has that was made for a group, and for nobody beside.
+/// The mode of a file that was made for a group, and for nobody beside.
 const FOR_A_GROUP: u32 = 0o660;
 const GROUP_WRITES: u32 = 0o020;
 
@@ -39,7 +39,7 @@ const GROUP_WRITES: u32 = 0o020;
 ///
 /// # Errors
 ///
-/// When it cannot be used for want of rights or by a wrong path.
+/// When rights are missing or the path is wrong, so that it cannot be used.
 pub(super) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
     let location = match Location::check(&FileOptions::from_url(url)?.path) {
         Ok(location) => location,

@@ -185,8 +185,9 @@ impl Executor {
         self.in_turn(move |shared, _| shared.register(client), |_, done| done).await
     }
 
-    /// Does some work in its turn: here and now if that does not mean to wait, else by the thread.
-    /// What comes after it is done without the write lock, also if the caller has gone.
+    /// Does some work in its turn: in the caller's thread if there is nothing to wait for,
+    /// otherwise in the store's thread. What follows the work is done without the write lock, even
+    /// if the caller has gone.
     async fn in_turn<D: 'static, T: Send + 'static>(
         &self,
         work: impl Fn(&OpenFile, &mut Database) -> Result<D, StoreError> + Send + 'static,
@@ -287,7 +288,7 @@ impl Drop for Executor {
 }
 
 impl OpenFile {
-    /// Does some work here and now, unless that means to wait.
+    /// Does some work in the caller's thread, unless it would have to wait.
     fn try_locked<T>(
         &self,
         work: impl FnOnce(&mut Database) -> Result<T, StoreError>,
@@ -310,7 +311,7 @@ impl OpenFile {
 
     fn work(&self, requests: &mpsc::Receiver<Work>) {
         while let Ok(request) = requests.recv() {
-            // What panics there has been undone, and must not end the thread of the locks.
+            // A request that panics has been undone, and must not end the thread of the locks.
             let _ = catch_unwind(AssertUnwindSafe(|| request(self)));
             self.queued.fetch_sub(1, Ordering::Relaxed);
         }
@@ -344,7 +345,7 @@ impl OpenFile {
         });
         match operation {
             Operation::Renew(leases) if done.is_err() && database.is_replaced() => {
-                // Who holds must hear at once that there is nothing to renew any more.
+                // Holders must learn at once that there is nothing to renew any more.
                 let replies = leases.iter().map(|_| Reply::NotHeld { newest: None }).collect();
                 let (now, reply) = (self.now(), Reply::Many(replies));
                 Ok((Answer::new(now, reply), Vec::new()))
@@ -372,7 +373,7 @@ impl OpenFile {
         answer
     }
 
-    /// Whether the worker is to be asked to tidy up; of several callers one is told so.
+    /// Whether the worker is to be asked to tidy up; of several callers, one gets yes.
     fn is_tidying_due(&self) -> bool {
         let is_due = self.tidy_at_us.load(Ordering::Relaxed) <= self.now().lease_us;
         (is_due || self.has_long_log()) && !self.is_tidying.swap(true, Ordering::Relaxed)

@@ -69,7 +69,7 @@ async fn work(upkeep: Weak<Upkeep>) {
         sleep(LOOK_EVERY).await;
         let Some(upkeep) = upkeep.upgrade() else { return };
         if tidied.elapsed() >= TIDY_EVERY && upkeep.is_used.swap(false, Ordering::Relaxed) {
-            // What fails here fails again, with someone to tell, in the next operation.
+            // A failure here comes again in the next operation, which reports it.
             let _ = upkeep.tidy().await;
             tidied = Instant::now();
         }

@@ -1,5 +1,6 @@
-//! The quick paths: one function in the database for each of the requests that most calls are, on
-//! names with nothing unusual about them. One round trip; what they give up is a general step's.
+//! The quick paths: one function in the database for each of the most frequent requests, on names
+//! with nothing unusual about them. A quick path takes one round trip; if it gives up, a general
+//! step does the request.
 //!
 //! They are a second implementation of what these requests mean, and are kept for the round trip.
 //! The differential test plays random histories to the store and to the model, and compares every
@@ -48,7 +49,7 @@ struct Functions {
     retention: Duration,
 }
 
-/// What they have done of an operation.
+/// The part of an operation that the quick paths have done.
 pub(crate) enum Done {
     Answered(Answer),
     /// Renewals of which some are answered: the general path does the others.

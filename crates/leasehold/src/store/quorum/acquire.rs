@@ -73,7 +73,7 @@ impl<'a> AcquireRounds<'a> {
             return Ok(answer);
         }
         if !nodes.has_majority() {
-            // The nodes that answer would grant it for nothing.
+            // A grant of the nodes that answer would be of no use.
             return Err(nodes.no_quorum(self.name, 0));
         }
         let mut longest_pause = FIRST_PAUSE;
@@ -234,8 +234,8 @@ impl<'a> AcquireRounds<'a> {
         nodes.answer(started, Reply::Granted(Grant::new(token, deadline_us)))
     }
 
-    /// Cancels what was granted, or may have been, also without an answer: nobody has had it.
-    /// Waits for those that hold it, or a retry would find its own minority in its way.
+    /// Cancels what was granted, or may have been, also without an answer: nobody has had it. Waits
+    /// for the nodes that hold it; otherwise a retry would find its own minority in the way.
     pub(super) async fn let_go(&mut self, round: &Round) -> Result<(), StoreError> {
         let (nodes, id) = (self.nodes, self.request.id);
         let now = nodes.clock.now();
@@ -343,7 +343,7 @@ async fn ask_one(
             Some(lease) => Action::Adopt(lease.adoption(acquire)),
         };
         let timed = node.ask(on(action)).await?;
-        // As a reader it could be had there by two.
+        // Two callers could each be granted a reader's lease there.
         let may_be_given = ballot_us.is_some() && !request.mode.is_reader();
         if lease.take_if(|lease| may_be_given && lease.is_unknown_to(&timed)).is_some() {
             continue;

@@ -58,8 +58,8 @@ pub(super) async fn run(
 /// A majority has made a reader the writer. Each has minted its own token, and all must come to
 /// one.
 ///
-/// From now on only those count that hold it as the writer's. Of the others the reader's lease is
-/// left, beside which they admit readers, and which may last longer than the writer's does.
+/// From now on only the nodes count that hold it as the writer's. The other nodes still have the
+/// reader's lease. Beside it they admit readers, and it may last longer than the writer's does.
 async fn upgraded(
     nodes: &Arc<Nodes>,
     name: &LockName,
@@ -82,7 +82,7 @@ async fn upgraded(
     if agreed.len() < nodes.needed {
         return match committed.loss(nodes) {
             Some(loss) => Ok(nodes.answer(started, loss)),
-            // Asked again it is the writer already, and only the token is left to agree on.
+            // When asked again, it is the writer already, and only the token is left to agree on.
             None => Err(committed.undecided(nodes, name)),
         };
     }

@@ -1,6 +1,6 @@
 //! Cleanups: ending what nodes hold or may hold, also on those that do not answer now.
 //!
-//! The background thread does it, because it must go on when the caller has gone, runtime and all.
+//! The background thread does it, because it must go on when the caller and its runtime have gone.
 //! Each node is asked to end an attempt by one task only: a second caller waits for the same
 //! answer.
 
@@ -37,7 +37,7 @@ struct PendingCleanup {
 }
 
 impl PendingCleanup {
-    /// Adds it for one who listens to the answers; `None` if it is pending already.
+    /// Adds it for a listener to the answers; `None` if it is pending already.
     fn add(
         nodes: &Nodes,
         index: usize,

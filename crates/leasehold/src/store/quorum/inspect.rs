@@ -11,8 +11,8 @@ use leasehold_core::{
 use super::nodes::Nodes;
 use super::replies::{Replies, ask};
 
-/// Gives the holders of a name: those that hold it on a majority of the nodes, or may if those that
-/// do not answer are counted in.
+/// Gives the holders of a name: the attempts that hold it on a majority of the nodes, or may hold
+/// it if silent nodes are counted in.
 pub(super) async fn run(
     nodes: &Arc<Nodes>,
     name: &LockName,
@@ -61,12 +61,12 @@ fn by_id<'a, T>(reports: impl Iterator<Item = &'a T>, id: fn(&T) -> HolderId) ->
     by_id
 }
 
-/// Those who hold it somewhere.
+/// The attempts that hold it on any node.
 fn holders<'a>(seen: &[&'a Status]) -> Reports<'a, Holder> {
     by_id(seen.iter().flat_map(|status| &status.holders), |holder| holder.id)
 }
 
-/// Those who held it last somewhere.
+/// The attempts that held it last on any node.
 fn last_holders<'a>(seen: &[&'a Status]) -> Reports<'a, LastHolder> {
     by_id(seen.iter().flat_map(|status| &status.last_holder), |last| last.id)
 }
@@ -82,7 +82,7 @@ fn merge(nodes: &Nodes, seen: &[&Status]) -> Status {
 }
 
 /// Who held it last on a majority of the nodes: as most of them have it, until when the middle one
-/// had it. What only a minority has was granted in a round that failed.
+/// had it. A hold that only a minority has was granted in a round that failed.
 fn last_holder(seen: &[&Status], least: usize) -> Option<LastHolder> {
     let them = last_holders(seen).into_values().filter(|reports| reports.len() >= least);
     them.map(agreed_last).min_by_key(|last| last.ended_ago)

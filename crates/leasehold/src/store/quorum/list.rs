@@ -8,7 +8,7 @@ use leasehold_core::{Answer, LockName, Operation, Page, Reply, StoreError, Store
 use super::fan_out::FanOut;
 use super::nodes::Nodes;
 
-/// Names that a majority holds, or may hold if those that do not answer are counted in.
+/// Names that are held on a majority, or may be if silent nodes are counted in.
 pub(super) async fn run(
     nodes: &Arc<Nodes>,
     prefix: String,
@@ -69,7 +69,7 @@ pub(super) async fn page(
             _ => return Err(StoreError::unknown_request()),
         },
         Err(error) if place.missing + nodes.needed >= nodes.len() => {
-            // Why those before did not is not known any more.
+            // The reasons of the nodes before are not known any more.
             if !error.kind().is_outage() {
                 return Err(StoreError::new(error.kind(), format!("the list: {error}")));
             }

@@ -80,7 +80,7 @@ const NODES: (usize, usize) = (3, 9);
 ///
 /// # Its nodes
 ///
-/// All clients must mean the same servers: two lists of nodes may each have a majority. With
+/// All clients must name the same servers: two lists of nodes may each have a majority. With
 /// `redis+quorum://` no server counts twice, also when an address comes to lead to another node
 /// later; and each client leaves its list at every node (in `lh:%nodes`; two round trips on
 /// connecting, then a small script once a minute). On connecting, a client warns of other lists
@@ -97,8 +97,8 @@ const NODES: (usize, usize) = (3, 9);
 ///
 /// # What it cannot do
 ///
-/// Permits of a semaphore of more than one: three users would each see a majority for two permits
-/// on three nodes. And a queue: those who wait poll when a release is published, in no order.
+/// It has no permits of a semaphore of more than one: three users would each see a majority for two
+/// permits on three nodes. It has no queue: waiters poll when a release is published, in no order.
 #[derive(Debug)]
 pub struct Quorum {
     nodes: Arc<Nodes>,
@@ -130,9 +130,9 @@ impl Quorum {
         Ok(Self { nodes: Arc::new(Nodes::new(nodes, Arc::new(clock))) })
     }
 
-    /// How long one node may take to answer, where that is far away: the same for all requests. By
-    /// default a hundredth of the ttl for an acquire, at least 5 ms and at most 50 ms, and 500 ms
-    /// for anything else.
+    /// How long one node may take to answer, for nodes that are far away: the same for all
+    /// requests. By default a hundredth of the ttl for an acquire, at least 5 ms and at most 50 ms,
+    /// and 500 ms for anything else.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         // Nobody else has them before the first request.
         if let Some(nodes) = Arc::get_mut(&mut self.nodes) {
@@ -263,14 +263,14 @@ impl Store for Quorum {
     }
 }
 
-/// Whether it is about permits of several, which nodes cannot count together.
+/// Whether it is about permits of a larger semaphore, which nodes cannot count together.
 fn asks_for_permits(action: &Action) -> bool {
     let mode = action.request().map(|request| request.mode);
     matches!(action, Action::SetCapacity { .. })
         || matches!(mode, Some(Mode::Permits { capacity: 2.., .. }))
 }
 
-/// What each node must be capable of for this.
+/// The capability that each node needs for this.
 fn needed_for(action: &Action) -> fn(Capabilities) -> bool {
     match (action, action.request().map(|request| request.mode)) {
         (Action::ChangeMode { .. }, _) | (_, Some(Mode::Upgradable)) => |can| can.changes_mode,

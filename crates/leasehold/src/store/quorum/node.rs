@@ -39,9 +39,9 @@ const PROBE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A store among others.
 ///
-/// One that cannot be reached is *away*: nothing is sent there, and requests fail at
-/// once, while the background thread probes whether it is back. So an outage costs the same however
-/// many wait, and nobody waits for a node of which nothing will come.
+/// One that cannot be reached is *away*: nothing is sent there, and requests fail at once, while
+/// the background thread probes whether it is back. So an outage costs the same however many
+/// callers wait, and no caller waits for a node that will not answer.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) store: ClockedStore,
@@ -55,7 +55,7 @@ pub(super) struct Node {
 struct Presence {
     /// The name that it was asked for last, by which it is found out whether it is back.
     asked: Option<LockName>,
-    /// When the first request was sent of those that had no answer since the last answer.
+    /// When the first of the requests was sent that have had no answer since the last answer.
     silent_since: Option<Instant>,
     /// The background thread probes whether it is back.
     is_probed: bool,

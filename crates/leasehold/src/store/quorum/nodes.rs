@@ -110,7 +110,7 @@ impl Nodes {
         self.nodes.iter().filter(|node| node.is_there()).count() >= self.needed
     }
 
-    /// What most nodes say that refuse, if those that do not are no majority: no waiting helps.
+    /// What most of the refusing nodes say, if the others are no majority: then no waiting helps.
     pub(super) fn refusal(&self, what: &str, errors: &[StoreError]) -> Option<StoreError> {
         let refusals = || errors.iter().filter(|error| !error.kind().is_outage());
         let often = |kind| refusals().filter(|error| error.kind() == kind).count();

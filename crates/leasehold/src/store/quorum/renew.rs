@@ -1,8 +1,8 @@
 //! Renew: moves the deadlines of many leases on all nodes, and takes back what a node has
 //! forgotten.
 //!
-//! A call waits a little for all nodes even when a majority has answered: it is the keeper's and
-//! nobody waits for it, and the replies of the slower ones are what is left when a fast one dies.
+//! A call waits a little for all nodes, even when a majority has answered. The keeper makes it, so
+//! no caller waits. When a fast node dies, the replies of the slower ones are what is left.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -158,7 +158,7 @@ async fn renew_at(
 /// Takes note of a lease that a node holds.
 fn note(nodes: &Nodes, index: usize, renewal: &RenewLease, timed: &TimedAnswer, grant: &Grant) {
     if let Some(known) = nodes.leases.lock().get_mut(renewal.id) {
-        // A shorter one takes nothing back: so long the node may keep it.
+        // A shorter ttl takes nothing back: the node may keep the lease for the longer one.
         known.ttl = known.ttl.max(renewal.ttl);
         // A renewal with a lower number was sent for a reader that has become the writer, perhaps
         // not on this node.

@@ -53,8 +53,8 @@ pub(super) async fn publish(
     }
 }
 
-/// Publishes that a name is free, in the background. A hint: if no node takes it, those who wait
-/// find out by polling.
+/// Publishes that a name is free, in the background. A hint: if no node takes it, waiters find out
+/// by polling.
 pub(super) fn publish_release(nodes: &Arc<Nodes>, name: &LockName) {
     let (all, name) = (Arc::clone(nodes), name.clone());
     let publishing = async move {

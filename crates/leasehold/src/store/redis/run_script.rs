@@ -28,25 +28,25 @@ impl RedisScript {
 pub enum RedisItem {
     /// A string.
     Bytes(Vec<u8>),
-    /// A whole number: Redis drops what a number of Lua has behind the point.
+    /// A whole number: Redis drops the fraction of a number of Lua.
     Number(i64),
 }
 
 impl Redis {
     /// What all keys of this store begin with: `prefix=` in its URL, `lh:` without.
     ///
-    /// In the native layout no lock's key goes on with a `%` and a letter behind it: keys as
-    /// `lh:%stock:…` are free for the data of other crates.
+    /// In the native layout no key of a lock has a `%` and a letter behind this prefix. So keys
+    /// such as `lh:%stock:…` are free for the data of other crates.
     pub fn key_prefix(&self) -> &str {
         self.settings.prefix()
     }
 
     /// Runs a script on the server that serves its keys, over the connections of this store:
-    /// whichever server that is at the moment, and whether or not it has seen the script before.
-    /// In a cluster all keys are to have the same hash tag.
+    /// whichever server that is at the moment, and whether or not it has seen the script before. In
+    /// a cluster all keys must have the same hash tag.
     ///
     /// The reply counts when the primary has given it. `replicas=` and `quarantine=` are about
-    /// grants of locks; nothing is waited for here.
+    /// grants of locks, and have no effect here.
     ///
     /// For a crate that keeps its own data beside the locks, as `leasehold-data` does.
     ///

@@ -26,7 +26,7 @@ pub(crate) struct FileInbox {
     lifeline: Option<Note>,
     /// Registered with the runtime that first asks for a message.
     pipe: Option<Receiver>,
-    /// The processes that are watched; none once a death was told.
+    /// The processes that are watched; `None` once the death was reported.
     watches: HashMap<ClientId, Option<Sender>>,
     arrived: VecDeque<Message>,
     /// Dropped last: it looks whether somebody still has the client's pipe open.
@@ -90,7 +90,7 @@ impl FileInbox {
         }
     }
 
-    /// Watches those whose deaths concern this client now, and nobody else.
+    /// Watches the clients whose deaths concern this client now, and no others.
     fn watch(&mut self) -> io::Result<()> {
         let wanted = self.client.watched();
         self.watches.retain(|client, _| wanted.contains(client));

@@ -1,4 +1,4 @@
-//! Who is alive, and how to reach them: one named pipe per client beside the database.
+//! Which clients are alive, and how to reach them: one named pipe per client beside the database.
 //!
 //! A client keeps its pipe open for reading for as long as it lives, and the kernel closes it with
 //! the process, whatever ends that. So opening a pipe for writing tells two cases apart without
@@ -274,8 +274,8 @@ pub(crate) fn make_pipe(
     Err(Errno::NOTSUP)
 }
 
-/// Opens a pipe that this process has made, so that it can be told, and is alive; and lets all in
-/// who may use the database.
+/// Opens a pipe that this process has made: from then on messages reach it, and it counts as alive.
+/// Gives access to all users of the database.
 pub(crate) fn open_pipe(
     directory: BorrowedFd<'_>,
     name: &str,

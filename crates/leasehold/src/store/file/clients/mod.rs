@@ -1,5 +1,5 @@
-//! The clients of a file store: who is alive, what the dead leave behind, and how to tell them
-//! something.
+//! The clients of a file store: which are alive, what dead clients leave behind, and how to send a
+//! client a message.
 
 mod inbox;
 mod liveness;

@@ -70,7 +70,8 @@ fn holders(record: &Record, now: Now) -> Vec<ClientId> {
 ///
 /// Every waiter watches the one before it, and the head watches the holders. So a death wakes one
 /// process and not a hundred, and no death goes unseen: the waiter behind a dead one takes its
-/// place and watches whom it watched. One that left the queue alive is noticed by the next poll.
+/// place, and watches the same clients. If a waiter leaves the queue alive, the next poll notices
+/// that.
 pub(crate) fn watched(record: &Record, action: &Action, reply: &Reply) -> Vec<ClientId> {
     let Some(id) = action.holder() else { return Vec::new() };
     let before = match reply {

@@ -156,8 +156,8 @@ fn connect(path: &Path, log_pages: Arc<AtomicU32>) -> rusqlite::Result<Connectio
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     // The disk is waited for when the log is copied, not at every commit. A power cut then costs
-    // the last transactions, and never the file's integrity (which OFF would). Nothing is lost by
-    // it that counts: a restart ends all leases, and tokens go on from the wall clock.
+    // the last transactions, and never the file's integrity (which OFF would). Nothing that matters
+    // is lost: a restart ends all leases, and tokens go on from the wall clock.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     // This replaces SQLite's own copying of the log, in the middle of somebody's commit.
     connection.wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, pages| {

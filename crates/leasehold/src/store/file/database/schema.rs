@@ -54,7 +54,7 @@ fn is_prepared(connection: &Connection, location: &Location) -> Result<bool, Sto
     if version == VERSION { Ok(true) } else { Err(location.other_version(version)) }
 }
 
-/// Refuses a file that is there and nobody has used as a store yet, if it cannot become one: before
+/// Refuses a file that exists, was never used as a store and cannot become one. This happens before
 /// anything is made beside it.
 pub(crate) fn refuse_others_files(location: &Location) -> Result<(), StoreError> {
     let is_new = || location.database.exists() && !location.side.exists();

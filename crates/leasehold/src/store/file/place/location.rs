@@ -132,8 +132,8 @@ impl Location {
         })
     }
 
-    /// Creates the directory beside the database, for those who may use that, if it is not there.
-    /// Several processes may do so at once.
+    /// Creates the directory beside the database, for the users of the database, if it is not
+    /// there. Several processes may do so at once.
     pub(crate) fn create_side(&self, access: Access) -> Result<(), StoreError> {
         let created = match access.is_shared() {
             // The directory appears with the write lock's file in it. Otherwise processes that come
@@ -183,8 +183,8 @@ impl Location {
         }
     }
 
-    /// SQLite's view of the locks of files is copied by a fork, and the locks are not: what a child
-    /// does to the file of its parent is seen by nobody, and undoes what others rely on.
+    /// A fork copies SQLite's view of its file locks, but not the locks. No process sees what a
+    /// child does to the file of its parent, and the child undoes locks that others rely on.
     pub(crate) fn refuse_in_child(&self) -> Result<(), StoreError> {
         match fs::metadata(&self.database) {
             Ok(found) if process::is_open_in_parent(file_number(&found)) => Err(self.forked()),

@@ -40,7 +40,7 @@ impl Users {
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 impl Users {
-    /// Joins those who have it open, until dropped.
+    /// Joins the processes that have it open, until dropped.
     pub(crate) fn join(&self) -> io::Result<()> {
         self.set(nix::libc::F_RDLCK)
     }

@@ -35,7 +35,8 @@ pub(crate) enum Start {
     Known,
     /// Nothing new is granted for this long.
     Quarantine(Duration),
-    /// Nobody has looked, or nobody has said what the caller does without.
+    /// No client has looked yet, or none has told the database that this caller commits without
+    /// waiting for the disk.
     Unknown,
 }
 
@@ -115,7 +116,7 @@ impl Boot {
             return Ok(());
         }
         match self.ask((client, server), Duration::ZERO, false).await {
-            // There is a better time to say that.
+            // A later step reports this.
             Err(error) if error::lacks_schema(&error) || error.kind() == StoreErrorKind::Denied => {
                 let ended = client.batch_execute("ROLLBACK").await;
                 ended.map_err(|failure| error::request(server, failure))?;

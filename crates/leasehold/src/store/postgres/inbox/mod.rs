@@ -53,7 +53,7 @@ pub(crate) struct Inboxes {
     listening: Listening,
 }
 
-/// Who is told what.
+/// Which clients get which messages.
 #[derive(Default)]
 struct Receivers {
     inboxes: BTreeMap<ClientId, UnboundedSender<Message>>,

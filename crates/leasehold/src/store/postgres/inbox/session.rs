@@ -30,7 +30,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(super) struct Listening {
     state: Mutex<State>,
-    /// One at a time changes it.
+    /// Held by the one caller that changes it.
     turn: tokio::sync::Mutex<()>,
 }
 

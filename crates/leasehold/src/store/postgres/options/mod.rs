@@ -66,14 +66,14 @@ impl PostgresOptions {
         self
     }
 
-    /// The database: that with the name of the user by default.
+    /// The database. The default is the one with the name of the user.
     pub fn database(mut self, name: impl Into<String>) -> Self {
         self.0.database = Some(name.into());
         self
     }
 
-    /// Connects in TLS with a configuration that the program makes with
-    /// [the rustls that leasehold uses](crate::store::rustls).
+    /// Connects with TLS, by a configuration that the program makes with [the rustls that leasehold
+    /// uses](crate::store::rustls).
     pub fn tls_config(mut self, config: Arc<ClientConfig>) -> Self {
         self.0.tls = Tls::Config(config);
         self

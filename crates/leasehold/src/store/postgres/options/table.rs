@@ -22,7 +22,7 @@ const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How many sessions carry requests at the most: 4. Eight saturate a server of two cores.
 const DEFAULT_CONNECTIONS: u32 = 4;
 
-/// What the clocks of servers may be apart that take over from each other: 500 ms.
+/// How far apart the clocks of servers that take over from each other may be: 500 ms.
 const DEFAULT_OFFSET: Duration = Duration::from_millis(500);
 
 /// The range of that: far less than the 10 s after which copies of requests are too late.

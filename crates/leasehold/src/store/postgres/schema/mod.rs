@@ -85,18 +85,18 @@ const INNER: [&str; 8] = [
 /// there costs others no more.
 const MAX_IDLE: &str = "1s";
 
-/// Whom an installation gives rights, beside its owner.
+/// The roles to which an installation gives rights, beside its owner.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct PostgresRoles {
-    /// PostgresRoles that take, list and revoke locks.
+    /// Roles that take, list and revoke locks.
     pub holders: Vec<String>,
-    /// PostgresRoles that call `fence` in their own transactions.
+    /// Roles that call `fence` in their own transactions.
     pub fencers: Vec<String>,
 }
 
 impl PostgresRoles {
-    /// Nobody else.
+    /// No role but the owner.
     pub fn new() -> Self {
         Self::default()
     }
@@ -140,8 +140,8 @@ impl Statements {
         let (timeout, commit) = (timeout.as_millis(), CommitLevel::as_str(*commit));
         let is_guarded = settings.quarantine().is_some();
         Self {
-            // Whatever the role has for its own transactions. Who has given up must not wait on in
-            // the server.
+            // These settings hold whatever the role has for its own transactions. If a client has
+            // given up, its request must not wait on in the server.
             begin: format!(
                 "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
                  SET LOCAL idle_in_transaction_session_timeout = '{MAX_IDLE}'; \
@@ -211,7 +211,7 @@ impl Statements {
         roles: &PostgresRoles,
     ) -> Result<bool, StoreError> {
         let mut taken = sessions.take(sessions.give_up()).await?;
-        // One at a time: who comes second finds it there.
+        // One installation at a time: the second finds the schema there.
         taken.batch("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE").await?;
         taken
             .batch("SELECT pg_advisory_xact_lock(hashtextextended('leasehold schema', 0))")

@@ -130,8 +130,8 @@ fn word(output: &mut Vec<u8>, bytes: &[u8]) {
     output.extend_from_slice(b"\r\n");
 }
 
-/// The reply to each of `count` requests, from the reply to all of them. What refuses the whole
-/// call refuses each; from a reply that is none of our scripts' nobody has anything.
+/// The reply to each of `count` requests, from the reply to all of them. A refusal of the whole
+/// call refuses each request. If the reply is not one of our scripts', no request gets anything.
 pub(crate) fn replies(count: usize, reply: Value) -> Vec<Value> {
     match reply {
         reply if count == 1 => vec![reply],

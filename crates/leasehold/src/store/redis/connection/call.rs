@@ -1,5 +1,5 @@
-//! One call of a script, as a layout plans it: what is sent, how the reply is read, and what hangs
-//! on it. Nothing here knows what any script does.
+//! One call of a script, as a layout plans it: what is sent, how the reply is read, and what the
+//! reply may give. Nothing here knows what any script does.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -73,7 +73,7 @@ pub struct Call<A> {
 }
 
 impl<A> Call<A> {
-    /// A call on whose reply nothing hangs.
+    /// A call whose reply gives nothing.
     pub(crate) fn new(
         script: &'static ScriptText,
         keys: Vec<Vec<u8>>,

@@ -51,7 +51,7 @@ impl Info {
     /// The replicas that follow it.
     pub(crate) fn followers(&self) -> Vec<Follower> {
         let count = self.number("connected_slaves");
-        // A number that is not true must not be counted to.
+        // The server's number may be wrong, so the loop must not run up to it.
         (0..count)
             .map_while(|number| self.field(&format!("slave{number}")))
             .filter_map(|line| {

@@ -54,7 +54,7 @@ impl From<&Pipeline> for Ask {
     }
 }
 
-/// What is sent, and who waits for the reply.
+/// What is sent, and the caller that waits for the reply.
 pub(super) struct Item {
     ask: Ask,
     pub(super) until: Instant,
@@ -131,7 +131,7 @@ pub(super) struct Link {
     quiet_since: Instant,
     pub(super) pushes: Option<PushSender>,
     timer: Pin<Box<Sleep>>,
-    /// Whether everybody ran who was ready, since something waits.
+    /// Whether every task that was ready has run since something waits.
     pub(super) has_yielded: bool,
     /// How many requests may share a call.
     most: usize,

@@ -2,7 +2,7 @@
 //!
 //! Requests of several runtimes, and subscriptions, each open their own connections, and all of
 //! them try again while a server is away. Together they dial it a few times a second, however many
-//! callers wait: each of them takes what came of the next dial as its own.
+//! callers wait: each caller takes the result of the next dial as its own.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -116,7 +116,7 @@ impl Failing {
         Self { error: error.clone(), failed: now, next, backoff, changed: Arc::default() }
     }
 
-    /// What somebody does at `now` who wants to dial since `wanted`.
+    /// What a caller does at `now` that has wanted to dial since `wanted`.
     fn turn(&mut self, wanted: Instant, now: Instant, jitter: &mut Jitter) -> Turn {
         if self.failed > wanted {
             return Turn::Failed(self.error.clone());

@@ -1,7 +1,7 @@
 //! What a server pushes: kept until it is read, but only so much of it.
 //!
-//! A server that pushes more than is read, or more than any message of ours is long, has its
-//! connection ended for it. That is a gap like others, so waiters ask the store.
+//! If a server pushes more than is read, or a message longer than any of ours, its connection is
+//! ended. That is a gap like others, so waiters ask the store.
 
 use redis::{PushInfo, PushKind, Value};
 use tokio::sync::mpsc::{Receiver, Sender, channel};

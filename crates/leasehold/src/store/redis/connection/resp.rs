@@ -1,10 +1,10 @@
-//! Where a reply ends among the bytes that have been read. What it says is redis-rs's to read, but
+//! Where a reply ends among the bytes that have been read. redis-rs reads what the reply says, but
 //! for the strings of scripts, which are most of what comes.
 
 use redis::{ErrorKind, RedisError, RedisResult, Value};
 
 /// The longest string and the most parts of a reply: 512 Mi, as many as a server takes
-/// (`proto-max-bulk-len`). What announces more is no server.
+/// (`proto-max-bulk-len`). A peer that announces more is no server.
 const MOST: usize = 512 << 20;
 
 /// The longest line: 64 KiB. A server's have a number or a sentence.

@@ -29,7 +29,7 @@ const MOST_AT_ONCE: usize = 256;
 struct State {
     /// The items that are not sent yet, in the order in which they came.
     waiting: Vec<Item>,
-    /// Gone while somebody reads or writes, and once all is over.
+    /// Gone while a task reads or writes, and once the connection is over.
     link: Option<Box<Link>>,
     /// Why nothing is sent any more.
     closed: Option<RedisError>,
@@ -122,7 +122,7 @@ impl Shared {
         };
         drop(state);
         link.pack(vec![item]);
-        // What is not written now, and what fails, the driver does again.
+        // The driver goes on with what is not written now, and with what fails.
         let is_written = link.write(&mut Context::from_waker(Waker::noop()));
         self.give_back(link, is_sooner || !matches!(is_written, Poll::Ready(Ok(()))));
     }
@@ -186,7 +186,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Gives everybody who shared a call the own reply.
+    /// Gives each caller that shared a call its reply.
     fn hand_out(&self, items: Vec<Item>, value: Value) {
         let count = items.len();
         // A server that refuses a user one key refuses the whole call, before it has done any of
@@ -223,7 +223,7 @@ impl Shared {
     }
 }
 
-/// The task that reads and writes. When it ends, everybody who waits is told.
+/// The task that reads and writes. When it ends, all waiting callers learn of it.
 struct Driver(Arc<Shared>);
 
 impl Future for Driver {
@@ -238,7 +238,7 @@ impl Drop for Driver {
     fn drop(&mut self) {
         let mut state = self.0.state();
         state.closed.get_or_insert_with(over);
-        // The caller learns it by the drop, once others may look at the state.
+        // Callers learn of it by the drop, once others may look at the state.
         let left = (mem::take(&mut state.waiting), state.link.take());
         drop(state);
         drop(left);

@@ -40,8 +40,8 @@ pub(crate) async fn read(settings: &Settings, servers: &[Address]) -> Vec<Server
     join_all(each).await.into_iter().flatten().collect()
 }
 
-/// What it means that clocks are apart of which any may follow any other, if that is not fine: the
-/// two that are furthest.
+/// The finding about clocks of servers that may take over from each other, if they are too far
+/// apart: it names the two that are furthest.
 pub(crate) fn trouble(clocks: &[ServerClock], allowed: Duration) -> Option<Finding> {
     let (behind, ahead) = extremes(clocks)?;
     let apart = apart(behind, ahead);

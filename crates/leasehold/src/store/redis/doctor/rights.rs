@@ -85,7 +85,8 @@ fn command(rule: &str, key: &str, channel: &str) -> String {
     let is_it = |command: &&str| {
         command.strip_prefix(&name).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
     };
-    // What is added elsewhere is asked about when it stands there: a test sees to that.
+    // A right that is added elsewhere is asked about once its command is in the table: a test sees
+    // to that.
     let command = COMMANDS.split(", ").find(is_it).unwrap_or("time");
     let words = command.split(' ').map(|word| match word {
         "CHANNEL" => channel,
@@ -209,7 +210,7 @@ fn channel_patterns(settings: &Settings) -> String {
     format!("&{}*{more}", key::inbox_prefix(settings.prefix()))
 }
 
-/// Whether the server says that the user may not.
+/// Whether the server says that the user lacks a right.
 pub(crate) fn is_denied(value: &Value) -> bool {
     matches!(value, Value::ServerError(refusal) if refusal.code() == "NOPERM")
 }

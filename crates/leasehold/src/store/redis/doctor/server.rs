@@ -123,7 +123,7 @@ impl ServerReport {
     pub(crate) fn findings_as_replica(&self, settings: &Settings) -> Vec<Finding> {
         let mut findings = self.findings_of_any(settings, "a replica", true);
         for finding in &mut findings {
-            // As long as it is none, nothing depends on it.
+            // As long as it is not the primary, nothing depends on it.
             if finding.level == Level::Danger {
                 finding.level = Level::Warning;
                 finding.found.push_str(", and it may be promoted");

@@ -21,8 +21,9 @@
 //! - *A server that was a replica for a while* has the run id that it had, and the data of another.
 //!   The record also says which server's replication it followed last.
 //!
-//! A deadline that moves with its slot is read by another clock. What has ended by that clock alone
-//! is not granted before the quarantine has, and by then it has ended by every clock.
+//! A deadline that moves with its slot is read by another clock. If a lease has ended by that clock
+//! alone, the name is not granted before the quarantine is over. By then the lease has ended by
+//! every clock.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -175,7 +176,7 @@ impl Quarantine {
         Ok(left.map(Pause::Quarantine))
     }
 
-    /// Lets an acquire pass unless there is known to be a quarantine.
+    /// Lets an acquire pass, unless a quarantine is known.
     pub(crate) async fn admit(
         &self,
         connection: &Connection,
@@ -195,8 +196,8 @@ impl Quarantine {
         pause.map_or(Ok(()), |pause| Err(refusal(connection.server(), pause)))
     }
 
-    /// Asks about more of what a server has, so that their quarantine begins now, if there is to be
-    /// one. What another client is at, or has been, is left to it.
+    /// Asks about more slots of a server, so that their quarantine begins now, if there is to be
+    /// one. Slots that another client asks about, or has asked about, are left to that client.
     pub(crate) async fn spread(
         &self,
         connection: &Connection,

@@ -119,7 +119,7 @@ impl Replication {
         wait
     }
 
-    /// What an answer to [`Replication::wait`] leaves to be desired.
+    /// What an answer to [`Replication::wait`] lacks, if anything.
     pub(crate) fn judge(
         &self,
         connection: &Connection,

@@ -144,7 +144,7 @@ struct Durable {
     /// Opens the connections on which replicas are waited for.
     dialer: Dialer,
     address: Address,
-    /// What was asked about over this connection, whether the server has forgotten it.
+    /// The parts about which this connection has asked whether the server has forgotten them.
     asked: Mutex<HashSet<Part>>,
     /// The slot whose quarantine began by that, for others to be asked about, too.
     begun: Mutex<Option<u16>>,
@@ -152,7 +152,8 @@ struct Durable {
     /// The scripts that were given to the server over this connection, by their names. Else the
     /// first call of each would wait for replicas only to learn that the server does not know it.
     loaded: Mutex<HashSet<&'static str>>,
-    /// When the first script was sent of those to which `waiting` had no answer since the last.
+    /// When the first of the scripts was sent that `waiting` has not answered since its last
+    /// answer.
     silent_since: Mutex<Option<Instant>>,
 }
 

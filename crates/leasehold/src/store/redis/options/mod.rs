@@ -102,15 +102,15 @@ impl RedisOptions {
         self
     }
 
-    /// Connects in TLS, also to sentinels: `rediss://`. The files that [`ca`](Self::ca),
+    /// Connects with TLS, also to sentinels: `rediss://`. The files that [`ca`](Self::ca),
     /// [`cert`](Self::cert) and [`key`](Self::key) name are read when the store is opened.
     pub fn tls(mut self) -> Self {
         self.0.tls = Tls::On;
         self
     }
 
-    /// Connects in TLS with a configuration that the program makes with
-    /// [the rustls that leasehold uses](crate::store::rustls).
+    /// Connects with TLS, by a configuration that the program makes with [the rustls that leasehold
+    /// uses](crate::store::rustls).
     pub fn tls_config(mut self, config: Arc<ClientConfig>) -> Self {
         self.0.tls = Tls::Config(config);
         self

@@ -18,7 +18,7 @@ const DEFAULT_PREFIX: &str = "lh:";
 /// shortest usual ttl; a healthy server answers within one.
 const DEFAULT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How far the clocks of servers may be apart that take over from each other: 500 ms, far above
+/// How far apart the clocks of servers that take over from each other may be: 500 ms, far above
 /// what NTP leaves, and little beside the usual ttl.
 pub(super) const DEFAULT_OFFSET: Duration = Duration::from_millis(500);
 
@@ -83,8 +83,8 @@ impl Settings {
         matches!(self.servers, Servers::Quorum(_)) && self.layout == LayoutName::Native
     }
 
-    /// What mends that a server forgets: one of its settings, or a quarantine where there may be
-    /// one.
+    /// The remedy for a server that forgets: one of its settings, or a quarantine where there may
+    /// be one.
     pub(crate) fn or_quarantine(&self, setting: &str) -> String {
         match self.may_be_in_quarantine() {
             true => format!("{setting}, or quarantine=on in every store URL"),
@@ -92,8 +92,8 @@ impl Settings {
         }
     }
 
-    /// How far the clocks of servers may be apart that take over from each other. After a
-    /// quarantine it does not matter: what was granted before has ended by either clock.
+    /// How far apart the clocks of servers that take over from each other may be. After a
+    /// quarantine this does not matter: what was granted before has ended by either clock.
     pub(crate) fn clock_offset(&self, is_followed: bool) -> Duration {
         let is_taken_over = match &self.servers {
             Servers::Cluster(_) | Servers::Sentinel { .. } => true,

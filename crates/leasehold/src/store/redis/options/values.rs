@@ -22,7 +22,7 @@ pub enum LayoutName {
 }
 
 impl LayoutName {
-    /// Whether programs in other languages share the locks, and keep nothing but them.
+    /// Whether programs in other languages share the locks, and keep nothing but the locks.
     pub(crate) fn is_shared(self) -> bool {
         match self {
             Self::Native => false,

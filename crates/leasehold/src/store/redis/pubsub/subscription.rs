@@ -154,8 +154,8 @@ impl ChannelSubscription {
                 Subscribing::Listening(subscribed) => match subscribed.next().await {
                     Some(payload) => return Some(payload),
                     None => {
-                        // A server that floods one subscription after the other must not have the
-                        // leases renewed at each of the gaps as fast as it can.
+                        // A server may flood one subscription after the other. The client must not
+                        // renew all leases at each of these gaps.
                         if subscribed.opened.elapsed() >= LONGEST_PAUSE {
                             self.backoff.reset();
                         }

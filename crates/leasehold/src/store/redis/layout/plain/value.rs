@@ -2,9 +2,10 @@
 //! read it, and operators do.
 //!
 //! `leasehold-1 ID TOKEN STATE PID HOST`, and behind a tab the label if there is one. TOKEN is the
-//! time of the grant in microseconds, STATE is `held`, `kept` or `revoked`. Only the attempt that
-//! ID names, which no other ever has, ends or renews the hold. `PID/TIMES/AFTER` says that the
-//! lease was passed on TIMES times inside the process, at last AFTER microseconds after its grant.
+//! time of the grant in microseconds, STATE is `held`, `cooldown` or `revoked`. Only the attempt
+//! that ID names ends or renews the hold; no other attempt ever has that ID. `PID/TIMES/AFTER` says
+//! that the lease was passed on TIMES times inside the process, at last AFTER microseconds after
+//! its grant.
 
 use std::time::Duration;
 

@@ -182,7 +182,7 @@ impl Redisson {
         [hold, self.telling(names), message].concat()
     }
 
-    /// How those are told who wait.
+    /// How waiters are told.
     fn telling(&self, names: &LockKeys) -> Vec<Vec<u8>> {
         let publish = if self.sharded { "SPUBLISH" } else { "PUBLISH" };
         let [lock, rwlock] = names.channels();

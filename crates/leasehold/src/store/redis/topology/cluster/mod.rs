@@ -1,5 +1,5 @@
-//! The way to the nodes of a cluster, each of which serves some of the slots and knows who serves
-//! the others.
+//! The way to the nodes of a cluster. Each node serves some of the slots, and knows which nodes
+//! serve the others.
 //!
 //! The client knows the slots as a map, which may be out of date. Then the node names another one
 //! (MOVED), or the node to which it is moving the slot and where the key may be (ASK). Nothing was
@@ -110,7 +110,7 @@ impl Cluster {
         if node == hop.node {
             return Err(error);
         }
-        // Somebody has taken over, and nothing was done yet.
+        // Another node has taken over, and nothing was done yet.
         self.follow(call, slot, &mut Hop { node, asking: false }).await
     }
 
@@ -129,7 +129,7 @@ impl Cluster {
             match (refusal.code(), slots::redirection(details, &hop.node)) {
                 ("ASK", Some(node)) => *hop = Hop { node, asking: true },
                 ("MOVED", Some(node)) => {
-                    // Who says so knows better than the map; if not all, then about this slot.
+                    // The node that says so knows better than the map, at least about this slot.
                     if self.may_ask()
                         && let Ok(map) = self.map_of(&hop.node).await
                     {

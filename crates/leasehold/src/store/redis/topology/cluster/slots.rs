@@ -65,8 +65,8 @@ impl Map {
         primaries
     }
 
-    /// At most `most` primaries: others with another seed, and the same again as long as they
-    /// exist, whatever becomes of the rest.
+    /// At most `most` primaries. Another seed chooses others. The same seed chooses the same ones
+    /// as long as they exist, even if other primaries come or go.
     pub(crate) fn some_primaries(&self, seed: u64, most: usize) -> Vec<&Address> {
         let mut primaries = self.primaries();
         primaries.sort_by_cached_key(|primary| {
@@ -111,8 +111,8 @@ fn parse_node(node: Value, asked: &Address) -> Option<Address> {
     Some(address(host.as_deref().unwrap_or_default(), port, asked))
 }
 
-/// A node that does not know its own host says so by an empty one, none, or a `?`: it is the host
-/// by which it was reached.
+/// A node that does not know its own host gives an empty one, none, or a `?`. Then its host is the
+/// one by which it was reached.
 fn address(host: &str, port: u16, asked: &Address) -> Address {
     match (host, asked) {
         ("" | "?", Address::Tcp { host, .. }) => Address::Tcp { host: host.clone(), port },

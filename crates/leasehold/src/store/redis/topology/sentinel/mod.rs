@@ -1,7 +1,7 @@
 //! The present primary of a service, as its sentinels say.
 //!
 //! A connection is used for as long as it lives and its server takes writes, whether or not any
-//! sentinel can be reached meanwhile. They are asked for a new one only.
+//! sentinel can be reached meanwhile. Sentinels are asked only for a new connection.
 
 mod discovery;
 mod switches;
