@@ -97,6 +97,7 @@ fn the_limits_of_a_hold_have_two_names_each() {
         refused.assert_failed(2, "'0' for '--max-hold");
     }
     let help = place.end(&["run", "--help"]).stdout;
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
     for (name, alias) in [("min-hold", "at-least"), ("max-hold", "at-most")] {
         assert!(help.contains(&format!("--{name} <DURATION>")), "{help}");
         assert!(help.contains(&format!("(alias: --{alias})")), "{help}");
