@@ -55,13 +55,14 @@ pub(crate) struct Report {
     pub(crate) seconds: f64,
 }
 
-/// Builds all programs with tests and all examples, with what only tests compile in.
+/// Builds all programs with tests, all examples and all libraries, with what only tests compile in.
 pub(crate) fn build() -> Outcome<Vec<Program>> {
-    let words = ["test", "--no-run", "--workspace", "--all-features", "--locked"];
+    let all = ["--lib", "--bins", "--tests", "--examples"];
+    let words = [&["build", "--workspace", "--all-features", "--locked"], &all[..]].concat();
     let format = ["--message-format", "json-render-diagnostics"];
     let (text, succeeded) = Run::cargo(&[&words[..], &format].concat()).for_tests().read()?;
     if !succeeded {
-        return Err("`cargo test --no-run` failed".to_owned());
+        return Err("`cargo build` failed".to_owned());
     }
     let mut programs: Vec<_> = text.lines().filter_map(Program::of_message).collect();
     let place = |program: &Program| LONGEST.iter().position(|target| program.target == *target);

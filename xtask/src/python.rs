@@ -2,9 +2,11 @@
 //! into an environment, and runs what tests it there.
 
 use std::env;
+use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::programs;
 use crate::run::{Outcome, Run, root};
 
 /// The package, and what its tests need at which version.
@@ -29,19 +31,22 @@ const LONG_PAIRS: &str = "100000";
 const VERSION: &str = "import sys; print('%d.%d.%d' % sys.version_info[:3]); \
                        sys.exit(sys.version_info < (3, 10))";
 
-/// Tests with the interpreter of the machine, or with each that there is.
+const MISSING: &str = "no Python from 3.10 on is there: install python3";
+
+/// Says where an environment has its packages.
+const PLACE_OF_PACKAGES: &str = "import sysconfig; print(sysconfig.get_path('platlib'))";
+
+/// Tests the wheel with the interpreter of the machine, or with each that there is.
 pub(crate) fn run(is_long: bool) -> Outcome {
+    programs::build()?;
     let mut tested: Vec<String> = Vec::new();
     let interpreters = if is_long { &INTERPRETERS[..] } else { &INTERPRETERS[..1] };
     let mut wheel = None;
     for interpreter in interpreters {
-        let version = Run::program(interpreter, &["-c", VERSION]).record();
-        let version = version.ok().filter(|(_, succeeded)| *succeeded);
-        let Some((version, _)) = version else {
+        let Some(version) = version(interpreter) else {
             println!("left out: Python tests with {interpreter}: it is not there");
             continue;
         };
-        let version = version.trim().to_owned();
         if tested.contains(&version) {
             continue;
         }
@@ -53,16 +58,69 @@ pub(crate) fn run(is_long: bool) -> Outcome {
                 wheel.insert(build(&environment, "dev")?)
             }
         };
-        test(&environment, wheel, is_long)?;
+        install(&environment, wheel)?;
+        let pairs = ["--pairs", if is_long { LONG_PAIRS } else { PAIRS }];
+        environment.test(pyright()?.as_deref(), &pairs)?.show()?;
         tested.push(version);
     }
     match tested.is_empty() {
-        true => Err("no Python from 3.10 on is there: install python3".to_owned()),
+        true => Err(MISSING.to_owned()),
         false => Ok(()),
     }
 }
 
+/// The package as the suite tests it: of the library that is built with all others. A wheel
+/// compiles all that it depends on once more.
+#[derive(Debug)]
+pub(crate) struct Installed {
+    environment: Environment,
+    pyright: Option<String>,
+}
+
+/// Installs the package for the interpreter of the machine.
+pub(crate) fn install_compiled() -> Outcome<Installed> {
+    let version = version(INTERPRETERS[0]).ok_or(MISSING)?;
+    let environment = environment(INTERPRETERS[0], &version)?;
+    check_style(&environment)?;
+    let (place, _) = environment.run("python", &["-c", PLACE_OF_PACKAGES]).record()?;
+    let package = Path::new(place.trim()).join("leasehold");
+    let native = package.join("_core.abi3.so");
+    let package = package.to_string_lossy();
+    Run::program("rm", &["-rf", &package]).show()?;
+    Run::program("cp", &["-R", &format!("{PACKAGE}/leasehold"), &package]).show()?;
+    let library = built(&format!("{DLL_PREFIX}_core{DLL_SUFFIX}"))?;
+    Run::program("cp", &[&library, &native.to_string_lossy()]).show()?;
+    Ok(Installed { environment, pyright: pyright()? })
+}
+
+impl Installed {
+    /// Tests it, and shows the output. Tests that fail beside others are tried once more.
+    pub(crate) fn test(&self) -> Outcome {
+        let test = |words: &[&str]| self.environment.test(self.pyright.as_deref(), words)?.record();
+        let (text, succeeded) = test(&["--pairs", PAIRS])?;
+        println!("{text}");
+        if succeeded {
+            return Ok(());
+        }
+        let (text, succeeded) = test(&["--pairs", PAIRS, "--last-failed"])?;
+        println!("{text}");
+        if !succeeded {
+            return Err("tests in Python failed".to_owned());
+        }
+        println!("unsteady: Python: some tests failed and passed when they were tried again");
+        Ok(())
+    }
+}
+
+/// The version of an interpreter that is there, if the package is for it.
+fn version(interpreter: &str) -> Option<String> {
+    let version = Run::program(interpreter, &["-c", VERSION]).record();
+    let (version, _) = version.ok().filter(|(_, succeeded)| *succeeded)?;
+    Some(version.trim().to_owned())
+}
+
 /// The programs of an environment.
+#[derive(Debug)]
 struct Environment(PathBuf);
 
 impl Environment {
@@ -72,6 +130,22 @@ impl Environment {
 
     fn run(&self, name: &str, words: &[&str]) -> Run {
         Run::program(&self.program(name), words)
+    }
+
+    /// The tests of the package that is installed, from outside of the sources.
+    fn test(&self, pyright: Option<&str>, words: &[&str]) -> Outcome<Run> {
+        let file = |name: &str| root().join(PACKAGE).join(name).to_string_lossy().into_owned();
+        let (tests, configuration) = (file("tests"), file("pyproject.toml"));
+        let cache = format!("cache_dir={}", self.0.join("cache").display());
+        let options = ["-m", "pytest", "--quiet", "-o", &cache, "-c", &configuration];
+        let run = self.run("python", &[&options[..], words, &[&tests]].concat());
+        let run = run.with("PYTHONDONTWRITEBYTECODE", "1");
+        let run = run.with("LEASEHOLD_COMMAND", &built("leasehold")?);
+        let run = match pyright {
+            Some(program) => run.with("LEASEHOLD_PYRIGHT", program),
+            None => run,
+        };
+        Ok(run.within(&self.0))
     }
 }
 
@@ -101,13 +175,12 @@ fn check_style(environment: &Environment) -> Outcome {
 
 /// Compares with redis-py, in release mode.
 pub(crate) fn bench() -> Outcome {
-    let (version, _) = Run::program(INTERPRETERS[0], &["-c", VERSION]).record()?;
-    let environment = environment(INTERPRETERS[0], version.trim())?;
+    let environment = environment(INTERPRETERS[0], &version(INTERPRETERS[0]).ok_or(MISSING)?)?;
     install(&environment, &build(&environment, "release")?)?;
     environment.run("python", &["evidence/benches/python/compare.py"]).show()
 }
 
-/// The wheel, in a profile of cargo: for tests that in which all tests are built.
+/// The wheel, in a profile of cargo.
 fn build(environment: &Environment, profile: &str) -> Outcome<String> {
     let wheels = root().join(PLACE).join("wheels");
     if wheels.exists() {
@@ -129,13 +202,10 @@ fn install(environment: &Environment, wheel: &str) -> Outcome {
     environment.run("python", &[&words[..], &[wheel]].concat()).show()
 }
 
-/// Builds the command, which stands in queues with Python: as the suite does, so that it is built
-/// once. It is beside this program, wherever Cargo builds.
-fn command() -> Outcome<String> {
-    let words = ["build", "--workspace", "--all-features", "--locked", "--bin", "leasehold"];
-    Run::cargo(&words).for_tests().show()?;
+/// What the suite builds, which is beside this program, wherever Cargo builds.
+fn built(name: &str) -> Outcome<String> {
     let this = env::current_exe().map_err(|why| format!("where is xtask? {why}"))?;
-    Ok(this.with_file_name("leasehold").to_string_lossy().into_owned())
+    Ok(this.with_file_name(name).to_string_lossy().into_owned())
 }
 
 /// Installs the other type checker, where there is Node; the tests say that they leave it out else.
@@ -152,21 +222,4 @@ fn pyright() -> Outcome<Option<String>> {
     let words = ["install", "--prefix", &place, "--no-package-lock", "--ignore-scripts"];
     Run::program("npm", &[&words[..], &["--no-audit", "--no-fund", PYRIGHT]].concat()).show()?;
     Ok(Some(program))
-}
-
-/// Runs the tests of the installed wheel, from outside of the sources.
-fn test(environment: &Environment, wheel: &str, is_long: bool) -> Outcome {
-    install(environment, wheel)?;
-    let tests = root().join(PACKAGE).join("tests");
-    let configuration = root().join(PACKAGE).join("pyproject.toml");
-    let (tests, configuration) = (tests.to_string_lossy(), configuration.to_string_lossy());
-    let words = ["-m", "pytest", "--quiet", "-p", "no:cacheprovider", "-c", &configuration];
-    let pairs = ["--pairs", if is_long { LONG_PAIRS } else { PAIRS }];
-    let run = environment.run("python", &[&words[..], &pairs, &[&tests]].concat());
-    let run = run.with("PYTHONDONTWRITEBYTECODE", "1").with("LEASEHOLD_COMMAND", &command()?);
-    let run = match pyright()? {
-        Some(program) => run.with("LEASEHOLD_PYRIGHT", &program),
-        None => run,
-    };
-    run.within(Path::new(&environment.0)).show()
 }

@@ -36,9 +36,16 @@ pub(crate) fn run(is_long: bool) -> Outcome {
         let fetched = || fetched.join().map_err(|_| "the installation panicked".to_owned())?;
         steps.run("needs", fetched).map(|()| programs)
     })?;
+    let python = steps.run("python", python::install_compiled)?;
     let environment: &[_] = if is_long { &LONG } else { &[] };
-    let tested = steps.run("tests", || tests(&programs, environment))?;
-    steps.run("python", || python::run(is_long))?;
+    let tested = steps.run("tests", || {
+        thread::scope(|scope| {
+            let beside = scope.spawn(|| python.test());
+            let tested = tests(&programs, environment)?;
+            beside.join().map_err(|_| "the tests in Python panicked".to_owned())??;
+            Ok(tested)
+        })
+    })?;
     steps.run("bugs", || bugs::run(&programs, &[]))?;
     let documented = steps.run("doctests", || {
         let words = ["test", "--doc", "--workspace", "--all-features", "--locked"];

@@ -6,6 +6,7 @@ use leasehold_testkit::worker;
 mod bundles;
 mod cancelling;
 mod contention;
+mod cooldowns;
 mod deaths;
 mod dropping;
 mod ending;

@@ -2,14 +2,11 @@
 
 use std::time::Duration;
 
-use leasehold::store::Memory;
-use leasehold::time::{FakeClock, SystemClock};
+use leasehold::time::FakeClock;
 use leasehold::{Client, Error, LeaseOptions, LossReason, Result};
-use leasehold_testkit::{Faults, Faulty};
 
 const LEAST: Duration = Duration::from_secs(30);
 const MOST: Duration = Duration::from_secs(3600);
-const TTL: Duration = Duration::from_secs(3);
 
 async fn client(clock: &FakeClock) -> Client {
     Client::builder().clock(clock.clone()).url("memory:").build().await.unwrap()
@@ -49,29 +46,6 @@ async fn a_job_that_failed_keeps_its_name_taken_too() {
     let failed: Result<Option<()>> = job.try_run(async |_| Err(Error::Closed)).await;
     assert!(matches!(failed, Err(Error::Closed)));
     assert!(job.try_acquire().await.unwrap().is_none());
-}
-
-/// Whether a job may start again after its release, which for this long does not reach the store.
-async fn starts_again_after_a_release_that_is_cut_for(span: Duration) -> bool {
-    let faults = Faults { timeout: TTL / 10, ..Faults::default() };
-    let store = Faulty::new(Memory::new(), SystemClock::new(), faults, 1);
-    let client = Client::builder().store(store.clone()).build().await.unwrap();
-    let job = client.mutex("report").ttl(TTL).min_hold(LEAST);
-    let guard = job.acquire().await.unwrap();
-    store.cut(span);
-    guard.release().await.unwrap();
-    tokio::time::sleep(TTL * 3).await;
-    job.try_acquire().await.unwrap().is_some()
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_job_keeps_its_name_if_its_release_reaches_the_store_before_its_lease_ends() {
-    assert!(!starts_again_after_a_release_that_is_cut_for(TTL / 2).await);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_job_frees_its_name_if_its_release_does_not_reach_the_store_before_its_lease_ends() {
-    assert!(starts_again_after_a_release_that_is_cut_for(TTL * 2).await);
 }
 
 #[tokio::test]
