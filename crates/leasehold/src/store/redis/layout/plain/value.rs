@@ -27,7 +27,7 @@ pub(crate) const MAX_VALUE_BYTES: usize = MARK.len()
     + 1
     + 16
     + 1
-    + "revoked".len()
+    + "cooldown".len()
     + 1
     + MAX_PID
     + 1
@@ -151,7 +151,7 @@ mod tests {
         let (host, label) = ("h".repeat(MAX_INFO_BYTES - 1), Some("l".to_owned()));
         let often = PassedOn { times: 4_095, after: Duration::from_micros(u64::MAX) };
         let info = HolderInfo::new(host, u32::MAX).with_label(label).with_passed_on(often);
-        let longest = value(id, (1 << 53) - 1, &info).len() + "revoked".len() - "held".len();
+        let longest = value(id, (1 << 53) - 1, &info).len() + "cooldown".len() - "held".len();
         assert_eq!(longest, MAX_VALUE_BYTES);
     }
 
