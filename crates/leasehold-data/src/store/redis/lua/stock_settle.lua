@@ -21,7 +21,7 @@ end
 
 if not order then
   if action == 'confirm' then return { now, 'unknown' } end
-  -- Its deduction may still be on the way: it shall find that it was cancelled.
+  -- Its deduction may still be on the way, and must find the order cancelled.
   order = { state = RETURNED, remember = remember, note = '', lines = '' }
   order.until_us = now + remember
   save_order(id, order)

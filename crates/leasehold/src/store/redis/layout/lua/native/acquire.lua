@@ -1,5 +1,5 @@
--- Takes each lock, or joins its queue, or says that it is busy (model/acquire.rs). What becomes of
--- one name is nothing to the others.
+-- Takes each lock, or joins its queue, or says that it is busy (model/acquire.rs). No
+-- name depends on another.
 --
 -- KEYS  1 … n the locks' records, all different
 -- ARGV  1 what all inboxes' names begin with

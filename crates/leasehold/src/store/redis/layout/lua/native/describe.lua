@@ -30,7 +30,7 @@ return store.answer(store.run(KEYS[1], nil, function()
       reply = struct.pack('<c1B', 'V', 1)
     elseif hold.state ~= COOLDOWN then
       local said = string.sub(ARGV[2], facts)
-      -- Not by a late copy of what one said who has passed it on since.
+      -- A late copy may be from before the lease was passed on, and changes nothing.
       if holds.passes_of(said) >= holds.passes_of(hold.facts) then hold.facts = said end
       holds.keep_until(now)
       reply = holds.granted(hold)

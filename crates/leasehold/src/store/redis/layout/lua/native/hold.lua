@@ -63,8 +63,8 @@ holds = {
     record.count = record.count + 1
   end,
 
-  -- Remembers a hold as the last one, unless the end of another one was later. Nobody has one in
-  -- its cooldown.
+  -- Remembers a hold as the last one, unless the end of another one was later. A hold in
+  -- its cooldown has no holder.
   note_end = function(hold, ending)
     if hold.state == COOLDOWN then return end
     local last, facts = holds.later(store.get('l'), hold, ending)
@@ -213,7 +213,7 @@ holds = {
     return struct.pack('<c1d', 'N', record.last_token)
   end,
 
-  -- Whether it is in use as what this capacity is one of: a lock, or a semaphore.
+  -- Whether the name is in use as this capacity says: as a lock, or as a semaphore.
   is_same_kind = function(capacity)
     return (record.capacity == LOCK_CAPACITY) == (capacity == LOCK_CAPACITY)
   end,

@@ -1,5 +1,5 @@
 -- Ends holds, each of another lock, and hands the locks on in the same step (model/release.rs).
--- What becomes of one name is nothing to the others.
+-- No name depends on another.
 --
 -- KEYS  1 … n the locks' records, all different
 -- ARGV  1 what all inboxes' names begin with

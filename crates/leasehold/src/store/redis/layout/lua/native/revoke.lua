@@ -1,4 +1,4 @@
--- An operator ends the hold that he saw, and no other (model/revoke.rs).
+-- Ends the hold that the operator has seen, and no other (model/revoke.rs).
 --
 -- KEYS  1 the lock's record
 -- ARGV  1 what all inboxes' names begin with

@@ -1,4 +1,4 @@
--- An operator ends the hold of a plain lock that he saw, and no other.
+-- Ends the hold of a plain lock that the operator has seen, and no other.
 --
 -- KEYS  1 the lock's key
 -- ARGV  1 what the attempt's values begin with: `leasehold-1 ID `

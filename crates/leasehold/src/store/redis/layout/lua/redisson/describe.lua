@@ -9,7 +9,7 @@
 local hold = find(KEYS[1], KEYS[2], ARGV[1])
 if hold and hold.state == 'revoked' then return answer('V\1') end
 if not hold or hold.state ~= 'held' then return answer(not_held(KEYS[1], KEYS[2], ARGV[1])) end
--- Not by a late copy of what one said who has passed it on since.
+-- A late copy may be from before the lease was passed on, and changes nothing.
 local said = ARGV[2]
 if passes_of(string.sub(said, 7)) < passes_of(hold.facts) then said = ' held ' .. hold.facts end
 redis.call('SET', hold.key, hold.begin .. hold.token .. said, 'KEEPTTL')

@@ -1,4 +1,4 @@
--- An operator ends the hold of a lock of Redisson's that he saw, and no other.
+-- Ends the hold of a lock of Redisson's that the operator has seen, and no other.
 --
 -- KEYS  1 the lock   2 the hold's key
 -- ARGV  1 owner   2 the token it was seen with (µs)   3 force: 0 or 1
