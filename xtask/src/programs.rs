@@ -143,8 +143,9 @@ impl Report {
         let failed = failed.map(|test| test.trim_end_matches(" - should panic"));
         let long = tests.iter().filter_map(|test| test.split_once(" has been running for over "));
         let has_ended = |name: &str| {
-            let rest = |test: &&str| test.strip_prefix(name).is_some_and(|it| it.starts_with(" ..."));
-            tests.iter().any(|test| rest(test))
+            let rest =
+                |test: &&str| test.strip_prefix(name).is_some_and(|it| it.starts_with(" ..."));
+            tests.iter().any(rest)
         };
         let hung = long.map(|(name, _)| name).filter(|name| !has_ended(name));
         failed.chain(hung).collect()
