@@ -20,13 +20,12 @@ mod shortage;
 mod standbys;
 mod tls;
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::Client;
 use leasehold::store::PostgresOptions;
-use leasehold_testkit::{PgBouncer, Postgres, must};
+use leasehold_testkit::{PgBouncer, Postgres, must, shared_postgres};
 use tokio_postgres::NoTls;
 
 /// A server, unless there is none to be had. It flushes nothing.
@@ -64,16 +63,8 @@ struct Database {
 
 impl Database {
     fn new() -> Option<Self> {
-        static SHARED: Mutex<Weak<Postgres>> = Mutex::new(Weak::new());
-        static SCHEMAS: AtomicU32 = AtomicU32::new(0);
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        let server = match shared.upgrade() {
-            Some(server) => server,
-            None => Arc::new(server()?),
-        };
-        *shared = Arc::downgrade(&server);
-        let number = SCHEMAS.fetch_add(1, Ordering::Relaxed);
-        Some(Self { server, schema: format!("locks_{number}") })
+        let (server, schema) = installed("PostgreSQL", must(shared_postgres()))?;
+        Some(Self { server, schema })
     }
 
     /// The URL of the store.
