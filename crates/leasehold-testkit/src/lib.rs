@@ -29,6 +29,7 @@ mod section;
 mod sentinels;
 pub mod server;
 mod shared_postgres;
+pub mod small_disk;
 pub mod worker;
 
 pub use self::aof::Tail;
