@@ -7,6 +7,7 @@
 mod at_commit;
 mod clocks;
 mod conformance;
+mod doctor;
 mod faults;
 mod fence;
 mod held_back;

@@ -2,6 +2,12 @@
 
 pub(crate) mod connecting;
 mod facts;
+mod notifications;
+mod role;
+mod standbys;
+mod upkeep;
+
+use std::sync::Arc;
 
 use leasehold_core::Error;
 use leasehold_core::text::show_duration;
@@ -9,9 +15,11 @@ use leasehold_core::text::show_duration;
 use self::facts::Facts;
 use super::connection::{Sessions, error, on_keeper};
 use super::held_back;
+use super::inbox::Inboxes;
 use super::options::{CommitLevel, PostgresOptions, Settings, SslMode};
 use super::schema::Statements;
 use crate::store::finding::Finding;
+use crate::store::warnings::Warnings;
 
 /// Half of all transaction numbers that a database may use before it is vacuumed as a whole: from
 /// then on `autovacuum_freeze_max_age` has not been kept for long.
@@ -31,13 +39,18 @@ pub(crate) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
     let settings = PostgresOptions::from_url(url)?.0;
     settings.check()?;
     let sessions = Sessions::new(&settings)?;
+    let inboxes = Inboxes::new(&settings, sessions.clone(), Arc::new(Warnings::default()))?;
     let found = on_keeper(Box::pin(async move {
         let facts = Facts::read(&sessions, &settings).await?;
         let place = &facts.place;
         let mut findings = vec![Finding::ok(place, "server", facts.version.clone())];
         findings.extend(of_server(&facts, &settings));
         findings.extend(of_memory(place, &sessions, &settings));
+        findings.push(standbys::of_standbys(&facts, &settings));
         findings.extend(of_load(&facts));
+        findings.extend(upkeep::of_upkeep(place, &sessions, &settings).await?);
+        findings.extend(role::of_role(place, &sessions, &settings).await?);
+        findings.push(notifications::of_notifications(place, &inboxes).await?);
         let statements = Statements::new(&settings);
         findings.push(of_schema(place, &sessions, &settings).await);
         findings.extend(of_names(place, &sessions, &statements).await);
@@ -48,12 +61,7 @@ pub(crate) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
 
 /// What the server's settings promise.
 fn of_server(facts: &Facts, settings: &Settings) -> Vec<Finding> {
-    let place = &facts.place;
-    let mut findings = vec![durability(facts, settings), transport(facts, settings), clocks(facts)];
-    if settings.commit.needs_standby() && facts.standbys.is_empty() {
-        findings.push(connecting::no_standby(place, settings));
-    }
-    findings
+    vec![durability(facts, settings), transport(facts, settings), clocks(facts)]
 }
 
 fn durability(facts: &Facts, settings: &Settings) -> Finding {
@@ -189,10 +197,10 @@ fn of_load(facts: &Facts) -> Vec<Finding> {
             "snapshots",
             format!("a snapshot is {} transactions old", facts.oldest_snapshot),
             "no version of a row is removed meanwhile, and tables grow",
-            "end the transaction (pg_stat_activity.backend_xmin), or set \
+            "end what keeps it (pg_stat_activity, pg_prepared_xacts, pg_replication_slots), or set \
              idle_in_transaction_session_timeout",
         ),
-        false => Finding::ok(place, "snapshots", "no transaction keeps an old snapshot"),
+        false => Finding::ok(place, "snapshots", "nothing keeps an old snapshot"),
     });
     findings.push(match facts.prepared > 0 {
         true => Finding::warning(
