@@ -18,7 +18,7 @@ use super::held_back;
 use super::inbox::Inboxes;
 use super::options::{CommitLevel, PostgresOptions, Settings, SslMode};
 use super::schema::Statements;
-use crate::store::finding::Finding;
+use crate::store::finding::{Finding, Level};
 use crate::store::warnings::Warnings;
 
 /// Half of all transaction numbers that a database may use before it is vacuumed as a whole: from
@@ -33,6 +33,9 @@ const CLOCKS_APART_US: i64 = 1_000_000;
 
 /// How many sessions may listen before hand-overs are slow: 64.
 const MANY_LISTENERS: i64 = 64;
+
+/// What the finding on the schema is about.
+const SCHEMA: &str = "schema";
 
 /// Looks at the server that a URL names. Changes nothing.
 pub(crate) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
@@ -57,6 +60,11 @@ pub(crate) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
         Ok(findings)
     }));
     Ok(found.await?)
+}
+
+/// Whether an examination has found the schema, whole and of this release.
+pub(crate) fn has_schema(findings: &[Finding]) -> bool {
+    findings.iter().any(|it| it.topic == SCHEMA && it.level == Level::Ok)
 }
 
 /// What the server's settings promise.
@@ -247,17 +255,17 @@ async fn of_names(place: &str, sessions: &Sessions, statements: &Statements) -> 
 async fn of_schema(place: &str, sessions: &Sessions, settings: &Settings) -> Finding {
     let schema = &settings.schema;
     match Statements::new(settings).check(sessions).await {
-        Ok(()) => Finding::ok(place, "schema", format!("the schema {schema} is of this release")),
+        Ok(()) => Finding::ok(place, SCHEMA, format!("the schema {schema} is of this release")),
         Err(missing) if error::lacks_schema(&missing) => Finding::warning(
             place,
-            "schema",
+            SCHEMA,
             format!("the schema {schema} is not there, or not all of it"),
             "the first client that may make it does so; others are refused",
             "let the owner of the database run `leasehold schema --install`",
         ),
         Err(error) => Finding::danger(
             place,
-            "schema",
+            SCHEMA,
             error.to_string(),
             "nothing can be locked",
             format!("let the owner of the database run `leasehold schema --install` ({schema})"),
