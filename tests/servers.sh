@@ -82,7 +82,7 @@ postgres() {
     unpack "$draft" "$suite" "postgresql-$version" "postgresql-client-$version" "$@" $for_postgres
     mv "$draft/$place/bin" "$draft/$place/programs"
     mkdir "$draft/$place/bin"
-    for program in initdb pg_basebackup pg_isready postgres; do
+    for program in initdb pg_basebackup pg_dump pg_isready postgres; do
         launch "$draft/$place/bin/$program" ../../../../../.. \
             "usr/lib/postgresql/$version/programs/$program"
     done
@@ -104,8 +104,8 @@ for program in "$servers"/*/*-server; do
         --package leasehold-tests --package leasehold-data --tests || failed="$failed $program"
 done
 for programs in "$servers"/postgres-*/files/usr/lib/postgresql/*/bin; do
-    LEASEHOLD_TEST_POSTGRES=$programs cargo test --no-fail-fast --all-features --locked \
-        --package leasehold-tests --test postgres --test differential -- postgres:: \
-        || failed="$failed $programs"
+    export LEASEHOLD_TEST_POSTGRES="$programs"
+    tests="cargo test --all-features --locked --package leasehold-tests --test"
+    $tests postgres && $tests differential postgres:: || failed="$failed $programs"
 done
 [ -z "$failed" ] || { echo "failed on:$failed"; exit 1; }

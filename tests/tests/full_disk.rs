@@ -1,12 +1,8 @@
 //! A file store on a disk that is full: what is held is renewed and let go, and handed on.
-//!
-//! The disk is a small one in memory, which a process in its own mount namespace may mount.
 #![cfg(test)]
 
-use std::fs::{self, File as Disk};
-use std::io::{ErrorKind, Write as _};
+use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use leasehold::LockName;
@@ -15,8 +11,8 @@ use leasehold::lease::Mode;
 use leasehold::store::{File, Store};
 use leasehold_core::{Action, Operation, RenewLease, Reply, StoreError, StoreErrorKind};
 use leasehold_testkit::harness::request;
-use leasehold_testkit::worker::{self, Worker};
-use leasehold_testkit::{fresh_number, must};
+use leasehold_testkit::small_disk::{fill, on_a_disk_of};
+use leasehold_testkit::{fresh_number, must, worker};
 use tokio::runtime::Builder;
 
 /// Far longer than any of these tests takes: nothing in them ends by time.
@@ -91,19 +87,6 @@ impl Client {
     }
 }
 
-/// Writes until nothing fits any more.
-fn fill(path: &Path) {
-    let mut disk = must(Disk::create(path));
-    for size in [1 << 16, 1 << 12, 1] {
-        let full = loop {
-            if let Err(error) = disk.write_all(&vec![b'x'; size]) {
-                break error;
-            }
-        };
-        assert_eq!(full.kind(), ErrorKind::StorageFull, "{full}");
-    }
-}
-
 /// Renews, hands on and lets go on a full disk, and goes on when there is room again.
 fn hold_on_a_full_disk(directory: &str) {
     worker::end_with_parent();
@@ -166,21 +149,6 @@ fn job() {
         ["work", directory] => work_on_a_small_disk(directory),
         ref other => panic!("no such job: {other:?}"),
     }
-}
-
-/// Does a job on a disk of this size.
-fn on_a_disk_of(size: &str, job: &str) {
-    let directory = must(tempfile::tempdir());
-    let directory = must(directory.path().to_str().ok_or("no text"));
-    let mount = format!("mount -t tmpfs -o size={size} none {directory} && exec \"$@\"");
-    let program = ["unshare", "--mount", "sh", "-c", &mount, "sh"];
-    let tried = must(Command::new(program[0]).args(&program[1..]).arg("true").output());
-    if !tried.status.success() {
-        let why = String::from_utf8_lossy(&tried.stderr);
-        println!("left out: mounting a disk is not allowed here: {why}");
-        return;
-    }
-    Worker::start_by(&program, &[job, directory]).finish();
 }
 
 #[test]

@@ -543,6 +543,9 @@ pub struct Status {
     pub last_token: Option<FencingToken>,
     /// The last holder and how its hold ended, if the store remembers that.
     pub last_holder: Option<LastHolder>,
+    /// What keeps a free name from everybody, in words: transactions of a PostgreSQL database that
+    /// have passed the fence of the name and are open. Elsewhere there is none.
+    pub held_back: Vec<String>,
 }
 
 impl Status {
@@ -553,6 +556,7 @@ impl Status {
         with_waiting: waiting: u32,
         with_last_token: last_token: Option<FencingToken>,
         with_last_holder: last_holder: Option<LastHolder>,
+        with_held_back: held_back: Vec<String>,
     }
 
     /// Whether nobody holds the name.

@@ -28,6 +28,8 @@ mod resp;
 mod section;
 mod sentinels;
 pub mod server;
+mod shared_postgres;
+pub mod small_disk;
 pub mod worker;
 
 pub use self::aof::Tail;
@@ -47,5 +49,6 @@ pub use self::replicas::Replicated;
 pub use self::section::Section;
 pub use self::sentinels::SentinelFleet;
 pub use self::server::{Data, RedisOptions, RedisServer};
+pub use self::shared_postgres::shared_postgres;
 pub use self::worker::Worker;
 pub use leasehold_conformance::{SharedStore, Subject, conformance, fresh_number};

@@ -25,7 +25,7 @@ const DEBIAN: &str = "/usr/lib/postgresql";
 const NAMED: &str = "LEASEHOLD_TEST_POSTGRES";
 
 /// What is needed of them.
-const PROGRAMS: [&str; 4] = ["initdb", "pg_basebackup", "pg_isready", "postgres"];
+const PROGRAMS: [&str; 5] = ["initdb", "pg_basebackup", "pg_dump", "pg_isready", "postgres"];
 
 /// Its superuser, and the user of the system that runs it where root may not.
 pub(crate) const USER: &str = "postgres";
@@ -360,6 +360,16 @@ impl Postgres {
         let mut psql = Command::new("psql");
         psql.envs(self.environment()).args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]);
         read(psql.args(["-c", sql]))
+    }
+
+    /// A schema with all that is in it, as a script.
+    ///
+    /// # Errors
+    ///
+    /// What `pg_dump` says against it.
+    pub fn dump(&self, schema: &str) -> Result<String> {
+        let mut dump = Command::new(self.programs.join("pg_dump"));
+        read(dump.envs(self.environment()).args(["--schema", schema]))
     }
 
     /// Runs a script of `psql`, such as a dump.

@@ -101,8 +101,8 @@ async fn p1_no_update_is_lost_while_sessions_are_killed_and_the_server_recovers(
     let mut workers = Vec::new();
     for _ in 0..4 {
         let server = std::sync::Arc::clone(&server);
+        let client = Client::connect(&server.url()).await.unwrap();
         workers.push(tokio::spawn(async move {
-            let client = Client::connect(&server.url()).await.unwrap();
             let (mut written, mut unknown) = (0, 0);
             while written < 8 {
                 let Ok(guard) = client.mutex(NAME).ttl(TTL).acquire().await else { continue };

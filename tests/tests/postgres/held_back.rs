@@ -36,6 +36,9 @@ async fn a_transaction_that_holds_a_name_as_a_lock_is_not_ended() {
     holds.run("SELECT @.try_hold('invoices/42')").await.unwrap();
     database.ask("SELECT pg_sleep(1.1)");
     assert!(client.mutex(NAME).try_acquire().await.unwrap().is_none());
+    let status = client.admin().inspect(NAME).await.unwrap();
+    let [by] = &status.held_back[..] else { panic!("{status:?}") };
+    assert!(status.is_free() && by.starts_with("process "), "{by}");
     holds.run("COMMIT").await.expect("nobody has ended it");
 }
 

@@ -7,8 +7,10 @@
 mod at_commit;
 mod clocks;
 mod conformance;
+mod doctor;
 mod faults;
 mod fence;
+mod full_log;
 mod held_back;
 mod network;
 mod pages;
@@ -20,14 +22,22 @@ mod shortage;
 mod standbys;
 mod tls;
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::Client;
 use leasehold::store::PostgresOptions;
-use leasehold_testkit::{PgBouncer, Postgres, must};
+use leasehold_testkit::{PgBouncer, Postgres, must, shared_postgres, worker};
 use tokio_postgres::NoTls;
+
+#[test]
+#[ignore = "a job of a test in `full_log`, for a separate process"]
+fn job() {
+    match worker::arguments().iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["full log", directory] => full_log::job(directory),
+        ref other => panic!("no such job: {other:?}"),
+    }
+}
 
 /// A server, unless there is none to be had. It flushes nothing.
 fn server() -> Option<Postgres> {
@@ -64,16 +74,8 @@ struct Database {
 
 impl Database {
     fn new() -> Option<Self> {
-        static SHARED: Mutex<Weak<Postgres>> = Mutex::new(Weak::new());
-        static SCHEMAS: AtomicU32 = AtomicU32::new(0);
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        let server = match shared.upgrade() {
-            Some(server) => server,
-            None => Arc::new(server()?),
-        };
-        *shared = Arc::downgrade(&server);
-        let number = SCHEMAS.fetch_add(1, Ordering::Relaxed);
-        Some(Self { server, schema: format!("locks_{number}") })
+        let (server, schema) = installed("PostgreSQL", must(shared_postgres()))?;
+        Some(Self { server, schema })
     }
 
     /// The URL of the store.

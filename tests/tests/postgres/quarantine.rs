@@ -1,6 +1,5 @@
 //! What a server has forgotten is noticed: no crash and no promotion leaves the row in `boot`.
 
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use leasehold::error::StoreErrorKind;
@@ -90,11 +89,7 @@ async fn p13_data_out_of_a_backup_begin_a_quarantine_here_and_on_another_server(
     let Some(elsewhere) = crate::server() else { return };
     let client = database.client().await;
     let _held = client.mutex(NAME).acquire().await.unwrap();
-    let mut dump = Command::new("pg_dump");
-    dump.envs(database.server.environment()).args(["--schema", &database.schema]);
-    let dump = dump.stderr(Stdio::inherit()).output().unwrap();
-    assert!(dump.status.success());
-    let sql = String::from_utf8(dump.stdout).unwrap();
+    let sql = must(database.server.dump(&database.schema));
     assert!(sql.contains("COPY"), "{sql}");
     for server in [&elsewhere, &*database.server] {
         must(server.query(&format!("DROP SCHEMA IF EXISTS {} CASCADE", database.schema)));

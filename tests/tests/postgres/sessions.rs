@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use leasehold::Client;
-use leasehold::store::Store as _;
 use leasehold::store::protocol::ClientId;
+use leasehold::store::{Level, Store as _};
 use leasehold_testkit::fresh_number;
 
 use crate::Database;
+use crate::doctor::Visit;
 
 /// The sessions of leasehold that listen.
 const LISTENERS: &str = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN lh\\_%'";
@@ -102,6 +103,10 @@ async fn through_a_pooler_nothing_is_heard_and_that_is_said_once() {
     let warnings = store.warnings();
     let said = warnings.iter().filter(|it| it.contains("wake=poll")).count();
     assert_eq!(said, 1, "{warnings:?}");
+    let visit = Visit::to(&bouncer.url()).await;
+    visit.assert_found(Level::Warning, "notifications", "a pooler is in between");
+    let visit = Visit::to(&format!("{}&wake=poll", bouncer.url())).await;
+    visit.assert_found(Level::Ok, "notifications", "waiters ask once a second");
     let client = Client::builder().store(store).build().await.unwrap();
     let guard = client.mutex("a").acquire().await.unwrap();
     let other = Client::connect(&bouncer.url()).await.unwrap();
@@ -124,4 +129,5 @@ async fn behind_a_pooler_the_server_itself_is_listened_to_where_it_is_named() {
     store.publish(&name, "one").await.unwrap();
     assert_eq!(news.next().await.as_deref(), Some("one"));
     assert!(store.warnings().iter().all(|it| !it.contains("pooler")));
+    Visit::to(&url).await.assert_found(Level::Ok, "notifications", "waiters are woken");
 }

@@ -4,9 +4,11 @@
 use std::time::Duration;
 
 use leasehold::error::StoreErrorKind;
+use leasehold::store::Level;
 use leasehold::{Client, Error, Guard};
 use leasehold_testkit::{PgBouncer, Postgres, PostgresPair, must};
 
+use crate::doctor::Visit;
 use crate::faults::{NAME, TTL, assert_still_held, fence, held, is_taken, server};
 use crate::installed;
 use crate::quarantine::assert_quarantined;
@@ -106,6 +108,8 @@ async fn p3_an_old_primary_whose_synchronous_standby_was_promoted_grants_nothing
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let guard = held(&client).await;
+    let visit = Visit::to(&primary.url()).await;
+    visit.assert_found(Level::Ok, "standbys", "each grant is at the standby");
     must(standby.query("SELECT pg_promote()"));
     let at_the_new = Client::connect(&without_quarantine(&standby.url())).await.unwrap();
     assert!(is_taken(&at_the_new).await, "it has what the old one has granted");
@@ -131,6 +135,10 @@ async fn p11_a_standby_is_passed_over_and_named_and_the_one_that_is_promoted_is_
     let url = without_quarantine(&standby.url_with(&primary));
     let other = Client::connect(&url).await.unwrap();
     assert!(is_taken(&other).await);
+    let visit = Visit::to(&url).await;
+    visit.assert_found(Level::Warning, "standbys", "leave quarantine=off out");
+    let visit = Visit::to(&primary.url()).await;
+    visit.assert_found(Level::Ok, "standbys", "");
     let position = must(primary.query("SELECT pg_current_wal_flush_lsn()"));
     let behind = format!("SELECT pg_last_wal_replay_lsn() >= '{}'", position.trim());
     while standby.query(&behind).unwrap().trim() != "t" {

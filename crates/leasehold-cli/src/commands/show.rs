@@ -1,7 +1,6 @@
 //! `leasehold show`: who holds one lock, who waits for it, and who held it before.
 
 use leasehold::admin::{ForeignHolder, HoldState, Holder, LastHolder, Status, Waiter};
-use leasehold::store::examine;
 use leasehold::time::show_duration;
 use leasehold::{FencingToken, LockName};
 
@@ -10,8 +9,6 @@ use crate::args::Show;
 use crate::connection::ask;
 use crate::moment::{began_ms, local, now_ms};
 use crate::report::{Failure, NO, Outcome, escaped, print, print_json};
-use crate::runtime::block_on;
-use crate::store_url::StoreUrl;
 use crate::table::{Column, room, table};
 
 /// The columns of the holders.
@@ -56,8 +53,9 @@ pub(crate) fn show(args: &Show) -> Outcome {
     })?;
     if status.is_free() {
         choice.warn_if_local(verbosity);
-        for held_back in held_back(&choice.url, &args.name)? {
-            verbosity.remark(held_back);
+        for by in &status.held_back {
+            let (name, by) = (escaped(args.name.as_str()), escaped(by));
+            verbosity.remark(format_args!("{name} is held back by {by}"));
         }
     }
     if args.output.json {
@@ -84,17 +82,6 @@ pub(crate) fn show(args: &Show) -> Outcome {
 fn is_held_with(token: FencingToken, status: &Status) -> bool {
     let mut holders = status.holders.iter();
     holders.any(|holder| holder.token == token && holder.state == HoldState::Claimed)
-}
-
-/// What keeps a name from everybody that nobody holds: transactions that have passed its fence.
-fn held_back(url: &StoreUrl, name: &LockName) -> Result<Vec<String>, Failure> {
-    if !url.is_on_postgres() {
-        return Ok(Vec::new());
-    }
-    let held_back = format!("{:?} is held back", name.as_str());
-    let findings = block_on(examine(url.reveal()))??;
-    let found = findings.into_iter().map(|finding| escaped(&finding.found));
-    Ok(found.filter(|found| found.starts_with(&held_back)).collect())
 }
 
 fn print_tables(name: &LockName, status: &Status, seen_ms: u64) -> Result<(), Failure> {

@@ -5,6 +5,8 @@ use leasehold::admin::{HoldState, Holder, Status};
 use leasehold::lease::Mode;
 use leasehold::time::show_duration;
 
+use crate::report::escaped;
+
 /// Names as one text, as the command sees them.
 pub(crate) fn joined(names: &[LockName]) -> String {
     names.iter().map(LockName::as_str).collect::<Vec<_>>().join(" ")
@@ -30,23 +32,23 @@ pub(crate) fn blocker(mode: Mode, status: &Status) -> Option<String> {
     Some(format!("{host}:{pid} waits before it, {for_what}, for {waited}{held}"))
 }
 
-/// Says who holds a lock, and for how long the first of them.
+/// Says who holds a lock, and for how long the first of them; or who holds it back.
 pub(crate) fn holders(status: &Status) -> Option<String> {
     if status.foreign.is_some() {
         return Some("held by a program other than leasehold".to_owned());
     }
-    let (first, others) = status.holders.split_first()?;
-    Some(holder(first, others.len()))
+    if let Some((first, others)) = status.holders.split_first() {
+        return Some(holder(first, others.len()));
+    }
+    let (first, others) = status.held_back.split_first()?;
+    Some(format!("held back by {}{}", escaped(first), and_more(others.len())))
 }
 
 /// Names one holder of a lock, and says how many others there are.
 pub(crate) fn holder(first: &Holder, others: usize) -> String {
     let label = first.info.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
     let who = format!("{}:{}{label}", first.info.host, first.info.pid);
-    let others = match others {
-        0 => String::new(),
-        others => format!(" and {others} more"),
-    };
+    let others = and_more(others);
     match first.state {
         HoldState::Cooldown => {
             let left = show_duration(first.ttl_left);
@@ -55,6 +57,13 @@ pub(crate) fn holder(first: &Holder, others: usize) -> String {
             )
         }
         _ => format!("held by {who} for {}{others}", show_duration(first.held_for)),
+    }
+}
+
+fn and_more(others: usize) -> String {
+    match others {
+        0 => String::new(),
+        others => format!(" and {others} more"),
     }
 }
 

@@ -9,6 +9,8 @@ on_each_store!(
     a_script_that_waits_for_one_at_work_is_left_alone,
 );
 
+on_postgres!(scripts_that_hold_one_lock_and_wait_for_another_are_found_and_a_revoke_ends_it);
+
 /// What the doctor says of deadlocks: each level and its words, with the remedy.
 fn deadlocks(place: &Place) -> Vec<(String, String, String)> {
     let said = place.end(&["doctor", "--json"]).stdout;

@@ -12,6 +12,11 @@ on_each_store!(
     the_ready_file_says_who_stands_by_and_who_leads_and_is_gone_after_a_loss_and_at_the_end,
 );
 
+on_postgres!(
+    the_command_runs_while_leading_and_the_next_leads_when_it_has_ended,
+    a_listener_is_told_of_every_change,
+);
+
 fn candidate(place: &Place, value: &str) -> Background {
     let arguments = ["elect", "e", "--value", value, "--", "sh", "-c", "echo leads; cat"];
     Background::fed(place.leasehold(&arguments))

@@ -43,6 +43,11 @@ impl Place {
         Self { directory, url: format!("{}&{options}", server.patient_url()), server: Some(server) }
     }
 
+    /// On a store that somebody else keeps.
+    pub(crate) fn at(url: String) -> Self {
+        Self { directory: tempfile::tempdir().unwrap(), server: None, url }
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
@@ -311,6 +316,19 @@ macro_rules! on_each_store {
         }
         mod on_redis {
             $(#[test] fn $name() { super::$name(&$crate::harness::Place::on_redis()); })*
+        }
+    };
+}
+
+/// Runs each of these on a database, too.
+macro_rules! on_postgres {
+    ($($name:ident),* $(,)?) => {
+        mod on_postgres {
+            $(#[test] fn $name() {
+                if let Some((place, _server)) = crate::postgres::shared() {
+                    super::$name(&place);
+                }
+            })*
         }
     };
 }

@@ -11,6 +11,8 @@ on_each_store!(
     a_change_of_the_list_is_a_line_as_text_and_as_json,
 );
 
+on_postgres!(a_change_of_the_list_is_a_line_as_text_and_as_json);
+
 /// The first column.
 fn names(table: &str) -> Vec<&str> {
     table.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect()

@@ -22,6 +22,16 @@ on_each_store!(
     a_revoke_by_force_lets_the_next_in_at_once,
 );
 
+on_postgres!(
+    wait_ends_when_nobody_holds_it_and_takes_nothing,
+    ls_shows_what_is_held_and_all_what_is_remembered,
+    show_tells_who_holds_and_who_waits_and_answers_1_when_it_is_free,
+    show_tells_who_held_it_last_and_how_that_ended,
+    hold_prints_one_line_and_lets_go_when_stdin_ends,
+    hold_lets_go_on_a_signal_and_says_76_when_the_lease_is_lost,
+    a_revoke_by_force_lets_the_next_in_at_once,
+);
+
 fn ls_shows_what_is_held_and_all_what_is_remembered(place: &Place) {
     let empty = place.end(&["ls"]);
     assert_eq!((empty.code, empty.stdout.as_str()), (Some(0), ""), "{empty:?}");

@@ -8,6 +8,8 @@ on_each_store!(
     ls_shows_of_each_lock_how_it_is_held,
 );
 
+on_postgres!(permits_changes_how_many_there_are_while_they_are_held);
+
 fn permits_changes_how_many_there_are_while_they_are_held(place: &Place) {
     place.end(&["permits", "gpu", "2"]).assert_failed(1, "nobody holds or awaits it");
     let _first = place.holder("gpu", &["--permits", "1/1"]);

@@ -2,61 +2,36 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
-use leasehold_testkit::Postgres;
+use leasehold_testkit::{Postgres, shared_postgres};
 
 use crate::harness::{Background, Place};
 use crate::serve::served::Served;
 
 /// A place on a private server, unless none is installed.
 fn place() -> Option<(Place, Postgres)> {
-    let Some(server) = Postgres::start().unwrap() else {
+    let server = installed(Postgres::start().unwrap())?;
+    Some((Place::at(server.url()), server))
+}
+
+/// A place with its own schema on a server that tests share while they run.
+pub(crate) fn shared() -> Option<(Place, Arc<Postgres>)> {
+    let (server, schema) = installed(shared_postgres().unwrap())?;
+    Some((Place::at(format!("{}&schema={schema}", server.url())), server))
+}
+
+fn installed<T>(started: Option<T>) -> Option<T> {
+    if started.is_none() {
         assert!(std::env::var_os("CI").is_none(), "PostgreSQL is not installed");
         println!("skipped: PostgreSQL is not installed: `cargo xtask test` does that");
-        return None;
-    };
-    let directory = tempfile::tempdir().unwrap();
-    Some((Place { directory, server: None, url: server.url() }, server))
-}
-
-#[test]
-fn a_command_is_run_seen_and_revoked_on_a_database() {
-    let Some((place, _server)) = place() else { return };
-    let silent = place.end(&["run", "job", "--", "sh", "-c", "echo $LEASEHOLD_TOKEN > token"]);
-    silent.assert_silent(0);
-    let first: u64 = place.read("token").trim().parse().unwrap();
-    let _holder = place.holder("job", &["--label", "nightly"]);
-    let table = place.end(&["ls"]).stdout;
-    assert!(table.contains("job") && table.contains("nightly"), "{table}");
-    let token: u64 = place.token("job").unwrap().parse().unwrap();
-    assert!(token > first);
-    place.end(&["run", "job", "--no-wait", "--", "true"]).assert_ended(75);
-    place.end(&["revoke", "job", "--token", &token.to_string(), "--force"]).assert_ended(0);
-    place.end(&["run", "job", "--", "true"]).assert_silent(0);
-}
-
-#[test]
-fn a_lock_is_taken_in_one_step_and_given_in_another_on_a_database() {
-    let Some((place, _server)) = place() else { return };
-    let handle = place.end(&["take", "staging", "--for", "10m"]);
-    handle.assert_ended(0);
-    assert!(place.token("staging").is_some());
-    place.end(&["give", handle.stdout.trim()]).assert_ended(0);
-    assert_eq!(place.token("staging"), None);
-}
-
-#[test]
-fn a_leader_is_elected_and_shown_on_a_database() {
-    let Some((place, _server)) = place() else { return };
-    let mut leader = Background::fed(place.leasehold(&["elect", "lead", "--value", "here"]));
-    assert!(leader.line().contains("\"lead\""));
-    let shown = place.end(&["elect", "lead", "--show"]);
-    assert_eq!((shown.code, shown.stdout.trim()), (Some(0), "here"));
+    }
+    started
 }
 
 #[test]
 fn a_page_shows_the_locks_of_a_database() {
-    let Some((place, _server)) = place() else { return };
+    let Some((place, _server)) = shared() else { return };
     let _holder = place.holder("job", &[]);
     let served = Served::start(&place, &[]);
     served.knows(1);
@@ -79,7 +54,7 @@ fn a_doctor_says_what_would_break_a_promise_and_makes_nothing() {
 }
 
 #[test]
-fn a_free_lock_that_a_transaction_holds_back_is_shown_with_its_session() {
+fn who_holds_a_free_lock_back_is_shown_and_told_to_those_who_want_it() {
     let Some((place, server)) = place() else { return };
     place.end(&["run", "job", "--", "true"]).assert_silent(0);
     assert!(!place.end(&["show", "job"]).stderr.contains("held back"));
@@ -93,10 +68,17 @@ fn a_free_lock_that_a_transaction_holds_back_is_shown_with_its_session() {
     let pid = answer.trim().strip_prefix("t|").unwrap();
     let shown = place.end(&["show", "job"]);
     shown.assert_ended(1);
-    let by = format!("\"job\" is held back by process {pid} of the server, application \"psql\"");
+    let by = format!("job is held back by process {pid} of the server, application \"psql\"");
     assert!(shown.stdout.contains("job is free") && shown.stderr.contains(&by), "{shown:?}");
+    let by = format!("held back by process {pid} of the server");
+    let busy = place.end(&["run", "job", "--no-wait", "--", "true"]);
+    busy.assert_failed(75, &format!("job is busy: {by}"));
+    let mut waiter = Background::start(place.shell("job", &[], "true"));
+    let line = waiter.error_line();
+    assert!(line.starts_with(&format!("leasehold: waiting for job, {by}")), "{line}");
     drop(words);
     session.wait().unwrap();
+    waiter.end().assert_ended(0);
 }
 
 #[test]

@@ -9,7 +9,7 @@ fn a_command_is_run_seen_and_revoked_on_a_quorum() {
     let servers: Vec<_> = (0..3).map(|_| RedisServer::start().unwrap()).collect();
     let hosts: Vec<_> = servers.iter().map(|s| format!("127.0.0.1:{}", s.port())).collect();
     let url = format!("redis+quorum://{}?quarantine=off&timeout=5s", hosts.join(","));
-    let place = Place { directory: tempfile::tempdir().unwrap(), server: None, url };
+    let place = Place::at(url);
     let silent = place.end(&["run", "job", "--", "sh", "-c", "echo $LEASEHOLD_TOKEN > token"]);
     assert_eq!(silent.code, Some(0), "{silent:?}");
     let first: u64 = place.read("token").trim().parse().unwrap();
@@ -31,7 +31,7 @@ fn a_command_that_a_quorum_can_never_grant_ends_at_once() {
     let servers: Vec<_> = (0..3).map(|_| RedisServer::start().unwrap()).collect();
     let hosts: Vec<_> = servers.iter().map(|s| format!("127.0.0.1:{}", s.port())).collect();
     let url = format!("redis+quorum://{}?timeout=5s", hosts.join(","));
-    let place = Place { directory: tempfile::tempdir().unwrap(), server: None, url };
+    let place = Place::at(url);
     for wait in [None, Some("--no-wait")] {
         let mut words = vec!["run", "job", "--ttl", "2m"];
         words.extend(wait);
@@ -48,7 +48,7 @@ fn permits_of_several_are_refused_at_once_also_while_the_nodes_are_away() {
     let servers: Vec<_> = (0..3).map(|_| RedisServer::start().unwrap()).collect();
     let hosts: Vec<_> = servers.iter().map(|s| format!("127.0.0.1:{}", s.port())).collect();
     let url = format!("redis+quorum://{}?quarantine=off&timeout=5s", hosts.join(","));
-    let place = Place { directory: tempfile::tempdir().unwrap(), server: None, url };
+    let place = Place::at(url);
     let refusals = || {
         for words in [
             &["run", "gpu", "--permits", "1/4", "--", "true"][..],

@@ -17,6 +17,12 @@ on_each_store!(
     what_the_command_leaves_behind_may_finish_and_is_then_ended,
 );
 
+on_postgres!(
+    tokens_grow_from_run_to_run,
+    a_busy_lock_is_75_or_whatever_was_asked_for,
+    readers_and_permits_run_side_by_side_up_to_their_number,
+);
+
 fn the_exit_code_is_the_commands(place: &Place) {
     place.end(&["run", "x", "--", "true"]).assert_silent(0);
     ended(place.shell("x", &[], "exit 7")).assert_silent(7);

@@ -19,6 +19,11 @@ on_each_store!(
     others_see_until_when_and_by_whom_it_is_taken,
 );
 
+on_postgres!(
+    what_is_taken_is_held_until_it_is_given_and_given_once,
+    several_names_are_taken_and_given_together,
+);
+
 /// The arguments of `take`, with a log beside the store.
 fn take(place: &Place, arguments: &[&str]) -> Command {
     let log = place.path("log").display().to_string();

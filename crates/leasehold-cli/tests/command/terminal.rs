@@ -348,10 +348,12 @@ fn on_a_terminal_who_waits_sees_the_trouble_of_the_store_and_its_remedy() {
 
 #[test]
 fn top_shows_what_is_held_until_somebody_quits_and_gives_the_terminal_back() {
-    for place in [Place::on_file(), Place::on_redis()] {
+    let on_postgres = crate::postgres::shared();
+    let on_postgres = on_postgres.as_ref().map(|(place, _server)| place);
+    for place in [&Place::on_file(), &Place::on_redis()].into_iter().chain(on_postgres) {
         let mut holder = place.holder("invoices/42", &["--label", "billing"]);
         let command = "stty rows 24 cols 80; leasehold top; stty -a | grep -o ' -*icanon'";
-        let mut terminal = Terminal::start(&place, command);
+        let mut terminal = Terminal::start(place, command);
         // Only what changes is drawn, so longer texts come in parts.
         terminal.until("invoices/42");
         terminal.type_in("\r");

@@ -17,6 +17,8 @@ on_each_store!(
     a_name_in_cooldown_is_said_to_be_so,
 );
 
+on_postgres!(who_waits_is_told_by_a_line_who_holds_the_lock);
+
 /// Interrupts who waits, and gives what is said of that.
 fn interrupted(waiter: Background) -> String {
     waiter.signal(Signal::INT);
@@ -145,7 +147,7 @@ fn who_waits_for_the_quarantine_of_a_quorum_is_told_what_ends_it_in_one_line() {
     let servers = [(); 3].map(|()| RedisServer::start().unwrap());
     let hosts = servers.each_ref().map(|server| format!("127.0.0.1:{}", server.port()));
     let url = format!("redis+quorum://{}?quarantine=10m&timeout=5s", hosts.join(","));
-    let place = Place { directory: tempfile::tempdir().unwrap(), server: None, url };
+    let place = Place::at(url);
     assert_trouble(&place, "`leasehold end-quarantine`");
 }
 
@@ -162,7 +164,7 @@ fn who_waits_for_a_quorum_is_told_how_many_nodes_are_missing() {
     let mut servers = [(); 3].map(|()| RedisServer::start().unwrap());
     let hosts = servers.each_ref().map(|server| format!("127.0.0.1:{}", server.port()));
     let url = format!("redis+quorum://{}?quarantine=off", hosts.join(","));
-    let place = Place { directory: tempfile::tempdir().unwrap(), server: None, url };
+    let place = Place::at(url);
     place.end(&["run", "x", "--", "true"]).assert_silent(0);
     let _holder = place.holder("x", &[]);
     let mut waiter = Background::start(place.shell("x", &[], "true"));

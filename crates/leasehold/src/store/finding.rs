@@ -70,11 +70,11 @@ impl Finding {
 }
 
 /// What is looked at, and where: what its findings have in common.
-#[cfg(any(feature = "file", feature = "redis"))]
+#[cfg(any(feature = "file", feature = "postgres", feature = "redis"))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Topic<'a>(pub(crate) &'a str, pub(crate) &'static str);
 
-#[cfg(any(feature = "file", feature = "redis"))]
+#[cfg(any(feature = "file", feature = "postgres", feature = "redis"))]
 impl Topic<'_> {
     pub(crate) fn ok(self, found: impl Into<String>) -> Finding {
         Finding::ok(self.0, self.1, found)

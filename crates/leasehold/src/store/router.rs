@@ -8,8 +8,6 @@ use super::deadlock_findings;
 #[cfg(feature = "file")]
 use super::file::{File, FileOptions};
 use super::finding::Finding;
-#[cfg(feature = "postgres")]
-use super::finding::Level;
 use super::memory::{self, Memory};
 #[cfg(feature = "postgres")]
 use super::postgres::{self, Postgres, PostgresOptions};
@@ -153,7 +151,7 @@ async fn examine_and(url: &str, finds_deadlocks: bool) -> Result<Vec<Finding>> {
         Scheme::Postgres => {
             let mut findings = postgres::examine(url).await?;
             // To connect where the schema is missing would make it.
-            if finds_deadlocks && findings.iter().all(|it| it.level != Level::Danger) {
+            if finds_deadlocks && postgres::has_schema(&findings) {
                 findings.extend(deadlock_findings::findings(url, connect(url).await).await);
             }
             Ok(findings)

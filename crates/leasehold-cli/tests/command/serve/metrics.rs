@@ -61,9 +61,15 @@ fn read(served: &Served) -> BTreeMap<String, f64> {
 
 #[test]
 fn metrics_count_what_there_is_and_name_no_lock() {
-    let place = Place::on_redis();
+    assert_counts(&Place::on_redis());
+    if let Some((place, _server)) = crate::postgres::shared() {
+        assert_counts(&place);
+    }
+}
+
+fn assert_counts(place: &Place) {
     let _held = place.holder("secret", &[]);
-    let served = Served::start(&place, &[]);
+    let served = Served::start(place, &[]);
     served.knows(1);
     until("the doctor is done", || served.get("/metrics").body.contains("doctor_findings{"));
     let metrics = read(&served);

@@ -32,7 +32,7 @@ use tokio::time::{Instant, sleep};
 
 use self::chores::Upkeep;
 use self::connection::{Sessions, on_keeper};
-pub(super) use self::doctor::examine;
+pub(super) use self::doctor::{examine, has_schema};
 use self::inbox::Inboxes;
 use self::options::Settings;
 pub use self::options::{CommitLevel, ListenAt, PostgresOptions, SslMode, Wake};

@@ -174,7 +174,15 @@ impl Steps<'_> {
         if let Some(release) = released(&record, row.get("released"), action) {
             model::step(&mut record, now, self.rules.with_held_back(true), &release);
         }
-        let Outcome { reply, more, .. } = model::step(&mut record, now, self.rules, action);
+        let Outcome { mut reply, more, .. } = model::step(&mut record, now, self.rules, action);
+        if let Reply::Status(status) = &mut reply
+            && status.is_free()
+        {
+            let store = (self.sessions, self.statements);
+            // It only explains the answer.
+            let by = held_back::find(store, Some(std::slice::from_ref(name))).await;
+            status.held_back = by.unwrap_or_default().iter().map(ToString::to_string).collect();
+        }
         Ok(Answer::new(now, reply).with_more(more))
     }
 }

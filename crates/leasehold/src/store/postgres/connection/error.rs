@@ -16,6 +16,10 @@ const WRONG_ISOLATION: &str = "LH002";
 /// Raised by the end of a step whose record has changed meanwhile.
 const NO_MUTEX: &str = "LH003";
 
+/// The server has ended a session whose transaction took longer than `transaction_timeout`, which
+/// the driver has no name for.
+const TRANSACTION_TIMEOUT: &str = "25P04";
+
 /// What the driver says of a request, in the words of a store. Whether the request may have been
 /// executed is for its sender to know.
 pub(crate) fn request(server: &str, error: Error) -> StoreError {
@@ -59,7 +63,7 @@ pub(crate) fn is_worth_another_try(error: &StoreError) -> bool {
             SqlState::FEATURE_NOT_SUPPORTED,
             SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
         ];
-        transient.contains(code) || code.code() == NO_MUTEX
+        transient.contains(code) || [NO_MUTEX, TRANSACTION_TIMEOUT].contains(&code.code())
     })
 }
 
@@ -110,7 +114,9 @@ fn kind(refusal: &DbError) -> StoreErrorKind {
             StoreErrorKind::Unreachable
         }
         _ if *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT => StoreErrorKind::Timeout,
-        _ if [WRONG_ISOLATION, NO_MUTEX].contains(&code.code()) => StoreErrorKind::Timeout,
+        _ if [WRONG_ISOLATION, NO_MUTEX, TRANSACTION_TIMEOUT].contains(&code.code()) => {
+            StoreErrorKind::Timeout
+        }
         "08" => StoreErrorKind::Unreachable,
         "28" => StoreErrorKind::Denied,
         "40" | "55" => StoreErrorKind::Timeout,

@@ -13,12 +13,19 @@ const FACTS: &str = "SELECT \
     'PostgreSQL ' || current_setting('server_version'), \
     current_setting('fsync')::bool, \
     current_setting('full_page_writes')::bool, \
-    current_setting('synchronous_standby_names'), \
+    CASE current_setting('synchronous_standby_names') WHEN '' THEN 0 ELSE coalesce( \
+        (regexp_match(current_setting('synchronous_standby_names'), \
+            '^\\s*(?:first|any)?\\s*(\\d+)\\s*\\(', 'i'))[1]::bigint, 1) END, \
+    (SELECT count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')) FROM pg_stat_replication \
+        HAVING count(*) = count(sync_state)), \
+    (SELECT count(*) FROM pg_stat_replication), \
     current_setting('max_connections')::bigint, \
     (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'), \
     (SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN lh\\_%'), \
-    (SELECT coalesce(max(age(backend_xmin)), 0)::bigint FROM pg_stat_activity \
-        WHERE pid <> pg_backend_pid()), \
+    (SELECT coalesce(max(age(xmin)), 0)::bigint FROM ( \
+        SELECT backend_xmin FROM pg_stat_activity WHERE pid <> pg_backend_pid() \
+        UNION ALL SELECT xmin FROM pg_replication_slots \
+        UNION ALL SELECT transaction FROM pg_prepared_xacts) AS kept (xmin)), \
     (SELECT count(*) FROM pg_prepared_xacts WHERE database = current_database()), \
     (SELECT age(datfrozenxid)::bigint FROM pg_database WHERE datname = current_database()), \
     (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
@@ -31,7 +38,12 @@ pub(super) struct Facts {
     pub(super) version: String,
     pub(super) fsync: bool,
     pub(super) full_page_writes: bool,
-    pub(super) standbys: String,
+    /// How many synchronous standbys a commit waits for.
+    pub(super) standbys_wanted: i64,
+    /// How many of them are there, if this role may know that.
+    pub(super) standbys_there: Option<i64>,
+    /// How many standbys follow, synchronous or not.
+    pub(super) followers: i64,
     pub(super) max_connections: i64,
     pub(super) sessions: i64,
     pub(super) listeners: i64,
@@ -50,20 +62,22 @@ impl Facts {
         let row = rows.first().ok_or_else(|| {
             StoreError::new(StoreErrorKind::Corrupt, "the server gave no row for its settings")
         })?;
-        let theirs: i64 = row.get(10);
+        let theirs: i64 = row.get(12);
         let place: Vec<_> = settings.servers.iter().map(ToString::to_string).collect();
         Ok(Self {
             place: place.join(","),
             version: row.get(0),
             fsync: row.get(1),
             full_page_writes: row.get(2),
-            standbys: row.get(3),
-            max_connections: row.get(4),
-            sessions: row.get(5),
-            listeners: row.get(6),
-            oldest_snapshot: row.get(7),
-            prepared: row.get(8),
-            transactions_used: row.get(9),
+            standbys_wanted: row.get(3),
+            standbys_there: row.get(4),
+            followers: row.get(5),
+            max_connections: row.get(6),
+            sessions: row.get(7),
+            listeners: row.get(8),
+            oldest_snapshot: row.get(9),
+            prepared: row.get(10),
+            transactions_used: row.get(11),
             clock_apart_us: theirs - theirs.clamp(before, after),
         })
     }

@@ -2,6 +2,12 @@
 
 pub(crate) mod connecting;
 mod facts;
+mod notifications;
+mod role;
+mod standbys;
+mod upkeep;
+
+use std::sync::Arc;
 
 use leasehold_core::Error;
 use leasehold_core::text::show_duration;
@@ -9,9 +15,11 @@ use leasehold_core::text::show_duration;
 use self::facts::Facts;
 use super::connection::{Sessions, error, on_keeper};
 use super::held_back;
+use super::inbox::Inboxes;
 use super::options::{CommitLevel, PostgresOptions, Settings, SslMode};
 use super::schema::Statements;
-use crate::store::finding::Finding;
+use crate::store::finding::{Finding, Level};
+use crate::store::warnings::Warnings;
 
 /// Half of all transaction numbers that a database may use before it is vacuumed as a whole: from
 /// then on `autovacuum_freeze_max_age` has not been kept for long.
@@ -26,18 +34,26 @@ const CLOCKS_APART_US: i64 = 1_000_000;
 /// How many sessions may listen before hand-overs are slow: 64.
 const MANY_LISTENERS: i64 = 64;
 
+/// What the finding on the schema is about.
+const SCHEMA: &str = "schema";
+
 /// Looks at the server that a URL names. Changes nothing.
 pub(crate) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
     let settings = PostgresOptions::from_url(url)?.0;
     settings.check()?;
     let sessions = Sessions::new(&settings)?;
+    let inboxes = Inboxes::new(&settings, sessions.clone(), Arc::new(Warnings::default()))?;
     let found = on_keeper(Box::pin(async move {
         let facts = Facts::read(&sessions, &settings).await?;
         let place = &facts.place;
         let mut findings = vec![Finding::ok(place, "server", facts.version.clone())];
         findings.extend(of_server(&facts, &settings));
         findings.extend(of_memory(place, &sessions, &settings));
+        findings.push(standbys::of_standbys(&facts, &settings));
         findings.extend(of_load(&facts));
+        findings.extend(upkeep::of_upkeep(place, &sessions, &settings).await?);
+        findings.extend(role::of_role(place, &sessions, &settings).await?);
+        findings.push(notifications::of_notifications(place, &inboxes).await?);
         let statements = Statements::new(&settings);
         findings.push(of_schema(place, &sessions, &settings).await);
         findings.extend(of_names(place, &sessions, &statements).await);
@@ -46,14 +62,14 @@ pub(crate) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
     Ok(found.await?)
 }
 
+/// Whether an examination has found the schema, whole and of this release.
+pub(crate) fn has_schema(findings: &[Finding]) -> bool {
+    findings.iter().any(|it| it.topic == SCHEMA && it.level == Level::Ok)
+}
+
 /// What the server's settings promise.
 fn of_server(facts: &Facts, settings: &Settings) -> Vec<Finding> {
-    let place = &facts.place;
-    let mut findings = vec![durability(facts, settings), transport(facts, settings), clocks(facts)];
-    if settings.commit.needs_standby() && facts.standbys.is_empty() {
-        findings.push(connecting::no_standby(place, settings));
-    }
-    findings
+    vec![durability(facts, settings), transport(facts, settings), clocks(facts)]
 }
 
 fn durability(facts: &Facts, settings: &Settings) -> Finding {
@@ -189,10 +205,10 @@ fn of_load(facts: &Facts) -> Vec<Finding> {
             "snapshots",
             format!("a snapshot is {} transactions old", facts.oldest_snapshot),
             "no version of a row is removed meanwhile, and tables grow",
-            "end the transaction (pg_stat_activity.backend_xmin), or set \
+            "end what keeps it (pg_stat_activity, pg_prepared_xacts, pg_replication_slots), or set \
              idle_in_transaction_session_timeout",
         ),
-        false => Finding::ok(place, "snapshots", "no transaction keeps an old snapshot"),
+        false => Finding::ok(place, "snapshots", "nothing keeps an old snapshot"),
     });
     findings.push(match facts.prepared > 0 {
         true => Finding::warning(
@@ -239,17 +255,17 @@ async fn of_names(place: &str, sessions: &Sessions, statements: &Statements) -> 
 async fn of_schema(place: &str, sessions: &Sessions, settings: &Settings) -> Finding {
     let schema = &settings.schema;
     match Statements::new(settings).check(sessions).await {
-        Ok(()) => Finding::ok(place, "schema", format!("the schema {schema} is of this release")),
+        Ok(()) => Finding::ok(place, SCHEMA, format!("the schema {schema} is of this release")),
         Err(missing) if error::lacks_schema(&missing) => Finding::warning(
             place,
-            "schema",
+            SCHEMA,
             format!("the schema {schema} is not there, or not all of it"),
             "the first client that may make it does so; others are refused",
             "let the owner of the database run `leasehold schema --install`",
         ),
         Err(error) => Finding::danger(
             place,
-            "schema",
+            SCHEMA,
             error.to_string(),
             "nothing can be locked",
             format!("let the owner of the database run `leasehold schema --install` ({schema})"),

@@ -47,15 +47,19 @@ BEGIN
   -- Where the clock was set back, none lasts longer than from now on.
   grants_from_us := CASE WHEN is_over THEN 0 ELSE least(grants_from_us, now_us + longest) END;
   is_lossy := is_lossy OR coalesce(before.history = this AND before.is_lossy, false);
+  -- A conflict alone would lock the row, and the commit would then wait for the disk and for standbys.
   INSERT INTO leasehold.number
-  VALUES ('history', this), ('longest', longest), ('grants_from', grants_from_us),
-    ('lossy', is_lossy::int)
-  ON CONFLICT (name) DO UPDATE SET value = excluded.value
-  WHERE number.value <> excluded.value;
-  INSERT INTO leasehold.boot VALUES (true, this, grants_from_us, is_lossy)
-  ON CONFLICT (one) DO UPDATE SET history = excluded.history,
-    grants_from_us = excluded.grants_from_us, is_lossy = excluded.is_lossy
-  WHERE boot IS DISTINCT FROM excluded;
+  SELECT said.name, said.value
+  FROM (VALUES ('history', this), ('longest', longest), ('grants_from', grants_from_us),
+    ('lossy', is_lossy::int)) AS said (name, value)
+  WHERE NOT EXISTS (SELECT FROM leasehold.number n WHERE (n.name, n.value) = (said.name, said.value))
+  ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+  IF (before.history, before.grants_from_us, before.is_lossy)
+    IS DISTINCT FROM (this, grants_from_us, is_lossy) THEN
+    INSERT INTO leasehold.boot VALUES (true, this, grants_from_us, is_lossy)
+    ON CONFLICT (one) DO UPDATE SET history = excluded.history,
+      grants_from_us = excluded.grants_from_us, is_lossy = excluded.is_lossy;
+  END IF;
   RETURN NEXT;
 END
 $$;
