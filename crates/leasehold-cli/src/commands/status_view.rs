@@ -62,6 +62,8 @@ pub(super) struct StatusView<'a> {
     #[schema(value_type = Option<String>)]
     last_token: Option<FencingToken>,
     last: Option<LastView<'a>>,
+    /// What keeps a free name from everybody, in words.
+    held_back: &'a [String],
     /// Why its record cannot be read: then nothing else is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     unreadable: Option<UnreadableView>,
@@ -162,6 +164,7 @@ impl<'a> StatusView<'a> {
             waiting: status.waiting,
             last_token: status.last_token,
             last: status.last_holder.as_ref().map(|last| LastView::new(last, seen_ms)),
+            held_back: &status.held_back,
             unreadable: unreadable.map(UnreadableView::new),
         }
     }

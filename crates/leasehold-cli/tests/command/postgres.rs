@@ -70,6 +70,8 @@ fn who_holds_a_free_lock_back_is_shown_and_told_to_those_who_want_it() {
     shown.assert_ended(1);
     let by = format!("job is held back by process {pid} of the server, application \"psql\"");
     assert!(shown.stdout.contains("job is free") && shown.stderr.contains(&by), "{shown:?}");
+    let by = place.show("job")["held_back"][0].as_str().map(str::to_owned);
+    assert!(by.unwrap().starts_with(&format!("process {pid} of the server")));
     let by = format!("held back by process {pid} of the server");
     let busy = place.end(&["run", "job", "--no-wait", "--", "true"]);
     busy.assert_failed(75, &format!("job is busy: {by}"));
