@@ -10,7 +10,9 @@ version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
 
-command -v musl-gcc >/dev/null || apt-get install --yes --no-install-recommends musl-tools
+packaging/apt.sh musl-tools which musl-gcc
+packaging/apt.sh man-db which man
+packaging/apt.sh redis-server which redis-server
 rustup target add "$target"
 cargo install --quiet --locked --root "$tools" cargo-deb@3.8.0 cargo-sbom@0.10.0
 cargo build --release --locked --package leasehold-cli --target "$target"
