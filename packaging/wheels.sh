@@ -55,4 +55,4 @@ client = Client()
 assert client.lock("wheel").try_acquire() is None
 with client.lock("another") as guard:
     assert guard.token'
-ls -l "$out"
+(cd "$out" && sha256sum -- *)

@@ -111,8 +111,8 @@ impl Link {
     }
 
     /// Waits for a guardian that has no more to do. This process does it, because the process that
-    /// takes on the children of the dead may wait for none of them: the first process of a container
-    /// seldom does, and each command would leave one dead process there.
+    /// takes on the children of the dead may wait for none of them: the first process of a
+    /// container seldom does, and each command would leave one dead process there.
     pub(crate) fn bury_guardian(&mut self) {
         // One that has been stopped meanwhile would never end.
         if self.guardian.kill().is_ok() {
