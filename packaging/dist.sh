@@ -46,8 +46,22 @@ tar --create --use-compress-program='gzip -9n' --file "$name.tar.gz" --sort=name
 cd - >/dev/null
 "$tools/bin/cargo-deb" --no-build --no-strip --package leasehold-cli --target "$target" \
     --output "$dist" --locked
-"$tools/bin/cargo-sbom" sbom --cargo-package leasehold-cli --output-format cyclone_dx_json_1_6 \
-    >"$dist/leasehold-$version.cdx.json"
+# The list of dependencies, as the same bytes each time: cargo-sbom sorts nothing, and notes the hour and a
+# random number.
+"$tools/bin/cargo-sbom" sbom --cargo-package leasehold-cli --output-format cyclone_dx_json_1_6 |
+    python3 -c '
+import datetime, json, os, sys
+def ordered(value):
+    if isinstance(value, dict):
+        return {key: ordered(value[key]) for key in value}
+    if isinstance(value, list):
+        return sorted(map(ordered, value), key=lambda each: json.dumps(each, sort_keys=True))
+    return value
+sbom = json.load(sys.stdin)
+del sbom["serialNumber"]
+built = datetime.datetime.fromtimestamp(int(os.environ["SOURCE_DATE_EPOCH"]), datetime.timezone.utc)
+sbom["metadata"]["timestamp"] = built.strftime("%Y-%m-%dT%H:%M:%SZ")
+json.dump(ordered(sbom), sys.stdout, indent=2, sort_keys=True)' >"$dist/$name.cdx.json"
 
 # The package, unpacked into a tree and used from there.
 tree=$(mktemp -d)
@@ -84,4 +98,4 @@ LEASEHOLD_STATIC=$program cargo test --locked --package leasehold-cli --test com
 rm -r "$stage"
 cd "$dist"
 sums=$(sha256sum -- *)
-echo "$sums" | tee SHA256SUMS
+echo "$sums" | tee "$name.sha256"
