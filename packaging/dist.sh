@@ -9,6 +9,9 @@ version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 # The time of the last commit: what is built of one commit is the same each time.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
+# The program names no directory of the machine that builds it, so that it is the same on each.
+flags=CARGO_TARGET_$(echo "$target" | tr a-z- A-Z_)_RUSTFLAGS
+export "$flags=--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
 
 packaging/apt.sh musl-tools which musl-gcc
 packaging/apt.sh man-db which man
