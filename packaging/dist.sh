@@ -9,8 +9,13 @@ version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 # The time of the last commit: what is built of one commit is the same each time.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
+# The program names no directory of the machine that builds it, so that it is the same on each.
+flags=CARGO_TARGET_$(echo "$target" | tr a-z- A-Z_)_RUSTFLAGS
+export "$flags=--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
 
-command -v musl-gcc >/dev/null || apt-get install --yes --no-install-recommends musl-tools
+packaging/apt.sh musl-tools which musl-gcc
+packaging/apt.sh man-db which man
+packaging/apt.sh redis-server which redis-server
 rustup target add "$target"
 cargo install --quiet --locked --root "$tools" cargo-deb@3.8.0 cargo-sbom@0.10.0
 cargo build --release --locked --package leasehold-cli --target "$target"
@@ -44,8 +49,22 @@ tar --create --use-compress-program='gzip -9n' --file "$name.tar.gz" --sort=name
 cd - >/dev/null
 "$tools/bin/cargo-deb" --no-build --no-strip --package leasehold-cli --target "$target" \
     --output "$dist" --locked
-"$tools/bin/cargo-sbom" sbom --cargo-package leasehold-cli --output-format cyclone_dx_json_1_6 \
-    >"$dist/leasehold-$version.cdx.json"
+# The list of dependencies, as the same bytes each time: cargo-sbom sorts nothing, and notes the hour and a
+# random number.
+"$tools/bin/cargo-sbom" sbom --cargo-package leasehold-cli --output-format cyclone_dx_json_1_6 |
+    python3 -c '
+import datetime, json, os, sys
+def ordered(value):
+    if isinstance(value, dict):
+        return {key: ordered(value[key]) for key in value}
+    if isinstance(value, list):
+        return sorted(map(ordered, value), key=lambda each: json.dumps(each, sort_keys=True))
+    return value
+sbom = json.load(sys.stdin)
+del sbom["serialNumber"]
+built = datetime.datetime.fromtimestamp(int(os.environ["SOURCE_DATE_EPOCH"]), datetime.timezone.utc)
+sbom["metadata"]["timestamp"] = built.strftime("%Y-%m-%dT%H:%M:%SZ")
+json.dump(ordered(sbom), sys.stdout, indent=2, sort_keys=True)' >"$dist/$name.cdx.json"
 
 # The package, unpacked into a tree and used from there.
 tree=$(mktemp -d)
@@ -82,4 +101,4 @@ LEASEHOLD_STATIC=$program cargo test --locked --package leasehold-cli --test com
 rm -r "$stage"
 cd "$dist"
 sums=$(sha256sum -- *)
-echo "$sums" | tee SHA256SUMS
+echo "$sums" | tee "$name.sha256"

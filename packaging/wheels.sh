@@ -8,6 +8,7 @@ set -eu
 cd "$(dirname "$0")/.."
 out=${1:-$PWD/target/wheels} tools=$PWD/target/tools/maturin
 machine=$(uname -m)
+[ "$(uname -s)" != Linux ] || packaging/apt.sh python3-venv python3 -c 'import ensurepip'
 [ -x "$tools/bin/maturin" ] || python3 -m venv "$tools"
 "$tools/bin/pip" install --quiet --disable-pip-version-check \
     "$(grep '^maturin==' python/requirements-test.txt)" wheel==0.48.0 ziglang==0.17.1
@@ -54,4 +55,4 @@ client = Client()
 assert client.lock("wheel").try_acquire() is None
 with client.lock("another") as guard:
     assert guard.token'
-ls -l "$out"
+(cd "$out" && sha256sum -- *)

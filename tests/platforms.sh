@@ -24,8 +24,7 @@ has() { rustup target add "$1" >/dev/null 2>&1 || { left_out "$1" 'no standard l
 
 # has_program TARGET PROGRAM PACKAGE: whether a program is there or can be had.
 has_program() {
-    command -v "$2" >/dev/null || apt-get install --yes --no-install-recommends "$3" >/dev/null 2>&1 ||
-        { left_out "$1" "$2 is missing (\`apt-get install $3\`)" && false; }
+    said=$(packaging/apt.sh "$3" which "$2" 2>&1) || { left_out "$1" "$said" && return 1; }
 }
 
 # `file` on a system that is no Unix is refused in one sentence.
@@ -63,6 +62,7 @@ conforms() {
 
 # compiler_of TARGET NAME: has zig, under its own NAME of a target, compile C for it.
 compiler_of() {
+    packaging/apt.sh python3-venv python3 -c 'import ensurepip' || true
     [ -x "$tools/zig/bin/python" ] ||
         { python3 -m venv "$tools/zig" && "$tools/zig/bin/pip" install --quiet ziglang==0.17.1; } || true
     "$tools/zig/bin/python" -m ziglang version >/dev/null 2>&1 ||

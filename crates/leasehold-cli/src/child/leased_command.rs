@@ -279,6 +279,8 @@ impl<'a> LeasedCommand<'a> {
             // The lease ends by itself; the work under it was done alone.
             Err(error) => verbosity.error(format_args!("{name}: could not let go: {error}")),
         }
+        // Only now: the next holder does not wait for it.
+        self.link.bury_guardian();
         let was_ended = self.ending == Some(EndReason::Over) || was_lost && !ignores;
         if !was_ended {
             return own_end;

@@ -28,7 +28,7 @@ fn text(directory: &str, unit: &str) -> String {
 fn arguments(directory: &str, unit: &str) -> Option<Vec<String>> {
     let text = text(directory, unit);
     let start = text.lines().find_map(|line| line.strip_prefix("ExecStart="))?;
-    let words = start.strip_prefix("/usr/bin/leasehold ")?.split(' ');
+    let words = start.strip_prefix("leasehold ")?.split(' ');
     let filled = words.map(|word| match word {
         "%i" => "scheduler",
         "${VALUE}" => "here",

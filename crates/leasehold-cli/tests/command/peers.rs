@@ -122,3 +122,32 @@ fn the_first_process_of_a_container_and_its_child_run_a_command() {
     contained(&child).assert_silent(5);
     assert_eq!(place.read("log"), "finished\n".repeat(2));
 }
+
+/// The first process of most containers is a program that waits for no children but its own, as
+/// `cat` here.
+#[test]
+fn a_container_whose_first_process_waits_for_nobody_has_no_dead_process_afterwards() {
+    let place = Place::on_file();
+    let first = "
+        mkfifo pipe
+        (
+            $LEASEHOLD run x -q -- true
+            $LEASEHOLD run x -q -- sh -c 'kill -9 $$'
+            for process in /proc/[0-9]*/stat; do
+                { read -r line <$process; } 2>/dev/null || continue
+                case $line in *'(leasehold) '*) echo $line >>dead ;; esac
+            done
+            echo looked >>log
+        ) 3>pipe &
+        exec cat pipe";
+    place.write_script("first.sh", first);
+    let contained = |inside: &str| {
+        script(&place, &format!("exec unshare --pid --fork --mount-proc --kill-child {inside}"))
+    };
+    if contained("true").code != Some(0) {
+        println!("left out: a process namespace is not allowed here");
+        return;
+    }
+    assert_eq!(contained("sh first.sh").code, Some(0));
+    assert_eq!((place.read("log").as_str(), place.read("dead").as_str()), ("looked\n", ""));
+}

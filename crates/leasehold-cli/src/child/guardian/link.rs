@@ -110,6 +110,16 @@ impl Link {
         status
     }
 
+    /// Waits for a guardian that has no more to do. This process does it, because the process that
+    /// takes on the children of the dead may wait for none of them: the first process of a
+    /// container seldom does, and each command would leave one dead process there.
+    pub(crate) fn bury_guardian(&mut self) {
+        // One that has been stopped meanwhile would never end.
+        if self.guardian.kill().is_ok() {
+            let _ended = self.guardian.wait();
+        }
+    }
+
     /// Kills until nobody is left.
     async fn end_all(&self, remains: impl FnOnce(&Remaining)) {
         let guardian = Pid::from_child(&self.guardian);
