@@ -184,13 +184,14 @@ impl Postgres {
         Ok(Some(server))
     }
 
-    /// Starts one that also listens on TCP at 127.0.0.1.
+    /// Starts one that also listens on TCP at 127.0.0.1, with these settings.
     ///
     /// # Errors
     ///
     /// What went wrong when it was set up or started.
-    pub fn start_on_tcp() -> Result<Option<Self>> {
-        Self::start_with(&["fsync=off", "listen_addresses=127.0.0.1", &free_port()?])
+    pub fn start_on_tcp(settings: &[&str]) -> Result<Option<Self>> {
+        let own = ["fsync=off", "listen_addresses=127.0.0.1", &free_port()?];
+        Self::start_with(&[&own, settings].concat())
     }
 
     /// The URL of such a server behind a proxy.

@@ -62,7 +62,8 @@ struct Cost {
 async fn waiters() -> Outcome<Cost> {
     let server = server::start()?;
     let holder = Client::connect(server.url()).await?;
-    let client = Client::connect(server.url()).await?;
+    // Without a slice each of them stands in the queue of the store.
+    let client = Client::builder().url(server.url()).slice(Duration::ZERO).build().await?;
     let guard = holder.mutex("scale").acquire().await?;
     let (before, memory) = (Work::of(&server)?, process::memory()?);
     let mut waiting = JoinSet::new();

@@ -23,7 +23,7 @@ struct Scene {
 
 impl Scene {
     async fn new() -> Option<Self> {
-        let server = installed("PostgreSQL", must(Postgres::start_on_tcp()))?;
+        let server = installed("PostgreSQL", must(Postgres::start_on_tcp(&[])))?;
         let proxy = must(Proxy::start_unread(server.port()));
         let far = must(Client::connect(&Postgres::url_through(&proxy)).await);
         let near = must(Client::connect(&server.url()).await);

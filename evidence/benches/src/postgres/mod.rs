@@ -30,6 +30,9 @@ const UNDER_WAY: Duration = Duration::from_millis(2);
 const SOME: usize = 8;
 const MANY: usize = 64;
 
+/// Sessions for all contenders, and to ask the server for its processor time.
+const ROOM: &str = "max_connections=400";
+
 /// Clients that want the same name.
 const WAITERS: usize = 16;
 
@@ -45,7 +48,7 @@ struct Score {
 /// Prints one table for each kind of server and number of tasks.
 pub(crate) async fn run() -> Outcome {
     let missing = "PostgreSQL is not installed: `cargo xtask test` does that";
-    let quick = Postgres::start_on_tcp()?.ok_or(missing)?;
+    let quick = Postgres::start_on_tcp(&[ROOM])?.ok_or(missing)?;
     let near = by_socket(&quick);
     compare("not flushed, one task", &quick, &near, 1).await?;
     let pooled = Place { host: "127.0.0.1".to_owned(), is_unnamed: true, ..near.clone() };
