@@ -85,7 +85,8 @@ class _Acquiring(OnlyAsync, Coroutine[Any, Any, AsyncGuard]):
 
 
 class AsyncLock(OnlyAsync, _Lock[AsyncGuard]):
-    """What to take and how. No I/O until a verb; it may be kept, shared and pickled.
+    """What to take and how. A lock does no I/O until a verb is called. It may be kept, shared and
+    pickled.
 
     ``async with lock`` acquires: each task has its own guard, the last that it took is let go
     first. The block is cancelled at its next await when the lease is lost, and raises
@@ -151,7 +152,7 @@ class _AsyncRLock(AsyncLock):
 
 @final
 class AsyncSemaphore(_Semaphore[AsyncGuard, AsyncLock], AsyncLock):
-    """A number of permits; itself it stands for one."""
+    """A number of permits. Used as a lock, it takes one."""
 
     __slots__ = ()
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 class Lock(OnlyPlain, _Lock[Guard]):
-    """What to take and how. No I/O until a verb; it may be kept, shared and pickled.
+    """What to take and how. A lock does no I/O until a verb is called. It may be kept, shared and
+    pickled.
 
     ``with lock`` acquires: each thread has its own guard, the last that it took is let go first.
     """
@@ -25,7 +26,7 @@ class Lock(OnlyPlain, _Lock[Guard]):
     __slots__ = ()
 
     def acquire(self, timeout: Span | None = None) -> Guard:
-        """Waits in line until it is granted. A ``timeout`` of 0 tries once.
+        """Waits in line until the lock is granted. A ``timeout`` of 0 tries once.
 
         Raises ``LockTimeout``, which says who has it; ``StoreUnavailable`` if the store was never
         reached; ``Indeterminate``, ``StoreError``, ``InvalidInput``, ``ClientClosed``. Outages are
@@ -35,7 +36,7 @@ class Lock(OnlyPlain, _Lock[Guard]):
         return Guard(wait(self._native.acquire(timeout)))
 
     def try_acquire(self) -> Guard | None:
-        """Takes it if nobody has it or waits for it; ``None`` when it is busy.
+        """Takes the lock if nobody holds it or waits for it; ``None`` when it is busy.
 
         Raises as ``acquire``, and ``Indeterminate`` if no answer came. Cost: one round trip.
         """
@@ -87,7 +88,7 @@ class _RLock(Lock):
 
 @final
 class Semaphore(_Semaphore[Guard, Lock], Lock):
-    """A number of permits; itself it stands for one."""
+    """A number of permits. Used as a lock, it takes one."""
 
     __slots__ = ()
 

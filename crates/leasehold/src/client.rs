@@ -36,7 +36,7 @@ const DEFAULT_SLICE: Duration = Duration::from_millis(5);
 ///
 /// After a fork(2) without exec, the child may go on with a client, its locks and elections: its
 /// first verb makes the client anew, with a new identity and a new connection. A store in memory
-/// begins empty. Guards stay the parent's: in the child they are lost, the reason is
+/// begins empty. Guards still belong to the parent: in the child they are lost, the reason is
 /// [`LossReason::Forked`](crate::LossReason::Forked), and dropping them releases nothing. Two kinds
 /// of clients cannot be built again, and their verbs fail. One has a store that was given as a
 /// value ([`Error::Forked`]). The other has a file that the parent has open, because SQLite cannot
@@ -72,7 +72,7 @@ impl Client {
     /// A client whose locks are in this process, without a server: for embedding, and for tests.
     ///
     /// If it is made inside of a tokio runtime whose time is paused (`#[tokio::test(start_paused =
-    /// true)]`), the client goes by that time: leases and limits pass when the test's time does. It
+    /// true)]`), the client uses that time: leases and limits pass when the test's time does. It
     /// then belongs to that runtime, which also renews its leases.
     pub fn memory() -> Self {
         Self::builder().in_memory()
@@ -178,7 +178,7 @@ impl Client {
         Election::new(self.keeper.clone(), parsed, self.mutex(name))
     }
 
-    /// What an operator looks at and does.
+    /// The queries and actions of an operator.
     pub fn admin(&self) -> Admin {
         Admin::new(self.keeper.clone())
     }
@@ -207,7 +207,7 @@ impl Client {
     }
 
     /// A descriptor for a supervisor that outlives this process. While a copy of it is open, the
-    /// store takes this client for alive: see [`Store::lifeline`].
+    /// store considers this client alive: see [`Store::lifeline`].
     #[cfg(unix)]
     pub fn lifeline(&self) -> Option<OwnedFd> {
         let keeper = self.keeper.known()?;

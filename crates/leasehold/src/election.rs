@@ -28,7 +28,7 @@ use crate::replies::end_notice;
 use crate::store::Subscription;
 
 /// An observer inspects the record itself 50 ms after a message. So a successor's own message comes
-/// first, and several changes on end are seen one by one.
+/// first, and the observer sees successive changes one by one.
 const SETTLE: Duration = Duration::from_millis(50);
 
 /// The record of a quiet election is inspected every 10 s, also while messages arrive, or when the
@@ -36,8 +36,8 @@ const SETTLE: Duration = Duration::from_millis(50);
 const INSPECT_EVERY: Duration = Duration::from_secs(10);
 
 /// A subscribed observer waits 1 s for the message of a leader that it has found in the record. The
-/// record is read over another connection, so the messages of leaders before it may still be on
-/// their way.
+/// record is read over another connection, so messages of earlier leaders may still be on their
+/// way.
 const MESSAGE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// One leader among many candidates, under a name. [`Client::election`](crate::Client::election)
@@ -55,7 +55,7 @@ pub struct Election {
 pub struct Leader {
     /// The fencing token of the leadership: a later leader has a higher one.
     pub token: FencingToken,
-    /// The value with which the leader campaigned, or that it has proclaimed since.
+    /// The value from the leader's campaign, or the one that it last proclaimed.
     pub value: String,
 }
 
@@ -66,9 +66,9 @@ pub enum Observed {
     Leader(Leader),
     /// Nobody leads.
     Nobody,
-    /// The store does not answer, so the leader may be another than the one seen last. This comes
-    /// once for each outage. As soon as the store answers, the observer says who leads, even if
-    /// nothing has changed.
+    /// The store does not answer, so the leader may have changed since the last observation. This
+    /// comes once for each outage. As soon as the store answers, the observer says who leads, even
+    /// if nothing has changed.
     Away(StoreError),
 }
 
@@ -271,7 +271,7 @@ pub struct Observation {
 }
 
 impl Drop for Observation {
-    /// In a forked child its subscription is the parent's.
+    /// In a forked child, the subscription still belongs to the parent.
     fn drop(&mut self) {
         if self.keeper.is_of_parent() {
             let nothing = Box::pin(std::future::pending());

@@ -25,8 +25,8 @@ use crate::replies::unexpected_reply;
 /// A guard holds no data, because a `Deref` would promise a protection that does not exist. Carry
 /// its [`token`](Guard::token) to the resource that the lock protects instead. Dropping a guard
 /// never panics, inside or outside of a runtime, during unwinding and after shutdown, and never
-/// blocks, with one exception. Dropping the last of a client's handles and guards, as the end of
-/// `main` does, waits until the store knows, for 1 s at most. A process that ends in another way
+/// blocks, with one exception. The end of `main` drops the last of a client's handles and guards.
+/// That waits for 1 s at most until the store has been told. A process that ends in another way
 /// (`abort`, `process::exit`, `kill -9`, a task that is never dropped) leaves its leases to their
 /// ttl: call [`release`](Guard::release) or [`Client::close`](crate::Client::close) before.
 ///
@@ -94,7 +94,7 @@ impl Guard {
         self.held.iter().map(|held| (&held.state.name, held.state.token()))
     }
 
-    /// The holder as the store knows it (of the first name).
+    /// The holder as the store knows it. With several names, that of the first.
     pub fn holder(&self) -> HolderId {
         self.state().id
     }
@@ -108,7 +108,7 @@ impl Guard {
 
     /// How much longer the lease may be relied on, unless it is renewed: zero when it is lost.
     ///
-    /// Right after a hand-over this is up to 2 s, and becomes the ttl within 100 ms.
+    /// Right after a hand-over the validity is at most 2 s. Within 100 ms it becomes the ttl.
     pub fn validity(&self) -> Duration {
         let now = self.now();
         if self.loss_at(now).is_some() {
@@ -119,7 +119,8 @@ impl Guard {
     }
 
     /// Whether the lease may still be relied on. The call does no I/O: it compares the clock, then
-    /// looks whether a loss was found out. Of several names, losing one is losing all.
+    /// checks whether a loss has been noticed. With several names, the loss of one is the loss of
+    /// all.
     pub fn is_held(&self) -> bool {
         self.loss().is_none()
     }
@@ -167,7 +168,7 @@ impl Guard {
         self.held.iter().find_map(|held| held.state.signal.check_here(now).and_then(End::loss))
     }
 
-    /// Calls `call` once, if the lease is lost; not if it is released.
+    /// Calls `call` once if the lease is lost, but not if it is released.
     ///
     /// The call comes from the thread that renews all leases, so it must be quick and must not
     /// block: set a flag, send on a channel, drop a guard. A panic in it ends there, costs no
@@ -199,8 +200,8 @@ impl Guard {
         self.renew_by(None).await
     }
 
-    /// Renews now, for another ttl than before, longer or shorter, and gives the validity that is
-    /// left after it. From then on the keeper renews the lease for this ttl, every third of it.
+    /// Renews now, for a longer or shorter ttl, and returns the validity that is then left. From
+    /// then on the keeper renews the lease for this ttl, every third of it.
     ///
     /// A shorter ttl takes nothing back: a store never moves an end that it has promised. If this
     /// process dies, others wait for the rest of the longer ttl, or for the shorter ttl if that is
@@ -247,9 +248,9 @@ impl Guard {
         Ok(self.validity())
     }
 
-    /// Changes for how long the name stays taken at the least; zero means: for as long as it is
-    /// held. As with [`Lock::min_hold`](crate::Lock::min_hold), the span counts from when this
-    /// holder got the lease, and the rest of it begins with the release. It costs no round trip.
+    /// Changes the shortest time for which the name stays taken. Zero means only while it is held.
+    /// As with [`Lock::min_hold`](crate::Lock::min_hold), the span counts from when this holder got
+    /// the lease, and the rest of it begins with the release. It costs no round trip.
     ///
     /// From then on the lease is passed on to no other caller of this client.
     ///
@@ -289,7 +290,8 @@ impl Guard {
     }
 
     /// Makes a reader the writer: waits until the other readers have let go, and admits no new one
-    /// meanwhile. The token is minted anew. A writer stays what it is, and the store is not asked.
+    /// meanwhile. The token is minted anew. For a writer, the call changes nothing and does not ask
+    /// the store.
     ///
     /// Cost: one round trip when alone, else one more per second of waiting, and one when woken.
     ///
@@ -374,7 +376,7 @@ impl Guard {
     ///
     /// [`Error::Lost`], [`Error::Store`]; [`Error::Invalid`] for a permit, and while another guard
     /// of the lease lives ([`reenter`](Guard::reenter)), which relies on being alone. If no answer
-    /// came, it is `Ok` all the same, and the keeper goes on until the store knows.
+    /// came, the call still returns `Ok`, and the keeper tries again until the store has been told.
     ///
     /// # Cancel safety
     ///
@@ -452,9 +454,9 @@ impl Guard {
     /// # Errors
     ///
     /// [`Error::Lost`] if the lease was lost before: another holder may have worked at the same
-    /// time. If no answer came, it is `Ok` all the same, and the keeper goes on until the store
-    /// knows. [`Error::Store`] if the store refuses it. If a right is missing, the keeper goes on
-    /// as well, for as long as the lease would have lasted.
+    /// time. If no answer came, the call still returns `Ok`, and the keeper tries again until the
+    /// store has been told. [`Error::Store`] if the store refuses it. If a right is missing, the
+    /// keeper goes on as well, for as long as the lease would have lasted.
     ///
     /// # Cancel safety
     ///

@@ -76,7 +76,7 @@ use crate::lease_setters::lease_setters;
 /// An event says why a call waits: [`Event::Waiting`](crate::event::Event::Waiting) for somebody
 /// else, [`Event::Delayed`](crate::event::Event::Delayed) by trouble with the store,
 /// [`Event::OwnLease`](crate::event::Event::OwnLease) for its own client. If a limit ends the wait,
-/// its error says the same.
+/// the error gives the same reason.
 #[derive(Clone, Debug)]
 #[must_use = "a `Lock` does nothing until `acquire`, `acquire_within`, `try_acquire` or `run`"]
 pub struct Lock {
@@ -139,8 +139,8 @@ impl Lock {
     /// asks for all others, which must be free at that moment. This has no effect on a lock of one
     /// name.
     ///
-    /// It holds up no other caller. The price is that it has no turn: under steady contention for
-    /// many names it may wait very long. Give it a limit with
+    /// Such a call delays no other caller. The price is that it has no turn: under steady
+    /// contention for many names it may wait very long. Give it a limit with
     /// [`acquire_within`](Lock::acquire_within).
     pub fn release_while_waiting(mut self) -> Self {
         if let Ok(LockNames::Several(_, meanwhile)) = &mut self.names {
@@ -162,11 +162,11 @@ impl Lock {
     /// # Cancel safety
     ///
     /// Dropping the future at any point leaves nothing behind: the keeper cancels the attempt, or
-    /// releases what it was granted meanwhile. The place in the queue goes to the next in line, or
-    /// is lost.
+    /// releases a lease that was granted meanwhile. The place in the queue goes to the next in
+    /// line, or is lost.
     ///
-    /// A future that is kept and not polled gets nothing either: another branch of a `select!` is
-    /// at work, say, or its thread is blocked. A grant that it does not fetch within 2 s, or within
+    /// A future that is kept but not polled gets nothing, for example while another `select!`
+    /// branch works or its thread is blocked. A grant that it does not fetch within 2 s, or within
     /// three quarters of the ttl if that is less, is given back. The same happens to names that the
     /// call already holds while it waits for others. When the future is polled again, it joins the
     /// queue anew.
@@ -209,8 +209,8 @@ impl Lock {
     }
 
     /// Waits until nobody holds the name, in whatever mode, and takes nothing: such a waiter has no
-    /// place in line and delays nobody. Of several names, it waits until all are free. Another
-    /// caller may have taken a name by the time this returns.
+    /// place in line and delays nobody. With several names, the call waits until all are free.
+    /// Another caller may have taken a name by the time this returns.
     ///
     /// A message reports the end of a lease that was held for a second or longer. The caller finds
     /// the end of all other leases by looking once a second: of shorter leases, of leases of dead
@@ -221,7 +221,7 @@ impl Lock {
     /// # Errors
     ///
     /// [`Error::Invalid`], [`Error::Closed`]; [`Error::Store`] at once for what does not pass by
-    /// waiting. Outages are ridden out once the store was reached.
+    /// waiting. The call rides out outages once it has reached the store.
     ///
     /// # Cancel safety
     ///
@@ -230,7 +230,7 @@ impl Lock {
         self.watch(None).await
     }
 
-    /// As [`wait_free`](Lock::wait_free), but not longer than `limit` and the last look.
+    /// As [`wait_free`](Lock::wait_free), but for `limit` at most, plus the time of the last look.
     ///
     /// # Errors
     ///

@@ -108,7 +108,8 @@ impl Signal {
     }
 
     /// How the lease has ended, or `None` while it may be relied on. Compares the clock first, so
-    /// that a process that was stopped for longer than its lease learns it at its first question.
+    /// that a process that was stopped for longer than its lease learns of the loss at its first
+    /// call.
     pub(crate) fn check(&self) -> Option<End> {
         self.check_at(self.clock.now())
     }
@@ -127,7 +128,7 @@ impl Signal {
         self.overdue(now).is_some() || self.state().ended.is_some()
     }
 
-    /// Why its time is over at `now`, if it is.
+    /// The reason for which the lease has run out at `now`, if it has.
     fn overdue(&self, now: Instant) -> Option<LossReason> {
         (now >= self.valid_until()).then(|| {
             let too_long = self.limit.get().is_some_and(|limit| now >= *limit);
@@ -135,7 +136,7 @@ impl Signal {
         })
     }
 
-    /// Ends the lease, unless it has ended before; gives how it has.
+    /// Ends the lease, unless it has ended already, and returns how it ended.
     pub(crate) fn end(&self, end: impl Into<End>) -> End {
         let (end, wakers) = {
             let mut state = self.state();
@@ -189,11 +190,11 @@ impl std::fmt::Debug for Signal {
 /// # }
 /// ```
 ///
-/// Beside work in a `select!`, a pattern tells the two apart: `Some(reason) = guard.lost() => …`.
-/// With several names, it completes when the first of them ends. Every poll compares the clock
-/// first, and its own timer has it polled when the validity is over. Outside of a tokio runtime
-/// there are no timers, so there it depends on the keeper. Cloning gives an independent waiter;
-/// neither keeps the lease alive.
+/// Beside work in a `select!`, a pattern tells a loss from a release: `Some(reason) = guard.lost()
+/// => …`. With several names, it completes when the first of them ends. Every poll compares the
+/// clock first, and a timer wakes the future when the validity is over. Outside of a tokio runtime
+/// there are no timers, so there it depends on the keeper. A clone waits independently. Neither the
+/// clone nor the original keeps the lease alive.
 ///
 /// # Cancel safety
 ///
@@ -206,7 +207,7 @@ pub struct Lost {
     timer: Timer,
 }
 
-/// Ends when a lease is over that nobody has prolonged.
+/// Fires when a lease runs out because nobody has renewed it.
 #[derive(Default)]
 struct Timer {
     /// When it ends. The mutex is never locked: it makes the whole [`Sync`].

@@ -25,8 +25,8 @@ use crate::lock::Lock;
 ///
 /// # Capacity
 ///
-/// The capacity is part of the request, and there is one at a time: that of the first request after
-/// nobody held or waited. A request for another one waits in line, and
+/// Each request names a capacity, but one is in force at a time. If nobody holds or waits, the next
+/// request sets it. A request for another one waits in line, and
 /// [`WaitingForCapacity`](crate::event::Event::WaitingForCapacity) says why. It is granted at its
 /// turn once nobody holds; then its capacity counts. A try is refused with
 /// [`Mismatch`](crate::error::StoreErrorKind::Mismatch). So callers do not fail while a program
@@ -38,8 +38,8 @@ use crate::lock::Lock;
 ///
 /// # Fairness
 ///
-/// The first in the queue is served first. Permits that are left over wait with it until there are
-/// enough, so a request for many is not starved by requests for few.
+/// The first in the queue is served first. Free permits are kept for it until there are enough, so
+/// a request for many is not starved by requests for few.
 #[derive(Clone, Debug)]
 pub struct Semaphore {
     all: Lock,
