@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use leasehold::Client;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Config, NoTls, Statement};
+use tokio_postgres::{Config, NoTls, SimpleQueryMessage, Statement};
 
 use crate::outcome::Outcome;
 
@@ -30,6 +30,8 @@ pub(super) enum Kind {
     Advisory,
     /// The same, waited for.
     AdvisoryInTurn,
+    /// The same, with the statements that `DistributedLock` sends at once: two settings and the lock.
+    Batch,
     /// A row with a time, in the shape of ShedLock's: no queue, no token.
     Upsert,
     /// A row that each attempt writes and a release deletes, in the shape of `pg_lease`.
@@ -44,6 +46,7 @@ pub(super) enum Kind {
 pub(super) enum Contender {
     Leasehold(Client),
     LeaseholdReader(Client),
+    Batches(Arc<Vec<tokio_postgres::Client>>),
     Statements(Arc<Vec<Session>>),
 }
 
@@ -58,13 +61,20 @@ pub(super) struct Session {
 
 impl Kind {
     /// What others are compared with comes first.
-    pub(super) const ALONE: [Self; 5] =
-        [Self::Advisory, Self::Upsert, Self::Row, Self::Leasehold, Self::LeaseholdReader];
+    pub(super) const ALONE: [Self; 6] = [
+        Self::Advisory,
+        Self::Batch,
+        Self::Upsert,
+        Self::Row,
+        Self::Leasehold,
+        Self::LeaseholdReader,
+    ];
     pub(super) const IN_TURN: [Self; 2] = [Self::AdvisoryInTurn, Self::Leasehold];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Advisory | Self::AdvisoryInTurn => "advisory lock, a session kept for it",
+            Self::Batch => "advisory lock, as DistributedLock's batch",
             Self::Upsert => "row with a time, as ShedLock",
             Self::Row => "row that is deleted, as pg_lease",
             Self::Leasehold => "leasehold",
@@ -78,6 +88,13 @@ impl Kind {
             Self::Leasehold => return Ok(Contender::Leasehold(client(place, tasks).await?)),
             Self::LeaseholdReader => {
                 return Ok(Contender::LeaseholdReader(client(place, tasks).await?));
+            }
+            Self::Batch => {
+                let mut sessions = Vec::new();
+                for _ in 0..tasks {
+                    sessions.push(session(place).await?);
+                }
+                return Ok(Contender::Batches(Arc::new(sessions)));
             }
             Self::AdvisoryInTurn => (
                 "SELECT",
@@ -109,10 +126,7 @@ impl Kind {
         };
         let mut sessions = Vec::new();
         for _ in 0..tasks {
-            let mut config = Config::new();
-            config.host(&place.host).port(place.port).user("postgres").dbname("postgres");
-            let (client, connection) = config.connect(NoTls).await?;
-            tokio::spawn(connection);
+            let client = session(place).await?;
             client.batch_execute(table).await?;
             let has_number = matches!(self, Self::Advisory | Self::AdvisoryInTurn);
             let of = [if has_number { Type::INT8 } else { Type::TEXT }];
@@ -124,6 +138,14 @@ impl Kind {
         }
         Ok(Contender::Statements(Arc::new(sessions)))
     }
+}
+
+async fn session(place: &Place) -> Outcome<tokio_postgres::Client> {
+    let mut config = Config::new();
+    config.host(&place.host).port(place.port).user("postgres").dbname("postgres");
+    let (client, connection) = config.connect(NoTls).await?;
+    tokio::spawn(connection);
+    Ok(client)
 }
 
 async fn client(place: &Place, tasks: usize) -> Outcome<Client> {
@@ -141,6 +163,22 @@ impl Contender {
             Self::Leasehold(client) => client.mutex(name).acquire().await?.release().await?,
             Self::LeaseholdReader(client) => {
                 client.rwlock(name).read().acquire().await?.release().await?;
+            }
+            Self::Batches(sessions) => {
+                let acquire = format!(
+                    "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0; \
+                     SELECT pg_catalog.pg_try_advisory_lock({task})"
+                );
+                let release = format!("SELECT pg_catalog.pg_advisory_unlock({task})");
+                for text in [acquire, release] {
+                    let answers = sessions[task].simple_query(&text).await?;
+                    let is_done = answers.iter().any(|answer| {
+                        matches!(answer, SimpleQueryMessage::Row(row) if row.get(0) == Some("t"))
+                    });
+                    if !is_done {
+                        return Err("somebody else has the lock".into());
+                    }
+                }
             }
             Self::Statements(sessions) => {
                 let Session { client, statements, has_number } = &sessions[task];
