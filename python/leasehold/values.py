@@ -27,12 +27,17 @@ class Holder:
 
 @dataclass(frozen=True)
 class Status:
-    """Who holds a name and how many wait for it. A snapshot: stale once read."""
+    """Who holds a name and how many wait for it. A snapshot: stale once read.
+
+    ``held_back`` says in words what keeps a free name from everybody: open transactions of a
+    PostgreSQL database that have passed the fence of the name. With other stores it is empty.
+    """
 
     holders: tuple[Holder, ...]
     waiting: int
     is_free: bool
     last_token: int | None
+    held_back: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,9 @@ pub(crate) fn status<'py>(py: Python<'py>, status: &Status) -> PyResult<Bound<'p
         status.holders.iter().map(|it| holder(py, it)).collect::<PyResult<_>>()?;
     let last = status.last_token.map(FencingToken::get);
     let holders = PyTuple::new(py, holders)?;
-    class(py, &STATUS, "Status")?.call1((holders, status.waiting, status.is_free(), last))
+    let held_back = PyTuple::new(py, &status.held_back)?;
+    let is_free = status.is_free();
+    class(py, &STATUS, "Status")?.call1((holders, status.waiting, is_free, last, held_back))
 }
 
 pub(crate) fn leader<'py>(py: Python<'py>, leader: &Leader) -> PyResult<Bound<'py, PyAny>> {

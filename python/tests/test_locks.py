@@ -11,9 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from datetime import timedelta
 
+import psycopg
 import pytest
 
-from conftest import PATIENCE, eventually
+from conftest import PATIENCE, Postgres, eventually
 from leasehold import (
     Client,
     ClientClosed,
@@ -38,6 +39,20 @@ def test_one_holds_at_a_time_and_each_grant_has_a_higher_token(client: Client, n
     with client.lock(name) as second:
         assert second.token > first.token
     assert not first.is_held and first.loss == "released" and first.validity == 0
+
+
+def test_an_open_transaction_that_passed_the_fence_is_named_as_what_keeps_a_free_name(
+    postgres: Postgres, name: str
+) -> None:
+    with Client(postgres.url) as client, psycopg.connect(postgres.url) as shop:
+        lock = client.lock(name)
+        with lock as guard:
+            shop.execute("SELECT leasehold.fence(%s, %s)", [name, guard.token])
+        status = lock.status()
+        assert status.is_free
+        assert any(f"process {shop.info.backend_pid}" in who for who in status.held_back)
+        shop.commit()
+        assert lock.status().held_back == ()
 
 
 def test_who_waits_is_woken_by_a_release(client: Client, store: str | Memory, name: str) -> None:
