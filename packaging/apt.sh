@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs a package of Debian, unless a command says by its exit code that it is there:
+# Installs a Debian package, unless a command shows by exit code 0 that it is installed:
 # apt.sh PACKAGE COMMAND ARG... The lists of packages in a fresh container are empty, so if the first try
 # fails, they are fetched for a second one.
 set -eu

@@ -1,15 +1,15 @@
 #!/bin/sh
-# Makes what is given to users, in `target/dist`, unpacks it and tries it out. The program is static,
-# so that one build runs on every Linux of its kind of machine.
+# Makes the package and the archive in `target/dist`, unpacks them and tries them out. The program is
+# static, so one build runs on every Linux with the same kind of processor.
 set -eu
 cd "$(dirname "$0")/.."
 target=$(uname -m)-unknown-linux-musl
 dist=$PWD/target/dist stage=$PWD/target/dist/leasehold tools=$PWD/target/tools
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
-# The time of the last commit: what is built of one commit is the same each time.
+# The time of the last commit, so that all builds of one commit are the same.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
-# The program names no directory of the machine that builds it, so that it is the same on each.
+# The program contains no path of the build machine, so it is the same from each machine.
 flags=CARGO_TARGET_$(echo "$target" | tr a-z- A-Z_)_RUSTFLAGS
 export "$flags=--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
 
@@ -21,7 +21,7 @@ cargo install --quiet --locked --root "$tools" cargo-deb@3.8.0 cargo-sbom@0.10.0
 cargo build --release --locked --package leasehold-cli --target "$target"
 program=${CARGO_TARGET_DIR:-$PWD/target}/$target/release/leasehold
 
-# The tree below /usr: the program, what it says of itself, and what is written about it.
+# The tree below /usr: the program, its manual and completions, and the documentation.
 rm -rf "$dist"
 install -D "$program" "$stage/bin/leasehold"
 share=$stage/share
@@ -31,7 +31,7 @@ mkdir -p "$share/bash-completion/completions" "$share/fish/vendor_completions.d"
 "$program" completions fish >"$share/fish/vendor_completions.d/leasehold.fish"
 "$program" completions zsh >"$share/zsh/vendor-completions/_leasehold"
 "$program" man >"$share/man/man1/leasehold.1"
-# The program tells which pages it has, as it tells a shell; each page says its section.
+# The program lists its pages, as for a completion; each page names its section.
 for page in $("$program" @complete man '' | cut -f 1); do
     "$program" man "$page" >"$stage/page"
     section=$(sed -n 's/^\.TH [^ ]* \([0-9]\).*/\1/p' "$stage/page")
@@ -75,7 +75,7 @@ if ldd "$tree/usr/bin/leasehold" 2>&1 | grep '=>'; then
     echo 'the program is not static' && exit 1
 fi
 test "$(leasehold run packed -- sh -c 'echo $LEASEHOLD_NAME')" = packed
-# What a shell offers where a name stands.
+# The candidates that a shell offers for a name.
 offered=$(bash --norc -c "source '$tree/usr/share/bash-completion/completions/leasehold'
     COMP_WORDS=(leasehold run pack) COMP_CWORD=2 COMP_LINE='leasehold run pack' COMP_POINT=18
     _leasehold leasehold pack run
@@ -95,7 +95,7 @@ else
     echo 'left out: the check of units: there is no systemd-analyze'
 fi
 
-# In an empty root, as in an image, which only root can make.
+# A test in an empty root directory, as in an image. Only root can make one.
 LEASEHOLD_STATIC=$program cargo test --locked --package leasehold-cli --test command -- container
 
 rm -r "$stage"

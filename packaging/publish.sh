@@ -1,8 +1,8 @@
 #!/bin/sh
-# The packages for crates.io, all at once; cargo puts those first that others need, and takes each from
+# Publishes all packages on crates.io; cargo begins with those that others need, and takes each from
 # its archive: publish.sh check [+TOOLCHAIN] | dry-run | publish
 #
-# check compiles what is published, with each dependency that users get, as the oldest compiler must.
+# check compiles the published packages with the dependencies that users get, and the oldest compiler.
 set -eu
 cd "$(dirname "$0")/.."
 packages=

@@ -3,7 +3,7 @@
 # uses both in a fresh environment: wheels.sh [DIRECTORY], by default target/wheels.
 #
 # zig, which comes as a Python package, links them with the oldest C library that a wheel may ask for.
-# The library's wheel for musl is made, not used: only a Python of a system with musl loads it.
+# The library's wheel for musl is made but not tried: only a Python of a system with musl loads it.
 set -eu
 cd "$(dirname "$0")/.."
 out=${1:-$PWD/target/wheels} tools=$PWD/target/tools/maturin
@@ -16,9 +16,9 @@ export PATH="$tools/bin:$PATH"
 rm -rf "$out"
 mkdir -p "$out"
 
-# lock WORD...: the wheel of the library.
+# lock WORD...: makes the wheel of the library.
 lock() { maturin build --release --locked --manifest-path python/Cargo.toml --out "$out" "$@"; }
-# command WORD...: that of the command.
+# command WORD...: makes the wheel of the command.
 command_alone() { (cd packaging/wheel && maturin build --release --locked --out "$out" "$@"); }
 
 case $(uname -s) in
@@ -35,12 +35,13 @@ Linux)
     command_alone
     ;;
 esac
-# A free-threaded Python loads no wheel that is for all versions, so it gets another, if it is there.
+# A free-threaded Python loads no wheel for all versions, so it gets a separate wheel, if such a Python
+# is installed.
 python3.14t --version >/dev/null 2>&1 && lock --interpreter python3.14t ||
     echo 'left out: the wheel for free-threaded Python: there is no python3.14t'
 maturin sdist --manifest-path python/Cargo.toml --out "$out"
 
-# A user has nothing but the wheels.
+# Only the wheels are used from here on, as by a user.
 fresh=$(mktemp -d)
 trap 'rm -rf "$fresh"' EXIT
 python3 -m venv "$fresh/venv"

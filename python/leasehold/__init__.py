@@ -1,7 +1,7 @@
 """Distributed locks with fencing tokens: mutex, read/write lock, semaphore, election.
 
-``Client`` is for threads and processes, ``AsyncClient`` for asyncio. Both connect when they are
-first used, wait in line, renew what they hold, and say when it is lost.
+``Client`` is for threads and processes, ``AsyncClient`` for asyncio. Both connect on their first
+use, wait in line, renew the leases they hold, and report a lost lease.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -86,7 +86,7 @@ __all__ = [
     "fence",
 ]
 
-# What needs asyncio is imported when it is asked for.
+# These names need asyncio, so their modules are imported only on request.
 _LAZY = {
     "Acquiring": "aio_lock",
     "AsyncAdmin": "aio_others",
@@ -112,7 +112,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _public(found: Any) -> Any:
-    """One public place for each name: tracebacks, pickles and `help` say it."""
+    """Sets the public module of a class, which tracebacks, pickles and `help` show."""
     if isinstance(found, type) and found.__module__.startswith("leasehold."):
         found.__module__ = "leasehold"
     return found

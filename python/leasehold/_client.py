@@ -1,4 +1,4 @@
-"""What both families of clients are."""
+"""The common base of both families of clients, for threads and for tasks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ _VARIABLE = "LEASEHOLD_STORE"
 
 
 class Family(NamedTuple):
-    """What clients of threads make, or those of tasks, and who is asking."""
+    """The types that a client of threads or of tasks makes, and the function that identifies its
+    caller."""
 
     who: Callable[[], Hashable]
     lock: type[Any]
@@ -42,7 +43,8 @@ class Family(NamedTuple):
 
 
 class _Client(Generic[L, X, S, E, J, A]):
-    """Gives locks. Connects when it is first used; nothing begins before."""
+    """A client of a store, which makes locks. It connects on its first use; nothing begins
+    before."""
 
     __slots__ = ("__weakref__", "_given", "_holds", "_native")
 
@@ -58,9 +60,9 @@ class _Client(Generic[L, X, S, E, J, A]):
     ) -> None:
         """``store`` is a URL, a ``Memory``, or ``None`` for the URL in ``$LEASEHOLD_STORE``.
 
-        ``on_event`` gets every event, in a thread for events. ``slice`` is the time for which a
-        lease goes from caller to caller of this client. ``defaults`` are the options of its locks.
-        Raises ``InvalidInput`` for a URL or a value that is wrong, ``TypeError`` for a wrong type.
+        ``on_event`` gets every event; a separate thread calls it. ``slice`` is how long a lease may
+        be passed between callers of this client. ``defaults`` are the options of its locks. Raises
+        ``InvalidInput`` for an invalid URL or value, ``TypeError`` for a wrong type.
         """
         if not (on_event is None or callable(on_event)):
             raise TypeError(f"on_event is a function or None, not {type(on_event).__name__}")
@@ -76,9 +78,10 @@ class _Client(Generic[L, X, S, E, J, A]):
         self._holds = Holds()
 
     def lock(self, name: str, **options: Unpack[Options]) -> L:
-        """At most one holder at a time. No I/O until a verb is called.
+        """A lock with at most one holder at a time. It does no I/O until one of its methods is
+        called.
 
-        Raises ``InvalidInput`` for a name or an option that is refused.
+        Raises ``InvalidInput`` for an invalid name or option.
         """
         check_name(name)
         native = _core.NativeLock(self._native, name, "mutex", self._options({**options}))
@@ -86,20 +89,21 @@ class _Client(Generic[L, X, S, E, J, A]):
         return lock
 
     def rlock(self, name: str, **options: Unpack[Options]) -> L:
-        """As ``lock``, but a thread or task that has it through any ``rlock`` enters again."""
+        """Like ``lock``, but a thread or task that holds the name through any ``rlock`` can
+        re-enter it."""
         check_name(name)
         native = _core.NativeLock(self._native, name, "mutex", self._options({**options}))
         lock: L = self._family.rlock(self, native, (("rlock", (name,), {**options}),))
         return lock
 
     def rwlock(self, name: str, **options: Unpack[Options]) -> X:
-        """Many readers, or one writer."""
+        """A lock with many readers or one writer at a time."""
         check_name(name)
         lock: X = self._family.rwlock(self, name, {**options})
         return lock
 
     def semaphore(self, name: str, capacity: int, **options: Unpack[Options]) -> S:
-        """At most ``capacity`` permits at a time. The semaphore itself stands for one permit."""
+        """A semaphore with ``capacity`` permits. Used as a lock, it takes one permit."""
         check_name(name)
         semaphore: S = self._family.semaphore(self, name, capacity, {**options})
         return semaphore
@@ -111,9 +115,9 @@ class _Client(Generic[L, X, S, E, J, A]):
         release_while_waiting: bool = False,
         **options: Unpack[Options],
     ) -> L:
-        """All of several names, up to 64, or none of them. Such calls never deadlock. A waiter
-        keeps the names before the first busy one; with ``release_while_waiting`` it releases them
-        meanwhile.
+        """A lock on up to 64 names, which takes all of them or none. Such locks never deadlock with
+        each other. A waiter keeps the names before the first busy one; with
+        ``release_while_waiting`` it releases them meanwhile.
         """
         if isinstance(names, str):
             raise TypeError("names is several names, not one text: give a list")
@@ -127,7 +131,8 @@ class _Client(Generic[L, X, S, E, J, A]):
         return lock
 
     def election(self, name: str, **options: Unpack[Options]) -> E:
-        """One leader among many candidates. The label is the value of the leader."""
+        """An election: one leader among many candidates. The value of the leader is stored as the
+        label."""
         check_name(name)
         native = _core.NativeElection(self._native, name, self._options({**options}))
         steps = (("election", (name,), {**options}),)
@@ -137,7 +142,7 @@ class _Client(Generic[L, X, S, E, J, A]):
     def job(self, name: str, **options: Unpack[Options]) -> J:
         """A job that every machine starts and one runs; the others skip it.
 
-        Give a ``min_hold`` as long as the clocks of the machines may differ.
+        Set ``min_hold`` to at least the possible difference between the clocks of the machines.
         """
         steps = (("job", (name,), {**options}),)
         job: J = self._family.job(self, self.lock(name, **options), steps)
@@ -145,7 +150,7 @@ class _Client(Generic[L, X, S, E, J, A]):
 
     @property
     def admin(self) -> A:
-        """What an operator looks at and does."""
+        """The methods for operators."""
         admin: A = self._family.admin(self._native)
         return admin
 

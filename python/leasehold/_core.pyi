@@ -17,7 +17,7 @@ class Options:
 
 @final
 class Memory:
-    """A store in this process: two clients of one are two machines."""
+    """A store in this process: its clients compete like separate machines."""
 
     def __init__(self) -> None: ...
 

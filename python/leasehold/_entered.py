@@ -1,4 +1,4 @@
-"""Who has entered what: each thread and each task its own guards, last in, first out."""
+"""The guards of open blocks and re-entrant locks, separately for each thread and task."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ G = TypeVar("G")
 
 
 class _Local(threading.local):
-    """An object of each thread; its number would be used again by a later one."""
+    """An object per thread. The thread's number is no substitute: a later thread may reuse it."""
 
     def __init__(self) -> None:
         self.thread = object()
@@ -21,12 +21,12 @@ _local = _Local()
 
 
 def this_thread() -> Hashable:
-    """What no other thread has or will have."""
+    """An object that identifies this thread, and never a later one."""
     return _local.thread
 
 
 class Entered(Generic[G]):
-    """The guards of the blocks that are open on one lock."""
+    """The guards of the open blocks of one lock: last in, first out."""
 
     __slots__ = ("_guards",)
 
@@ -34,16 +34,17 @@ class Entered(Generic[G]):
         self._guards: dict[Hashable, list[G]] = {}
 
     def push(self, who: Hashable, guard: G) -> None:
-        """A block has begun."""
+        """Records the guard of a block that begins."""
         self._guards.setdefault(who, []).append(guard)
 
     def pop(self, who: Hashable) -> G:
-        """A block has ended: that of ``who``, or the one there is."""
+        """Removes and returns the guard of a block that ends: the last of ``who``, or the only
+        one."""
         if who not in self._guards:
             owners = list(self._guards)
             if len(owners) != 1 or len(self._guards[owners[0]]) != 1:
                 raise RuntimeError(
-                    "the block began elsewhere, and which of several is not known: nothing was "
+                    "the block began in another thread or task, and several are open: nothing was "
                     "released; use `with lock.acquire() as guard`"
                 )
             who = owners[0]
@@ -55,7 +56,7 @@ class Entered(Generic[G]):
 
 
 class _Hold:
-    """The guards of one lease that was entered again."""
+    """The guards of one lease, which its holder may re-enter."""
 
     __slots__ = ("__weakref__", "guards")
 
@@ -64,7 +65,7 @@ class _Hold:
 
 
 class Holds:
-    """What each thread or task has through the re-entrant locks of one client."""
+    """The leases that each thread or task holds through the re-entrant locks of one client."""
 
     __slots__ = ("_holds",)
 
@@ -74,7 +75,7 @@ class Holds:
         )
 
     def again(self, who: Hashable, name: str) -> Any | None:
-        """A second guard on what ``who`` holds; ``None`` if it holds nothing."""
+        """A second guard of the lease that ``who`` holds, or ``None`` if it holds none."""
         hold = self._holds.get((who, name))
         if hold is None:
             return None
@@ -88,7 +89,7 @@ class Holds:
         return None
 
     def begin(self, who: Hashable, guard: Any) -> None:
-        """``who`` has acquired it."""
+        """Records a lease that ``who`` has acquired."""
         hold = _Hold()
         self._holds[(who, guard.name)] = hold
         self._note(hold, guard)
@@ -96,5 +97,5 @@ class Holds:
     @staticmethod
     def _note(hold: _Hold, guard: Any) -> None:
         hold.guards.append(weakref.ref(guard))
-        # The last of the guards keeps it.
+        # The guards keep the record alive, up to the last one.
         guard._hold = hold

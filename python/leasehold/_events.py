@@ -1,4 +1,4 @@
-"""The one thread that tells of events and losses, so that callbacks may do anything."""
+"""The event thread: it alone calls the callbacks for events and losses, so they may do anything."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ _thread: threading.Thread | None = None
 
 
 def listen(on_event: Callable[[Event], object] | None) -> int:
-    """A number to tell events with; ``on_event`` is called in the context of now."""
+    """Registers a listener, and returns the number of its client. The present context is used for
+    calls."""
     number = next(_numbers)
     if on_event is not None:
         _listeners[number] = (copy_context(), on_event)
@@ -34,12 +35,12 @@ def listen(on_event: Callable[[Event], object] | None) -> int:
 
 
 def forget(number: int) -> None:
-    """The listener of a client has gone."""
+    """Removes the listener of a client."""
     _listeners.pop(number, None)
 
 
 def on_lost(guard: _core.NativeGuard, callback: Callable[[LossReason], object]) -> None:
-    """Calls back once, if the lease is lost."""
+    """Registers a callback, which is called once if the lease is lost."""
     if not callable(callback):
         raise TypeError(f"on_lost takes a function, not {type(callback).__name__}")
     key = next(_numbers)
@@ -52,18 +53,18 @@ def on_lost(guard: _core.NativeGuard, callback: Callable[[LossReason], object]) 
 
 
 def start() -> None:
-    """Starts the thread of this process."""
+    """Starts the event thread of this process."""
     global _thread
     _thread = threading.Thread(target=_run, name="leasehold-events", daemon=True)
     try:
         _thread.start()
     except RuntimeError:
-        # The interpreter ends, and nobody is left to be told.
+        # The interpreter is shutting down, so no listener is left.
         _thread = None
 
 
 def join(seconds: float) -> None:
-    """Waits for the thread to end, after the native part has told it to."""
+    """Waits for the end of the thread, after the native part has closed its queue."""
     if _thread is not None and _thread is not threading.current_thread():
         _thread.join(seconds)
 
@@ -73,7 +74,7 @@ def _run() -> None:
     while (told := _core.next_told(descriptor is None)) is not None:
         items, dropped = told
         if dropped:
-            logger.warning("%d events were not told: on_event is too slow", dropped)
+            logger.warning("%d events were dropped: on_event is too slow", dropped)
         for item in items:
             _tell(item)
         if descriptor is not None:

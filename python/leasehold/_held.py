@@ -1,4 +1,4 @@
-"""What both families of guards are."""
+"""The common base of both families of guards, for threads and for tasks."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class _Held:
-    """A held lease. Its properties ask no store.
+    """A held lease. Its properties send nothing to the store.
 
-    A guard that is forgotten is released in the background, with a ``ResourceWarning``.
+    A guard that is garbage collected is released in the background, with a ``ResourceWarning``.
     """
 
     __slots__ = ("__weakref__", "_hold", "_native")
@@ -28,17 +28,17 @@ class _Held:
 
     @property
     def name(self) -> str:
-        """The name of the lock; of several, the first that was asked for."""
+        """The name of the lock. With several names, the first that was given."""
         return self._native.name
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names that are held, in the order in which they were asked for."""
+        """All held names, in the order in which they were given."""
         return tuple(self._native.names)
 
     @property
     def token(self) -> int:
-        """The fencing token: carry it to what the lock protects.
+        """The fencing token: send it with each write to the protected resource.
 
         It grows with every grant of the name, and changes only by ``upgrade``.
         """
@@ -51,45 +51,48 @@ class _Held:
 
     @property
     def mode(self) -> Mode:
-        """The mode in which it is held."""
+        """The mode in which the lease is held."""
         return self._native.mode
 
     @property
     def holder(self) -> str:
-        """The holder, as the store knows it."""
+        """The id of the holder in the store."""
         return self._native.holder
 
     @property
     def is_held(self) -> bool:
-        """Whether the lease may still be relied on, by the clock and by what is known."""
+        """Whether the lease is still valid, by the clock and by all that this process has
+        learned."""
         return self._native.is_held
 
     @property
     def loss(self) -> LossReason | None:
-        """Why it is not held, or ``None`` while it is."""
+        """The reason why the lease is no longer held, or ``None`` while it is held."""
         return self._native.loss
 
     @property
     def validity(self) -> float:
-        """Seconds that it may be relied on without a renewal; 0 when it is lost."""
+        """How many seconds the lease stays valid without a renewal; 0 when it is lost."""
         return self._native.validity
 
     def ensure_held(self) -> None:
-        """Raises ``LeaseLost`` unless it is held."""
+        """Raises ``LeaseLost`` unless the lease is held."""
         self._native.ensure_held()
 
     def on_lost(self, callback: Callable[[LossReason], object]) -> None:
-        """Calls back once if the lease is lost, with the reason; not for a release.
+        """Registers a callback. It is called once with the reason if the lease is lost, but not
+        when it is released.
 
-        The call comes in the thread for events, in the context of now. It may do anything.
+        A separate thread calls it, in a copy of the present context. The callback may do anything.
         """
         _events.on_lost(self._native, callback)
 
     def into_lease(self) -> Lease:
-        """Stops renewing and gives the lease out, for ``client.adopt`` in another process.
+        """Stops renewing the lease and returns it, for ``client.adopt`` in another process.
 
-        It ends after its ttl unless it is adopted before. Raises ``LeaseLost`` if it is lost, and
-        ``InvalidInput`` for one that was entered again, of several names, or a leadership.
+        The lease ends after its ttl unless it is adopted before. Raises ``LeaseLost`` if the lease
+        is lost. Raises ``InvalidInput`` for a lease that was re-entered or has several names, and
+        for a leadership.
         """
         return Lease(self._native.into_lease())
 
@@ -104,10 +107,10 @@ class _Held:
         )
 
     def __del__(self) -> None:
-        # One whose `__init__` failed has none.
+        # If `__init__` failed, `_native` is missing.
         native = getattr(self, "_native", None)
         if native is not None and native.is_kept and native.is_held:
-            # Without `source=`: code that records warnings would keep the lease.
+            # Without `source=`, because code that records warnings would keep the lease.
             warnings.warn(
                 f"{native.name}: a guard was forgotten, which is released now: use `with`, or "
                 "release it",
@@ -117,7 +120,7 @@ class _Held:
 
 
 def note_failed_release(error: BaseException, failed: LeaseholdError) -> None:
-    """The block has failed by itself: that its release did, too, is told beside it."""
+    """Adds the failure of a release to the error with which the block failed."""
     text = f"and its release failed: {failed}"
     if hasattr(error, "add_note"):
         error.add_note(text)

@@ -1,4 +1,4 @@
-"""How a task waits for a verb: what has ended wakes its loop, once for all that there is."""
+"""How a task waits for a verb: finished verbs wake its event loop, once for all of them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ else:
 
 
 class Scope:
-    """A block that is cancelled when the lease of its guard is lost, as by ``asyncio.timeout``."""
+    """A block that is cancelled when the lease of its guard is lost, the way ``asyncio.timeout``
+    does."""
 
     __slots__ = ("_before", "_bridge", "_key", "_native", "_task", "is_lost")
 
@@ -56,12 +57,12 @@ class Scope:
         return f"the lease of {self._native.name!r} was lost"
 
     def lose(self) -> None:
-        """The loss has come: the block ends at its next await."""
+        """The lease is lost: the block ends at its next await."""
         self.is_lost = True
         self._task.cancel(self)
 
     def end(self, error: BaseException | None) -> bool:
-        """Watches no more; whether the block was ended by the loss, and by nothing else."""
+        """Stops watching, and returns whether only the loss ended the block."""
         if self._bridge.waiting.pop(self._key, None) is not None:
             self._native.unwatch(self._bridge.completions, self._key)
         if not self.is_lost:
@@ -70,7 +71,7 @@ class Scope:
         return is_alone and isinstance(error, asyncio.CancelledError)
 
     def lost(self) -> LeaseLost:
-        """Why the block was ended."""
+        """The error with which the block was ended."""
         try:
             self._native.ensure_held()
         except LeaseLost as error:
@@ -79,7 +80,7 @@ class Scope:
 
 
 class Bridge:
-    """The verbs of one loop that have begun, and who waits for them."""
+    """The running verbs of one loop, and their waiters."""
 
     __slots__ = ("_call_soon", "completions", "waiting")
 
@@ -102,12 +103,13 @@ class Bridge:
             else:
                 waiter.set_result(value)
         if len(ended) > 1:
-            # The tasks that wake now begin their next verbs before that call, which hands over all.
+            # The tasks that wake now begin their next verbs before `hand_over` runs, which then
+            # hands over all of them.
             self.completions.gather()
             self._call_soon(self.completions.hand_over)
 
     def close(self) -> None:
-        """Drops all: the loop is closed."""
+        """Aborts all verbs, because the loop is closed."""
         self.completions.close()
         self.waiting.clear()
 
@@ -132,7 +134,8 @@ def here() -> Bridge:
 
 
 async def wait(verb: _core.Verb) -> Any:
-    """Begins a verb and waits for it. A cancellation ends it, unless it is one that goes on."""
+    """Begins a verb and waits for it. A cancellation aborts the verb, unless it continues without
+    its caller."""
     bridge = here()
     future = asyncio.get_running_loop().create_future()
     key = bridge.completions.begin(verb)
@@ -141,7 +144,8 @@ async def wait(verb: _core.Verb) -> Any:
         return await future
     except asyncio.CancelledError:
         if not future.cancelled() and future.done() and future.exception() is None:
-            # It came at the moment of the cancellation. Tracebacks may keep it for long.
+            # The result came at the moment of the cancellation, and a traceback may keep it for
+            # long.
             _give_back(bridge, future.result())
         raise
     finally:
@@ -150,7 +154,7 @@ async def wait(verb: _core.Verb) -> Any:
 
 
 def _give_back(bridge: Bridge, value: object) -> None:
-    """Releases what nobody has received."""
+    """Releases a lease that nobody has received."""
     if isinstance(value, _core.NativeGuard):
         release = value.release()
         if release is not None:
@@ -158,9 +162,9 @@ def _give_back(bridge: Bridge, value: object) -> None:
 
 
 def this_task() -> object:
-    """The task that runs."""
+    """The current task."""
     return asyncio.current_task()
 
 
-# A child has its own loops.
+# A forked child has its own loops.
 os.register_at_fork(after_in_child=_bridges.clear)

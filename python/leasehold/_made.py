@@ -1,4 +1,4 @@
-"""What both families of clients make: all of it that asks no store."""
+"""The common base of the objects that clients of both families make, without any I/O."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ L = TypeVar("L")
 G = TypeVar("G")
 
 Step = tuple[str, tuple[Any, ...], dict[str, Any]]
-"""How something is made of what is before it: a method, and its arguments."""
+"""One step to make an object from another: a method name and its arguments."""
 
 
 def follow(client: Any, steps: tuple[Step, ...]) -> Any:
@@ -27,7 +27,7 @@ def follow(client: Any, steps: tuple[Step, ...]) -> Any:
 
 
 class Made:
-    """What a client makes: it pickles as the client and the steps from it."""
+    """An object that a client has made. It pickles as the client and the steps from it."""
 
     __slots__ = ("__weakref__", "_client", "_steps")
 
@@ -40,7 +40,7 @@ class Made:
 
 
 class _Lock(Made, Generic[G]):
-    """What to take and how."""
+    """A lock: its name, its mode and its options."""
 
     __slots__ = ("_entered", "_native")
 
@@ -51,17 +51,17 @@ class _Lock(Made, Generic[G]):
 
     @property
     def name(self) -> str:
-        """The name; of several, the first."""
+        """The name. With several names, the first one."""
         return self._native.name
 
     def _again(self) -> G | None:
-        """A second guard on what its caller has by a lock that is entered again."""
+        """A second guard of the lease that the caller holds by a re-entrant lock, if any."""
         client: _Client[Any, Any, Any, Any, Any, Any] = self._client
         again: G | None = client._holds.again(client._family.who(), self.name)
         return again
 
     def _begun(self, guard: G) -> G:
-        """Its caller may enter it again from now on."""
+        """Records the guard, so that its caller may re-enter the lock."""
         client: _Client[Any, Any, Any, Any, Any, Any] = self._client
         client._holds.begin(client._family.who(), guard)
         return guard
@@ -71,7 +71,7 @@ class _Lock(Made, Generic[G]):
 
 
 class _Semaphore(_Lock[G], Generic[G, L]):
-    """A number of permits; itself it stands for one."""
+    """A semaphore. Used as a lock, it takes one permit."""
 
     __slots__ = ("_asked",)
 
@@ -81,7 +81,7 @@ class _Semaphore(_Lock[G], Generic[G, L]):
         super().__init__(client, _permits(client, 1, self._asked), steps)
 
     def permits(self, count: int) -> L:
-        """Several permits at once, all or none."""
+        """A lock that takes several permits at once, all or none."""
         native = _permits(self._client, count, self._asked)
         steps = (*self._steps, ("permits", (count,), {}))
         lock: L = self._client._family.lock(self._client, native, steps)
@@ -94,7 +94,7 @@ def _permits(client: Any, count: int, asked: tuple[str, int, _core.Options]) -> 
 
 
 class _RWLock(Made, Generic[L]):
-    """Many readers, or one writer."""
+    """A lock with many readers or one writer at a time."""
 
     __slots__ = ("_asked",)
 
@@ -104,15 +104,16 @@ class _RWLock(Made, Generic[L]):
         self._lock("write")
 
     def read(self) -> L:
-        """Together with other readers."""
+        """The read lock, which is held together with other readers."""
         return self._lock("read")
 
     def upgradable_read(self) -> L:
-        """Together with readers, but one at a time: it can become the writer for certain."""
+        """The upgradable read lock: one at a time, together with readers. It can always become the
+        writer."""
         return self._lock("upgradable_read")
 
     def write(self) -> L:
-        """Alone."""
+        """The write lock, which one holds alone."""
         return self._lock("write")
 
     def _lock(self, kind: str) -> L:
@@ -124,7 +125,7 @@ class _RWLock(Made, Generic[L]):
 
 
 class _Election(Made):
-    """One leader among many candidates."""
+    """An election: one leader among many candidates."""
 
     __slots__ = ("_native",)
 
@@ -144,7 +145,7 @@ class _Job(Made, Generic[L]):
 
 
 class _Admin:
-    """Looks at the locks of a store and ends leases."""
+    """The methods for operators: they inspect the locks of a store and end leases."""
 
     __slots__ = ("_native",)
 

@@ -1,4 +1,4 @@
-"""Options of leases: checked where they are written."""
+"""Options of leases, which are checked when they are given."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, TypedDict
 from leasehold import _core
 
 Span: TypeAlias = float | timedelta
-"""Seconds, or a ``timedelta``. What is given back is seconds as ``float``."""
+"""Seconds, or a ``timedelta``. Returned durations are seconds as ``float``."""
 
 Mode: TypeAlias = Literal["exclusive", "shared", "upgradable", "permits"]
 LossReason: TypeAlias = Literal[
@@ -27,14 +27,15 @@ _TEXT = "{0} is {1} or None, not {2}"
 
 
 class Options(TypedDict, total=False):
-    """Options of every lock. Those of a client are the defaults of its locks.
+    """The options of every lock. The options of a client are the defaults of its locks.
 
-    - ``ttl``: how long the store keeps the lease unless it is renewed, 0.1 s to 24 h; 30 s.
-    - ``renew``: whether it is renewed every third of the ttl, while the guard lives; ``True``.
-    - ``min_validity``: a grant that leaves less than this is given back.
-    - ``max_hold``: the lease is lost after this long, however healthy its holder.
+    - ``ttl``: how long the store keeps the lease without a renewal, 0.1 s to 24 h. Default: 30 s.
+    - ``renew``: whether to renew it every third of the ttl while the guard lives. Default:
+      ``True``.
+    - ``min_validity``: a grant with less validity than this is released at once.
+    - ``max_hold``: the lease is lost after this time, even if its holder is healthy.
     - ``min_hold``: the name stays taken for at least this long from the grant.
-    - ``label``: what others are shown beside the holder.
+    - ``label``: a text that others see with the holder.
     """
 
     ttl: Span
@@ -46,7 +47,7 @@ class Options(TypedDict, total=False):
 
 
 def check(given: Mapping[str, Any]) -> None:
-    """Refuses what is no option, and a value of a wrong type."""
+    """Refuses an unknown option, and a value of a wrong type."""
     unknown = given.keys() - Options.__annotations__.keys()
     if unknown:
         known = ", ".join(Options.__annotations__)
@@ -61,7 +62,7 @@ def check(given: Mapping[str, Any]) -> None:
 
 
 def native(defaults: Mapping[str, Any], own: Mapping[str, Any]) -> _core.Options:
-    """The options of a lock: its own over those of its client."""
+    """The options of a lock: its own, and for the rest those of its client."""
     check(own)
     options = {**defaults, **own}
     return _core.Options(
@@ -75,6 +76,6 @@ def native(defaults: Mapping[str, Any], own: Mapping[str, Any]) -> _core.Options
 
 
 def check_name(name: object) -> None:
-    """Refuses a name that is no text."""
+    """Refuses a name that is not a ``str``."""
     if not isinstance(name, str):
         raise TypeError(f"a name is str, not {type(name).__name__}")

@@ -1,4 +1,4 @@
-"""What happens at a fork and at the exit of the interpreter."""
+"""The hooks at a fork and at the exit of the interpreter."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import sys
 from leasehold import _core, _events
 
 _EXIT_PATIENCE = 1.0
-"""Seconds that giving everything back may take at the exit: then leases end by their ttl."""
+"""How many seconds the releases at the exit may take. After that, leases end by their ttl."""
 
 
 def begin() -> None:
-    """Before the first verb of a process; called by the native part."""
+    """The native part calls this before the first verb of a process."""
     _events.start()
     atexit.register(_end)
-    # A worker that multiprocessing has forked runs no atexit, but this.
+    # A worker that multiprocessing has forked does not run atexit, but runs this finalizer.
     util = sys.modules.get("multiprocessing.util")
     if util is not None:
         util.Finalize(None, _end, exitpriority=10)

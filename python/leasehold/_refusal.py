@@ -1,15 +1,16 @@
-"""What each family says to the `with` of the other. Type checkers see that it has none."""
+"""The errors for `with` on async objects, and the reverse. Type checkers do not see these
+methods."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-_ASYNC = "what an AsyncClient gives is entered by `async with`, not by `with`"
-_PLAIN = "what a Client gives is entered by `with`, not by `async with`"
+_ASYNC = "an object of an AsyncClient is entered by `async with`, not by `with`"
+_PLAIN = "an object of a Client is entered by `with`, not by `async with`"
 
 
 class OnlyAsync:
-    """What tasks enter."""
+    """An object for `async with` only."""
 
     __slots__ = ()
 
@@ -23,7 +24,7 @@ class OnlyAsync:
 
 
 class OnlyPlain:
-    """What threads enter."""
+    """An object for `with` only."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Names of locks out of the arguments of a call."""
+"""Makes the name of a lock from the arguments of a call."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def chooser(
     function: Callable[..., Any],
     options: Mapping[str, Any],
 ) -> Callable[..., L]:
-    """What gives the lock of a call: one for all calls, where the name is always the same."""
+    """A function that returns the lock of a call: one lock for all calls if the name is always the
+    same."""
     name_of = namer(name, function)
     if name_of is None:
         fixed = lock(name, **options)
@@ -30,7 +31,7 @@ def chooser(
 def namer(
     name: str | Callable[..., str], function: Callable[..., Any]
 ) -> Callable[..., str] | None:
-    """What gives the name of a call's lock; ``None`` where it is ``name``, always."""
+    """A function that returns the name for a call, or ``None`` if the name is always ``name``."""
     if callable(name):
         return name
     check_name(name)
@@ -61,7 +62,7 @@ def namer(
 
 
 def check_plain(function: Callable[..., Any]) -> None:
-    """Refuses what goes on after its call has returned."""
+    """Refuses a function whose work continues after its call has returned."""
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         raise TypeError(f"{function.__qualname__} is async: use that of an AsyncClient")
     if inspect.isgeneratorfunction(function):
@@ -71,12 +72,12 @@ def check_plain(function: Callable[..., Any]) -> None:
 
 
 def check_async(function: Callable[..., Any]) -> None:
-    """Refuses what is not awaited."""
+    """Refuses a function that is not async."""
     if not inspect.iscoroutinefunction(function):
         raise TypeError(f"{function.__qualname__} is not async: use that of a Client")
 
 
 def check_skip(timeout: object, skip: bool) -> None:
-    """Refuses a limit for what does not wait."""
+    """Refuses a limit together with ``skip``, which never waits."""
     if skip and timeout is not None:
-        raise TypeError("what is skipped when busy does not wait: leave out timeout or skip")
+        raise TypeError("a call with skip does not wait: leave out timeout or skip")

@@ -1,4 +1,4 @@
-"""How a thread waits for a verb: it drives it itself, unless it is a greenlet."""
+"""How a thread waits for a verb: the thread drives the verb itself, unless it is a greenlet."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from leasehold import _core
 
 
 def is_green() -> bool:
-    """Whether gevent or eventlet stand for threads, so that nothing may block."""
+    """Whether gevent or eventlet replaces threads, so that nothing may block."""
     return type(select.select) is not BuiltinFunctionType
 
 
 def wait(verb: _core.Verb) -> Any:
-    """Waits for a verb, and gives what it ends with."""
+    """Waits for a verb, and returns its result."""
     return _wait_green(verb) if is_green() else verb.wait()
 
 
 def _wait_green(verb: _core.Verb) -> Any:
-    """Under gevent or eventlet: others run meanwhile, and who is killed leaves the queue."""
+    """Waits under gevent or eventlet: other greenlets run meanwhile, and a killed one leaves the
+    queue."""
     completions = _core.Completions()
     try:
         completions.begin(verb)

@@ -30,10 +30,10 @@ class AsyncClient(
     OnlyAsync,
     _Client[AsyncLock, AsyncRWLock, AsyncSemaphore, AsyncElection, AsyncJob, AsyncAdmin],
 ):
-    """Gives locks to tasks. Connects when it is first used.
+    """A client of a store, which makes locks for tasks. It connects on its first use.
 
-    It serves loops one after another and at once, also after a fork. ``async with client`` closes
-    it at the end.
+    It works on several event loops, one after the other or at the same time, and also after a fork.
+    ``async with client`` closes it at the end.
     """
 
     __slots__ = ()
@@ -50,7 +50,7 @@ class AsyncClient(
     )
 
     async def connect(self) -> Self:
-        """As ``Client.connect``."""
+        """Like ``Client.connect``."""
         await wait(self._native.connect())
         return self
 
@@ -75,9 +75,9 @@ class AsyncClient(
         skip: bool = False,
         **options: Unpack[Options],
     ) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Coroutine[Any, Any, T | None]]]:
-        """As ``Client.synchronized``, for async functions.
+        """Like ``Client.synchronized``, for async functions.
 
-        Raises ``TypeError`` for another function.
+        Raises ``TypeError`` for a function that is not async.
         """
         _synchronized.check_skip(timeout, skip)
 
@@ -101,11 +101,11 @@ class AsyncClient(
         return decorate
 
     async def adopt(self, lease: Lease | str) -> AsyncGuard:
-        """As ``Client.adopt``. A cancellation may end the lease."""
+        """Like ``Client.adopt``. A cancelled call may end the lease."""
         return AsyncGuard(await wait(self._native.adopt(str(lease))))
 
     async def close(self) -> None:
-        """As ``Client.close``. A cancelled call goes on."""
+        """Like ``Client.close``. A cancelled call continues in the background."""
         await wait(self._native.close())
 
     async def __aenter__(self) -> Self:

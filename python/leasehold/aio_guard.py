@@ -1,4 +1,4 @@
-"""The held lease of tasks."""
+"""The guard for tasks."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class AsyncGuard(OnlyAsync, _Held):
-    """A held lease. ``async with guard`` lets go at its end; a lost lease cancels its block.
+    """A held lease. ``async with guard`` releases it at its end; a lost lease cancels the block.
 
-    It is renewed in the background as long as it lives, unless ``renew=False``.
+    The lease is renewed in the background as long as the guard lives, unless ``renew=False``.
     """
 
     __slots__ = ("_scopes",)
@@ -31,35 +31,35 @@ class AsyncGuard(OnlyAsync, _Held):
         self._scopes: list[Scope] = []
 
     async def release(self) -> None:
-        """As ``Guard.release``. A cancelled call goes on."""
+        """Like ``Guard.release``. A cancelled call continues in the background."""
         verb = self._native.release()
         if verb is not None:
             await wait(verb)
 
     async def renew(self, ttl: Span | None = None) -> float:
-        """As ``Guard.renew``. A cancelled call goes on."""
+        """Like ``Guard.renew``. A cancelled call continues in the background."""
         left: float = await wait(self._native.renew(ttl))
         return left
 
     def reenter(self) -> AsyncGuard:
-        """As ``Guard.reenter``."""
+        """Like ``Guard.reenter``."""
         return AsyncGuard(self._native.reenter())
 
     async def upgrade(self, timeout: Span | None = None) -> None:
-        """As ``Guard.upgrade``. A cancelled call leaves the lease a read lease."""
+        """Like ``Guard.upgrade``. A cancelled call leaves the lease a read lease."""
         await wait(self._native.upgrade(timeout))
 
     async def try_upgrade(self) -> bool:
-        """As ``Guard.try_upgrade``. A cancelled call leaves the lease a read lease."""
+        """Like ``Guard.try_upgrade``. A cancelled call leaves the lease a read lease."""
         upgraded: bool = await wait(self._native.try_upgrade())
         return upgraded
 
     async def downgrade(self) -> None:
-        """As ``Guard.downgrade``. A cancelled call goes on."""
+        """Like ``Guard.downgrade``. A cancelled call continues in the background."""
         await wait(self._native.downgrade())
 
     async def lost(self) -> LossReason | None:
-        """As ``Guard.wait_lost`` without a limit. A cancellation changes nothing."""
+        """Like ``Guard.wait_lost`` without a limit. A cancellation changes nothing."""
         reason: LossReason | None = await wait(self._native.lost(None))
         return reason
 
@@ -77,7 +77,7 @@ class AsyncGuard(OnlyAsync, _Held):
         scope = self._scopes.pop()
         if scope.end(error):
             lost = scope.lost()
-            # The loss is told by this error; what is left of the lease ends.
+            # The block raises the loss, so an error of this release is ignored.
             with suppress(LeaseholdError):
                 await self.release()
             raise lost from error
@@ -92,14 +92,15 @@ class AsyncGuard(OnlyAsync, _Held):
 
 @final
 class AsyncLeadership(AsyncGuard):
-    """The lease of a leader. To release it is to resign."""
+    """The lease of a leader. Releasing it means resigning."""
 
     __slots__ = ()
 
     async def proclaim(self, value: str) -> None:
-        """As ``Leadership.proclaim``. A cancelled call leaves open which value stands."""
+        """Like ``Leadership.proclaim``. A cancelled call leaves it open which value is
+        announced."""
         await wait(self._native.proclaim(value))
 
     async def resign(self) -> None:
-        """As ``Leadership.resign``. A cancelled call goes on."""
+        """Like ``Leadership.resign``. A cancelled call continues in the background."""
         await self.release()

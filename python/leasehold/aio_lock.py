@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from leasehold.values import Status
 
     class Acquiring(Awaitable[AsyncGuard], AbstractAsyncContextManager[AsyncGuard, None], Protocol):
-        """What ``acquire`` gives: await it, or enter it by ``async with``."""
+        """The result of ``acquire``: await it, or enter it with ``async with``."""
 
 else:
 
     class Acquiring(Protocol):
-        """What ``acquire`` gives: await it, or enter it by ``async with``."""
+        """The result of ``acquire``: await it, or enter it with ``async with``."""
 
         def __await__(self): ...
         async def __aenter__(self): ...
@@ -33,7 +33,7 @@ else:
 
 
 class _Acquiring(OnlyAsync, Coroutine[Any, Any, AsyncGuard]):
-    """An acquire that has not begun; a coroutine, too, so that it can become a task."""
+    """An acquire that has not begun. It is a coroutine, too, so that it can become a task."""
 
     __slots__ = ("_coroutine", "_guard", "_lock", "_timeout")
 
@@ -85,18 +85,17 @@ class _Acquiring(OnlyAsync, Coroutine[Any, Any, AsyncGuard]):
 
 
 class AsyncLock(OnlyAsync, _Lock[AsyncGuard]):
-    """What to take and how. A lock does no I/O until a verb is called. It may be kept, shared and
-    pickled.
+    """A lock: its name, its mode and its options. It does no I/O until one of its methods is
+    called. It may be kept, shared and pickled.
 
-    ``async with lock`` acquires: each task has its own guard, the last that it took is let go
-    first. The block is cancelled at its next await when the lease is lost, and raises
-    ``LeaseLost``.
+    ``async with lock`` acquires: each task has its own guards, and the last one is released first.
+    If the lease is lost, the block is cancelled at its next await, and raises ``LeaseLost``.
     """
 
     __slots__ = ()
 
     def acquire(self, timeout: Span | None = None) -> Acquiring:
-        """As ``Lock.acquire``: await it, or enter it by ``async with``.
+        """Like ``Lock.acquire``: await it, or enter it with ``async with``.
 
         A cancellation leaves nothing behind, whenever it comes.
         """
@@ -106,16 +105,16 @@ class AsyncLock(OnlyAsync, _Lock[AsyncGuard]):
         return AsyncGuard(await wait(self._native.acquire(timeout)))
 
     async def try_acquire(self) -> AsyncGuard | None:
-        """As ``Lock.try_acquire``. A cancellation leaves nothing behind."""
+        """Like ``Lock.try_acquire``. A cancellation leaves nothing behind."""
         native = await wait(self._native.try_acquire())
         return None if native is None else AsyncGuard(native)
 
     async def wait_free(self, timeout: Span | None = None) -> None:
-        """As ``Lock.wait_free``."""
+        """Like ``Lock.wait_free``."""
         await wait(self._native.wait_free(timeout))
 
     async def status(self) -> Status:
-        """As ``Lock.status``."""
+        """Like ``Lock.status``."""
         status: Status = await wait(self._native.status())
         return status
 
@@ -135,7 +134,7 @@ class AsyncLock(OnlyAsync, _Lock[AsyncGuard]):
 
 
 class _AsyncRLock(AsyncLock):
-    """A lock that its task enters again."""
+    """A lock that its task can re-enter."""
 
     __slots__ = ()
 
@@ -152,13 +151,13 @@ class _AsyncRLock(AsyncLock):
 
 @final
 class AsyncSemaphore(_Semaphore[AsyncGuard, AsyncLock], AsyncLock):
-    """A number of permits. Used as a lock, it takes one."""
+    """A semaphore. Used as a lock, it takes one permit."""
 
     __slots__ = ()
 
 
 @final
 class AsyncRWLock(_RWLock[AsyncLock]):
-    """Many readers, or one writer."""
+    """A lock with many readers or one writer at a time."""
 
     __slots__ = ()

@@ -1,4 +1,4 @@
-"""Elections, jobs and what an operator does, for tasks."""
+"""Elections, jobs and the methods for operators, for tasks."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ T = TypeVar("T")
 
 @final
 class AsyncElection(_Election):
-    """One leader among many candidates."""
+    """An election: one leader among many candidates."""
 
     __slots__ = ()
 
     async def campaign(self, value: str) -> AsyncLeadership:
-        """As ``Election.campaign``. A cancellation leaves nothing behind."""
+        """Like ``Election.campaign``. A cancellation leaves nothing behind."""
         return AsyncLeadership(await wait(self._native.campaign(value)))
 
     async def leader(self) -> Leader | None:
-        """As ``Election.leader``."""
+        """Like ``Election.leader``."""
         leader: Leader | None = await wait(self._native.leader())
         return leader
 
     async def observe(self) -> AsyncIterator[Leader | None]:
-        """As ``Election.observe``."""
+        """Like ``Election.observe``."""
         observation = await wait(self._native.observe())
         while True:
             yield await wait(observation.next())
@@ -48,13 +48,13 @@ class AsyncJob(_Job[AsyncLock]):
     __slots__ = ()
 
     async def try_start(self) -> AsyncGuard | None:
-        """As ``Job.try_start``. A cancellation leaves nothing behind."""
+        """Like ``Job.try_start``. A cancellation leaves nothing behind."""
         return await self._lock.try_acquire()
 
     async def run(
         self, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T | None:
-        """As ``Job.run``."""
+        """Like ``Job.run``."""
         _synchronized.check_async(function)
         guard = await self.try_start()
         if guard is None:
@@ -65,7 +65,7 @@ class AsyncJob(_Job[AsyncLock]):
     def __call__(
         self, function: Callable[P, Awaitable[T]], /
     ) -> Callable[P, Coroutine[Any, Any, T | None]]:
-        """A decorator: each call runs the function, or skips it and gives ``None``."""
+        """A decorator: each call runs the function, or skips it and returns ``None``."""
         _synchronized.check_async(function)
 
         @functools.wraps(function)
@@ -77,36 +77,39 @@ class AsyncJob(_Job[AsyncLock]):
 
 @final
 class AsyncAdmin(_Admin):
-    """Looks at the locks of a store and ends leases. Each raises ``StoreError``."""
+    """The methods for operators: they inspect the locks of a store and end leases. Each raises
+    ``StoreError``."""
 
     __slots__ = ()
 
     async def names(self, prefix: str = "", limit: int = 1000) -> list[str]:
-        """As ``Admin.names``."""
+        """Like ``Admin.names``."""
         names: list[str] = await wait(self._native.names(prefix, limit))
         return names
 
     async def inspect(self, name: str) -> Status:
-        """As ``Admin.inspect``."""
+        """Like ``Admin.inspect``."""
         status: Status = await wait(self._native.inspect(name))
         return status
 
     async def revoke(self, name: str, token: int, *, now: bool = False) -> bool:
-        """As ``Admin.revoke``. A cancelled call leaves open whether the lease was ended."""
+        """Like ``Admin.revoke``. A cancelled call leaves it open whether the lease was ended."""
         revoked: bool = await wait(self._native.revoke(name, token, now))
         return revoked
 
     async def set_capacity(self, name: str, capacity: int) -> int | None:
-        """As ``Admin.set_capacity``. A cancelled call leaves open which capacity stands."""
+        """Like ``Admin.set_capacity``. A cancelled call leaves it open whether the capacity was
+        changed."""
         before: int | None = await wait(self._native.set_capacity(name, capacity))
         return before
 
     async def deadlocks(self) -> list[str]:
-        """As ``Admin.deadlocks``."""
+        """Like ``Admin.deadlocks``."""
         found: list[str] = await wait(self._native.deadlocks())
         return found
 
     async def end_quarantine(self) -> bool:
-        """As ``Admin.end_quarantine``. A cancelled call leaves open whether one was ended."""
+        """Like ``Admin.end_quarantine``. A cancelled call leaves it open whether the quarantine was
+        ended."""
         ended: bool = await wait(self._native.end_quarantine())
         return ended

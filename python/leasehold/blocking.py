@@ -1,4 +1,4 @@
-"""The client of threads and its locks."""
+"""The client for threads."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ T = TypeVar("T")
 
 @final
 class Client(_Client[Lock, RWLock, Semaphore, Election, Job, Admin]):
-    """Gives locks to threads and processes. Connects when it is first used.
+    """A client of a store, which makes locks for threads and processes. It connects on its first
+    use.
 
-    It may stand at the top of a module, also of a server that forks: each process has its own
+    You can create it at the top of a module, even in a server that forks: each process has its own
     connection. ``with client`` closes it at the end.
     """
 
@@ -38,9 +39,9 @@ class Client(_Client[Lock, RWLock, Semaphore, Election, Job, Admin]):
     _family = Family(this_thread, Lock, _RLock, RWLock, Semaphore, Election, Job, Admin)
 
     def connect(self) -> Self:
-        """Connects now, and says what is wrong.
+        """Connects now, so that a failure shows at once.
 
-        Raises ``StoreUnavailable`` after 5 s at most, ``StoreDenied``, ``StoreError``.
+        Raises ``StoreUnavailable`` after at most 5 s, ``StoreDenied``, ``StoreError``.
         """
         wait(self._native.connect())
         return self
@@ -66,11 +67,12 @@ class Client(_Client[Lock, RWLock, Semaphore, Election, Job, Admin]):
         skip: bool = False,
         **options: Unpack[Options],
     ) -> Callable[[Callable[P, T]], Callable[P, T | None]]:
-        """A decorator: each call holds the lock. ``"{invoice}"`` in the name is that argument.
+        """A decorator: each call holds the lock. ``"{invoice}"`` in the name is replaced by that
+        argument.
 
-        With ``skip`` a call while it is busy does nothing and returns ``None``; else it waits, for
-        ``timeout`` at most, and raises ``LockTimeout``. Raises ``TypeError`` for an async function
-        or a generator, ``InvalidInput`` for an argument that the function does not have.
+        If the lock is busy, a call waits for at most ``timeout`` and then raises ``LockTimeout``;
+        with ``skip`` it does nothing and returns ``None``. Raises ``TypeError`` for an async
+        function or a generator, ``InvalidInput`` for an argument that the function does not have.
         """
         _synchronized.check_skip(timeout, skip)
 
@@ -92,17 +94,16 @@ class Client(_Client[Lock, RWLock, Semaphore, Election, Job, Admin]):
         return decorate
 
     def adopt(self, lease: Lease | str) -> Guard:
-        """Takes over a lease that ``guard.into_lease()`` gave out. The first who does so has it.
+        """Takes over a lease that ``guard.into_lease()`` returned. Only the first adopter gets it.
 
-        Raises ``NotAdopted`` if it has ended or was adopted before. Cost: one round trip.
+        Raises ``NotAdopted`` if the lease has ended or was adopted before. Cost: one round trip.
         """
         return Guard(wait(self._native.adopt(str(lease))))
 
     def close(self) -> None:
-        """Gives back all that is held, ends waits with ``ClientClosed``. A second call does
-        nothing.
+        """Releases all leases, and ends waits with ``ClientClosed``. A second call does nothing.
 
-        Raises ``StoreUnavailable`` if something could not be given back within 5 s.
+        Raises ``StoreUnavailable`` if a lease could not be released within 5 s.
         """
         wait(self._native.close())
 

@@ -1,4 +1,4 @@
-"""The held lease of threads."""
+"""The guard for threads."""
 
 from __future__ import annotations
 
@@ -17,68 +17,73 @@ if TYPE_CHECKING:
 
 
 class Guard(OnlyPlain, _Held):
-    """A held lease. ``with guard`` lets go at its end; the guard may go from thread to thread.
+    """A held lease. ``with guard`` releases it at its end. Any thread may use the guard.
 
-    It is renewed in the background as long as it lives, unless ``renew=False``.
+    The lease is renewed in the background as long as the guard lives, unless ``renew=False``.
     """
 
     __slots__ = ()
 
     def release(self) -> None:
-        """Lets go now; the first in the queue is granted in the same step.
+        """Releases the lease now; the first waiter in the queue gets the lock in the same step.
 
-        A second call does nothing. Raises ``LeaseLost``, once, if it was lost before: another
-        holder may have worked at the same time. ``StoreError`` if the store refuses it. If no
-        answer comes, the release goes on in the background. Cost: one round trip.
+        A second call does nothing. Raises ``LeaseLost``, once, if the lease was lost before:
+        another holder may have worked at the same time. Raises ``StoreError`` if the store refuses
+        the release. If no answer comes, the release continues in the background. Cost: one round
+        trip.
         """
         verb = self._native.release()
         if verb is not None:
             wait(verb)
 
     def renew(self, ttl: Span | None = None) -> float:
-        """Renews now, and gives the validity; with a ``ttl``, for that long from now on.
+        """Renews the lease now, and returns its validity. With a ``ttl``, this ttl is used from now
+        on.
 
-        A shorter ttl takes nothing back that the store has promised. Raises ``LeaseLost``,
+        A shorter ttl does not shorten what the store has already promised. Raises ``LeaseLost``,
         ``InvalidInput``, ``StoreError``. Cost: one round trip.
         """
         left: float = wait(self._native.renew(ttl))
         return left
 
     def reenter(self) -> Guard:
-        """A second guard on the same lease, which is released with the last of them.
+        """A second guard of the same lease. The lease is released with its last guard.
 
         Raises ``LeaseLost``. Cost: none.
         """
         return Guard(self._native.reenter())
 
     def upgrade(self, timeout: Span | None = None) -> None:
-        """Makes a reader the writer: waits until the others have let go. The token is a new one.
+        """Makes a reader the writer: waits until the others have released. The lease gets a new
+        token.
 
         Raises ``LockTimeout``, with the read lease as before; ``WouldDeadlock`` if another reader
-        waits for the same; ``LeaseLost``, ``InvalidInput``, ``StoreError``. Cost: one round trip
-        when alone, else one more for each second of waiting.
+        already waits for its upgrade; ``LeaseLost``, ``InvalidInput``, ``StoreError``. Cost: one
+        round trip if there is no other reader, else one more for each second of waiting.
         """
         wait(self._native.upgrade(timeout))
 
     def try_upgrade(self) -> bool:
-        """Makes a reader the writer if nobody else holds it, and says whether it is.
+        """Makes a reader the writer if nobody else holds the lock, and returns whether it is the
+        writer.
 
-        Raises ``LeaseLost``, ``InvalidInput``, ``StoreError``. Cost: one round trip, or two.
+        Raises ``LeaseLost``, ``InvalidInput``, ``StoreError``. Cost: one or two round trips.
         """
         upgraded: bool = wait(self._native.try_upgrade())
         return upgraded
 
     def downgrade(self) -> None:
-        """Makes the writer a reader, and admits the readers that wait. The token stays.
+        """Makes the writer a reader, and lets waiting readers in. The token stays the same.
 
         Raises ``LeaseLost``, ``InvalidInput``, ``StoreError``. Cost: one round trip.
         """
         wait(self._native.downgrade())
 
     def wait_lost(self, timeout: Span | None = None) -> LossReason | None:
-        """Waits for the end of the lease: why it was lost, or ``None`` for a release.
+        """Waits for the end of the lease. Returns the reason if it was lost, ``None`` if it was
+        released.
 
-        ``None`` also after ``timeout``. Cost: none.
+        Also returns ``None`` after ``timeout``. Cost: none.
         """
         reason: LossReason | None = wait(self._native.lost(timeout))
         return reason
@@ -104,12 +109,12 @@ class Guard(OnlyPlain, _Held):
 
 @final
 class Leadership(Guard):
-    """The lease of a leader. To release it is to resign."""
+    """The lease of a leader. Releasing it means resigning."""
 
     __slots__ = ()
 
     def proclaim(self, value: str) -> None:
-        """Announces another value from now on.
+        """Replaces the value that observers see.
 
         Raises ``LeaseLost`` if somebody else may lead; ``InvalidInput``, ``StoreError``. Cost: two
         round trips, one of them to tell observers.
@@ -117,5 +122,5 @@ class Leadership(Guard):
         wait(self._native.proclaim(value))
 
     def resign(self) -> None:
-        """Stops leading; the next candidate leads in the same step. As ``release``."""
+        """Stops leading; the next candidate leads in the same step. Otherwise like ``release``."""
         self.release()

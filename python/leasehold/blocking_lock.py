@@ -1,4 +1,4 @@
-"""The locks of threads."""
+"""The locks for threads."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class Lock(OnlyPlain, _Lock[Guard]):
-    """What to take and how. A lock does no I/O until a verb is called. It may be kept, shared and
-    pickled.
+    """A lock: its name, its mode and its options. It does no I/O until one of its methods is
+    called. It may be kept, shared and pickled.
 
-    ``with lock`` acquires: each thread has its own guard, the last that it took is let go first.
+    ``with lock`` acquires: each thread has its own guards, and the last one is released first.
     """
 
     __slots__ = ()
@@ -28,30 +28,32 @@ class Lock(OnlyPlain, _Lock[Guard]):
     def acquire(self, timeout: Span | None = None) -> Guard:
         """Waits in line until the lock is granted. A ``timeout`` of 0 tries once.
 
-        Raises ``LockTimeout``, which says who has it; ``StoreUnavailable`` if the store was never
-        reached; ``Indeterminate``, ``StoreError``, ``InvalidInput``, ``ClientClosed``. Outages are
-        ridden out once it was reached. Cost: one round trip when it is free, else one more for
-        each second. An exception of a signal handler ends the wait and leaves nothing behind.
+        Raises ``LockTimeout``, which names the holder; ``StoreUnavailable`` if the store was never
+        reached; ``Indeterminate``, ``StoreError``, ``InvalidInput``, ``ClientClosed``. Once the
+        store was reached, the call waits during outages. Cost: one round trip if the lock is free,
+        else one more for each second. An exception of a signal handler ends the wait and leaves
+        nothing behind.
         """
         return Guard(wait(self._native.acquire(timeout)))
 
     def try_acquire(self) -> Guard | None:
-        """Takes the lock if nobody holds it or waits for it; ``None`` when it is busy.
+        """Takes the lock if nobody holds it or waits for it. Returns ``None`` if it is busy.
 
-        Raises as ``acquire``, and ``Indeterminate`` if no answer came. Cost: one round trip.
+        Raises the same as ``acquire``, and ``Indeterminate`` if no answer came. Cost: one round
+        trip.
         """
         native = wait(self._native.try_acquire())
         return None if native is None else Guard(native)
 
     def wait_free(self, timeout: Span | None = None) -> None:
-        """Waits until nobody holds it, and takes nothing.
+        """Waits until nobody holds the lock, and does not take it.
 
         Raises ``LockTimeout``, ``StoreError``. Cost: one round trip, and one for each second.
         """
         wait(self._native.wait_free(timeout))
 
     def status(self) -> Status:
-        """Who holds it and how many wait. Raises ``StoreError``. Cost: one round trip."""
+        """The holders and the number of waiters. Raises ``StoreError``. Cost: one round trip."""
         status: Status = wait(self._native.status())
         return status
 
@@ -71,7 +73,7 @@ class Lock(OnlyPlain, _Lock[Guard]):
 
 
 class _RLock(Lock):
-    """A lock that its thread enters again."""
+    """A lock that its thread can re-enter."""
 
     __slots__ = ()
 
@@ -88,13 +90,13 @@ class _RLock(Lock):
 
 @final
 class Semaphore(_Semaphore[Guard, Lock], Lock):
-    """A number of permits. Used as a lock, it takes one."""
+    """A semaphore. Used as a lock, it takes one permit."""
 
     __slots__ = ()
 
 
 @final
 class RWLock(_RWLock[Lock]):
-    """Many readers, or one writer."""
+    """A lock with many readers or one writer at a time."""
 
     __slots__ = ()

@@ -1,4 +1,4 @@
-"""Elections, jobs and what an operator does, for threads."""
+"""Elections, jobs and the methods for operators, for threads."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ T = TypeVar("T")
 
 @final
 class Election(_Election):
-    """One leader among many candidates."""
+    """An election: one leader among many candidates."""
 
     __slots__ = ()
 
     def campaign(self, value: str) -> Leadership:
         """Waits until this candidate leads with ``value``, such as an address.
 
-        Raises ``InvalidInput`` for a value over 1 KiB or with control characters; as
-        ``Lock.acquire``. Cost: as that, and one round trip to tell observers.
+        Raises ``InvalidInput`` for a value over 1 KiB or with control characters, and the errors of
+        ``Lock.acquire``. Cost: that of ``Lock.acquire``, and one round trip to notify observers.
         """
         return Leadership(wait(self._native.campaign(value)))
 
     def leader(self) -> Leader | None:
-        """Who leads, or ``None``. Raises ``StoreError``. Cost: one round trip."""
+        """The leader, or ``None``. Raises ``StoreError``. Cost: one round trip."""
         leader: Leader | None = wait(self._native.leader())
         return leader
 
     def observe(self) -> Iterator[Leader | None]:
-        """Who leads now, and then each change. It never ends, and rides outages out.
+        """Yields the present leader, and then each change. It never ends, and waits during outages.
 
-        Raises ``StoreError`` for what will not pass by itself. Cost: one round trip every 10 s
-        while nothing changes.
+        Raises ``StoreError`` for a failure that will not pass by itself. Cost: one round trip every
+        10 s while nothing changes.
         """
         observation = wait(self._native.observe())
         while True:
@@ -56,14 +56,14 @@ class Job(_Job[Lock]):
     __slots__ = ()
 
     def try_start(self) -> Guard | None:
-        """The guard of the run; ``None`` if another machine runs it, or did just now.
+        """The guard of the run, or ``None`` if another machine runs the job or has just run it.
 
-        Raises as ``Lock.try_acquire``. Cost: one round trip.
+        Raises the same as ``Lock.try_acquire``. Cost: one round trip.
         """
         return self._lock.try_acquire()
 
     def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """Runs it here, or skips it and gives ``None``."""
+        """Runs the job here, or skips it and returns ``None``."""
         _synchronized.check_plain(function)
         guard = self.try_start()
         if guard is None:
@@ -72,7 +72,7 @@ class Job(_Job[Lock]):
             return function(*args, **kwargs)
 
     def __call__(self, function: Callable[P, T], /) -> Callable[P, T | None]:
-        """A decorator: each call runs the function, or skips it and gives ``None``."""
+        """A decorator: each call runs the function, or skips it and returns ``None``."""
         _synchronized.check_plain(function)
 
         @functools.wraps(function)
@@ -84,7 +84,8 @@ class Job(_Job[Lock]):
 
 @final
 class Admin(_Admin):
-    """Looks at the locks of a store and ends leases. Each raises ``StoreError``."""
+    """The methods for operators: they inspect the locks of a store and end leases. Each raises
+    ``StoreError``."""
 
     __slots__ = ()
 
@@ -94,32 +95,33 @@ class Admin(_Admin):
         return names
 
     def inspect(self, name: str) -> Status:
-        """Who holds a name and how many wait. Cost: one round trip."""
+        """The holders of a name and the number of waiters. Cost: one round trip."""
         status: Status = wait(self._native.inspect(name))
         return status
 
     def revoke(self, name: str, token: int, *, now: bool = False) -> bool:
-        """Ends the lease with that token, and says whether there was one.
+        """Ends the lease with this token, and returns whether there was such a lease.
 
-        The holder is told, and the name is free once it may have noticed; with ``now`` at once.
-        Cost: one round trip.
+        The holder is notified, and the name becomes free after the holder had time to stop; with
+        ``now``, at once. Cost: one round trip.
         """
         revoked: bool = wait(self._native.revoke(name, token, now))
         return revoked
 
     def set_capacity(self, name: str, capacity: int) -> int | None:
-        """Changes the capacity of a semaphore; gives the capacity before. Cost: one round trip."""
+        """Changes the capacity of a semaphore, and returns the old one. Cost: one round trip."""
         before: int | None = wait(self._native.set_capacity(name, capacity))
         return before
 
     def deadlocks(self) -> list[str]:
-        """The clients that probably wait for each other, a sentence for each deadlock. Cost: a scan
+        """The clients that probably wait for each other, as one sentence per deadlock. Cost: a scan
         of all names.
         """
         found: list[str] = wait(self._native.deadlocks())
         return found
 
     def end_quarantine(self) -> bool:
-        """Ends a quarantine on the word of an operator; says whether the store keeps any."""
+        """Ends a quarantine at an operator's decision. Returns whether the store has quarantines at
+        all."""
         ended: bool = wait(self._native.end_quarantine())
         return ended

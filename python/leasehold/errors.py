@@ -1,4 +1,4 @@
-"""What can go wrong. All errors pickle, and their messages are one line."""
+"""The errors of this package. All of them pickle, and their messages are one line."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 class LeaseholdError(Exception):
-    """Every error of this package.
+    """The base class of all errors of this package.
 
-    ``name`` is the lock that it is about, if it is about one. ``is_transient`` tells whether the
-    same call may succeed later without any change on this side.
+    ``name`` is the lock of the failed call, if there is one. ``is_transient`` says whether the same
+    call may succeed later without any change on this side.
     """
 
     name: str | None = None
@@ -24,8 +24,9 @@ class LockTimeout(LeaseholdError, TimeoutError):
     """The limit of a wait was reached; nothing is held. After an upgrade, the read lease is still
     held.
 
-    ``waited`` is in seconds. ``holder`` had it at the end, if the store could say, and ``others``
-    more beside it. ``own`` tells that the holder is the client that waited.
+    ``waited`` is in seconds. ``holder`` is a holder at the end of the wait, if the store could name
+    one. ``others`` is the number of further holders. ``own`` is true if the holder is the client
+    that waited.
     """
 
     is_transient: bool = True
@@ -36,7 +37,7 @@ class LockTimeout(LeaseholdError, TimeoutError):
 
 
 class LeaseLost(LeaseholdError):
-    """The lease was ours and no longer is: stop the work that it covered."""
+    """The lease is no longer ours: stop the work that it covered."""
 
     token: int = 0
     reason: LossReason = "expired"
@@ -54,7 +55,7 @@ class WouldDeadlock(LeaseholdError):
 
 
 class Fenced(LeaseholdError):
-    """A write came with a token that ``newest`` has overtaken: stop, somebody else is at work."""
+    """The token of a write is lower than ``newest``: stop, a newer holder is at work."""
 
     token: int = 0
     newest: int = 0
@@ -79,7 +80,7 @@ class StoreError(LeaseholdError):
 
 
 class StoreUnavailable(StoreError, ConnectionError):
-    """No answer, no connection, no quorum, a quarantine: it may pass by itself."""
+    """No answer, no connection, no quorum, or a quarantine. The trouble may pass by itself."""
 
     is_transient: bool = True
 
@@ -94,4 +95,4 @@ class Indeterminate(StoreUnavailable):
 
 
 class StoreDenied(StoreError, PermissionError):
-    """Credentials, an access rule or a file mode forbid it."""
+    """Credentials, an access rule or a file mode forbid the call."""

@@ -1,7 +1,7 @@
-"""Guarded writes: what the lock protects refuses a holder that was overtaken.
+"""Fenced writes: the protected resource refuses a holder that was overtaken.
 
-A lease cannot stop a process that slept through its end. The resource that it writes to can, if it
-remembers the highest token that it has seen, and refuses lower ones.
+A lease cannot stop a process that slept through its end. The resource can, if it remembers the
+highest token it has seen, and refuses writes with lower tokens.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ __all__ = [
 ]
 
 HEADER: Final[str] = _core.header()
-"""The HTTP header of a token and its lock. A service answers an overtaken one with 409."""
+"""The HTTP header for a token and its lock. A service answers an overtaken token with 409."""
 
 
 def to_header(guard: _Held) -> str:
-    """The value of the header: the token of a guard, and the name of its lock."""
+    """The value of the header, with the token of a guard and the name of its lock."""
     return _core.to_header(guard.name, guard.token)
 
 
 def from_header(text: str) -> tuple[str, int]:
-    """The name and the token out of a header. Raises ``InvalidInput``: answer 400."""
+    """Parses the name and the token from the header. Raises ``InvalidInput``: then answer 400."""
     return _core.from_header(text)
 
 
@@ -44,7 +44,7 @@ def from_header(text: str) -> tuple[str, int]:
 class Fences:
     """The highest token of each lock that a service of one process has seen.
 
-    It has its own lock, so threads may share it.
+    It contains a mutex, so threads may share it.
     """
 
     __slots__ = ("_mutex", "_newest")
@@ -54,7 +54,8 @@ class Fences:
         self._newest: dict[str, int] = {}
 
     def install(self, name: str, token: int) -> None:
-        """Refuses lower tokens from now on. Raises ``Fenced`` if a higher one was seen: 409."""
+        """Refuses lower tokens from now on. Raises ``Fenced`` if a higher token was seen: then
+        answer 409."""
         with self._mutex:
             self._newest[name] = _core.check_fence(name, token, self._newest.get(name))
 
@@ -62,10 +63,11 @@ class Fences:
 @final
 @dataclass(frozen=True)
 class Dialect:
-    """Statements for a table in an SQL database that keeps the highest token of each lock.
+    """SQL statements for a table that keeps the highest token of each lock.
 
-    In one transaction: ``install`` (name, token); then ``newest`` (name), and unless that is the
-    own token, roll back; else read, decide and write, and commit. ``table`` is run once.
+    Run ``table`` once. Then, in each transaction, run ``install`` (name, token) and ``newest``
+    (name). If ``newest`` returns another token than your own, roll back; else read, decide, write
+    and commit.
     """
 
     table: str

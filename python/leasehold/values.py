@@ -1,4 +1,4 @@
-"""Values that verbs give. They are frozen, compare by value and pickle."""
+"""Values that methods return. They are frozen, compare by value and pickle."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a lease. Spans are in seconds."""
+    """The holder of a lease. Durations are in seconds."""
 
     id: str
     mode: Mode
@@ -27,7 +27,7 @@ class Holder:
 
 @dataclass(frozen=True)
 class Status:
-    """Who holds a name and how many wait for it. A snapshot: stale once read.
+    """The holders of a name and the number of its waiters. A snapshot: it may be outdated when read.
 
     ``held_back`` says in words what keeps a free name from everybody: open transactions of a
     PostgreSQL database that have passed the fence of the name. With other stores it is empty.
@@ -42,7 +42,7 @@ class Status:
 
 @dataclass(frozen=True)
 class Leader:
-    """Who leads an election: what it says, and its token."""
+    """The leader of an election: its value and its token."""
 
     value: str
     token: int
@@ -50,10 +50,10 @@ class Leader:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened to a lease, to a call that asks for one, or to the store.
+    """An event of a lease, of a call that requests a lease, or of the store.
 
-    ``kind`` is the library's name of it, such as ``granted`` or ``lost``; spans are in seconds.
-    ``text`` says it in words.
+    ``kind`` is the name of the event, such as ``granted`` or ``lost``; durations are in seconds.
+    ``text`` describes the event in words.
     """
 
     kind: str
@@ -70,7 +70,7 @@ class Event:
 @final
 @dataclass(frozen=True, init=False)
 class Lease:
-    """A lease that was handed out of its guard. ``str(lease)`` is text for another process.
+    """A lease that was taken out of its guard. ``str(lease)`` is its text for another process.
 
     Raises ``InvalidInput`` for a text that is not a lease. ``ttl`` is in seconds.
     """

@@ -1,4 +1,4 @@
-//! What an operator looks at and does: verbs of the native client.
+//! The verbs of the native client for operators.
 
 use std::sync::Arc;
 

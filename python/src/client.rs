@@ -1,4 +1,4 @@
-//! The client: connects when it is first used, in each process anew.
+//! The client: it connects on its first use, separately in each process.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,11 +22,11 @@ use crate::told::Teller;
 use crate::verb::Verb;
 use crate::watches::Watches;
 
-/// Where the store is looked for that a client was not given.
+/// The environment variable with the URL of the store, for a client without one.
 const VARIABLE: &str = "LEASEHOLD_STORE";
 
-/// A store in this process: two clients of one are two machines. A forked child begins with an
-/// empty one.
+/// A store in this process: its clients compete like separate machines. A forked child begins with
+/// an empty store.
 #[pyclass(frozen, name = "Memory", module = "leasehold")]
 pub(crate) struct Memory(Arc<PerProcess<OnceLock<store::Memory>>>);
 
@@ -48,27 +48,27 @@ enum Source {
     Memory(Arc<PerProcess<OnceLock<store::Memory>>>),
 }
 
-/// What a client is in one process.
+/// The part of a client that belongs to one process.
 pub(crate) struct Made {
     pub(crate) client: leasehold::Client,
     pub(crate) watches: Arc<Watches>,
 }
 
-/// What all that a client makes shares.
+/// The state that a client shares with everything it makes.
 pub(crate) struct Client {
     source: Source,
     pub(crate) defaults: LeaseOptions,
     slice: Duration,
-    /// What events are told with, and whether all are.
+    /// The number of the client in its events, and whether all events are reported.
     tells: (u64, bool),
     pub(crate) driver: Driver,
-    /// Empty once this is dropped.
+    /// `None` once this is dropped.
     made: Option<PerProcess<OnceCell<Made>>>,
     is_closed: AtomicBool,
 }
 
 impl Client {
-    /// The client of this process; the first call connects.
+    /// The client of this process. The first call connects.
     pub(crate) async fn here(self: &Arc<Self>) -> Result<&Made, Failure> {
         if self.is_closed.load(Ordering::Acquire) {
             return Err(Error::Closed.into());
@@ -111,7 +111,7 @@ impl Client {
 }
 
 impl Close for Client {
-    /// Gives all back and ends waits; twice is once.
+    /// Releases everything and ends waits. A second call does nothing more.
     fn close(&self) -> Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + '_>> {
         Box::pin(async {
             self.is_closed.store(true, Ordering::Release);
@@ -131,7 +131,7 @@ impl Drop for Client {
     }
 }
 
-/// What Python wraps as `Client` and `AsyncClient`.
+/// The native object inside `Client` and `AsyncClient`.
 #[pyclass(frozen, module = "leasehold._core")]
 pub(crate) struct NativeClient(pub(crate) Arc<Client>);
 
@@ -146,7 +146,8 @@ impl NativeClient {
 
 #[pymethods]
 impl NativeClient {
-    /// `number` is what events are told with; without `tells_all` only what goes into a log is.
+    /// `number` identifies the client in its events. Without `tells_all`, only events for the log
+    /// are reported.
     #[new]
     fn new(
         store: &Bound<'_, PyAny>,
@@ -184,7 +185,7 @@ impl NativeClient {
         self.verb(async move { client.close().await.map(|()| Done::Nothing) }).going_on()
     }
 
-    /// The store as it may be shown.
+    /// The store as text, without passwords.
     #[getter]
     fn store(&self) -> String {
         match &self.0.source {
@@ -194,7 +195,7 @@ impl NativeClient {
     }
 }
 
-/// The URL that was given, or that of the environment.
+/// The given URL, or the URL in the environment.
 fn url(store: &Bound<'_, PyAny>) -> PyResult<String> {
     if !store.is_none() {
         return store.extract().map_err(|_| {

@@ -1,5 +1,5 @@
-//! The bridge to event loops: a thread with a runtime drives verbs, and what has ended goes into a
-//! queue of each loop, whose descriptor wakes it.
+//! The bridge to event loops: a thread with a runtime drives verbs, and puts their results into the
+//! queue of the loop, whose descriptor wakes the loop.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,7 +18,7 @@ use crate::verb::{Doing, Verb};
 
 static RUNTIME: PerProcess<OnceLock<Handle>> = PerProcess::new([const { OnceLock::new() }; _]);
 
-/// The runtime of this process, whose thread lives as long as it.
+/// The runtime of this process. Its thread lives as long as the process.
 fn runtime() -> Result<&'static Handle, Failure> {
     let slot = RUNTIME.this().map_err(leasehold::Error::from)?;
     if let Some(runtime) = slot.get() {
@@ -29,7 +29,7 @@ fn runtime() -> Result<&'static Handle, Failure> {
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let handle = runtime.handle().clone();
     let mut made = None;
-    // Another thread may be faster; then nothing runs on this runtime.
+    // Another thread may be faster; then the runtime made here stays unused.
     let used = slot.get_or_init(|| {
         made = Some(runtime);
         handle
@@ -45,11 +45,12 @@ fn runtime() -> Result<&'static Handle, Failure> {
     Ok(used)
 }
 
-/// What a key of a loop stands for.
+/// The kind of result that a key of a loop waits for.
 enum Wanted {
-    /// A verb that nothing ends: it goes on, or it is still on its way to its thread.
+    /// A verb that cannot be aborted: it continues without its caller, or has not reached its
+    /// thread yet.
     Verb,
-    /// A verb, and what ends it.
+    /// A verb, and the handle that aborts it.
     Abortable(AbortHandle),
     /// The loss of a lease.
     Loss,
@@ -62,14 +63,14 @@ struct Begun {
     goes_on: bool,
 }
 
-/// What a loop and the thread share.
+/// The state that a loop shares with the thread.
 struct Shared {
     wanted: Mutex<HashMap<u64, Wanted>>,
     queue: Arc<Queue>,
 }
 
 impl Shared {
-    /// In the thread that drives verbs: begins those that are still wanted.
+    /// Begins the verbs that are still wanted. Runs in the thread that drives verbs.
     fn drive(&self, begun: Vec<Begun>) {
         let mut wanted = lock(&self.wanted);
         for Begun { key, doing, goes_on } in begun {
@@ -80,7 +81,8 @@ impl Shared {
             let queue = Arc::clone(&self.queue);
             let task = tokio::spawn(async move {
                 if queue.put(key, doing.await) {
-                    // The loop is woken once for all that can end now: those tasks come first.
+                    // The loop is woken once for all verbs that can end now: their tasks run before
+                    // this one.
                     tokio::spawn(async move { queue.ring() });
                 }
             });
@@ -94,10 +96,10 @@ impl Shared {
 /// The verbs of one loop.
 #[pyclass(frozen, module = "leasehold._core")]
 pub(crate) struct Completions {
-    /// Forgotten in a forked child: tasks are those of the parent's runtime.
+    /// Forgotten in a forked child: the tasks belong to the parent's runtime.
     shared: Arc<Shared>,
     runtime: &'static Handle,
-    /// Verbs that are begun while they are gathered.
+    /// The verbs that were begun since [`gather`](Self::gather).
     gathered: Mutex<Option<Vec<Begun>>>,
     made_in: MadeIn,
 }
@@ -120,7 +122,7 @@ impl Completions {
         self.shared.queue.descriptor()
     }
 
-    /// Begins a verb; [`take`](Self::take) gives what it ends with, under the key.
+    /// Begins a verb, and returns the key under which [`take`](Self::take) returns its result.
     fn begin(&self, py: Python<'_>, verb: &Verb) -> PyResult<u64> {
         process::begin(py)?;
         let (doing, goes_on) = verb.take()?;
@@ -135,31 +137,32 @@ impl Completions {
         Ok(key)
     }
 
-    /// Verbs that are begun from now on wait for [`hand_over`](Self::hand_over).
+    /// From now on, begun verbs wait for [`hand_over`](Self::hand_over).
     fn gather(&self) {
         lock(&self.gathered).get_or_insert_default();
     }
 
-    /// Hands over what was gathered, at once: the thread is woken once for all.
+    /// Hands over all gathered verbs at once: the thread is woken once for all of them.
     fn hand_over(&self) {
         let gathered = lock(&self.gathered).take().unwrap_or_default();
         if self.made_in.is_another() {
-            // The loop goes on in a forked child, where the thread is not.
+            // The loop continues in a forked child, which does not have the thread.
             std::mem::forget(gathered);
         } else if !gathered.is_empty() {
             self.send(gathered);
         }
     }
 
-    /// The caller of a verb no longer waits. A verb that goes on does so; what it gives is given
-    /// back.
+    /// The caller of a verb no longer waits. A verb that continues without its caller is not
+    /// aborted; its result is dropped, which releases a lease in it.
     pub(crate) fn cancel(&self, key: u64) {
         if let Some(Wanted::Abortable(task)) = lock(&self.shared.wanted).remove(&key) {
             task.abort();
         }
     }
 
-    /// What has ended and is still wanted: key, whether it failed, what it gave.
+    /// The results that are still wanted, as tuples of the key, whether the verb failed, and the
+    /// result.
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let mut ended = self.shared.queue.take();
         let mut unwanted = Vec::new();
@@ -178,7 +181,7 @@ impl Completions {
         Ok(list)
     }
 
-    /// Drops all verbs: the loop is closed.
+    /// Aborts all verbs, because the loop is closed.
     fn close(&self) {
         if self.made_in.is_another() {
             return;
@@ -199,7 +202,7 @@ impl Completions {
         self.runtime.spawn(async move { shared.drive(begun) });
     }
 
-    /// Where the loss of a lease is to come, and under which key.
+    /// A key and the queue for the loss of a lease.
     pub(crate) fn want_loss(&self) -> (u64, Arc<Queue>) {
         let key = next_number();
         lock(&self.shared.wanted).insert(key, Wanted::Loss);

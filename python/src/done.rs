@@ -1,4 +1,4 @@
-//! What verbs give.
+//! The results of verbs.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use pyo3::prelude::*;
 
 use crate::values;
 
-/// What becomes an object of Python's own.
+/// A result that becomes a Python object of a separate type.
 pub(crate) trait Give: Send {
     fn give(self: Box<Self>, py: Python<'_>) -> PyResult<Bound<'_, PyAny>>;
 }
 
-/// What a verb gives. To drop it gives back what it holds.
+/// The result of a verb. Dropping a result with a lease releases the lease.
 pub(crate) enum Done {
     Capacity(Option<u32>),
     Flag(bool),

@@ -28,7 +28,7 @@ impl Request {
     }
 }
 
-/// What Python wraps as `Election` and `AsyncElection`.
+/// The native object inside `Election` and `AsyncElection`.
 #[pyclass(frozen, module = "leasehold._core")]
 pub(crate) struct NativeElection(Arc<Request>);
 
@@ -69,11 +69,11 @@ impl NativeElection {
     }
 }
 
-/// Changes of an election.
+/// The changes of leader in an election.
 #[pyclass(frozen, module = "leasehold._core")]
 pub(crate) struct NativeObservation {
     client: Arc<Client>,
-    /// Empty once this is dropped.
+    /// `None` once this is dropped.
     inner: Option<Arc<tokio::sync::Mutex<Observation>>>,
 }
 
@@ -97,7 +97,8 @@ impl Drop for NativeObservation {
 
 #[pymethods]
 impl NativeObservation {
-    /// Who leads from the next change on. An outage is ridden out.
+    /// Waits for the next change and returns the new leader, if any. It keeps waiting during an
+    /// outage of the store.
     fn next(&self) -> Verb {
         let inner = self.inner.clone();
         Verb::new(&self.client.driver, async move {

@@ -1,4 +1,4 @@
-//! Errors of the library as Python raises them: classes of `leasehold.errors`.
+//! Converts the errors of the library into the exceptions of `leasehold.errors`.
 
 use leasehold::error::{InvalidInput, StoreError, StoreErrorKind};
 use leasehold::{Error, FencingToken, LockName, LossReason};
@@ -8,7 +8,7 @@ use pyo3::types::PyDict;
 
 use crate::values;
 
-/// How the messages of the library are written in Python.
+/// The Python words that replace the Rust words in the library's messages.
 const WORDS: [(&str, &str); 6] = [
     ("use Guard::reenter", "use `guard.reenter()`"),
     ("`LockName::hashed`, in a shell `sha256sum`", "`hashlib.sha256`, in a shell `sha256sum`"),
@@ -18,16 +18,16 @@ const WORDS: [(&str, &str); 6] = [
     ("in memory of this process", "in the memory of this process"),
 ];
 
-/// Why a verb failed.
+/// The reason why a verb failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The library says so.
+    /// An error of the library.
     Error(Error),
-    /// The interpreter ends.
+    /// The interpreter is shutting down.
     Exit,
-    /// The guard was let go before.
+    /// The guard was released before.
     LetGo(LockName, FencingToken),
-    /// The guard is that of the process that this one was forked from.
+    /// The guard belongs to the parent process, from which this process was forked.
     OfParent(LockName),
     /// The caller asked for something impossible.
     Misuse(&'static str),
@@ -40,7 +40,7 @@ impl<E: Into<Error>> From<E> for Failure {
 }
 
 impl From<Failure> for PyErr {
-    /// Only threads of Python's raise, so they have the GIL.
+    /// Only Python threads raise, so they can take the GIL.
     fn from(failure: Failure) -> Self {
         Python::attach(|py| match raised(py, failure) {
             Ok(error) | Err(error) => error,
@@ -48,12 +48,12 @@ impl From<Failure> for PyErr {
     }
 }
 
-/// What is refused before any verb.
+/// The exception for an invalid argument, before any verb begins.
 pub(crate) fn refused(why: InvalidInput) -> PyErr {
     Failure::from(why).into()
 }
 
-/// Trouble with what a process has a limited number of.
+/// The failure when the process has run out of a limited resource.
 pub(crate) fn full(what: &str, error: &std::io::Error) -> Failure {
     StoreError::new(StoreErrorKind::Full, format!("{what}: {error}")).into()
 }
@@ -94,7 +94,7 @@ fn raised(py: Python<'_>, failure: Failure) -> PyResult<PyErr> {
     Ok(PyErr::from_value(error))
 }
 
-/// The class of an error; its own fields are added.
+/// The name of an error's exception class. Adds the fields of that class to `fields`.
 fn described(py: Python<'_>, error: &Error, fields: &Bound<'_, PyDict>) -> PyResult<&'static str> {
     let lost = |token: FencingToken, reason: LossReason| {
         fields.set_item("token", token.get())?;
@@ -133,7 +133,7 @@ fn described(py: Python<'_>, error: &Error, fields: &Bound<'_, PyDict>) -> PyRes
             "LockTimeout"
         }
         Error::WouldDeadlock { .. } => "WouldDeadlock",
-        // The enum may grow; what is new is still an error of this package.
+        // The enum may grow; a new error is still an exception of this package.
         _ => "LeaseholdError",
     })
 }

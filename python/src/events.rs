@@ -1,4 +1,4 @@
-//! Events of the library as Python tells them.
+//! Converts the events of the library into Python values.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -49,12 +49,12 @@ impl Told {
         Self { kind, text: text.to_string(), ..Self::default() }
     }
 
-    /// The same of a request for a lock.
+    /// Adds the facts of a request for a lock.
     fn on(self, request: &RequestFacts<'_>) -> Self {
         self.about(request.name, request.mode, request.label)
     }
 
-    /// The same of a lease.
+    /// Adds the facts of a lease.
     fn of_lease(self, lease: &LeaseFacts<'_>) -> Self {
         let told = self.about(lease.name, lease.mode, lease.label);
         Self { token: Some(lease.token), ..told }
@@ -75,7 +75,7 @@ impl Told {
     }
 }
 
-/// Whether an event goes into a log. What repeats itself does so as it begins.
+/// Whether an event goes into the log. A repeated event goes into it only the first time.
 pub(crate) fn warns(event: &Event<'_>) -> bool {
     match event {
         Event::Delayed { lasting, .. } | Event::Overdue { lasting, .. } => lasting.is_zero(),
@@ -88,12 +88,12 @@ pub(crate) fn warns(event: &Event<'_>) -> bool {
     }
 }
 
-/// What a listener gets of an event.
+/// The owned copy of an event for the listeners.
 pub(crate) fn told(event: &Event<'_>) -> Told {
     of_call(event).or_else(|| of_lease(event)).unwrap_or_else(|| of_store(event))
 }
 
-/// An event of a call of a verb, as it is told.
+/// Converts an event of a verb.
 fn of_call(event: &Event<'_>) -> Option<Told> {
     Some(match *event {
         Event::Acquiring { request, .. } => Told::of("acquiring", "asked for").on(&request),
@@ -138,7 +138,7 @@ fn of_call(event: &Event<'_>) -> Option<Told> {
     })
 }
 
-/// An event of a lease, as it is told.
+/// Converts an event of a lease.
 fn of_lease(event: &Event<'_>) -> Option<Told> {
     Some(match *event {
         Event::Lost { lease, held, reason, cause, .. } => {
@@ -169,7 +169,7 @@ fn of_lease(event: &Event<'_>) -> Option<Told> {
     })
 }
 
-/// An event of the store or of the process, as it is told.
+/// Converts an event of the store or of the process.
 fn of_store(event: &Event<'_>) -> Told {
     match *event {
         Event::Reconnected { away, .. } => {

@@ -1,4 +1,4 @@
-//! What carries tokens to what the locks protect.
+//! The functions that carry tokens to the protected resources, and check them there.
 
 use leasehold::FencingToken;
 use leasehold::fence::{Dialect, Fence, HEADER};
@@ -33,7 +33,7 @@ pub(crate) fn from_header(text: &str) -> PyResult<(String, u64)> {
     Ok((fence.lock.to_string(), fence.token.get()))
 }
 
-/// Refuses a token that `newest` has overtaken; gives it, checked.
+/// Refuses a token that `newest` has overtaken; otherwise returns the checked token.
 #[pyfunction]
 #[pyo3(signature = (name, token, newest))]
 pub(crate) fn check_fence(
@@ -48,7 +48,7 @@ pub(crate) fn check_fence(
     }
 }
 
-/// The table, the statement that installs a token, and the one that asks for the newest.
+/// The SQL that creates the table, installs a token and reads the newest token.
 #[pyfunction]
 pub(crate) fn sql(dialect: &str) -> (&'static str, &'static str, &'static str) {
     let dialect = match dialect {
@@ -59,7 +59,7 @@ pub(crate) fn sql(dialect: &str) -> (&'static str, &'static str, &'static str) {
     (dialect.table(), dialect.install(), dialect.newest())
 }
 
-/// What a lease says as text: name, token, ttl in seconds.
+/// Parses a lease in text form into its name, token and ttl in seconds.
 #[pyfunction]
 pub(crate) fn parse_lease(text: &str) -> PyResult<(String, u64, f64)> {
     let lease: Lease = text.parse().map_err(refused)?;

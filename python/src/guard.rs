@@ -1,4 +1,4 @@
-//! A held lease, and its verbs, which take turns.
+//! A held lease and its verbs, which run one after the other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,16 +23,16 @@ use crate::slot::{Facts, Lease, Slot, Taken};
 use crate::told;
 use crate::verb::Verb;
 
-/// A lease and all that is known of it.
+/// A lease, and a copy of its facts.
 pub(crate) struct GuardCore {
     client: Arc<Client>,
     made_in: MadeIn,
-    /// The names, with the tokens that they were granted with.
+    /// The names with the tokens of their grants.
     granted: Vec<(LockName, FencingToken)>,
-    /// As what it was granted.
+    /// The mode of the grant.
     mode: Mode,
     holder: HolderId,
-    /// Empty once this is dropped.
+    /// `None` once this is dropped.
     shared: Option<(Arc<Slot>, Lost)>,
     is_let_go: AtomicBool,
 }
@@ -69,8 +69,8 @@ impl GuardCore {
         Failure::LetGo(self.name().clone(), self.token())
     }
 
-    /// What changes with an upgrade. It is not asked in a forked child, where the lock may be that
-    /// of a thread which is not there.
+    /// Reads the facts that change with an upgrade. Returns `None` in a forked child, where a
+    /// thread that no longer exists may hold the mutex.
     fn facts<T>(&self, what: impl FnOnce(&Facts) -> T) -> Option<T> {
         let (slot, _) = self.shared().ok()?;
         Some(what(&lock(&slot.facts)))
@@ -80,7 +80,7 @@ impl GuardCore {
         self.facts(|facts| facts.tokens[0]).unwrap_or(self.granted[0].1)
     }
 
-    /// For a verb of a guard that was not let go.
+    /// The slot, for a verb, unless the guard was released.
     fn ready(&self) -> Result<Arc<Slot>, Failure> {
         let (slot, _) = self.shared()?;
         match self.is_let_go.load(Ordering::Acquire) {
@@ -103,7 +103,7 @@ impl GuardCore {
         Verb::new(&self.client.driver, doing)
     }
 
-    /// A verb that has the lease for itself meanwhile.
+    /// A verb that has exclusive use of the lease while it runs.
     fn change<F>(&self, change: impl FnOnce(Taken) -> F + Send + 'static) -> Result<Verb, Failure>
     where
         F: Future<Output = Result<Done, Failure>> + Send + 'static,
@@ -118,7 +118,7 @@ impl GuardCore {
         }))
     }
 
-    /// Has the loss come to a loop.
+    /// Sends the loss to the queue of a loop.
     fn watch(&self, queue: &Arc<Queue>, key: u64) {
         let Ok((_, lost)) = self.shared() else { return };
         match self.client.watches() {
@@ -144,7 +144,7 @@ impl GuardCore {
 }
 
 impl Done {
-    /// A guard on what was granted to a client.
+    /// A new guard of a lease that was granted to a client.
     pub(crate) fn guard(client: &Arc<Client>, lease: Lease) -> Self {
         Self::Object(Box::new(GuardCore::new(client, lease)))
     }
@@ -162,7 +162,7 @@ impl Drop for GuardCore {
         if self.made_in.is_another() {
             std::mem::forget(shared);
         } else if shared.as_ref().is_some_and(|(slot, _)| slot.is_let_go()) {
-            // Nothing is given back by this, so that nothing is waited for.
+            // The lease was already released, so this drop does not block.
             drop(shared);
         } else {
             process::drop_detached(shared);
@@ -170,7 +170,7 @@ impl Drop for GuardCore {
     }
 }
 
-/// What Python wraps as `Guard` and `AsyncGuard`.
+/// The native object inside `Guard` and `AsyncGuard`.
 #[pyclass(frozen, module = "leasehold._core")]
 pub(crate) struct NativeGuard(pub(crate) Box<GuardCore>);
 
@@ -212,7 +212,7 @@ impl NativeGuard {
         self.0.holder.to_string()
     }
 
-    /// Why it is not held.
+    /// The reason why the lease is no longer held.
     #[getter]
     fn loss(&self) -> Option<&'static str> {
         self.0.reason()
@@ -223,20 +223,20 @@ impl NativeGuard {
         self.0.reason().is_none()
     }
 
-    /// Has the loss come to a loop, under the key that this gives.
+    /// Sends the loss to the queue of a loop, under the returned key.
     fn watch(&self, completions: &Completions) -> u64 {
         let (key, queue) = completions.want_loss();
         self.0.watch(&queue, key);
         key
     }
 
-    /// Nobody wants to hear of the guard's loss any more.
+    /// Stops sending the loss of the guard under this key.
     fn unwatch(&self, completions: &Completions, key: u64) {
         completions.cancel(key);
         self.0.unwatch(key);
     }
 
-    /// Whether nobody has let go of it, in this process.
+    /// Whether the guard belongs to this process and was not released.
     #[getter]
     fn is_kept(&self) -> bool {
         !self.0.made_in.is_another() && !self.0.is_let_go.load(Ordering::Acquire)
@@ -263,7 +263,7 @@ impl NativeGuard {
         }
     }
 
-    /// Tells the thread for events of the loss, or that there will be none.
+    /// Makes the loss an item for the event thread, or the end of the guard without one.
     fn on_lost(&self, key: u64) -> Result<(), Failure> {
         self.0.ready()?;
         let callback = told::Callback::new(key);
@@ -295,7 +295,7 @@ impl NativeGuard {
         let gone = self.0.let_go();
         let verb = self.0.verb(async move {
             let _turn = slot.turn.lock().await;
-            // A second guard on the lease, so that others may ask this one meanwhile.
+            // A second guard of the lease, so that other threads can use the first one meanwhile.
             let guard = slot.ask(Guard::reenter).ok_or(gone)??;
             let left = match ttl {
                 Some(ttl) => guard.renew_for(ttl).await,
@@ -358,7 +358,8 @@ impl NativeGuard {
         })
     }
 
-    /// Waits for the end: why it was lost, or none for a release or the limit.
+    /// Waits for the end of the lease. Returns the reason of a loss, or none after a release or at
+    /// the limit.
     #[pyo3(signature = (timeout))]
     fn lost(&self, timeout: Option<&Bound<'_, PyAny>>) -> PyResult<Verb> {
         let limit = maybe_span(timeout, "timeout")?;
@@ -373,7 +374,7 @@ impl NativeGuard {
         }))
     }
 
-    /// The lease as text; it is out of the guard then.
+    /// Takes the lease out of the guard, and returns it as text.
     #[pyo3(name = "into_lease")]
     fn hand_out(&self, py: Python<'_>) -> Result<String, Failure> {
         let slot = self.0.ready()?;
@@ -387,7 +388,7 @@ impl NativeGuard {
                 return Err(InvalidInput::new("lease", why).into());
             }
         };
-        // The library hands out what nobody else has, and lets go of it otherwise.
+        // `into_lease` consumes its guard even if it fails, so a lost lease is refused before.
         if let Err(error) = lease.ensure_held() {
             taken.lease = Some(lease.into());
             return Err(error.into());

@@ -1,9 +1,9 @@
-//! The native part of the Python package: a few types that Python wraps. A *verb* is a future that
-//! has not begun, and there are two ways to wait for it: its caller drives it (`verb`), or a
-//! thread does and wakes an event loop (`completions`).
+//! The native part of the Python package: a few types that Python code wraps. A *verb* is a future
+//! that has not begun. There are two ways to wait for a verb: its caller drives it (`verb`), or a
+//! thread drives it and wakes an event loop (`completions`).
 //!
-//! No thread of Rust's takes the GIL: what is to be told goes into queues, which threads of
-//! Python's take from.
+//! No Rust thread takes the GIL: results and events go into queues, and Python threads read the
+//! queues.
 #![forbid(unsafe_code)]
 
 #[cfg(not(unix))]

@@ -1,4 +1,4 @@
-//! What to take and how.
+//! Requests for locks: the kind of lock, its names and its options.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::errors::{Failure, refused};
 use crate::options::{Options, maybe_span, parse_name};
 use crate::verb::Verb;
 
-/// What is asked for.
+/// The kind of lock that is requested.
 #[derive(Clone)]
 enum Kind {
     Mutex,
@@ -32,7 +32,7 @@ struct Request {
     name: LockName,
     kind: Kind,
     options: LeaseOptions,
-    /// The lock of the process in which it was first used.
+    /// The lock, for the process in which it was first used.
     made: OnceLock<(MadeIn, leasehold::Lock)>,
 }
 
@@ -58,8 +58,8 @@ impl Request {
             Kind::Write => client.rwlock(name).write(),
         };
         let lock = lock.options(self.options.clone());
-        // Noting the lock fails in a forked child of a process that has used it; the child makes it
-        // anew each time.
+        // In a forked child of a process that has used the lock, `set` fails; the child makes the
+        // lock anew on each call.
         let _ = self.made.set((MadeIn::this(), lock.clone()));
         Ok(lock)
     }
@@ -73,11 +73,11 @@ impl Drop for Request {
     }
 }
 
-/// What Python wraps as `Lock` and `AsyncLock`.
+/// The native object inside `Lock` and `AsyncLock`.
 #[pyclass(frozen, module = "leasehold._core")]
 pub(crate) struct NativeLock(Arc<Request>);
 
-/// A number of permits, whatever whole number was given.
+/// Checks that a number fits a number of permits.
 fn permits(number: i64, what: &'static str) -> PyResult<u32> {
     u32::try_from(number).map_err(|_| {
         refused(InvalidInput::new(what, format!("{what} is {number}: give 1 or more")))
@@ -97,7 +97,7 @@ impl NativeLock {
 
 #[pymethods]
 impl NativeLock {
-    /// `kind` is that of the verb's name: `mutex`, `read`, `upgradable_read`, `write`.
+    /// `kind` is the name of the verb: `mutex`, `read`, `upgradable_read` or `write`.
     #[new]
     fn new(
         client: &NativeClient,

@@ -1,4 +1,4 @@
-//! Options of leases, and spans of time.
+//! Options of leases, and durations.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use pyo3::types::{PyBool, PyDelta, PyFloat, PyInt, PyString};
 
 use crate::errors::refused;
 
-/// The longest span that is told apart from "for ever": 100 years.
+/// The longest duration, 100 years: a longer one counts as this.
 const LONGEST: f64 = 100.0 * 366.0 * 86_400.0;
 
-/// Reads a span: seconds, or a `timedelta`.
+/// Reads a duration: seconds, or a `timedelta`.
 pub(crate) fn span(value: &Bound<'_, PyAny>, what: &'static str) -> PyResult<Duration> {
     let is_number = value.is_instance_of::<PyFloat>()
         || value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>();
@@ -34,7 +34,7 @@ pub(crate) fn span(value: &Bound<'_, PyAny>, what: &'static str) -> PyResult<Dur
     Ok(Duration::from_secs_f64(seconds.min(LONGEST)))
 }
 
-/// As [`span`], where `None` stands for none.
+/// Like [`span`], but `None` is allowed.
 pub(crate) fn maybe_span(
     value: Option<&Bound<'_, PyAny>>,
     what: &'static str,

@@ -1,5 +1,5 @@
-//! What belongs to one process: after a fork nothing of the parent's is used, and at the exit of
-//! the interpreter all is given back.
+//! The state of one process: a forked child uses nothing of its parent, and the exit of the
+//! interpreter releases everything.
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -14,22 +14,22 @@ use pyo3::prelude::*;
 
 use crate::errors::Failure;
 
-/// How often the end of the program looks whether those who waited have returned: 1 ms.
+/// How often the end of the program checks whether the waiting threads have returned: every 1 ms.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 thread_local! {
     static IS_RUSTS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What gives back what it holds.
+/// An object that can release everything it holds.
 pub(crate) trait Close: Send + Sync {
     fn close(&self) -> Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + '_>>;
 }
 
-/// What there is once in a process.
+/// The state that exists once per process.
 #[derive(Default)]
 pub(crate) struct State {
-    /// The thread for events runs, and the end of the interpreter is waited for.
+    /// Whether the event thread and the hook at the exit of the interpreter have been started.
     has_begun: AtomicBool,
     ends: AtomicBool,
     clients: Mutex<Vec<Weak<dyn Close>>>,
@@ -48,25 +48,25 @@ static STATE: PerProcess<State> = PerProcess::new(
     }; _],
 );
 
-/// Locks what no panic leaves half done.
+/// Locks a mutex whose value no panic leaves half changed.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl State {
-    /// Whether the interpreter ends, so that no caller waits.
+    /// Whether the interpreter is shutting down, so that callers must stop waiting.
     pub(crate) fn ends(&self) -> bool {
         self.ends.load(Ordering::Acquire)
     }
 }
 
-/// Which process this is takes a system call, so that a verb asks for it once.
+/// The state of this process. To find the process takes a system call, so a verb calls this once.
 fn state() -> Result<&'static State, Failure> {
     Ok(STATE.this().map_err(leasehold::Error::from)?)
 }
 
-/// Before the first verb of a process: starts the thread for events, and has the exit of the
-/// interpreter give all back.
+/// Before the first verb of a process: starts the event thread, and registers the release of
+/// everything at the exit of the interpreter.
 pub(crate) fn begin(py: Python<'_>) -> PyResult<&'static State> {
     let state = state()?;
     if !state.has_begun.swap(true, Ordering::AcqRel) {
@@ -75,7 +75,7 @@ pub(crate) fn begin(py: Python<'_>) -> PyResult<&'static State> {
     Ok(state)
 }
 
-/// A client that was connected in this process.
+/// Remembers a client that was connected in this process, so that [`end`] closes it.
 pub(crate) fn remember(client: Weak<dyn Close>) {
     if let Ok(state) = state() {
         let mut clients = lock(&state.clients);
@@ -84,7 +84,7 @@ pub(crate) fn remember(client: Weak<dyn Close>) {
     }
 }
 
-/// A thread that waits in a verb, until this is dropped.
+/// Counts a thread as waiting in a verb, until this is dropped.
 pub(crate) struct Wait(&'static AtomicUsize);
 
 impl Wait {
@@ -101,18 +101,19 @@ impl Drop for Wait {
     }
 }
 
-/// Says that this thread is Rust's, and not Python's.
+/// Marks this thread as a Rust thread, which never takes the GIL.
 pub(crate) fn begin_thread() {
     IS_RUSTS.set(true);
 }
 
-/// A number that no other one of this process has.
+/// A number that is unique within this process.
 pub(crate) fn next_number() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     LAST.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Drops what may wait, without the GIL. A thread of Rust's has none, and takes none.
+/// Drops a value whose drop may block, without holding the GIL. A Rust thread does not have the
+/// GIL, and does not take it.
 pub(crate) fn drop_detached<T: Send>(value: T) {
     match IS_RUSTS.get() {
         true => drop(value),
@@ -120,7 +121,7 @@ pub(crate) fn drop_detached<T: Send>(value: T) {
     }
 }
 
-/// Ends all waits of this process and gives back what it holds, within some seconds.
+/// Ends all waits of this process and releases everything it holds, within `seconds`.
 #[pyfunction]
 pub(crate) fn end(py: Python<'_>, seconds: f64) -> Result<(), Failure> {
     let limit = Duration::from_secs_f64(seconds);
@@ -132,7 +133,8 @@ pub(crate) fn end(py: Python<'_>, seconds: f64) -> Result<(), Failure> {
             lock(&state.clients).drain(..).filter_map(|it| it.upgrade()).collect();
         let closing = clients.iter().map(|client| client.close());
         let closing = async {
-            // What could not be given back ends by its ttl, and nobody is left to be told.
+            // A lease that could not be released ends by its ttl, and nobody is left to report it
+            // to.
             drop(tokio::time::timeout(limit, join_all(closing)).await);
             Ok(())
         };
@@ -144,7 +146,7 @@ pub(crate) fn end(py: Python<'_>, seconds: f64) -> Result<(), Failure> {
     })
 }
 
-/// In a child, right after a fork.
+/// Python calls this in a child, right after a fork.
 #[pyfunction]
 pub(crate) fn forked() {
     leasehold::process::forked();

@@ -1,4 +1,4 @@
-//! What has ended for one event loop, and the descriptor that wakes it.
+//! The queue of results for one event loop, and the descriptor that wakes the loop.
 
 use std::io;
 use std::sync::Mutex;
@@ -10,10 +10,10 @@ use crate::errors::Failure;
 use crate::process::lock;
 use crate::wake::Wake;
 
-/// What a verb has ended with, under the key of who waits for it.
+/// The result of a verb, with the key of its waiter.
 pub(crate) type Keyed = (u64, Result<Done, Failure>);
 
-/// What has ended and was not taken yet, and the descriptor that is readable while there is some.
+/// The results that were not taken yet, and the descriptor, which is readable while there are any.
 pub(crate) struct Queue {
     ended: Mutex<Ended>,
     wake: Wake,
@@ -34,8 +34,8 @@ impl Queue {
         self.wake.descriptor()
     }
 
-    /// Has something ended, of which the loop is told by [`ring`](Self::ring): that is to follow
-    /// if this says so.
+    /// Adds a result. If this returns `true`, the caller must then call [`ring`](Self::ring) to
+    /// wake the loop.
     pub(crate) fn put(&self, key: u64, ended: Result<Done, Failure>) -> bool {
         let mut queue = lock(&self.ended);
         if queue.is_closed {
@@ -46,7 +46,7 @@ impl Queue {
         queue.verbs.len() == 1
     }
 
-    /// Wakes the loop if there is something to take.
+    /// Wakes the loop if there are results to take.
     pub(crate) fn ring(&self) {
         let queue = lock(&self.ended);
         if !queue.verbs.is_empty() {
@@ -54,7 +54,7 @@ impl Queue {
         }
     }
 
-    /// A lease was lost.
+    /// Adds the loss of a lease, and wakes the loop.
     pub(crate) fn lost(&self, key: u64, reason: LossReason) {
         if self.put(key, Ok(Done::Reason(Some(reason)))) {
             self.ring();

@@ -1,4 +1,4 @@
-//! Where a lease is while the verbs of its guard take turns with it.
+//! The slot of a lease, which the verbs of its guard use one after the other.
 
 use std::sync::{Arc, Mutex};
 
@@ -32,12 +32,12 @@ impl From<Guard> for Lease {
 /// Where the lease is.
 enum Place {
     Here(Lease),
-    /// A verb has it that changes it.
+    /// A verb has taken the lease to change it.
     AtWork,
     LetGo,
 }
 
-/// What changes with an upgrade.
+/// The facts of a lease that change with an upgrade.
 pub(crate) struct Facts {
     pub(crate) mode: Mode,
     pub(crate) tokens: Vec<FencingToken>,
@@ -49,7 +49,7 @@ impl Facts {
     }
 }
 
-/// What a guard and its verbs share.
+/// The state that a guard shares with its verbs.
 pub(crate) struct Slot {
     place: Mutex<Place>,
     pub(crate) facts: Mutex<Facts>,
@@ -100,7 +100,7 @@ impl Slot {
         matches!(*lock(&self.place), Place::LetGo)
     }
 
-    /// What the lease says, unless a verb has it.
+    /// Reads from the lease, unless a verb has taken it.
     pub(crate) fn ask<T>(&self, what: impl FnOnce(&Guard) -> T) -> Option<T> {
         match &*lock(&self.place) {
             Place::Here(lease) => Some(what(lease.guard())),

@@ -1,4 +1,4 @@
-//! What is told, in a bounded queue from which one thread of Python's takes.
+//! The events and losses to report, in a bounded queue that one Python thread reads.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
@@ -15,19 +15,19 @@ use crate::events::{Told, told, warns};
 use crate::process::lock;
 use crate::wake::Wake;
 
-/// The most events that wait to be told, some 3 MB. Further ones are counted and dropped.
+/// The most events that wait in the queue, some 3 MB. Further events are counted and dropped.
 const MOST: usize = 10_000;
 
-/// How long a thread waits for what is told before it looks around: 1 s.
+/// How long a Python thread waits in one call: 1 s. Then it can handle other things.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// One thing to tell.
+/// One item of the queue.
 enum Item {
-    /// What happened to the client of this number.
+    /// An event of the client with this number.
     Event(u64, Box<Told>),
-    /// A lease was lost that somebody wants to know of.
+    /// A watched lease was lost.
     Lost(u64, LossReason),
-    /// A lease ended otherwise, so that nobody will be called.
+    /// A watched lease ended without a loss, so its callback will not be called.
     Over(u64),
 }
 
@@ -42,7 +42,7 @@ struct Queue {
 struct Channel {
     queue: Mutex<Queue>,
     changed: Condvar,
-    /// For who waits in a loop and not here.
+    /// The descriptor for a reader that waits in an event loop instead of in `next_told`.
     wake: OnceLock<Wake>,
 }
 
@@ -59,7 +59,7 @@ static CHANNEL: PerProcess<Channel> = PerProcess::new(
 fn push(item: Item) {
     let Ok(channel) = CHANNEL.this() else { return };
     let mut queue = lock(&channel.queue);
-    // A callback is never dropped: there are as many as somebody has registered.
+    // A callback is never dropped: their number is limited by the callbacks that were registered.
     if queue.items.len() >= MOST && matches!(item, Item::Event(..)) {
         queue.dropped += 1;
         return;
@@ -77,7 +77,7 @@ impl Channel {
     }
 }
 
-/// Nothing more is told; the thread ends.
+/// Closes the queue, so that its thread ends.
 #[pyfunction]
 pub(crate) fn end_told() {
     if let Ok(channel) = CHANNEL.this() {
@@ -86,22 +86,24 @@ pub(crate) fn end_told() {
     }
 }
 
-/// A descriptor that is readable when there is something to tell, for who waits in a loop.
+/// A descriptor that is readable when the queue has items, for a reader that waits in an event
+/// loop.
 #[pyfunction]
 pub(crate) fn told_descriptor() -> Result<i32, Failure> {
     let channel = CHANNEL.this()?;
     if channel.wake.get().is_none() {
         let wake = Wake::new();
         let wake = wake.map_err(|error| full("no descriptor for events", &error))?;
-        // If somebody was faster, that one stands.
+        // If another thread was faster, its descriptor is used.
         let _ = channel.wake.set(wake);
     }
-    // What was there before is to be told as well.
+    // Items may have come before the descriptor existed.
     channel.ring();
     Ok(channel.wake.get().map_or(-1, Wake::descriptor))
 }
 
-/// What is to be told next: a list of tuples, which is waited for or may be empty; none at the end.
+/// The next items as a list of tuples, and the number of dropped events; none at the end. With
+/// `waits`, waits a moment for items; the list may be empty.
 #[pyfunction]
 pub(crate) fn next_told(py: Python<'_>, waits: bool) -> PyResult<Option<(Vec<Py<PyTuple>>, u64)>> {
     let taken = py.detach(|| {
@@ -137,7 +139,7 @@ impl Item {
     }
 }
 
-/// Who is called when a lease is lost.
+/// The key of a callback for the loss of a lease.
 pub(crate) struct Callback(Option<u64>);
 
 impl Callback {
@@ -160,16 +162,16 @@ impl Drop for Callback {
     }
 }
 
-/// The most names of which it is remembered that they waited for their own process: some 100 KB.
+/// The most names for which a wait for the same process is remembered: some 100 KB.
 const MOST_OWN: usize = 1_000;
 
-/// Tells of what happens to a client in one process.
+/// Reports the events of a client in one process.
 pub(crate) struct Teller {
     client: u64,
-    /// Whether somebody wants all events, and not only what goes into a log.
+    /// Whether a listener wants all events, and not only those for the log.
     tells_all: bool,
-    /// The names of which it was told that their own process is waited for. Between threads that is
-    /// contention as any other, so the log has it once.
+    /// The names for which the log has reported a wait for the same process. Between threads this
+    /// is ordinary contention, so each name is logged only once.
     own: Mutex<HashSet<LockName>>,
 }
 

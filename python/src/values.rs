@@ -1,4 +1,4 @@
-//! What the library tells, as values of `leasehold.values`.
+//! Converts values of the library into the classes of `leasehold.values`.
 
 use leasehold::FencingToken;
 use leasehold::admin::{Holder, Status};

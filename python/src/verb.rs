@@ -1,4 +1,5 @@
-//! A verb: a future that has not begun, and its two ways to be waited for.
+//! A verb: a future that has not begun. A caller drives it here, or a thread drives it
+//! (`completions`).
 
 use std::pin::Pin;
 use std::sync::Mutex;
@@ -12,7 +13,7 @@ use crate::done::Done;
 use crate::errors::Failure;
 use crate::process::{self, State, Wait, lock};
 
-/// How often who waits looks for signals and for the end of the program: every 50 ms.
+/// How often a waiting thread checks for signals and for the end of the program: every 50 ms.
 const TICK: Duration = Duration::from_millis(50);
 
 /// The future of a verb.
@@ -23,11 +24,11 @@ pub(crate) type Doing = Pin<Box<dyn Future<Output = Result<Done, Failure>> + Sen
 pub(crate) struct Verb {
     driver: Driver,
     doing: Mutex<Option<Doing>>,
-    /// Whether it goes on when its caller no longer waits.
+    /// Whether the verb continues when its caller no longer waits.
     goes_on: bool,
 }
 
-/// Why who drives a verb comes back.
+/// The reason why driving a verb was interrupted or ended.
 enum Turn {
     Ended(Result<Done, Failure>),
     Tick(Doing),
@@ -46,13 +47,15 @@ impl Verb {
         Self { goes_on: true, ..self }
     }
 
-    /// The future, once, and whether it goes on.
+    /// Takes the future, which works only once. Also returns whether the verb continues without its
+    /// caller.
     pub(crate) fn take(&self) -> Result<(Doing, bool), Failure> {
         let doing = lock(&self.doing).take();
         Ok((doing.ok_or(Failure::Misuse("a verb is waited for once"))?, self.goes_on))
     }
 
-    /// Drives the future until it ends or, if the caller looks for signals, until it is time to.
+    /// Drives the future until it ends. If `looks`, also returns whenever it is time to check for
+    /// signals.
     fn drive(&self, mut doing: Doing, state: &State, looks: bool) -> Turn {
         loop {
             let turn = async {
@@ -62,7 +65,7 @@ impl Verb {
                 }
             };
             let ended = match self.driver.wait(turn) {
-                // Nothing is left of it that would have to be given up.
+                // The future has ended, so nothing is left to give up.
                 Ok(Some(ended)) => return Turn::Ended(ended),
                 Ok(None) if state.ends() => Failure::Exit,
                 Ok(None) if looks => return Turn::Tick(doing),
@@ -74,20 +77,20 @@ impl Verb {
         }
     }
 
-    /// Drops the future where its connections are.
+    /// Drops the future inside the runtime of its connections.
     fn give_up(&self, doing: Doing) {
         let dropping = async {
             drop(doing);
             Ok(())
         };
-        // Without a runtime there is nothing that it could have begun.
+        // Without a runtime the future cannot have begun anything.
         drop(self.driver.wait(dropping));
     }
 }
 
 #[pymethods]
 impl Verb {
-    /// Waits, driving it in this thread and without the GIL. The main thread has signals handled
+    /// Drives the verb to its end in this thread, without the GIL. The main thread handles signals
     /// meanwhile.
     fn wait<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let state = process::begin(py)?;
@@ -110,7 +113,8 @@ impl Verb {
     }
 }
 
-/// Has signals handled, and notes whether this is the thread in which they are.
+/// Handles pending signals, and records whether this is the main thread, in which Python runs
+/// signal handlers.
 ///
 /// Any call into Python may run a handler, whose exception ends the wait.
 fn look(py: Python<'_>, looks: &mut Option<bool>) -> PyResult<()> {

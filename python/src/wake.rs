@@ -1,9 +1,9 @@
-//! A descriptor that wakes a caller that waits in its own loop.
+//! A descriptor that wakes a caller which waits in its own event loop.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
-/// A descriptor that is readable from a ring on, until it is cleared.
+/// A descriptor that becomes readable by a ring, and stays readable until it is cleared.
 pub(crate) struct Wake {
     read: OwnedFd,
     #[cfg(not(target_os = "linux"))]
@@ -18,7 +18,7 @@ impl Wake {
     }
 
     pub(crate) fn ring(&self) {
-        // The descriptor cannot be full: it is rung once for each time that it is cleared.
+        // The write cannot fill the counter: it has 64 bits, and each clear resets it.
         let _ = rustix::io::write(&self.read, &1_u64.to_ne_bytes());
     }
 

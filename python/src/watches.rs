@@ -1,4 +1,4 @@
-//! The loops that are woken when a lease is lost, without a task or a verb for each guard.
+//! The event loops to wake when a lease is lost, without a task or a verb for each guard.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,14 +10,14 @@ use leasehold::admin::HolderId;
 use crate::process::lock;
 use crate::queue::Queue;
 
-/// Who is told of a loss, and under which key.
+/// The queue for the loss of a lease, and the key.
 struct Watch {
     key: u64,
     queue: Arc<Queue>,
 }
 
-/// The watched leases of a client, by their holders. Each guard of a lease that was entered again
-/// watches it by itself.
+/// The watched leases of a client, by their holders. Each guard of a re-entered lease has its own
+/// watch.
 #[derive(Default)]
 pub(crate) struct Watches(Mutex<HashMap<HolderId, Vec<Watch>>>);
 
@@ -35,7 +35,7 @@ impl Watches {
         }
     }
 
-    /// A lease was lost.
+    /// Sends the loss of a lease to its watches.
     pub(crate) fn tell(&self, holder: HolderId, reason: LossReason) {
         let watching = lock(&self.0).remove(&holder).unwrap_or_default();
         for Watch { key, queue } in watching {

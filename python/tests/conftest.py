@@ -1,4 +1,4 @@
-"""Stores to test with, and separate programs."""
+"""Fixtures: stores to test with, and separate programs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import redis as driver
 from leasehold import Client, Memory
 
 PATIENCE = 60.0
-"""Seconds after which a test gives up: a busy machine is slow."""
+"""Seconds after which a test gives up, generous for a busy machine."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -108,7 +108,7 @@ class Postgres:
 
 
 class Sentinels:
-    """A primary, its replica, and a sentinel that promotes that when the primary is gone."""
+    """A primary, its replica, and a sentinel that promotes the replica when the primary is gone."""
 
     def __init__(self) -> None:
         self.primary = Redis("--appendonly", "yes")
@@ -137,7 +137,8 @@ class Sentinels:
         return found
 
     def fail_over(self) -> None:
-        """Kills the primary once the replica has all, and waits for the replica to lead."""
+        """Kills the primary once the replica has all writes, and waits for the promotion of the
+        replica."""
         eventually(self._has_all)
         self.primary.stop()
         eventually(lambda: self._replication(self.replica)["role"] == "master")
@@ -164,7 +165,7 @@ def postgres() -> Iterator[Postgres]:
 
 @pytest.fixture
 def own_redis() -> Iterator[Redis]:
-    """One that the test may kill."""
+    """A Redis that the test may kill."""
     server = Redis()
     yield server
     server.end()
@@ -182,13 +183,13 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> str | Memory:
 
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> str:
-    """A name that no other test has."""
+    """A name that no other test uses."""
     return f"{request.node.name}/{os.getpid()}/{time.monotonic_ns()}"
 
 
 @pytest.fixture
 def command() -> str:
-    """The command `leasehold`, in Rust."""
+    """The command `leasehold`, written in Rust."""
     found = os.environ.get("LEASEHOLD_COMMAND") or shutil.which("leasehold")
     if found is None:
         pytest.skip("the command leasehold is not there: `cargo xtask python` builds it")
@@ -206,7 +207,7 @@ Program = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def program(tmp_path: Path) -> Program:
-    """Runs a separate program, which must end well and complain of nothing."""
+    """Runs a separate program, which must succeed and print no complaints."""
 
     def run(text: str, *words: str, code: int = 0, says: str | None = None) -> object:
         path = tmp_path / f"program{time.monotonic_ns()}.py"
@@ -225,7 +226,7 @@ def program(tmp_path: Path) -> Program:
 
 
 def eventually(what: Callable[[], object]) -> None:
-    """Waits until something is so."""
+    """Waits until a condition is true."""
     end = time.monotonic() + PATIENCE
     while not what():
         assert time.monotonic() < end, "it has never become so"

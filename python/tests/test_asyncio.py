@@ -1,4 +1,4 @@
-"""What locks and guards of tasks do."""
+"""Tests of the locks and guards for tasks."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_block_is_cancelled_when_its_lease_is_lost(store: str | Memory, name: 
                 reached = True
         assert caught.value.reason == "revoked" and not reached
         await guard.release()
-        # The task goes on as if nothing had happened.
+        # The task continues as if nothing had happened.
         await asyncio.sleep(0)
         if sys.version_info >= (3, 11):
             task = asyncio.current_task()
@@ -331,7 +331,7 @@ def test_the_verbs_of_a_closed_loop_are_dropped(redis: Redis, name: str) -> None
 
         asyncio.run(another())
     with warnings.catch_warnings():
-        # The task of a loop that was closed under it.
+        # The task belongs to a loop that was closed while the task ran.
         warnings.simplefilter("ignore")
         del task
         gc.collect()

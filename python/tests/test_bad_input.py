@@ -1,4 +1,4 @@
-"""Bad input is refused where it is written, with an error that names it."""
+"""Bad input is refused where it is given, with an error that names it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The code of the pages runs: each block is a program, with the test that is hidden after it."""
+"""Runs the code of the documentation pages: each block is a program, with a hidden test after
+it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of a program gives back what it holds, ends waits, and complains of nothing."""
+"""The end of a program releases its leases, ends its waits, and prints no complaints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What locks do while their server is killed, stopped, cut off or replaced."""
+"""Tests of locks while their server is killed, stopped, cut off or replaced."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from conftest import PATIENCE, Redis, Sentinels, eventually
 from leasehold import AsyncClient, Client, Event, Guard, LeaseLost, StoreUnavailable
 
 TTL = 9.0
-"""Renewed every third, and longer than a restart of a server takes on a busy machine."""
+"""A ttl whose third, the interval of renewals, is longer than a server's restart on a busy
+machine."""
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def sentinels() -> Iterator[Sentinels]:
 
 
 def has_renewed(guard: Guard) -> bool:
-    """Whether it was renewed now; not while nobody knows the new primary."""
+    """Whether a renewal succeeds now. It fails while the new primary is not known."""
     try:
         guard.renew()
     except StoreUnavailable:

@@ -21,7 +21,7 @@ with open(counter) as file:
 with open(counter, "w") as file:
     file.write(str(seen + 1))
 """
-"""Adds one to a file, with nothing that would hold others off."""
+"""Adds one to the number in a file, without a lock."""
 
 IN_TURN = """
 import sys
@@ -74,7 +74,7 @@ assert isinstance(lock, Lock) == (kind == "ours")
 
 
 class Processes:
-    """What was started, and is ended with the test."""
+    """The processes that a test starts, which are ended with the test."""
 
     def __init__(self) -> None:
         self._started: list[subprocess.Popen[str]] = []

@@ -1,4 +1,4 @@
-"""A fork: clients and locks work on both sides, and guards stay the parent's."""
+"""Tests of forks: clients and locks work on both sides, and guards stay the parent's."""
 
 from __future__ import annotations
 

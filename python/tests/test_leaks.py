@@ -1,4 +1,4 @@
-"""Memory, descriptors and threads stay the same, however often something is done."""
+"""Memory, descriptors and threads do not grow, however often something is done."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def measure():
     return resident, sys.getallocatedblocks(), descriptors, threads
 
 def compare(work):
-    # What is kept on purpose has its full size after some of it.
+    # Caches reach their full size after some rounds.
     work(times // 5)
     first = measure()
     work(times)
-    # What was let go of in the background ends a little later.
+    # Releases in the background end a little later.
     end = time.monotonic() + 30
     while not is_flat(grown := [now - before for now, before in zip(measure(), first)]):
         assert time.monotonic() < end, grown
@@ -32,7 +32,7 @@ def compare(work):
 
 def is_flat(grown):
     resident, blocks, descriptors, threads = grown
-    # An allocator keeps pages, and a client some connections; what leaks does so each time.
+    # An allocator keeps some pages, and a client some connections; a leak grows each time.
     is_small = resident < (4 << 20) + times * 64 and blocks < 1000 + times // 50
     return is_small and descriptors < 16 and threads < 4
 """

@@ -1,4 +1,4 @@
-"""What locks and guards of threads do, on each store."""
+"""Tests of the locks and guards for threads, on each store."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_a_release_calls_nobody_and_forgets_the_callback(client: Client, name: s
 
 
 def is_at_work(guard: Guard) -> bool:
-    """Whether a verb has the lease, so that it is not entered again."""
+    """Whether a verb has taken the lease, so that it cannot be re-entered now."""
     try:
         guard.reenter().release()
     except InvalidInput:
@@ -232,7 +232,7 @@ def test_a_callback_that_fails_is_logged_and_the_next_is_called(
 def test_a_lease_is_renewed_while_other_code_keeps_the_gil(client: Client, name: str) -> None:
     before = sys.getswitchinterval()
     with client.lock(name, ttl=3) as guard:
-        # Nobody else gets it while this loops, because the loop does not wait.
+        # Nobody else gets the lock while this loop runs, because the loop does not wait.
         sys.setswitchinterval(1000)
         try:
             renewed, validity = 0, guard.validity

@@ -1,4 +1,4 @@
-"""Other loops than that of asyncio, and greenlets."""
+"""Tests of event loops other than asyncio's own, and of greenlets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The lock for users of redis-py: the same arguments, keys, return values and exceptions."""
+"""Tests of the lock for users of redis-py: the same arguments, keys, return values and
+exceptions."""
 
 from __future__ import annotations
 

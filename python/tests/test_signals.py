@@ -18,7 +18,7 @@ client = Client(sys.argv[1])
 """
 
 BY_CONTROL_C = """
-# A shell has programs in its background ignore it.
+# A shell makes its background programs ignore this signal.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
     client.lock(sys.argv[2]).acquire()

@@ -19,7 +19,7 @@ ALLOWED = r"""
 leasehold\..*\.__init__
 leasehold\.(P|T|LossReason|Mode)
 """
-"""What only a client makes; and what stands for types alone."""
+"""Allowed differences: constructors that only clients call, and names of types."""
 
 GOOD = """
 from typing import assert_type

@@ -1,5 +1,5 @@
-//! What people, files and peers give to the command, as targets of fuzzing: whatever the bytes are,
-//! nothing panics. For leasehold's own tests.
+//! Targets of fuzzing: the input that the command gets from people, files and peers. No input may
+//! cause a panic. For leasehold's own tests.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
@@ -20,14 +20,14 @@ pub const TARGETS: [Target; 4] = [
     ("http_request", commands::fuzzing::request),
 ];
 
-/// The words of a command line, one a line.
+/// A command line, with one word on each line.
 fn command_line(bytes: &[u8]) {
     let words = bytes.split(|byte| *byte == b'\n').map(|word| OsString::from_vec(word.to_vec()));
     let words: Vec<_> = [OsString::from("leasehold")].into_iter().chain(words).collect();
     drop(parse::parse(&words));
 }
 
-/// A file that says which store is used, and the variable that does.
+/// A configuration file that names the store, and the variable that does.
 fn configuration(bytes: &[u8]) {
     let variable = store_choice::by_variable(&OsString::from_vec(bytes.to_vec()));
     let file =
@@ -40,14 +40,13 @@ fn configuration(bytes: &[u8]) {
     }
 }
 
-/// What `take` has printed, or somebody says that it has.
+/// A handle of `take`, real or forged.
 fn handle(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(handle) = Handle::decode(text) {
         let again = handle.encode().and_then(|text| Handle::decode(&text));
         assert_eq!(again.as_ref(), Ok(&handle));
-        // The handle may have been forged: it leads to no file, no socket and no login of this
-        // machine.
+        // A forged handle must lead to no file, no socket and no login of this machine.
         if let Some(remote) = StoreUrl::from(handle.store.as_str()).remote() {
             let url = remote.reveal();
             assert!(remote.is_on_servers() && !url.contains('@') && !url.contains("+unix:"));

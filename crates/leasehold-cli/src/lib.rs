@@ -1,5 +1,5 @@
-//! The command `leasehold`: runs programs under a lock, and shows who holds what. It is no public
-//! API: the program is all that it is for, and leasehold's own tests and benchmarks.
+//! The command `leasehold`: runs programs under a lock, and shows who holds what. This crate is no
+//! public API: it serves only the program, and leasehold's own tests and benchmarks.
 #![forbid(unsafe_code)]
 
 #[cfg(not(unix))]

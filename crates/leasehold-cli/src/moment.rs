@@ -1,4 +1,4 @@
-//! Moments as programs and people read them.
+//! Formats points in time for programs and for people.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,25 +11,25 @@ pub(crate) fn now_ms() -> u64 {
     millis(passed.unwrap_or_default())
 }
 
-/// When something began that had lasted for `lasted` at `seen_ms`.
+/// The start of something that had lasted for `lasted` at `seen_ms`.
 pub(crate) fn began_ms(seen_ms: u64, lasted: Duration) -> u64 {
     seen_ms.saturating_sub(millis(lasted))
 }
 
-/// A moment for programs, as in `2026-11-22T14:02:11Z`: whole seconds, because what was measured by
-/// the clock of a store is not known better by ours.
+/// A moment for programs, as in `2026-11-22T14:02:11Z`. It has whole seconds, because the moment
+/// was measured by the clock of a store, and this machine's clock differs.
 pub(crate) fn iso(at_ms: u64) -> String {
     rounded(at_ms).to_string()
 }
 
-/// A moment for people, by the clock on their wall: of today as `14:02:11`, of another day with its
-/// date, without seconds.
+/// A moment for people, in local time: `14:02:11` for today, and with a date and without seconds
+/// for another day.
 pub(crate) fn local(at_ms: u64, now_ms: u64) -> String {
     in_zone(at_ms, now_ms, &TimeZone::system())
 }
 
-/// A moment that may be days away, for people elsewhere: as `Thu 14:00 CET`, or with its date if it
-/// is more than six days away.
+/// A moment that may be days away, for people in other time zones: `Thu 14:00 CET`, or with its
+/// date if it is more than six days away.
 pub(crate) fn day_and_time(at_ms: u64) -> String {
     day_and_time_in(at_ms, now_ms(), &TimeZone::system())
 }

@@ -1,4 +1,4 @@
-//! Another process, and its end: for what is held on its behalf.
+//! Watches another process, for a lock that is held until this process ends.
 
 use std::io;
 use std::thread;
@@ -14,7 +14,7 @@ use {
 
 use crate::report::Failure;
 
-/// A process that was there when it was looked for.
+/// A process that existed when it was looked up.
 #[derive(Debug)]
 pub(crate) struct OtherProcess {
     /// A channel that is closed when the process has ended.
@@ -22,11 +22,11 @@ pub(crate) struct OtherProcess {
 }
 
 impl OtherProcess {
-    /// Looks for a process.
+    /// Looks a process up.
     ///
     /// # Errors
     ///
-    /// When there is none with this number.
+    /// If there is no process with this number.
     pub(crate) fn find(pid: Pid) -> Result<Self, Failure> {
         let end = end_of_process(pid).map_err(|error| {
             let is_gone = error.raw_os_error() == Some(Errno::SRCH.raw_os_error());
@@ -37,7 +37,7 @@ impl OtherProcess {
             Failure::usage(format!("--pid {}: {why}", pid.as_raw_nonzero()))
         })?;
         let (sender, receiver) = watch::channel(());
-        // The thread is not joined: it waits for as long as the other process lives, or this one.
+        // The thread is not joined: it waits until the other process ends, or this one.
         thread::spawn(move || {
             end();
             drop(sender);
@@ -45,14 +45,14 @@ impl OtherProcess {
         Ok(Self { end: receiver })
     }
 
-    /// Completes when it has ended.
+    /// Completes when the process has ended.
     async fn ended(&self) {
         let mut end = self.end.clone();
         while end.changed().await.is_ok() {}
     }
 }
 
-/// What returns when this very process ends, also if its number goes to another.
+/// Returns a function that waits until exactly this process ends, even if its number is used again.
 #[cfg(target_os = "linux")]
 fn end_of_process(pid: Pid) -> io::Result<impl FnOnce() + Send + 'static> {
     let handle = pidfd_open(pid, PidfdFlags::empty())?;
@@ -63,7 +63,8 @@ fn end_of_process(pid: Pid) -> io::Result<impl FnOnce() + Send + 'static> {
     )
 }
 
-/// What returns when there is no process of this number any more, or up to a second later.
+/// Returns a function that waits until no process has this number. It may return up to a second
+/// late.
 #[cfg(not(target_os = "linux"))]
 fn end_of_process(pid: Pid) -> io::Result<impl FnOnce() + Send + 'static> {
     use rustix::process::test_kill_process;

@@ -1,4 +1,4 @@
-//! What the command says of itself, and its exit codes: the one place for both.
+//! The lines that the command prints about itself, and its exit codes.
 
 use std::fmt::Display;
 use std::io::{ErrorKind, Write as _};
@@ -11,10 +11,10 @@ use serde::Serialize;
 
 use crate::signals::Death;
 
-/// `show` of a free lock, `revoke` of a token that holds nothing: the answer is no.
+/// The answer is no: `show` of a free lock, `revoke` of a token that holds nothing.
 pub(crate) const NO: u8 = 1;
-/// The command line, the environment or a configuration file is wrong, also where only the store
-/// can tell.
+/// The command line, the environment or a configuration file is wrong, also if only the store can
+/// see that.
 pub(crate) const USAGE: u8 = 2;
 /// Any trouble with the store (`EX_UNAVAILABLE` of sysexits.h).
 pub(crate) const STORE: u8 = 69;
@@ -45,9 +45,9 @@ pub(crate) struct Failure {
 enum Kind {
     /// Something is wrong.
     Trouble,
-    /// The lock is busy, as any request for one has to expect.
+    /// The lock is busy, which any caller must expect.
     Expected,
-    /// A signal ended the command, or the user does not want to wait any more, or to read.
+    /// A signal ended the command, or the user has stopped waiting or reading.
     Died(Death),
 }
 
@@ -56,27 +56,28 @@ impl Failure {
         Self { exit, message: message.into(), kind: Kind::Trouble }
     }
 
-    /// Not trouble, but what a request for a lock has to expect: it is busy.
+    /// A failure that is no trouble: the lock is busy, which any caller must expect.
     pub(crate) fn expected(exit: u8, message: impl Into<String>) -> Self {
         Self { kind: Kind::Expected, ..Self::new(exit, message) }
     }
 
-    /// A signal came while there was nothing to do but wait.
+    /// A signal came while leasehold only waited.
     pub(crate) fn interrupted(number: i32, message: String) -> Self {
         Self::by_death(Death { number, is_for_group: false }, message)
     }
 
-    /// The reader of stdout has gone, as behind `| head`: the end of every program, without a word.
+    /// The reader of stdout has gone, as with `| head`. Like any program, leasehold then ends
+    /// without a message.
     fn unread() -> Self {
         Self::interrupted(Signal::PIPE.as_raw(), String::new())
     }
 
-    /// A signal ended the command; without a message if everybody expects that.
+    /// A signal ended the command. The message is empty if the user expects that end.
     pub(crate) fn by_death(death: Death, message: String) -> Self {
         Self { kind: Kind::Died(death), ..Self::new(by_signal(death.number), message) }
     }
 
-    /// The signal that leasehold dies of, after all has been said.
+    /// The signal by which leasehold ends itself, after it has printed everything.
     pub(crate) fn death(&self) -> Option<Death> {
         match self.kind {
             Kind::Trouble | Kind::Expected => None,
@@ -119,10 +120,10 @@ impl From<leasehold::error::InvalidInput> for Failure {
     }
 }
 
-/// What ends a command: its exit code, or why it failed.
+/// How a command ends: with an exit code, or with a failure.
 pub(crate) type Outcome = Result<u8, Failure>;
 
-/// The options for how much the command says on stderr, one line at a time.
+/// The options for how much the command prints on stderr.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct Verbosity {
     /// Prints only errors on stderr
@@ -139,21 +140,23 @@ impl Verbosity {
         Self { quiet: false, verbose: false }
     }
 
-    /// Says what went wrong, also with `--quiet`: the exit code of a nightly job is seen too late.
+    /// Prints an error, also with `--quiet`: the exit code alone of a nightly job would be seen too
+    /// late.
     pub(crate) fn error(self, message: impl Display) {
-        // Nobody may be listening, and that is no reason to stop supervising.
+        // A stderr that cannot be written to is no reason to stop supervising the command.
         let line = format!("leasehold: {}\n", escaped(&message.to_string()));
         let _unheard = std::io::stderr().write_all(line.as_bytes());
     }
 
-    /// Says something the user should know, and that is no error.
+    /// Prints something that the user should know and that is no error.
     pub(crate) fn remark(self, message: impl Display) {
         if !self.quiet {
             self.error(message);
         }
     }
 
-    /// Says why the command ends. A busy lock that was called a success is worth no line.
+    /// Prints why the command ends. For a busy lock with `--busy-exit 0`, it prints a line only
+    /// with `-v`.
     pub(crate) fn failure(self, failure: &Failure) {
         match (failure.kind, failure.exit) {
             (Kind::Died(_), _) if failure.message.is_empty() => {}
@@ -163,7 +166,7 @@ impl Verbosity {
         }
     }
 
-    /// Says something only `-v` asks for.
+    /// Prints something only with `-v`.
     pub(crate) fn detail(self, message: impl Display) {
         if self.verbose {
             self.remark(message);
@@ -171,8 +174,8 @@ impl Verbosity {
     }
 }
 
-/// Text that may come from anywhere, harmless on a terminal and always on one line: control
-/// characters and those that turn the writing direction are escaped.
+/// Makes foreign text harmless on a terminal, and puts it on one line: control characters, and
+/// characters that change the writing direction, are escaped.
 pub(crate) fn escaped(text: &str) -> String {
     let harmful = |c: char| {
         c.is_control()
@@ -193,7 +196,7 @@ pub(crate) fn escaped(text: &str) -> String {
 ///
 /// # Errors
 ///
-/// When stdout cannot be written to: a result that nobody got is no success.
+/// If stdout cannot be written to: a result that nobody received is no success.
 pub(crate) fn print(text: impl Display) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
     writeln!(stdout, "{text}").and_then(|()| stdout.flush()).map_err(|error| match error.kind() {
@@ -206,7 +209,7 @@ pub(crate) fn print(text: impl Display) -> Result<(), Failure> {
 ///
 /// # Errors
 ///
-/// When stdout cannot be written to.
+/// If stdout cannot be written to.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string(value)
         .map_err(|error| Failure::new(NO, format!("cannot write JSON: {error}")))?;

@@ -1,4 +1,4 @@
-//! The runtime of everything that talks to a store.
+//! The runtime of all commands that talk to a store.
 
 use crate::report::{Failure, STORE};
 use crate::signals;

@@ -1,4 +1,5 @@
-//! Passwords that a process has besides a store URL. No process that lives on inherits them.
+//! Passwords that a process has besides a store URL. No process that outlives this one inherits
+//! them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,32 +11,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::store_url::StoreUrl;
 
-/// The variable that names the store, by a URL that may have a password.
+/// The variable with the URL of the store, which may contain a password.
 pub(crate) const STORE: &str = "LEASEHOLD_STORE";
 
 /// Variables that are passwords.
 const PASSWORDS: [&str; 2] = ["LEASEHOLD_PASSWORD", "LEASEHOLD_SENTINEL_PASSWORD"];
 
-/// Where passwords come from that are not in a URL.
+/// The source of passwords that are not in a URL.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Secrets {
     /// This process's environment.
     OfEnvironment,
-    /// The passwords were passed on, in the variables in which they came. The file that another
-    /// variable names may have a newer one.
+    /// The passwords were passed on, by the names of their variables. A file that another variable
+    /// names may have a newer password.
     PassedOn(BTreeMap<String, String>),
-    /// There are no passwords, so that none is told to a server that nobody chose.
+    /// No passwords: none may be sent to a server that the user did not choose.
     Nowhere,
 }
 
 impl Secrets {
-    /// For another process, which does not have them in its environment.
+    /// The passwords of this process, for another process that does not have them in its
+    /// environment.
     pub(crate) fn passed_on() -> Self {
         let found = PASSWORDS.iter().filter_map(|name| Some((*name, std::env::var(name).ok()?)));
         Self::PassedOn(found.map(|(name, value)| (name.to_owned(), value)).collect())
     }
 
-    /// A client of this store is built with them.
+    /// Builds a client of this store with these passwords.
     pub(crate) async fn client(
         &self,
         url: &StoreUrl,
@@ -64,8 +66,9 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// Has a process inherit no password. A leasehold that it runs finds the same store, and is told
-/// that a password is lacking. Without the variable it would take a local file.
+/// Removes all passwords from the environment of a process. A leasehold that the process runs still
+/// finds the same store, and fails because the password is missing. Without the variable
+/// `LEASEHOLD_STORE` it would use a local file.
 pub(crate) fn keep_from(command: &mut Command) {
     for name in PASSWORDS {
         command.env_remove(name);
@@ -75,8 +78,7 @@ pub(crate) fn keep_from(command: &mut Command) {
     }
 }
 
-/// The variables that [`keep_from`] keeps from a process, for one that is to have them all the
-/// same.
+/// The variables that [`keep_from`] removes, for a process that should have them.
 pub(crate) fn variables() -> Vec<(String, String)> {
     let passwords = PASSWORDS.iter().filter_map(|name| Some((*name, std::env::var(name).ok()?)));
     let store = store_with_password().map(|url| (STORE, url));
@@ -84,7 +86,7 @@ pub(crate) fn variables() -> Vec<(String, String)> {
 }
 
 fn store_with_password() -> Option<String> {
-    // One that is not UTF-8 is refused before anything is started.
+    // A URL that is not UTF-8 is refused before any process is started.
     let url = std::env::var(STORE).ok()?;
     (StoreUrl::from(url.as_str()).without_password() != url).then_some(url)
 }

@@ -1,4 +1,4 @@
-//! Signals that are passed on to the command as they arrive, and the one that ends this process.
+//! Signals that are passed on to the command, and the signal by which this process ends itself.
 
 use std::future::poll_fn;
 use std::io;
@@ -10,9 +10,9 @@ use rustix::process::{Pid, Signal, getpid, kill_current_process_group};
 use rustix_libc_wrappers::process::SignalExt as _;
 use tokio::signal::unix::{self, SignalKind};
 
-/// The signals that are passed on to the command, and those that stop and continue it. They are all
-/// that would end this process and that others send, besides the real-time signals. A program's own
-/// faults are not among them, nor is PIPE, which every program in Rust ignores.
+/// The signals that are passed on to the command, with those that stop and continue it. Besides
+/// real-time signals, they are all signals from others that would end this process. Signals for a
+/// program's own faults are not among them, nor is PIPE, which every program in Rust ignores.
 const PASSED_ON: [Signal; 14] = [
     Signal::ABORT,
     Signal::ALARM,
@@ -30,7 +30,7 @@ const PASSED_ON: [Signal; 14] = [
     Signal::XCPU,
 ];
 
-/// The signals this process was sent.
+/// The signals that were sent to this process.
 #[derive(Debug)]
 pub(crate) struct Signals {
     streams: Vec<(Signal, unix::Signal)>,
@@ -39,9 +39,9 @@ pub(crate) struct Signals {
 impl Signals {
     /// Catches the signals that are passed on to the command.
     ///
-    /// A signal that was ignored when this process began stays ignored: `nohup` and the `&` of a
-    /// shell script hide signals from the command in this way. If it were caught, exec would reset
-    /// it to its default.
+    /// A signal that was ignored when this process began stays ignored: `nohup`, and `&` in a shell
+    /// script, hide signals from the command in this way. If leasehold caught the signal, exec
+    /// would reset it to its default.
     pub(crate) fn catch_all() -> io::Result<Self> {
         let all = PASSED_ON.into_iter().chain(of_this_system());
         let wanted = all.filter(|signal| !is_in(*IGNORED, *signal));
@@ -66,7 +66,7 @@ impl Signals {
     }
 }
 
-/// The signals that Linux has besides.
+/// The further signals that Linux has.
 #[cfg(target_os = "linux")]
 fn of_this_system() -> impl Iterator<Item = Signal> {
     let real_time = (0..).map_while(Signal::rt);
@@ -78,8 +78,8 @@ fn of_this_system() -> impl Iterator<Item = Signal> {
     std::iter::empty()
 }
 
-/// Whether the signal ends a wait. The others stop and continue, or are for a command, which may
-/// not run yet.
+/// Whether the signal ends a wait. Other signals stop or continue this process, or are for a
+/// command that may not run yet.
 pub(crate) fn is_end(signal: Signal) -> bool {
     let others = [Signal::CONT, Signal::TSTP, Signal::USR1, Signal::USR2, Signal::WINCH];
     !others.contains(&signal)
@@ -93,7 +93,7 @@ pub(crate) fn numbered(number: i32) -> Option<Signal> {
     Signal::from_named_raw(number)
 }
 
-/// How far a signal is from the first real-time one.
+/// The number of a real-time signal, counted from the first one.
 fn real_time(signal: Signal) -> Option<i32> {
     #[cfg(target_os = "linux")]
     return (0..).map_while(Signal::rt).zip(0..).find_map(|(s, n)| (s == signal).then_some(n));
@@ -101,32 +101,31 @@ fn real_time(signal: Signal) -> Option<i32> {
     None
 }
 
-/// Has a write beyond the limit of file sizes (`ulimit -f`) fail, which can be reported, instead of
-/// ending this process without a word. It must be called within a runtime.
+/// Makes a write beyond the limit of file sizes (`ulimit -f`) fail with an error, instead of ending
+/// this process without a message. It must be called within a runtime.
 pub(crate) fn survive_file_limits() -> io::Result<()> {
-    // The signal is caught and not ignored, so that the command finds it as the caller had it. The
-    // handler stays when the stream is dropped.
+    // The signal is caught instead of ignored, so that the command inherits the caller's setting.
+    // The handler stays when the stream is dropped.
     if !is_in(*IGNORED, Signal::XFSZ) {
         let _unread = unix::signal(SignalKind::from_raw(Signal::XFSZ.as_raw()))?;
     }
     Ok(())
 }
 
-/// A signal to die of.
+/// A signal by which this process ends itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Death {
     pub(crate) number: i32,
-    /// The terminal's other processes have not seen it: the terminal was lent to the command, so
-    /// Ctrl-C went to that alone, and not to the script around us.
+    /// The other processes of the terminal must get the signal, too: the terminal was lent to the
+    /// command, so only the command got Ctrl-C, and not the script that runs leasehold.
     pub(crate) is_for_group: bool,
 }
 
 impl Death {
-    /// Ends this process by the signal, as the command was ended or would have been: its parent,
-    /// such as a shell in the middle of a loop, sees that the user wants to stop. Returns where
-    /// that is not possible.
+    /// Ends this process by the signal that ended the command. So the parent, such as a shell in
+    /// the middle of a loop, sees that the user wants to stop. Returns if that is not possible.
     pub(crate) fn die(self) {
-        // The first process of a container is not hit by what it does not catch.
+        // The first process of a container does not get signals that it does not catch.
         if getpid() == Pid::INIT {
             return;
         }
@@ -138,7 +137,7 @@ impl Death {
     }
 }
 
-/// Leaves no core file: only the command's memory would be worth a look.
+/// Prevents a core file of leasehold: only a core file of the command would be useful.
 fn leave_no_core() {
     #[cfg(target_os = "linux")]
     let _dumps =
@@ -150,8 +149,8 @@ fn is_in(mask: u64, signal: Signal) -> bool {
     mask.checked_shr(bit).unwrap_or(0) & 1 == 1
 }
 
-/// The signals that were ignored when this process began, one bit each, as Linux shows them;
-/// elsewhere none are known.
+/// The signals that were ignored when this process began, one bit each, as Linux shows them. On
+/// other systems it is 0.
 static IGNORED: LazyLock<u64> = LazyLock::new(|| {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -169,7 +168,7 @@ pub(crate) fn signal_name(signal: Signal) -> String {
     }
 }
 
-/// A signal that ends a program, by its name: `INT`, `SIGINT` or `int`.
+/// Reads the name of a signal that ends a program: `INT`, `SIGINT` or `int`.
 pub(crate) fn ending_signal(name: &str) -> Result<Signal, String> {
     let upper = name.to_uppercase();
     let full = if upper.starts_with("SIG") { upper } else { format!("SIG{upper}") };

@@ -1,4 +1,4 @@
-//! Which store the command uses, and why.
+//! Chooses the store that the command uses.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -14,13 +14,14 @@ use crate::secrets::Secrets;
 use crate::store_url::StoreUrl;
 use crate::user::User;
 
-/// Where a machine's administrator says which store is used.
+/// The file in which an administrator names the store for all users of the machine.
 const SYSTEM_CONFIGURATION: &str = "/etc/leasehold/store";
 
-/// Where root's locks are if nothing says otherwise.
+/// The store of root if no store is configured.
 const SYSTEM_LOCKS: &str = "/var/lib/leasehold/locks.db";
 
-/// The store, as a URL, who chose it, and where passwords come from that the URL lacks.
+/// The URL of the store, the reason for this choice, and the source of passwords that the URL
+/// lacks.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Choice {
     pub(crate) url: StoreUrl,
@@ -31,11 +32,11 @@ pub(crate) struct Choice {
 /// The origin of the choice of a store.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Because {
-    /// A handle: it was taken there.
+    /// The store is named by the handle of a lease that was taken there.
     Handle,
-    /// This file.
+    /// A configuration file.
     Configuration(PathBuf),
-    /// Nobody: a file of this user on this machine.
+    /// No store is configured, so it is a file of this user on this machine.
     Default { path: PathBuf, user: String },
     /// `LEASEHOLD_STORE`.
     Environment,
@@ -65,14 +66,14 @@ struct Surroundings {
     config_home: Option<PathBuf>,
     state_home: Option<PathBuf>,
     system_configuration: PathBuf,
-    /// The user is asked for only if nobody chose a store: the service that knows the names of
-    /// users may be far away.
+    /// Looks the user up. It is called only if no store is configured, because the service with the
+    /// names of users may be slow.
     user: fn() -> User,
 }
 
 impl Surroundings {
     fn of_this_process() -> Self {
-        // A relative path means nothing in these, says the XDG Base Directory Specification.
+        // The XDG Base Directory Specification says to ignore relative paths in these variables.
         let absolute = |name| {
             std::env::var_os(name).map(PathBuf::from).filter(|path: &PathBuf| path.is_absolute())
         };
@@ -92,13 +93,14 @@ impl Surroundings {
 }
 
 /// Chooses the store: `--store`, `LEASEHOLD_STORE`, the user's configuration, the machine's, or a
-/// file of this user on this machine. One of all its users would have to be open to all of them: a
-/// user who may write to it may forge every lock in it.
+/// file of this user on this machine. The file is not shared by all users, because every user who
+/// may write to it could forge every lock in it.
 ///
 /// # Errors
 ///
-/// A choice that was made and cannot be read is an error, never a reason for the next one: ten
-/// machines that each take a local lock are the worst silent failure there is.
+/// If a store is configured but the configuration cannot be read, that is an error, and the next
+/// place is not tried. Otherwise ten machines could each take a local lock, and nobody would
+/// notice.
 pub(crate) fn choose(option: Option<&StoreUrl>) -> Result<Choice, Failure> {
     choose_in(&Surroundings::of_this_process(), option)
 }
@@ -154,7 +156,7 @@ fn configured<'a>(text: &'a str, path: &Path) -> Result<&'a str, Failure> {
     }
 }
 
-/// Refuses a lasting choice that leads elsewhere from every directory.
+/// Refuses a relative path in a configuration: it would name another file in every directory.
 fn lasting(choice: Choice) -> Result<Choice, Failure> {
     match choice.url.reveal().strip_prefix("file:") {
         Some(path) if !path.starts_with(['/', '~']) => Err(Failure::usage(format!(

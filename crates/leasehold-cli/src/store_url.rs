@@ -6,55 +6,55 @@ use std::path::Path;
 use leasehold::store::shown_url;
 use serde::{Deserialize, Serialize};
 
-/// The URL of a store; what is printed of it, by `Debug` too, has no password. What is serialized
-/// has it, for a pipe to a process of ours.
+/// The URL of a store. `Display` and `Debug` hide its password. The serialized form has the
+/// password, for a pipe to another process of leasehold.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StoreUrl(String);
 
 impl StoreUrl {
-    /// All of it, for the library only.
+    /// The whole URL with its password, for the library only.
     pub(crate) fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// The file that it names, if it does not name servers.
+    /// The file that the URL names, if it does not name servers.
     pub(crate) fn file(&self) -> Option<&Path> {
         let rest = self.0.strip_prefix("file:")?;
         Some(Path::new(rest.split_once('?').map_or(rest, |(path, _options)| path)))
     }
 
-    /// Whether it names servers, which come and go, and not a file.
+    /// Whether the URL names servers and not a file.
     pub(crate) fn is_on_servers(&self) -> bool {
         self.file().is_none()
     }
 
-    /// Whether it names independent servers of which a majority decides.
+    /// Whether the URL names a quorum of independent servers.
     pub(crate) fn is_on_quorum(&self) -> bool {
         self.0.split_once(':').is_some_and(|(scheme, _)| scheme.ends_with("+quorum"))
     }
 
-    /// Whether it names a PostgreSQL database.
+    /// Whether the URL names a PostgreSQL database.
     pub(crate) fn is_on_postgres(&self) -> bool {
         ["postgres:", "postgresql:"].iter().any(|scheme| self.0.starts_with(scheme))
     }
 
-    /// Whether it names servers with TLS.
+    /// Whether the URL names servers with TLS.
     pub(crate) fn is_tls(&self) -> bool {
         let scheme = self.0.split([':', '+']).next();
         matches!(scheme, Some("rediss" | "valkeys"))
     }
 
-    /// All of it but its password: for processes that have no use for one, or have it elsewhere.
+    /// The URL without its password, for processes that need no password or have it from elsewhere.
     pub(crate) fn without_password(&self) -> String {
         let shown = shown_url(&self.0);
         if shown.contains("://***@") {
-            return self.0.clone(); // a user whose password is elsewhere
+            return self.0.clone(); // a user without a password in the URL
         }
         shown.replace("://:***@", "://").replace(":***@", "@")
     }
 
-    /// The place that the URL names, alike for all its spellings: the servers, the database, the
-    /// keys.
+    /// The place that the URL names (servers, database, keys) in one form, the same for all
+    /// spellings of the URL.
     pub(crate) fn place(&self) -> String {
         match (self.file(), Servers::of(&self.0)) {
             (Some(path), _) => {
@@ -69,23 +69,23 @@ impl StoreUrl {
         }
     }
 
-    /// The same servers, if they are named by hosts alone, without anybody's password and without
-    /// files. Somebody else has written the URL, so nothing on this machine is touched for it.
+    /// The servers of the URL without passwords and files, if all are named by hosts. The URL comes
+    /// from somebody else, so it must not lead to anything on this machine.
     pub(crate) fn remote(&self) -> Option<Self> {
         let servers = Servers::of(&self.0).filter(|servers| !servers.is_on_sockets())?;
-        // Without a role nobody is let in at a database, and a role is no secret.
+        // A database admits nobody without a role, and the name of a role is no secret.
         let user = servers.user.as_ref().map(|user| format!("{user}@")).unwrap_or_default();
         Some(Self(servers.url().replacen("://", &format!("://{user}"), 1)))
     }
 }
 
-/// The options that say which keys are meant.
+/// The options that select the keys or tables of the locks.
 const WHICH_KEYS: [&str; 4] = ["fenced", "layout", "prefix", "schema"];
 
-/// The place of the locks, as a URL of servers names it.
+/// The parts of a URL of servers that say where the locks are.
 struct Servers {
     scheme: String,
-    /// The role at a database.
+    /// The role, for a database.
     user: Option<String>,
     hosts: Vec<String>,
     path: String,
@@ -113,7 +113,7 @@ impl Servers {
         hosts.sort_unstable();
         let path = match scheme.ends_with("+unix") {
             true => path,
-            // A role has a database of its name.
+            // The default database has the name of the role.
             false if is_database && path.is_empty() => user.unwrap_or_default(),
             false => path.strip_suffix('/').unwrap_or(path),
         };
@@ -132,7 +132,7 @@ impl Servers {
         Some(Self { scheme, user, hosts, path, options })
     }
 
-    /// Whether they are named by paths on this machine.
+    /// Whether the servers are named by paths of sockets on this machine.
     fn is_on_sockets(&self) -> bool {
         self.scheme.ends_with("+unix") || self.hosts.iter().any(|host| host.starts_with("%2F"))
     }
@@ -147,7 +147,7 @@ impl Servers {
 /// A host with its port.
 fn with_port(host: &str, port: &str) -> String {
     let host = match host.get(..3).filter(|begins| begins.eq_ignore_ascii_case("%2f")) {
-        Some(_) => format!("%2F{}", &host[3..]), // a path, whose letters are as they are
+        Some(_) => format!("%2F{}", &host[3..]), // a path: its letters keep their case
         None => host.to_ascii_lowercase(),
     };
     let after_brackets = host.rfind(']').map_or(0, |at| at + 1);
@@ -158,7 +158,7 @@ fn with_port(host: &str, port: &str) -> String {
     format!("{name}:{port}")
 }
 
-/// This machine has several names.
+/// Replaces the other names of this machine by `127.0.0.1`.
 fn under_one_name(host: &str) -> String {
     let port = ["localhost:", "[::1]:"].iter().find_map(|name| host.strip_prefix(name));
     port.map_or_else(|| host.to_owned(), |port| format!("127.0.0.1:{port}"))

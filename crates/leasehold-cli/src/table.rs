@@ -8,32 +8,32 @@ use crate::terminal;
 /// The gap between two columns.
 const GAP: usize = 2;
 
-/// The least that is left of a text that is cut for want of room: 8 characters.
+/// The shortest length to which a text is cut if there is no room: 8 characters.
 const LEAST_TEXT: usize = 8;
 
-/// A column, and what becomes of it where there is not room for all.
+/// A column, and how it is shown if there is no room for all columns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Column {
     pub(crate) title: &'static str,
-    /// The highest is left out first.
+    /// The column with the highest rank is left out first.
     pub(crate) rank: u8,
-    /// The cells of the column are texts, of which the beginning may be enough.
+    /// The cells are texts that may be cut.
     pub(crate) is_text: bool,
 }
 
 impl Column {
-    /// One of short values, which are shown in whole or not at all.
+    /// A column of short values, which are never cut.
     pub(crate) const fn of_values(title: &'static str, rank: u8) -> Self {
         Self { title, rank, is_text: false }
     }
 
-    /// One of texts.
+    /// A column of texts, which may be cut.
     pub(crate) const fn of_texts(title: &'static str, rank: u8) -> Self {
         Self { title, rank, is_text: true }
     }
 }
 
-/// How wide a table may be: as stdout, if that is a terminal.
+/// The room for a table: the width of stdout, if stdout is a terminal.
 pub(crate) fn room() -> Option<usize> {
     stdout().is_terminal().then(|| terminal::columns(stdout()))
 }
@@ -68,8 +68,8 @@ pub(crate) fn table<const N: usize>(
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Makes texts shorter where there is not room for all, and leaves columns out if that is not
-/// enough. Gives those that are shown.
+/// Leaves columns out if even cut texts have no room, and then shortens the widths of texts until
+/// the rest fits. Returns the columns that are shown.
 fn fit<const N: usize>(columns: &[Column; N], widths: &mut [usize; N], room: usize) -> Vec<usize> {
     let mut shown: Vec<usize> = (0..N).collect();
     let least = |at: usize, width: usize| match columns[at].is_text {
@@ -93,7 +93,7 @@ fn fit<const N: usize>(columns: &[Column; N], widths: &mut [usize; N], room: usi
     }
 }
 
-/// At most `most` characters; a sign at the end says that there were more.
+/// Cuts a text to at most `most` characters. A cut text ends in `…`.
 pub(crate) fn cut(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),

@@ -1,4 +1,5 @@
-//! The terminal: to whom it listens, and how it is lent to the command and taken back.
+//! The terminal: which process group it listens to, and how it is lent to the command and taken
+//! back.
 
 use std::fs::File;
 use std::io;
@@ -27,11 +28,12 @@ impl Terminal {
         tcgetpgrp(&self.tty).is_ok_and(|group| group == self.own_group)
     }
 
-    /// Makes it listen to a group of this session; to this process's own for none.
+    /// Makes the terminal listen to a group of this session, or with `None` to the group of this
+    /// process.
     ///
-    /// A process that gives away a terminal that does not listen to it is stopped with SIGTTOU,
-    /// unless it blocks that; and a process that gave it to another group cannot take it back
-    /// otherwise.
+    /// The function blocks SIGTTOU meanwhile. Otherwise the kernel stops a process that changes the
+    /// group of a terminal that does not listen to this process. Taking a lent terminal back is
+    /// such a change.
     pub(crate) fn listen_to(&self, group: Option<Pid>) -> io::Result<()> {
         let mut background_write = SigSet::empty();
         background_write.add(Signal::SIGTTOU);
@@ -42,7 +44,7 @@ impl Terminal {
     }
 }
 
-/// Width of a terminal that does not know its own.
+/// The width that is assumed if a terminal does not report its width.
 const USUAL_COLUMNS: u16 = 80;
 
 /// How many characters fit on a line of this terminal.
@@ -51,13 +53,13 @@ pub(crate) fn columns(terminal: impl AsFd) -> usize {
     usize::from(if columns == 0 { USUAL_COLUMNS } else { columns })
 }
 
-/// Whether this terminal reads in lines and acts on Ctrl-C and Ctrl-Z itself.
+/// Whether this terminal is in line mode and handles Ctrl-C and Ctrl-Z itself.
 pub(crate) fn is_cooked(terminal: impl AsFd) -> bool {
     tcgetattr(terminal).is_ok_and(|modes| modes.local_modes.contains(LocalModes::ICANON))
 }
 
-/// Blocks SIGTTIN in this thread: reading from the terminal in the background is then an error,
-/// instead of the end of a process that must go on renewing.
+/// Blocks SIGTTIN in this thread. Reading from the terminal in the background is then an error, and
+/// does not stop this process, which must go on renewing.
 pub(crate) fn refuse_to_stop_for_input() -> io::Result<()> {
     let mut background_read = SigSet::empty();
     background_read.add(Signal::SIGTTIN);

@@ -10,7 +10,7 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// The user by whose rights this process acts.
+    /// The effective user of this process.
     pub(crate) fn of_this_process() -> Self {
         let id = geteuid();
         let found = nix::unistd::User::from_uid(id).ok().flatten();

@@ -1,4 +1,4 @@
-//! A name of a store and a method per action, for the cases that speak to the store itself.
+//! One name in a store, with a method per action, for the cases that call the store directly.
 
 use std::time::Duration;
 
@@ -12,13 +12,14 @@ use leasehold::{Error, FencingToken, LockName};
 
 use crate::subject::{Subject, fresh_number, must};
 
-/// The ttl of a lease that is not to end during the test, however busy the machine is.
+/// The ttl of a lease that must not end during the test, even on a busy machine.
 pub(super) const LONG: Duration = Duration::from_mins(10);
 
-/// The same for readers beside programs in other languages, which promise them no more.
+/// The same for readers in a store that is shared with programs in other languages. Such a store
+/// promises readers no longer lease.
 const SHARED_LONG: Duration = Duration::from_secs(30);
 
-/// The ttl of a lease that is to end: a test in real time waits that long.
+/// The ttl of a lease that must end during the test: a test in real time waits that long.
 pub(super) const SHORT: Duration = Duration::from_millis(200);
 
 /// A moment after a lease of [`SHORT`] has ended.
@@ -29,17 +30,17 @@ pub(super) struct Bench<'a> {
     pub(super) name: LockName,
 }
 
-/// The renewal of a lease that is held alone.
+/// The renewal of an exclusive lease.
 pub(super) fn renewal(id: HolderId, ttl: Duration) -> Action {
     Action::Renew { id, ttl, mode: Mode::Exclusive, change: 0 }
 }
 
-/// A first attempt of a client that nobody else has.
+/// The first attempt of a new client.
 pub(super) fn somebody() -> HolderId {
     HolderId { client: ClientId(fresh_number()), attempt: 1 }
 }
 
-/// How a client of these tests presents itself.
+/// The holder information that the clients of these tests send.
 pub(super) fn who() -> HolderInfo {
     HolderInfo::new("host", 42)
         .with_label(Some("a label".into()))
@@ -83,7 +84,7 @@ impl<'a> Bench<'a> {
         self.act(Action::Acquire(request)).await
     }
 
-    /// What `id` asks for to adopt the lease that `from` was granted.
+    /// The request of `id` to adopt the lease that `from` was granted.
     pub(super) async fn adoption(
         &self,
         id: HolderId,
@@ -93,7 +94,7 @@ impl<'a> Bench<'a> {
         Adopt::new(from.0, Some(from.1), self.request(id, mode).await)
     }
 
-    /// Acquires what is there to be had.
+    /// Acquires a lease, which must be granted at once.
     pub(super) async fn take(&self, id: HolderId, mode: Mode) -> Grant {
         granted(self.acquire(id, mode).await)
     }
@@ -160,7 +161,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Who holds, in order of their tokens.
+    /// The holders, in the order of their tokens.
     pub(super) async fn holders(&self) -> Vec<HolderId> {
         let mut holders = self.status().await.holders;
         holders.sort_by_key(|holder| holder.token);
@@ -168,8 +169,9 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// The result of a call that the store answers. In real time a busy machine may delay an answer for
-/// longer than a call with no wait, or a short one, allows. Then the test makes the call again.
+/// The result of a call that the store answers. In real time, a busy machine may delay an answer
+/// beyond the limit of a call that waits briefly or not at all. Then this function repeats the
+/// call.
 pub(super) async fn answered<T>(
     subject: &Subject,
     mut call: impl AsyncFnMut() -> Result<T, Error>,

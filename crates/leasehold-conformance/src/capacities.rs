@@ -1,4 +1,5 @@
-//! Cases of semaphores whose capacity differs from request to request, or is changed in use.
+//! Cases of semaphores whose capacity differs between requests, or is changed while they are in
+//! use.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -12,17 +13,17 @@ use leasehold::store::protocol::{Action, LOCK_CAPACITY, Refusal, Reply};
 use crate::bench::{Bench, LONG, granted, somebody};
 use crate::subject::{Subject, must};
 
-/// Clients of the old release of a program and as many of the new one.
+/// The number of clients of the old release of a program, and of the new one.
 const CLIENTS: u32 = 4;
 
-/// How often each of them takes a permit.
+/// How often each client takes a permit.
 const ROUNDS: u32 = 3;
 
 fn permits(count: u32, capacity: u32) -> Mode {
     Mode::Permits { count, capacity }
 }
 
-/// A bench on which two hold a permit of `capacity` each, if the store has such.
+/// A bench with two holders of one permit of `capacity` each, if the store has permits and a queue.
 async fn held_by_two(subject: &Subject, capacity: u32) -> Option<(Bench<'_>, [HolderId; 2])> {
     let can = subject.can();
     if !(can.queued && can.permits) {
@@ -54,7 +55,8 @@ pub async fn who_asks_for_another_capacity_waits_until_nobody_holds(subject: &Su
     assert_eq!(bench.holders().await, [behind]);
 }
 
-/// A capacity that is set counts in the same step, for requests of the old number and of the new.
+/// A new capacity takes effect in the same step, for requests with the old capacity and the new
+/// one.
 pub async fn a_capacity_that_is_set_counts_in_the_same_step_for_old_and_new_requests(
     subject: &Subject,
 ) {
@@ -75,7 +77,7 @@ pub async fn a_capacity_that_is_set_counts_in_the_same_step_for_old_and_new_requ
     assert_eq!(bench.set_capacity(4).await, mismatch, "a lock has none");
 }
 
-/// A caller that asks for what is free.
+/// Checks that a free name takes the capacity of the next request, and returns a new caller.
 async fn one_more(bench: &Bench<'_>) -> HolderId {
     let id = somebody();
     bench.take(id, permits(1, 2)).await;
@@ -84,7 +86,7 @@ async fn one_more(bench: &Bench<'_>) -> HolderId {
     somebody()
 }
 
-/// A capacity that is lowered ends no hold, and nothing is granted until what is held fits.
+/// Lowering the capacity ends no hold, and nothing is granted until the held permits fit.
 pub async fn a_capacity_that_is_lowered_ends_no_hold_and_grants_nothing_until_it_fits(
     subject: &Subject,
 ) {
@@ -101,7 +103,7 @@ pub async fn a_capacity_that_is_lowered_ends_no_hold_and_grants_nothing_until_it
     assert_eq!(bench.holders().await, [third, next]);
 }
 
-/// A lease is renewed and adopted under a capacity that was set since it was granted.
+/// A lease is renewed and adopted under a capacity that was set after its grant.
 pub async fn a_lease_is_adopted_and_renewed_under_a_capacity_that_was_set(subject: &Subject) {
     let Some((bench, [one, two])) = held_by_two(subject, 2).await else { return };
     bench.set_capacity(3).await;
@@ -113,7 +115,7 @@ pub async fn a_lease_is_adopted_and_renewed_under_a_capacity_that_was_set(subjec
     assert_eq!(bench.holders().await, [two, adopter]);
 }
 
-/// While clients with two numbers come and go, none of them fails, and neither number is exceeded.
+/// While clients with two capacities come and go, none fails, and neither capacity is exceeded.
 pub async fn a_rolling_deployment_with_another_capacity_fails_nobody(subject: &Subject) {
     if !subject.can().permits {
         return;

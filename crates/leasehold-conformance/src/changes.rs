@@ -1,4 +1,4 @@
-//! Cases in which a change of mode is given up, and what was left of it arrives late.
+//! Cases in which a caller gives up a change of mode, and its last request arrives late.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use leasehold::{Client, Guard, LockName};
 
 use crate::subject::{SharedStore, Subject, must};
 
-/// A store in front of which each request to become a reader is held back until it is let go.
+/// A store that delays each request to become a reader until the test lets the requests go.
 #[derive(Clone)]
 struct HoldsBack {
     inner: SharedStore,
@@ -24,7 +24,7 @@ struct HoldsBack {
 #[derive(Default)]
 struct State {
     lets_go: AtomicBool,
-    /// How many changes of mode were asked for.
+    /// How many changes of mode were requested.
     asked: AtomicUsize,
     /// How many requests to become a reader have arrived.
     arrived: AtomicUsize,
@@ -80,10 +80,10 @@ impl Store for HoldsBack {
     }
 }
 
-/// Somebody whose requests to become a reader are late, and somebody else.
+/// A first client, whose requests to become a reader arrive late, and a second client.
 struct Scene<'a> {
     subject: &'a Subject,
-    /// What kind of reader the first is.
+    /// The mode in which the first client reads.
     reader: Mode,
     late: Arc<State>,
     one: Client,
@@ -92,7 +92,7 @@ struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    /// One for each kind of reader, of a store that has readers.
+    /// One scene for each kind of reader that the store has.
     async fn all(subject: &'a Subject) -> Vec<Self> {
         let mut scenes = Vec::new();
         for reader in [Mode::Shared, Mode::Upgradable] {
@@ -110,7 +110,7 @@ impl<'a> Scene<'a> {
         Self { subject, reader, late, one, two, name: subject.fresh_name("changes") }
     }
 
-    /// The first as what it is in this scene.
+    /// A guard of the first client, in the mode of this scene.
     async fn first_reads(&self) -> Guard {
         let lock = self.one.rwlock(&self.name);
         let lock = match self.reader {
@@ -128,13 +128,13 @@ impl<'a> Scene<'a> {
         must(self.subject.drive(client.rwlock(&self.name).write().acquire()).await)
     }
 
-    /// Whether the other one could read now.
+    /// Whether the second client could read now.
     async fn admits_readers(&self) -> bool {
         let read = self.two.rwlock(&self.name).read();
         must(self.subject.drive(read.try_acquire()).await).is_some()
     }
 
-    /// Asks to become the writer, and gives up when the store has heard of it.
+    /// Asks to become the writer, and gives up once the request has reached the store.
     async fn wish_in_vain(&self, guard: &mut Guard) {
         let read = self.two.rwlock(&self.name).read();
         let wished = async {
@@ -152,7 +152,7 @@ impl<'a> Scene<'a> {
         self.subject.drive(both).await;
     }
 
-    /// What was held back arrives.
+    /// Lets the delayed requests go, and waits until one has arrived.
     async fn let_go(&self) {
         self.late.lets_go.store(true, Ordering::Relaxed);
         let has_arrived = || async { self.late.arrived.load(Ordering::Relaxed) > 0 };
@@ -160,7 +160,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// An upgrade that follows one that was given up is not undone when that is taken back late.
+/// If an upgrade was given up, its late withdrawal does not undo the next upgrade.
 pub async fn a_wish_that_is_taken_back_late_touches_no_later_upgrade(subject: &Subject) {
     for scene in Scene::all(subject).await {
         let mut guard = scene.first_reads().await;
@@ -176,7 +176,7 @@ pub async fn a_wish_that_is_taken_back_late_touches_no_later_upgrade(subject: &S
     }
 }
 
-/// A writer that asks to become the writer asks nothing, so there is nothing to give up.
+/// The upgrade of a writer sends nothing, so there is nothing to give up.
 pub async fn a_writer_that_gives_up_an_upgrade_stays_the_writer(subject: &Subject) {
     if !subject.can().changes_mode {
         return;
@@ -192,7 +192,7 @@ pub async fn a_writer_that_gives_up_an_upgrade_stays_the_writer(subject: &Subjec
     assert!(!scene.admits_readers().await, "{guard:?}");
 }
 
-/// A guard is a reader before its downgrade is sent, and the keeper sees to the rest.
+/// A guard is a reader before its downgrade is sent; the keeper completes an abandoned downgrade.
 pub async fn a_downgrade_that_is_given_up_leaves_a_reader(subject: &Subject) {
     if !subject.can().changes_mode {
         return;
@@ -213,8 +213,8 @@ pub async fn a_downgrade_that_is_given_up_leaves_a_reader(subject: &Subject) {
     assert!(scene.admits_readers().await, "{guard:?}");
 }
 
-/// An upgrade that is granted after it was given up is taken back, also by a renewal alone; and it
-/// touches no later one either.
+/// An upgrade that is granted after it was given up is taken back. A renewal alone does that, and a
+/// later upgrade is not affected.
 pub async fn an_upgrade_that_is_granted_too_late_is_taken_back(subject: &Subject) {
     for scene in Scene::all(subject).await {
         let mut guard = scene.first_reads().await;

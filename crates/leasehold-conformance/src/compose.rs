@@ -15,13 +15,13 @@ use crate::subject::{Subject, must};
 /// Leaders that follow each other while one observes.
 const LEADERS: usize = 50;
 
-/// A lease that was held for longer than this is reported when it ends.
+/// The end of a lease is reported if it was held for longer than this.
 const TOLD_AFTER: Duration = Duration::from_millis(1100);
 
 /// Rounds of two callers with reversed names; each costs a few round trips.
 const ROUNDS: usize = 40;
 
-/// Clients that try for the same names at once, and how often.
+/// The number of clients that try for the same names at once, and how often each tries.
 const TRYING: usize = 8;
 const TRIES: usize = 20;
 
@@ -40,7 +40,7 @@ async fn is_free(subject: &Subject, client: &Client, name: &LockName) -> bool {
     }
 }
 
-/// Several names are held all or none, each with its token, in the order given.
+/// Several names are held together or not at all, each with its token, in the given order.
 pub async fn several_names_are_held_all_or_none(subject: &Subject) {
     let (one, two) = (subject.client().await, subject.client().await);
     let names = names(subject);
@@ -56,7 +56,7 @@ pub async fn several_names_are_held_all_or_none(subject: &Subject) {
                     tokio::task::yield_now().await;
                 }
             }
-            // Nobody can be seen to wait.
+            // This store does not show waiters.
             false => subject.pass(SHORT).await,
         }
         must(busy.release().await);
@@ -75,7 +75,7 @@ pub async fn several_names_are_held_all_or_none(subject: &Subject) {
     }
 }
 
-/// Two callers with the same names in opposite orders never wait for each other for ever.
+/// Two callers with the same names in opposite orders never deadlock.
 pub async fn callers_with_reversed_names_never_wait_for_each_other(subject: &Subject) {
     let (one, two) = (subject.client().await, subject.client().await);
     let names = names(subject);
@@ -93,8 +93,8 @@ pub async fn callers_with_reversed_names_never_wait_for_each_other(subject: &Sub
     }
 }
 
-/// If many callers try for the same names at once, one gets them all, in every round. On a quorum
-/// it may be that nobody gets a majority even of one name.
+/// If many callers try for the same names at once, one gets them all, in every round. On a quorum,
+/// possibly nobody gets a majority, not even of one name.
 pub async fn of_many_who_try_for_several_names_at_once_one_gets_them(subject: &Subject) {
     if !subject.can().queued {
         return;
@@ -115,8 +115,8 @@ pub async fn of_many_who_try_for_several_names_at_once_one_gets_them(subject: &S
     }
 }
 
-/// A try for several names asks on for one that somebody has just taken and gives back, unless it
-/// is the first of them.
+/// A try for several names asks again for a name that another client has just taken and soon
+/// releases. The first name in sorted order is the exception.
 pub async fn a_try_outlasts_a_caller_that_has_just_taken_one_of_its_names(subject: &Subject) {
     let (one, two) = (subject.client().await, subject.client().await);
     let names = names(subject);
@@ -130,7 +130,7 @@ pub async fn a_try_outlasts_a_caller_that_has_just_taken_one_of_its_names(subjec
             has_ended.set(true);
             tried
         };
-        // Once it has the first of them, or has given up.
+        // Once the try has the first name, or has ended.
         let give_back = async {
             let theirs = guard.holder().client;
             let has_first = async || {
@@ -150,15 +150,15 @@ pub async fn a_try_outlasts_a_caller_that_has_just_taken_one_of_its_names(subjec
     };
     assert!(!get(first).await);
     let mut has_got = false;
-    // On a busy machine it may look as if it had been held for long.
+    // On a busy machine, the name may seem to have been held for a long time.
     for _ in 0..5 {
         has_got = has_got || get(last).await;
     }
     assert!(has_got);
 }
 
-/// A leader is seen with what it says, and with what it says next; once it was overtaken, what it
-/// says changes nothing.
+/// Observers see the value of a leader and each later value. Once a leader was overtaken, its new
+/// values change nothing.
 pub async fn a_leader_is_seen_with_what_it_says(subject: &Subject) {
     let (one, two) = (subject.client().await, subject.client().await);
     let name = subject.fresh_name("election");
@@ -183,7 +183,7 @@ async fn values_until(mut observation: Observation, last: &str) -> Vec<String> {
     let mut values = Vec::new();
     while values.last().is_none_or(|value| value != last) {
         let Observed::Leader(leader) = must(observation.next().await) else { continue };
-        // After an outage the same leader is told again.
+        // After an outage the same leader is reported again.
         if values.last() != Some(&leader.value) {
             values.push(leader.value);
         }
@@ -191,7 +191,8 @@ async fn values_until(mut observation: Observation, last: &str) -> Vec<String> {
     values
 }
 
-/// An observer misses no leader, where the store carries news; and elsewhere not the last.
+/// An observer misses no leader if the store has subscriptions. Without them, it still sees the
+/// last leader.
 pub async fn an_observer_misses_no_leader_of_fifty(subject: &Subject) {
     let clients = [subject.client().await, subject.client().await];
     let watching = subject.client().await;
@@ -212,8 +213,7 @@ pub async fn an_observer_misses_no_leader_of_fifty(subject: &Subject) {
     must(subject.drive(last.resign()).await);
 }
 
-/// A caller that waits until a name is free takes nothing, has no place in line and is not waited
-/// for.
+/// A caller that waits until a name is free takes no lease and no place in line, and delays nobody.
 pub async fn who_waits_for_a_free_name_delays_nobody(subject: &Subject) {
     let (one, two) = (subject.client().await, subject.client().await);
     let watching = subject.client().await;
@@ -246,14 +246,14 @@ pub async fn who_waits_for_a_free_name_delays_nobody(subject: &Subject) {
     must(subject.drive(both.wait_free()).await);
 }
 
-/// Watchers of a name learn of the end of its lease, also if the guard was dropped. A lease that is
-/// shorter than their pause between looks is an exception.
+/// Watchers of a name learn of the end of its lease, even if the guard was dropped. The exception
+/// is a lease that is shorter than the interval between their requests.
 pub async fn the_end_of_a_lease_is_told_to_those_who_watch(subject: &Subject) {
     let client = subject.client().await;
     let name = subject.fresh_name("told");
     let Some(mut news) = must(subject.store().subscribe(&name).await) else { return };
     if !subject.can().queued {
-        return; // the store tells of every end itself
+        return; // the store itself reports every end
     }
     for is_dropped in [false, true] {
         let brief = must(subject.drive(client.mutex(&name).acquire()).await);
@@ -270,7 +270,7 @@ pub async fn the_end_of_a_lease_is_told_to_those_who_watch(subject: &Subject) {
     }
 }
 
-/// A job that ended at once is skipped until its least time is over.
+/// A job that ended at once is skipped until its minimum time is over.
 pub async fn a_job_that_ended_at_once_is_skipped_for_a_while(subject: &Subject) {
     let (one, two) = (subject.client().await, subject.client().await);
     let (name, brief) = (subject.fresh_name("job"), subject.fresh_name("brief job"));

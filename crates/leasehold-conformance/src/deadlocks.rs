@@ -1,4 +1,4 @@
-//! Cases of clients that wait for each other, on every store that shows who waits.
+//! Cases of clients that wait for each other, on every store that shows its waiters.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 
 use crate::subject::{Subject, must};
 
-/// How long everybody has waited before a cycle counts: 10 s, and a moment.
+/// Longer than everybody must have waited before a cycle counts, which is 10 s.
 const LONG_ENOUGH: Duration = Duration::from_millis(10_500);
 
 type Waiting = JoinHandle<leasehold::Result<Guard>>;
@@ -26,7 +26,7 @@ async fn wait(subject: &Subject, client: &Client, name: &LockName, lock: Lock) -
     waiting
 }
 
-/// Each holds the name of its number and waits for the next.
+/// One client per name: each holds its name and waits for the next name.
 async fn ring(subject: &Subject, names: &[LockName]) -> (Vec<Client>, Vec<Guard>, Vec<Waiting>) {
     let (mut clients, mut guards, mut waits) = (Vec::new(), Vec::new(), Vec::new());
     for name in names {
@@ -40,7 +40,7 @@ async fn ring(subject: &Subject, names: &[LockName]) -> (Vec<Client>, Vec<Guard>
     (clients, guards, waits)
 }
 
-/// The names of one deadlock among these.
+/// The names of the only deadlock that has one of the names `among`.
 fn names_of(found: &[Deadlock], among: &[LockName]) -> Vec<LockName> {
     let of = found.iter().filter(|one| one.waits.iter().any(|wait| among.contains(&wait.name)));
     let of: Vec<&Deadlock> = of.collect();
@@ -50,8 +50,9 @@ fn names_of(found: &[Deadlock], among: &[LockName]) -> Vec<LockName> {
     names
 }
 
-/// Two and three that wait for each other are found, and what looks alike is not: readers together,
-/// permits that come free, several names in one call, a chain whose end is at work.
+/// Two and three clients that wait for each other are found. Similar waits are not: readers
+/// together, permits that become free, several names in one call, a chain that ends at a working
+/// client.
 pub async fn clients_that_wait_for_each_other_are_found_and_look_alikes_are_not(subject: &Subject) {
     if !subject.can().queued {
         let found = subject.client().await.admin().deadlocks().await;
@@ -67,14 +68,14 @@ pub async fn clients_that_wait_for_each_other_are_found_and_look_alikes_are_not(
     let (_two, _guards, pair) = ring(subject, &two).await;
     let (_three, _others, ring) = ring(subject, &three).await;
 
-    // Several names in one call: the first waits for the second with what comes before, and that
-    // one works.
+    // Several names in one call: `one` holds the first name while it waits for the second.
     let several = [fresh("m1"), fresh("m2")];
     let (one, other) = (subject.client().await, subject.client().await);
     let mut idle = vec![hold(subject, other.multi([&several[1]])).await];
     let gathers = wait(subject, &one, &several[1], one.multi(&several)).await;
     let chained = wait(subject, &subject.client().await, &several[0], one.mutex(&several[0])).await;
-    // Permits: each has some and waits for more, and a third has enough of them.
+    // Permits: `one` and `other` wait for each other, but `third` also holds permits and waits for
+    // nothing.
     let (gpu, lock) = (fresh("gpu"), fresh("after-gpu"));
     let third = subject.client().await;
     let mut look_alikes = vec![gathers, chained];
@@ -85,7 +86,7 @@ pub async fn clients_that_wait_for_each_other_are_found_and_look_alikes_are_not(
         look_alikes.push(wait(subject, &other, &gpu, other.semaphore(&gpu, 3).permit()).await);
         look_alikes.push(wait(subject, &one, &lock, one.mutex(&lock)).await);
     }
-    // Readers: beside each other they wait for nobody, whatever they wait for elsewhere.
+    // Readers do not wait for each other, whatever they wait for under other names.
     if subject.can().shared {
         let (read, held) = (fresh("read"), fresh("read-and-hold"));
         idle.push(hold(subject, one.rwlock(&read).read()).await);

@@ -1,4 +1,4 @@
-//! Cases of the last holder of a name, in a store that keeps a record of a name that nobody holds.
+//! Cases of the last holder of a name, in a store that keeps the record of an unheld name.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::subject::Subject;
 const ALONE: Mode = Mode::Exclusive;
 
 impl Bench<'_> {
-    /// Waits until this is the last holder and how that ended: a node of a quorum may be late.
+    /// Waits until the last holder is `id`, with this ending: a node of a quorum may be late.
     async fn await_last(&self, id: HolderId, ending: Ending) -> LastHolder {
         let is_so = |last: &LastHolder| (last.id, last.ending) == (id, ending);
         let is_told = async || self.status().await.last_holder.as_ref().is_some_and(is_so);
@@ -22,8 +22,7 @@ impl Bench<'_> {
     }
 }
 
-/// A holder that let go is remembered, with all that was known of it, also while somebody else
-/// holds.
+/// A holder that has released is remembered with all its information, even while another holds.
 pub async fn who_let_go_is_remembered(subject: &Subject) {
     let (bench, id) = (Bench::new(subject), somebody());
     if !subject.can().recorded_tokens {
@@ -39,7 +38,7 @@ pub async fn who_let_go_is_remembered(subject: &Subject) {
     let last = bench.await_last(id, Ending::Released).await;
     assert_eq!((last.mode, last.token, &last.info), (ALONE, token, &who()));
     assert!(last.held_for >= Duration::from_millis(15), "{last:?}");
-    // A late copy, and what is not held, end nothing more.
+    // A late copy of the release, and a release without a hold, change nothing.
     bench.release(id).await;
     bench.release(somebody()).await;
     bench.take(somebody(), ALONE).await;
@@ -60,7 +59,7 @@ pub async fn a_lapsed_lease_is_remembered_at_once(subject: &Subject) {
     bench.await_last(id, Ending::Expired).await;
 }
 
-/// A revoked lease is remembered as that, whether it was taken away or its holder let go.
+/// A revoked lease is remembered as revoked, whether it was taken away or its holder released it.
 pub async fn a_revoked_lease_is_remembered_as_that(subject: &Subject) {
     if !subject.can().recorded_tokens {
         return;
@@ -76,7 +75,7 @@ pub async fn a_revoked_lease_is_remembered_as_that(subject: &Subject) {
     bench.await_last(forced, Ending::Revoked).await;
 }
 
-/// After a hand-over the holder that let go is remembered, and a grant that nobody confirms is
+/// After a hand-over the releasing holder is remembered, and a grant that nobody confirms is
 /// remembered as unclaimed.
 pub async fn a_hand_over_is_remembered(subject: &Subject) {
     if !subject.can().queued || !subject.can().recorded_tokens {
@@ -94,7 +93,7 @@ pub async fn a_hand_over_is_remembered(subject: &Subject) {
     bench.await_last(silent, Ending::Unclaimed).await;
 }
 
-/// The holder whose lease was adopted is remembered, and the adopter holds.
+/// The holder whose lease was adopted is remembered, and the adopter holds the name.
 pub async fn who_handed_a_lease_out_is_remembered(subject: &Subject) {
     if !subject.can().recorded_tokens {
         return;
@@ -107,8 +106,8 @@ pub async fn who_handed_a_lease_out_is_remembered(subject: &Subject) {
     assert_eq!(bench.holders().await, [other]);
 }
 
-/// A name that stays taken after a release is held by nobody: its holder is remembered at once, and
-/// the end of the cooldown is no end of a hold.
+/// Nobody holds a name in cooldown: its last holder is remembered at once, and the end of the
+/// cooldown does not count as the end of a hold.
 pub async fn a_cooldown_ends_no_hold(subject: &Subject) {
     if !subject.can().recorded_tokens {
         return;

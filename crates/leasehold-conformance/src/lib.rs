@@ -1,9 +1,10 @@
-//! What every store of leasehold must do, as tests: run them against a store of your own.
+//! The tests that every store of leasehold must pass: run them against a store that you have
+//! written.
 //!
 //! A store is a [`Store`](leasehold::store::Store): it applies
 //! [`step`](leasehold::store::protocol::step), or the same in another language, to the record of a
-//! name, atomically. A [`Subject`] is such a store with the time it lives in, and
-//! [`conformance!`] makes a test of every case:
+//! name, atomically. A [`Subject`] is a store together with its clock, and [`conformance!`] makes a
+//! test of every case:
 //!
 //! ```
 //! use leasehold_conformance::{Subject, conformance};
@@ -21,15 +22,14 @@
 //! dev-dependencies at the version of `leasehold`, and run `cargo test`. Nothing else is needed: a
 //! case brings its own runtime.
 //!
-//! - A store that reads the time from a [`Clock`](leasehold::time::Clock) that it is given is
-//!   tested faster and more exactly with [`Subject::fake`], on a clock that stands still until a
-//!   case moves it.
-//! - Where a deployment takes long to start, `conformance!(together make())` runs all cases on one.
-//! - Cases draw fresh names, so what earlier runs have left behind disturbs none of them.
-//! - A case asks [`Capabilities`](leasehold::store::Capabilities) what the store can do. What it
-//!   cannot must be refused with a typed error, and the case tests that or passes at once.
+//! - If your store takes its time from a given [`Clock`](leasehold::time::Clock), use
+//!   [`Subject::fake`]: the tests are faster and more exact, on a clock that only the cases move.
+//! - If a deployment takes long to start, `conformance!(together make())` runs all cases on one.
+//! - Cases draw fresh names, so leftovers of earlier runs do not disturb them.
+//! - A case asks [`Capabilities`](leasehold::store::Capabilities) what the store can do. A store
+//!   must refuse everything else with a typed error, and the case tests that or passes at once.
 //!
-//! A case is a function, so that you can run one that fails by itself:
+//! A case is a function, so you can run a failing case alone:
 //!
 //! ```
 //! use leasehold_conformance::{Subject, run, store};
@@ -40,9 +40,9 @@
 //! });
 //! ```
 //!
-//! # What it does not test
+//! # What the suite does not test
 //!
-//! The suite sees a healthy store only. Test yourself what your store does in faults:
+//! The suite only sees a healthy store. Write your own tests for the faults:
 //!
 //! - a grant outlives the crash of a server;
 //! - after a lost reply, the same attempt gets that reply again;
@@ -73,11 +73,12 @@ use futures_util::stream::{self, StreamExt as _};
 pub use self::peers::{alone, elections, permits, readers, several};
 pub use self::subject::{SharedStore, Subject, fresh_number};
 
-/// Makes a test of every case: `conformance!(make())`, where the expression gives a future of a
-/// [`Subject`], made anew for each test.
+/// Makes a test of every case: `conformance!(make())`. The expression returns a future of a
+/// [`Subject`] and is evaluated for each test.
 ///
-/// `conformance!(together make())` makes one test of all cases, at the same time on one subject:
-/// for what takes long to start and has been tested case by case in another setting.
+/// `conformance!(together make())` makes one test that runs all cases at the same time on one
+/// subject. Use it for a store that takes long to start, and whose cases have been tested
+/// separately in another setting.
 #[macro_export]
 macro_rules! conformance {
     (together $make:expr) => {
@@ -249,14 +250,15 @@ pub fn run(case: impl Future<Output = ()>) {
     subject::must(runtime).block_on(case);
 }
 
-/// A case that was called.
+/// The future of a case.
 type Case<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 /// How many cases run at the same time on one subject: 6. They share a thread, and with more of
-/// them those that have little time do not get their turn.
+/// them, cases with short time limits do not get their turn.
 const AT_A_TIME: usize = 6;
 
-/// Makes a case. In a separate function, so that a stack never bears more than one at a time.
+/// Makes a case. A separate function, so that the stack never holds more than one unboxed case at a
+/// time.
 #[inline(never)]
 pub fn boxed<'a, F: Future<Output = ()> + 'a>(make: impl FnOnce() -> F) -> Case<'a> {
     Box::pin(make())
@@ -266,7 +268,7 @@ pub fn boxed<'a, F: Future<Output = ()> + 'a>(make: impl FnOnce() -> F) -> Case<
 ///
 /// # Panics
 ///
-/// When one fails, with its name on stderr.
+/// When a case fails, with its name on stderr.
 pub async fn together(cases: Vec<(&str, Case<'_>)>) {
     let named = cases.into_iter().map(|(name, mut case)| {
         poll_fn(move |context| {
@@ -277,7 +279,7 @@ pub async fn together(cases: Vec<(&str, Case<'_>)>) {
     stream::iter(named).buffer_unordered(AT_A_TIME).collect::<()>().await;
 }
 
-/// Says which case it was that failed.
+/// Prints the name of the case when the case panics.
 struct Named<'a>(&'a str);
 
 impl Drop for Named<'_> {

@@ -1,5 +1,5 @@
-//! Cases that use the library: what a program sees of a store. Whatever an exclusive lease must
-//! do, a mutex, a write lock and a semaphore of one do alike.
+//! Cases that use the library, as a program does. A mutex, a write lock and a semaphore of one must
+//! all behave as an exclusive lease.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,7 +14,7 @@ use leasehold::{Client, Error, Lock, LockName, LossReason};
 use crate::bench::{Bench, LONG, SHORT, answered, somebody};
 use crate::subject::{Subject, must};
 
-/// What can be held by one alone.
+/// The kinds of locks that only one can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Mutex,
@@ -80,7 +80,8 @@ impl<'a> Pair<'a> {
         self.until_waiting(1).await;
     }
 
-    /// Until that many wait. Where waiters cannot be seen, it gives up after a while and says so.
+    /// Waits until `count` callers wait. If the store does not show waiters, this gives up after a
+    /// while and prints that.
     pub(super) async fn until_waiting(&self, count: u32) {
         if !self.subject.can().queued {
             return self.subject.pass(SHORT).await;
@@ -131,7 +132,7 @@ pub async fn a_waiter_is_handed_the_lock_on_release(subject: &Subject) {
     }
 }
 
-/// A lease is renewed for another ttl, a longer one at once, and by its keeper from then on.
+/// A lease is renewed for another ttl: a longer one at once, and by its keeper from then on.
 pub async fn a_lease_is_renewed_for_a_longer_or_a_shorter_ttl(subject: &Subject) {
     let seconds = Duration::from_secs;
     for pair in Pair::all(subject).await {
@@ -154,7 +155,8 @@ pub async fn a_lease_is_renewed_for_a_longer_or_a_shorter_ttl(subject: &Subject)
     let guard = must(subject.drive(pair.by_one().ttl(seconds(3)).acquire()).await);
     let validity = must(subject.drive(guard.renew_for(seconds(2))).await);
     assert!(validity > seconds(1), "what was promised stays: {validity:?}");
-    // The longer one has another second to go, and would have been renewed in the middle of it.
+    // The longer lease has another second left, and would have been renewed in the middle of that
+    // second.
     subject.pass(Duration::from_millis(1_500)).await;
     let status = must(subject.drive(pair.two.admin().inspect(&pair.name)).await);
     assert!(status.holders[0].ttl_left <= Duration::from_millis(2_010), "{status:?}");
@@ -162,7 +164,7 @@ pub async fn a_lease_is_renewed_for_a_longer_or_a_shorter_ttl(subject: &Subject)
     must(subject.drive(guard.release()).await);
 }
 
-/// A dropped guard gives the lock back.
+/// A dropped guard releases the lock.
 pub async fn a_dropped_guard_gives_the_lock_back(subject: &Subject) {
     for pair in Pair::all(subject).await {
         drop(must(subject.drive(pair.by_one().acquire()).await));
@@ -187,8 +189,7 @@ pub async fn a_dropped_acquire_leaves_nothing_behind(subject: &Subject) {
     }
 }
 
-/// A grant to a waiter that is alive and not polled goes to the next, and the waiter is served
-/// anew.
+/// A grant to a waiter that is alive but not polled goes to the next, and the waiter queues again.
 pub async fn a_grant_that_nobody_fetches_goes_to_the_next(subject: &Subject) {
     let pair = Pair::of(subject, Kind::Mutex).await;
     let (by_one, by_two) = (pair.by_one().ttl(Duration::from_secs(1)), pair.by_two());
@@ -199,7 +200,7 @@ pub async fn a_grant_that_nobody_fetches_goes_to_the_next(subject: &Subject) {
         panic!("it is held by another")
     };
     must(subject.drive(guard.release()).await);
-    // Nobody polls the one that waits.
+    // Nobody polls the future of the waiter.
     let guard = must(subject.drive(by_two.acquire()).await);
     let token = guard.token();
     let release = async {
@@ -216,9 +217,9 @@ pub async fn a_grant_that_nobody_fetches_goes_to_the_next(subject: &Subject) {
 /// A lease outlives its ttl while it is held.
 pub async fn a_lease_outlives_its_ttl_while_it_is_held(subject: &Subject) {
     let pair = Pair::of(subject, Kind::Mutex).await;
-    // Two thirds of it must not pass between two renewals, on a busy machine in real time.
+    // Long enough for a busy machine: two thirds of the ttl must not pass between two renewals.
     let ttl = Duration::from_secs(5);
-    // It is renewed for as long as it is held, whatever was held and re-entered before it.
+    // A lease is renewed as long as it is held, whatever was held and re-entered before it.
     let before = must(subject.drive(pair.by_one().acquire()).await);
     drop(must(before.reenter()));
     must(subject.drive(before.release()).await);
@@ -231,7 +232,7 @@ pub async fn a_lease_outlives_its_ttl_while_it_is_held(subject: &Subject) {
     must(subject.drive(guard.release()).await);
 }
 
-/// A wait ends at its limit and says who holds.
+/// A wait ends at its limit, and its error names the holder.
 pub async fn a_wait_ends_at_its_limit_and_says_who_holds(subject: &Subject) {
     for pair in Pair::all(subject).await {
         let guard = must(subject.drive(pair.by_one().label("the first").acquire()).await);
@@ -256,8 +257,8 @@ pub async fn a_wait_ends_at_its_limit_and_says_who_holds(subject: &Subject) {
     }
 }
 
-/// A limit of zero is a try, and a short one that passes is a timeout: also on the first call of a
-/// client.
+/// A limit of zero is a try, and a short limit that passes is a timeout, also on a client's first
+/// call.
 pub async fn a_limit_of_zero_is_a_try(subject: &Subject) {
     for pair in Pair::all(subject).await {
         for limit in [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(10)] {
@@ -277,7 +278,7 @@ pub async fn a_limit_of_zero_is_a_try(subject: &Subject) {
 /// A revoked lease is lost by its holder.
 pub async fn a_revoked_lease_is_lost_by_its_holder(subject: &Subject) {
     for pair in Pair::all(subject).await {
-        // Found out by a renewal, a third of this later, where the store has no messages.
+        // If the store has no messages, a renewal finds out after a third of the ttl.
         let ttl = Duration::from_secs(6);
         let guard = must(subject.drive(pair.by_one().ttl(ttl).acquire()).await);
         assert!(must(pair.two.admin().revoke(&pair.name, guard.token()).await));
@@ -288,9 +289,9 @@ pub async fn a_revoked_lease_is_lost_by_its_holder(subject: &Subject) {
     }
 }
 
-/// A lease that is revoked at once after its grant says that it was revoked: the message may come
-/// before its holder listens, and then the renewal tells. Not where the server keeps nothing but
-/// the lock itself.
+/// A lease that is revoked right after its grant reports that it was revoked. The message may come
+/// before its holder listens; then the renewal reports it. Exempt is a server that keeps nothing
+/// but the lock itself.
 pub async fn a_lease_that_is_revoked_at_once_after_its_grant_says_so(subject: &Subject) {
     if !subject.can().recorded_tokens {
         return;
@@ -319,7 +320,7 @@ pub async fn a_lease_is_lost_when_it_is_held_for_too_long(subject: &Subject) {
     }
 }
 
-/// A lease travels to another client, whose token fences that of before.
+/// A lease is passed to another client, whose new token fences the old one.
 pub async fn a_lease_travels_to_another_client(subject: &Subject) {
     for pair in Pair::all(subject).await {
         let guard = must(subject.drive(pair.by_one().acquire()).await);
@@ -335,7 +336,7 @@ pub async fn a_lease_travels_to_another_client(subject: &Subject) {
     }
 }
 
-/// If several callers adopt a lease, in one client or in two, exactly one succeeds.
+/// If several callers adopt a lease, of one client or of two, exactly one succeeds.
 pub async fn a_lease_is_adopted_once(subject: &Subject) {
     for pair in Pair::all(subject).await {
         let guard = must(subject.drive(pair.by_one().acquire()).await);
@@ -360,7 +361,7 @@ pub async fn a_lease_is_adopted_once(subject: &Subject) {
     }
 }
 
-/// A lease that was given back is adopted by nobody.
+/// Nobody can adopt a lease that was released.
 pub async fn a_lease_that_has_ended_is_adopted_by_nobody(subject: &Subject) {
     for pair in Pair::all(subject).await {
         let guard = must(subject.drive(pair.by_one().acquire()).await);
@@ -390,7 +391,7 @@ fn check_not_adopted(refused: &Error, lease: &Lease) {
     }
 }
 
-/// A second guard keeps the lease until both are gone.
+/// A lease with two guards is held until both are gone.
 pub async fn a_second_guard_keeps_the_lease_until_both_are_gone(subject: &Subject) {
     for pair in Pair::all(subject).await {
         let guard = must(subject.drive(pair.by_one().acquire()).await);
@@ -404,7 +405,7 @@ pub async fn a_second_guard_keeps_the_lease_until_both_are_gone(subject: &Subjec
     }
 }
 
-/// A closed client gives everything back.
+/// A closed client releases everything.
 pub async fn a_closed_client_gives_everything_back(subject: &Subject) {
     let pair = Pair::of(subject, Kind::Mutex).await;
     let guard = must(subject.drive(pair.by_one().acquire()).await);
@@ -463,7 +464,7 @@ pub async fn readers_share_and_a_writer_waits_for_them(subject: &Subject) {
     must(must(subject.drive(pair.by_two().acquire()).await).ensure_held());
 }
 
-/// A reader becomes the writer when it is alone, and a reader again when it wants.
+/// A lone reader becomes the writer, and a reader again when it asks to.
 pub async fn a_reader_becomes_the_writer_and_a_reader_again(subject: &Subject) {
     if !subject.can().changes_mode {
         return;
@@ -485,7 +486,7 @@ pub async fn a_reader_becomes_the_writer_and_a_reader_again(subject: &Subject) {
     };
 }
 
-/// What one of two guards of a lease asks for changes nothing of what the other relies on.
+/// One of two guards of a lease cannot change the mode on which the other relies.
 pub async fn a_lease_with_two_guards_is_neither_upgraded_nor_downgraded(subject: &Subject) {
     if !subject.can().changes_mode {
         return;

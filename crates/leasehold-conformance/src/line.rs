@@ -1,4 +1,4 @@
-//! Callers of one client that stand in line for a name, on every store.
+//! Cases of callers of one client that wait in its own line for a name, on every store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,16 +14,16 @@ use tokio::task::JoinHandle;
 
 use crate::subject::{SharedStore, Subject, must};
 
-/// A slice that no test outlives: every lease is passed on.
+/// A slice that is longer than any test: every lease is passed on.
 const ENDLESS: Duration = Duration::from_secs(3_600);
 
-/// A slice that is over as soon as it has begun: nothing is passed on.
+/// A slice that is over at once: nothing is passed on.
 const MOMENT: Duration = Duration::from_nanos(1);
 
-/// How many stand in line.
+/// How many callers wait in line.
 const CALLERS: usize = 5;
 
-/// A store that counts what takes and releases its locks.
+/// A store that counts the requests that take or release its locks.
 #[derive(Clone, Debug)]
 struct Counting {
     store: SharedStore,
@@ -67,11 +67,11 @@ impl Store for Counting {
     }
 }
 
-/// A client whose callers stand in line.
+/// A client whose callers wait in its own line.
 struct Lined {
     client: Client,
     asked: Arc<AtomicU64>,
-    /// How many of its calls have begun to wait.
+    /// How many calls of the client have begun to wait.
     waiting: Arc<AtomicU64>,
 }
 
@@ -93,7 +93,7 @@ impl Lined {
         self.client.mutex(name)
     }
 
-    /// A call that waits, behind all that wait already.
+    /// Starts a call that waits behind all calls that wait already.
     async fn join(
         &self,
         subject: &Subject,
@@ -112,7 +112,7 @@ async fn granted(subject: &Subject, call: JoinHandle<leasehold::Result<Guard>>) 
 }
 
 /// A client passes a lease from caller to caller in the order in which they came, without the
-/// store. The tokens rise, and stay below that of the next grant.
+/// store. The tokens rise, and stay below the token of the next grant.
 pub async fn a_lease_goes_from_caller_to_caller_without_the_store(subject: &Subject) {
     if !subject.can().local_tokens {
         return;
@@ -142,7 +142,7 @@ pub async fn a_lease_goes_from_caller_to_caller_without_the_store(subject: &Subj
     must(subject.drive(next.release()).await);
 }
 
-/// A try is told that it is busy without the store, while somebody of its client holds the name.
+/// While a caller of the same client holds the name, a try is answered as busy without the store.
 pub async fn a_try_in_line_is_busy_without_the_store(subject: &Subject) {
     if !subject.can().local_tokens {
         return;
@@ -157,8 +157,8 @@ pub async fn a_try_in_line_is_busy_without_the_store(subject: &Subject) {
     drop(guard.map(Guard::release));
 }
 
-/// When slices are over, clients take turns, and inside of each its callers are served in the order
-/// in which they came.
+/// When slices are over, clients take turns, and each client serves its callers in the order in
+/// which they came.
 pub async fn clients_take_turns_and_so_do_the_callers_of_each(subject: &Subject) {
     if !subject.can().local_tokens || !subject.can().queued {
         return;
@@ -203,8 +203,8 @@ pub async fn the_place_at_the_store_outlives_the_caller_that_asked_for_it(subjec
     must(subject.drive(granted(subject, behind).await.release()).await);
 }
 
-/// An operator who revokes by the token that is shown asks the present holder, also before the
-/// store knows who that is.
+/// An operator who revokes the shown token asks the present holder, even before the store has been
+/// told of that holder.
 pub async fn a_lease_that_was_passed_on_is_revoked_by_the_token_of_its_grant(subject: &Subject) {
     if !subject.can().local_tokens {
         return;
@@ -215,7 +215,8 @@ pub async fn a_lease_that_was_passed_on_is_revoked_by_the_token_of_its_grant(sub
     must(subject.drive(guard.release()).await);
     let guard = granted(subject, call).await;
     let admin = one.client.admin();
-    // If the store is told in between, the token that was shown is refused, and another is shown.
+    // If the store learns of the new holder in between, it refuses the old token and shows the new
+    // one.
     loop {
         let shown = must(subject.drive(admin.inspect(&name)).await).holders[0].token;
         assert!(shown <= guard.token());
@@ -223,15 +224,15 @@ pub async fn a_lease_that_was_passed_on_is_revoked_by_the_token_of_its_grant(sub
             break;
         }
     }
-    // Where no message tells, a renewal does.
+    // Without messages, a renewal finds out.
     if !subject.can().wakes {
         assert!(subject.drive(guard.renew()).await.is_err());
     }
     assert_eq!(subject.drive(guard.lost()).await, Some(LossReason::Revoked));
 }
 
-/// The caller that keeps a passed lease is shown as its holder, and an operator ends it by its own
-/// token; the token of the caller before ends nothing.
+/// The caller that keeps a passed lease is shown as its holder. An operator revokes the lease by
+/// that caller's token; the token of the caller before revokes nothing.
 pub async fn who_keeps_a_lease_that_was_passed_on_is_shown_and_revoked(subject: &Subject) {
     if !subject.can().local_tokens {
         return;

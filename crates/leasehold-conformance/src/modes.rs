@@ -1,4 +1,4 @@
-//! Cases that speak the vocabulary of stores: readers, writers and permits.
+//! Cases that call the store directly: readers, writers and permits.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ pub async fn readers_hold_together_and_a_writer_alone(subject: &Subject) {
     assert!(bench.is_busy(Mode::Shared).await);
 }
 
-/// Readers that ask at once have a token each.
+/// Readers that ask at the same time get different tokens.
 pub async fn readers_that_ask_at_once_have_two_tokens(subject: &Subject) {
     if !subject.can().shared {
         return;
@@ -73,7 +73,7 @@ pub async fn waiting_readers_are_let_in_together(subject: &Subject) {
     assert_eq!(bench.status().await.waiting, 2);
 }
 
-/// Permits add up to the capacity, and what is left over waits with the head.
+/// Permits add up to the capacity, and a remainder stays free until the first waiter fits.
 pub async fn permits_add_up_to_the_capacity(subject: &Subject) {
     let can = subject.can();
     if !(can.queued && can.permits) {
@@ -91,7 +91,7 @@ pub async fn permits_add_up_to_the_capacity(subject: &Subject) {
     assert_eq!(bench.holders().await, [large, small]);
 }
 
-/// A reader and permits are adopted beside their peers.
+/// A reader, and a holder of permits, are adopted while their peers hold on.
 pub async fn a_reader_and_permits_are_adopted_beside_their_peers(subject: &Subject) {
     let (can, permits) = (subject.can(), permits(2, 5));
     for (mode, peers, is_there) in [
@@ -116,7 +116,7 @@ pub async fn a_reader_and_permits_are_adopted_beside_their_peers(subject: &Subje
     }
 }
 
-/// A name in use as something else is refused, and unchanged.
+/// A name that is in use as another kind of lock is refused, and stays unchanged.
 pub async fn a_name_in_use_as_something_else_is_refused(subject: &Subject) {
     if !subject.can().permits {
         return;
@@ -133,7 +133,7 @@ pub async fn a_name_in_use_as_something_else_is_refused(subject: &Subject) {
     assert_eq!(bench.status().await.waiting, 0);
 }
 
-/// More permits than there are are refused.
+/// A request for more permits than the capacity is refused.
 pub async fn more_permits_than_there_are_are_refused(subject: &Subject) {
     if !subject.can().permits {
         return;
@@ -143,7 +143,7 @@ pub async fn more_permits_than_there_are_are_refused(subject: &Subject) {
     assert_eq!(bench.acquire(somebody(), permits(4, 3)).await, refused);
 }
 
-/// What a store cannot do is refused, and nothing is held.
+/// A store refuses a mode that it cannot do, and nothing is held.
 pub async fn what_a_store_cannot_do_is_refused(subject: &Subject) {
     let (bench, can) = (Bench::new(subject), subject.can());
     let refused = async |action| {
@@ -196,7 +196,7 @@ pub async fn a_lone_reader_becomes_the_writer_and_lets_readers_in_again(subject:
     assert_eq!(bench.status().await.holders.len(), 2);
 }
 
-/// Two readers that want to write learn of the deadlock; when one lets go, the other writes.
+/// If two readers want to write, one learns of the deadlock; when it releases, the other writes.
 pub async fn two_readers_that_want_to_write_are_told_of_the_deadlock(subject: &Subject) {
     if !subject.can().changes_mode {
         return;
@@ -210,8 +210,8 @@ pub async fn two_readers_that_want_to_write_are_told_of_the_deadlock(subject: &S
     assert!(bench.is_busy(Mode::Shared).await, "nobody is admitted meanwhile");
     bench.release(two).await;
     if !subject.can().queued {
-        // On several nodes there is no hand-over: a waiter asks again, and the release of the other
-        // may still be on its way to some of them.
+        // On several nodes there is no hand-over: a waiter asks again, and the other reader's
+        // release may still be on its way to some nodes.
         let is_writer =
             async || matches!(bench.change(one, Mode::Exclusive, 1).await, Reply::Granted(_));
         subject.until("it writes", is_writer).await;
@@ -236,7 +236,8 @@ pub async fn changes_of_mode_are_taken_in_the_order_of_their_numbers(subject: &S
         assert_eq!(bench.change(id, mode, number).await, Reply::Stale, "{mode:?} {number}");
     }
     assert!(bench.is_busy(Mode::Shared).await);
-    // On several nodes a copy may find a node that was not needed, with a different, higher token.
+    // On several nodes, a copy may reach a node that the first call did not need, and which has a
+    // higher token.
     assert!(granted(bench.change(id, Mode::Exclusive, 2).await).token >= writer.token);
     granted(bench.change(id, Mode::Shared, 2).await);
     let taken_back = bench.change(id, Mode::Exclusive, 2).await;
@@ -244,8 +245,8 @@ pub async fn changes_of_mode_are_taken_in_the_order_of_their_numbers(subject: &S
     granted(bench.acquire(somebody(), Mode::Shared).await);
 }
 
-/// A holder that believes it is a reader is one from the renewal on that says so; a renewal from
-/// before the last change says nothing.
+/// A renewal with the mode of a reader makes its holder one. A renewal from before the last change
+/// does not change the mode.
 pub async fn a_renewal_tells_the_mode_and_a_late_one_does_not(subject: &Subject) {
     if !subject.can().changes_mode {
         return;
@@ -261,7 +262,8 @@ pub async fn a_renewal_tells_the_mode_and_a_late_one_does_not(subject: &Subject)
     granted(bench.acquire(somebody(), Mode::Shared).await);
 }
 
-/// One upgradable reader holds beside readers, without another and without a writer.
+/// One upgradable reader holds beside readers, but not beside another upgradable reader or a
+/// writer.
 pub async fn one_upgradable_reader_holds_beside_readers(subject: &Subject) {
     if !subject.can().changes_mode {
         return;
@@ -312,7 +314,8 @@ pub async fn upgradable_readers_wait_their_turn(subject: &Subject) {
     assert_eq!(bench.holders().await, [last]);
 }
 
-/// An upgradable reader becomes the writer when the readers have left, and none of those does.
+/// An upgradable reader becomes the writer when the readers have left; no plain reader becomes the
+/// writer.
 pub async fn an_upgradable_reader_becomes_the_writer_and_none_beside_it_does(subject: &Subject) {
     if !subject.can().changes_mode {
         return;
@@ -334,8 +337,8 @@ pub async fn an_upgradable_reader_becomes_the_writer_and_none_beside_it_does(sub
     assert!(granted(bench.change(id, Mode::Exclusive, 2).await).token > token);
 }
 
-/// A writer becomes an upgradable reader and that one a reader, also by taking an upgrade back or
-/// by a renewal that says so; a reader does not become upgradable.
+/// A writer becomes an upgradable reader, and an upgradable reader a plain one. A withdrawn upgrade
+/// or a renewal with that mode does the same. A reader does not become upgradable.
 pub async fn an_upgradable_reader_goes_step_by_step_and_only_down_by_itself(subject: &Subject) {
     if !subject.can().changes_mode {
         return;

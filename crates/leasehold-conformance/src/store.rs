@@ -1,4 +1,4 @@
-//! Cases that speak the vocabulary of stores: one lock held alone, its queue, its operators.
+//! Cases that call the store directly: one exclusive lock, its queue and its operators.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,14 +14,15 @@ use crate::subject::{Subject, must};
 
 const ALONE: Mode = Mode::Exclusive;
 
-/// A free lock is granted at once, for its ttl from a moment of the call on: at most a millisecond
-/// longer, where a store counts in those.
+/// A free lock is granted at once. Its ttl counts from a moment within the call, and may be a
+/// millisecond longer if a store counts in milliseconds.
 pub async fn a_free_lock_is_granted_at_once(subject: &Subject) {
     let bench = Bench::new(subject);
     let request = bench.request(somebody(), ALONE).await;
     let answer = bench.answer(Action::Acquire(request)).await;
     let grant = granted(answer.reply);
-    // A store of several servers says when it began, and asks some of them later than that.
+    // A store of several servers returns the time at which the call began, and asks some servers
+    // later.
     let after = bench.answer(Action::Inspect { limit: 0 }).await.now;
     let from_us = [answer.now.lease_us, after.lease_us + 1_000];
     let [earliest, latest] = from_us.map(|from_us| from_us + LONG.as_micros() as u64);
@@ -37,7 +38,7 @@ pub async fn a_copy_of_an_acquire_gets_the_same_grant_again(subject: &Subject) {
     assert_eq!(bench.holders().await, [id]);
 }
 
-/// Without a queue, an attempt that would wait is told that the name is busy, and leaves nothing
+/// Without a queue, an attempt that would have to wait is answered with busy, and leaves nothing
 /// behind.
 pub async fn without_a_queue_an_attempt_that_would_wait_is_told_so(subject: &Subject) {
     if subject.can().queued {
@@ -53,7 +54,7 @@ pub async fn without_a_queue_an_attempt_that_would_wait_is_told_so(subject: &Sub
     assert!(status.holders.is_empty() && status.waiting == 0, "{status:?}");
 }
 
-/// Busy tells how long the lease may last.
+/// A busy reply says how long the lease may last.
 pub async fn busy_tells_how_long_the_lease_may_last(subject: &Subject) {
     let bench = Bench::new(subject);
     bench.take(somebody(), ALONE).await;
@@ -113,7 +114,7 @@ pub async fn a_copy_of_a_waiting_acquire_keeps_its_place(subject: &Subject) {
     };
 }
 
-/// A grant is told to its client and to nobody else.
+/// The message of a grant goes to its client and to nobody else.
 pub async fn a_grant_is_told_to_its_client_and_to_nobody_else(subject: &Subject) {
     let can = subject.can();
     if !(can.queued && can.wakes) {
@@ -167,7 +168,7 @@ pub async fn a_hand_over_that_nobody_confirms_goes_to_the_next(subject: &Subject
     assert_eq!(bench.poll(silent).await, Reply::Gone);
 }
 
-/// A lapsed lease goes to the waiter that polls, and its holder is told so.
+/// A lapsed lease goes to the waiter that polls, and its former holder gets a message.
 pub async fn a_lapsed_lease_goes_to_the_waiter_that_polls(subject: &Subject) {
     let (bench, holder, waiter) = (Bench::new(subject), somebody(), somebody());
     let lapsed = bench.take_briefly(holder, ALONE).await;
@@ -192,7 +193,7 @@ pub async fn a_waiter_that_is_never_seen_again_is_skipped(subject: &Subject) {
     bench.wait(dead, ALONE).await;
     bench.wait(alive, ALONE).await;
     bench.release(holder).await;
-    // How long a waiter may be silent is the store's to say; 15 s is too long for any.
+    // Each store decides how long a waiter may be silent; 15 s is too long for every store.
     for _ in 0..30 {
         if let Reply::Granted(_) = bench.poll(alive).await {
             return;
@@ -230,7 +231,7 @@ pub async fn a_late_copy_of_a_cancelled_acquire_is_stale(subject: &Subject) {
     bench.take(HolderId { attempt: 2, ..id }, ALONE).await;
 }
 
-/// An acquire after its time is late.
+/// An acquire that arrives after its time limit is refused as late.
 pub async fn an_acquire_after_its_time_is_late(subject: &Subject) {
     let bench = Bench::new(subject);
     let request = bench.request(somebody(), ALONE).await;
@@ -248,7 +249,7 @@ pub async fn a_renewal_moves_the_deadline_and_revives_nothing(subject: &Subject)
     let second = granted(bench.renew(id).await);
     assert!(second.deadline_us > first.deadline_us && second.token == first.token);
     let shorter = granted(bench.act(renewal(id, SHORT)).await);
-    // The clocks of several nodes are read by way of the network.
+    // The clocks of several nodes are read over the network.
     let moved = shorter.deadline_us.abs_diff(second.deadline_us);
     assert!(moved < LONG.as_micros() as u64 / 2, "never shortens, but by {moved} µs");
     bench.release(id).await;
@@ -288,7 +289,7 @@ pub async fn a_release_by_somebody_else_touches_nobody(subject: &Subject) {
     assert_eq!(bench.holders().await, [id]);
 }
 
-/// A name in cooldown stays taken, by nobody, until that is over.
+/// A name in cooldown stays taken, without a holder, until the cooldown is over.
 pub async fn a_kept_name_stays_taken_until_its_time_is_over(subject: &Subject) {
     let (bench, id) = (Bench::new(subject), somebody());
     bench.take(id, ALONE).await;
@@ -296,7 +297,7 @@ pub async fn a_kept_name_stays_taken_until_its_time_is_over(subject: &Subject) {
     assert_eq!(bench.act(release).await, Reply::Released);
     assert!(bench.is_busy(ALONE).await);
     assert!(matches!(bench.renew(id).await, Reply::NotHeld { .. }));
-    // An attempt is one call for one name.
+    // An attempt belongs to one name, so another name needs another attempt.
     let (short, id) = (Bench::new(subject), somebody());
     short.take(id, ALONE).await;
     short.act(Action::Release { id, cooldown: SHORT, unanswered: false }).await;
@@ -308,7 +309,7 @@ pub async fn a_kept_name_stays_taken_until_its_time_is_over(subject: &Subject) {
 pub async fn a_revocation_hits_the_token_that_was_seen_and_no_other(subject: &Subject) {
     let (bench, id) = (Bench::new(subject), somebody());
     let mut inbox = must(subject.store().inbox(id.client).await);
-    // A store may listen only for a client that waits for something.
+    // Some stores listen only for clients that wait for something.
     let other = Bench::new(subject);
     other.take(somebody(), ALONE).await;
     other.wait_if_queued(HolderId { attempt: 2, ..id }, ALONE).await;
@@ -328,7 +329,7 @@ pub async fn a_revocation_hits_the_token_that_was_seen_and_no_other(subject: &Su
     assert_eq!(bench.release(id).await, Reply::Released);
 }
 
-/// A forced revocation frees the lock at once, for the first who waits.
+/// A forced revocation passes the lock at once to the first waiter.
 pub async fn a_forced_revocation_hands_the_lock_on_at_once(subject: &Subject) {
     let (bench, id, waiter) = (Bench::new(subject), somebody(), somebody());
     let token = bench.take(id, ALONE).await.token;
@@ -340,7 +341,7 @@ pub async fn a_forced_revocation_hands_the_lock_on_at_once(subject: &Subject) {
     assert_eq!(bench.holders().await, [waiter]);
 }
 
-/// A holder changes what it says of itself, and nobody else does.
+/// A holder can change the value that it publishes, and nobody else can.
 pub async fn a_holder_changes_what_it_says_of_itself_and_nobody_else_does(subject: &Subject) {
     let (bench, id, waiter) = (Bench::new(subject), somebody(), somebody());
     let grant = bench.take(id, ALONE).await;
@@ -357,7 +358,7 @@ pub async fn a_holder_changes_what_it_says_of_itself_and_nobody_else_does(subjec
     }
 }
 
-/// A lease belongs to the first client that adopts it, and its former holder can do nothing more to
+/// A lease belongs to the first client that adopts it, and its former holder can no longer change
 /// it.
 pub async fn an_adopted_lease_is_its_adopters_and_nobody_elses(subject: &Subject) {
     let (bench, holder, waiter) = (Bench::new(subject), somebody(), somebody());
@@ -370,7 +371,7 @@ pub async fn an_adopted_lease_is_its_adopters_and_nobody_elses(subject: &Subject
     assert_eq!(granted(bench.act(Action::Adopt(adopt)).await).token, token, "a copy");
     let late = bench.adoption(second, (holder, handed_out), ALONE).await;
     let is_over = |reply: Reply| match reply {
-        // Where nodes decide, those that were not needed may have given a higher one.
+        // With several nodes, a node that the adoption did not need may have issued a higher token.
         Reply::NotHeld { newest } => newest >= Some(token),
         other => panic!("{other:?}"),
     };
@@ -384,7 +385,7 @@ pub async fn an_adopted_lease_is_its_adopters_and_nobody_elses(subject: &Subject
     assert_eq!(bench.holders().await, next);
 }
 
-/// A lapsed lease is adopted by nobody.
+/// Nobody can adopt a lapsed lease.
 pub async fn a_lapsed_lease_is_adopted_by_nobody(subject: &Subject) {
     let (bench, holder, id) = (Bench::new(subject), somebody(), somebody());
     let token = bench.take_briefly(holder, ALONE).await.token;
@@ -395,7 +396,8 @@ pub async fn a_lapsed_lease_is_adopted_by_nobody(subject: &Subject) {
     assert!(bench.holders().await.is_empty());
 }
 
-/// An adoption that was given up is not done when it comes late, and the lease is as it was.
+/// An adoption that was given up is not done when its request arrives late, and the lease is
+/// unchanged.
 pub async fn an_adoption_that_was_given_up_is_not_done_when_it_comes_late(subject: &Subject) {
     if !subject.can().recorded_tokens {
         return;
@@ -429,7 +431,7 @@ pub async fn tokens_grow_from_grant_to_grant(subject: &Subject) {
     }
 }
 
-/// An operator sees who holds and who waits, and since when.
+/// An operator sees the holders and the waiters, and since when they hold or wait.
 pub async fn an_operator_sees_who_holds_and_who_waits(subject: &Subject) {
     let (bench, holder, waiter) = (Bench::new(subject), somebody(), somebody());
     let token = bench.take(holder, ALONE).await.token;
@@ -442,7 +444,7 @@ pub async fn an_operator_sees_who_holds_and_who_waits(subject: &Subject) {
     let seen = |info: &HolderInfo| {
         assert_eq!((info.host.as_str(), info.pid), ("host", 42));
         assert_eq!(info.label.as_deref(), Some("a label"));
-        // What is seen of no waiter is of no use.
+        // Without a queue, `on_behalf_of` has no use and may be missing.
         if subject.can().queued {
             assert_eq!(*info, who());
         }
@@ -459,7 +461,7 @@ pub async fn an_operator_sees_who_holds_and_who_waits(subject: &Subject) {
     assert_eq!(status.waiting, 1);
 }
 
-/// Names are listed by prefix; only while in use, unless all are asked for.
+/// Names are listed by prefix, and only while in use unless all names are requested.
 pub async fn names_are_listed_by_prefix_and_only_while_in_use(subject: &Subject) {
     let bench = Bench::new(subject);
     let named = |last: &str| must(LockName::new(format!("{}/{last}", bench.name)));
@@ -488,7 +490,7 @@ pub async fn names_are_listed_by_prefix_and_only_while_in_use(subject: &Subject)
     assert_eq!(list("", 1, false).await.len(), 1);
 }
 
-/// A walk over pages comes to its end, and by every name that is in use all the while.
+/// A walk over the pages ends, and lists every name that is in use during the whole walk.
 pub async fn a_walk_over_pages_comes_by_every_name_in_use(subject: &Subject) {
     let bench = Bench::new(subject);
     let named = |last: &str| must(LockName::new(format!("{}/{last}", bench.name)));
@@ -524,7 +526,7 @@ pub async fn a_walk_over_pages_comes_by_every_name_in_use(subject: &Subject) {
     assert_eq!(walk("none", 2).await, []);
 }
 
-/// Names of any script are told apart, however long.
+/// Names in any script are kept apart, however long they are.
 pub async fn names_of_any_script_are_told_apart(subject: &Subject) {
     let number = subject.fresh_name("x");
     let mut names: Vec<_> =
@@ -532,7 +534,7 @@ pub async fn names_of_any_script_are_told_apart(subject: &Subject) {
             .iter()
             .map(|name| format!("{name}/{number}"))
             .collect();
-    // What begins alike, or looks alike to a file system.
+    // Names that begin alike, or that a file system may confuse.
     names.extend(["", ".", " ", "/", "/x", ":x", "{x}"].map(|end| format!("{number}{end}")));
     names.push("y".repeat(511) + "1");
     names.push("y".repeat(511) + "2");

@@ -1,4 +1,4 @@
-//! A store under test, and how time passes for it.
+//! A store under test and its clock.
 
 use std::any::Any;
 use std::fmt;
@@ -18,14 +18,14 @@ use leasehold::store::{Capabilities, Inbox, Memory, Reading, Store, Subscription
 use leasehold::time::{Clock, FakeClock};
 use leasehold::{Client, ClientBuilder, LockName};
 
-/// How often every other task may run before a clock that a test moves is moved: more than any
-/// chain of wake-ups in one step is long.
+/// How often every other task may run before the test moves the clock. No chain of wake-ups within
+/// one step is longer than this.
 const SETTLE_TURNS: u32 = 32;
 
-/// How far a clock that a test moves is moved when no timer says how far: 10 ms.
+/// How far the test moves the clock when no timer is pending: 10 ms.
 const DEFAULT_STEP: Duration = Duration::from_millis(10);
 
-/// How long anything may take that a test waits for: 60 s, generous for a busy machine.
+/// How long a test waits for anything: 60 s, generous for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A store that several clients share.
@@ -93,7 +93,7 @@ impl Store for SharedStore {
     }
 }
 
-/// A store under test. Its time is the machine's, or stands still until the test moves it.
+/// A store under test. Its clock is the machine's, or a fake clock that only the test moves.
 pub struct Subject {
     store: SharedStore,
     clock: Option<FakeClock>,
@@ -101,25 +101,25 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// The memory store, on a clock that stands still until the test moves it.
+    /// The memory store, on a clock that only the test moves.
     pub fn memory() -> Self {
         let clock = FakeClock::new();
         Self::fake(Memory::with_clock(clock.clone()), clock)
     }
 
-    /// A store on a clock that stands still until the test moves it.
+    /// A store on a clock that only the test moves.
     pub fn fake(store: impl Into<Box<dyn Store>>, clock: FakeClock) -> Self {
-        // Times of zero mean "never" here and there: a store's clock has been running for a while.
+        // Some stores use a time of zero for "never", so the clock starts later.
         clock.advance(Duration::from_secs(1_000));
         Self { store: SharedStore::new(store), clock: Some(clock), _keeps: Box::new(()) }
     }
 
-    /// A store in real time. What it needs (a server, a directory) lives as long as it does.
+    /// A store in real time. `needs` (a server, a directory) lives as long as the subject.
     pub fn real(store: impl Into<Box<dyn Store>>, needs: impl Any + Send + Sync) -> Self {
         Self { store: SharedStore::new(store), clock: None, _keeps: Box::new(needs) }
     }
 
-    /// The same subject, which keeps what its store needs (a directory) for as long as it lives.
+    /// The same subject, which also keeps `needs` (such as the store's directory) alive.
     #[must_use]
     pub fn keeping(mut self, needs: impl Any + Send + Sync) -> Self {
         self._keeps = Box::new(needs);
@@ -131,12 +131,12 @@ impl Subject {
         self.store.clone()
     }
 
-    /// Whether its time is the machine's.
+    /// Whether the store runs on the machine's clock.
     pub(crate) fn is_real(&self) -> bool {
         self.clock.is_none()
     }
 
-    /// What the store can do.
+    /// The capabilities of the store.
     pub fn can(&self) -> Capabilities {
         self.store.capabilities()
     }
@@ -146,7 +146,7 @@ impl Subject {
         self.client_of(self.store()).await
     }
 
-    /// Another client, which reaches the store through another store.
+    /// Another client, which uses the given store instead, such as one that wraps the subject's.
     pub async fn client_of(&self, store: impl Into<Box<dyn Store>>) -> Client {
         self.built(Client::builder().store(store)).await
     }
@@ -156,7 +156,7 @@ impl Subject {
         self.built(Client::builder().store(self.store()).observer(observer)).await
     }
 
-    /// Another client, each of whose callers queues in the store itself.
+    /// Another client without a local line, so that each caller queues in the store.
     pub async fn queueing_client(&self) -> Client {
         self.built(Client::builder().store(self.store()).slice(Duration::ZERO)).await
     }
@@ -189,7 +189,7 @@ impl Subject {
         }
     }
 
-    /// Waits for a future, and lets time pass where that is needed.
+    /// Waits for a future, and lets time pass if that is needed.
     pub async fn drive<T>(&self, future: impl Future<Output = T>) -> T {
         self.drive_within(PATIENCE, future).await
     }
@@ -215,7 +215,7 @@ impl Subject {
         }
     }
 
-    /// Looks again and again until something is so.
+    /// Checks a condition repeatedly until it is true.
     pub async fn until<F: Future<Output = bool>>(&self, what: &str, is_so: impl Fn() -> F) {
         for _ in 0..PATIENCE.as_millis() / DEFAULT_STEP.as_millis() {
             if self.drive(is_so()).await {
@@ -240,7 +240,7 @@ async fn settle() {
     }
 }
 
-/// A number that no other test and no other process draws.
+/// A number that no other test and no other process gets.
 pub fn fresh_number() -> u128 {
     static DRAWN: AtomicU64 = AtomicU64::new(0);
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
@@ -249,7 +249,7 @@ pub fn fresh_number() -> u128 {
     (nanos << 48) | (u128::from(std::process::id()) << 16) | u128::from(drawn & 0xffff)
 }
 
-/// The value of a result that a test relies on.
+/// The value of a result that must be `Ok`.
 ///
 /// # Panics
 ///

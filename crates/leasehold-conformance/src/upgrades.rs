@@ -1,4 +1,4 @@
-//! Cases in which a reader becomes the writer, or cannot: what a program sees of it.
+//! Cases in which a reader becomes the writer, or cannot, as a program sees it.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use leasehold::{Client, Error, Guard, LockName};
 use crate::bench::{SHORT, answered};
 use crate::subject::{Subject, must};
 
-/// Longer than anything here takes.
+/// Longer than anything in these cases takes.
 const LONG: Duration = Duration::from_secs(60);
 
 /// Two clients of a store that has readers, and a name.
@@ -40,12 +40,13 @@ impl<'a> Scene<'a> {
         must(self.subject.drive(tried).await).is_some()
     }
 
-    /// What was let go by dropping it is let go soon.
+    /// Whether the name has exactly one holder. A dropped guard is released a moment after the
+    /// drop.
     async fn has_one_holder(&self) -> bool {
         must(self.one.admin().inspect(&self.name).await).holders.len() == 1
     }
 
-    /// Waits until the store has heard of a wish, which keeps readers out.
+    /// Waits until the store has received a request to upgrade, which keeps new readers out.
     async fn until_somebody_wishes(&self) {
         let read = self.two.rwlock(&self.name).read();
         while must(read.try_acquire().await).is_some() {
@@ -54,7 +55,8 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// A tried upgrade says whether it writes. If not, it leaves a reader, and no wish.
+/// `try_upgrade` returns whether the guard writes. If not, the guard still reads, and no upgrade
+/// request is left.
 pub async fn an_upgrade_that_is_tried_and_fails_leaves_a_reader_and_no_wish(subject: &Subject) {
     let Some(scene) = Scene::of(subject).await else { return };
     let mut guard = scene.read(&scene.one).await;
@@ -77,7 +79,8 @@ pub async fn an_upgrade_that_is_tried_and_fails_leaves_a_reader_and_no_wish(subj
     assert!(scene.admits_readers().await);
 }
 
-/// An upgrade ends at its limit, says who else holds, and leaves a reader and no wish.
+/// An upgrade ends at its limit and names another holder. The guard still reads, and no upgrade
+/// request is left.
 pub async fn an_upgrade_ends_at_its_limit_and_leaves_a_reader_and_no_wish(subject: &Subject) {
     let Some(scene) = Scene::of(subject).await else { return };
     let mut guard = scene.read(&scene.one).await;
@@ -96,7 +99,7 @@ pub async fn an_upgrade_ends_at_its_limit_and_leaves_a_reader_and_no_wish(subjec
     }
 }
 
-/// An upgrade with a limit writes as soon as the last other reader has let go.
+/// An upgrade with a limit succeeds as soon as the last other reader has released.
 pub async fn an_upgrade_with_a_limit_writes_once_it_is_alone(subject: &Subject) {
     let Some(scene) = Scene::of(subject).await else { return };
     let mut guard = scene.read(&scene.one).await;
@@ -111,7 +114,7 @@ pub async fn an_upgrade_with_a_limit_writes_once_it_is_alone(subject: &Subject) 
     assert!(!scene.admits_readers().await);
 }
 
-/// Beside a reader that waits to become the writer no other does, and a try only says so.
+/// While one reader waits to become the writer, no other can, and `try_upgrade` returns `false`.
 pub async fn an_upgrade_that_is_tried_beside_one_that_waits_fails(subject: &Subject) {
     let Some(scene) = Scene::of(subject).await else { return };
     let mut first = scene.read(&scene.one).await;
@@ -138,7 +141,7 @@ pub async fn an_upgrade_that_is_tried_beside_one_that_waits_fails(subject: &Subj
 }
 
 /// An upgradable reader writes when the readers have left, reads again as before, and writes again.
-/// Last of all it becomes a plain reader.
+/// Finally it becomes a plain reader.
 pub async fn an_upgradable_reader_writes_and_reads_and_writes_again(subject: &Subject) {
     let Some(scene) = Scene::of(subject).await else { return };
     let upgradable = scene.two.rwlock(&scene.name).upgradable_read();
@@ -173,8 +176,8 @@ pub async fn an_upgradable_reader_writes_and_reads_and_writes_again(subject: &Su
     assert!(must(subject.drive(upgradable.try_acquire()).await).is_some());
 }
 
-/// A value that an upgradable reader has read is unchanged when it becomes the writer. Many of them
-/// do the same beside readers: none gets a deadlock, and all are served.
+/// A value that an upgradable reader has read is unchanged when it becomes the writer. Many
+/// upgradable readers do the same beside readers: none gets a deadlock, and all are served.
 pub async fn what_an_upgradable_reader_has_read_is_true_when_it_writes(subject: &Subject) {
     const CLIENTS: u32 = 4;
     const ROUNDS: u32 = 5;

@@ -1,4 +1,4 @@
-//! What events say of a call that waits, on every store.
+//! Cases of the events of a call that waits, on every store.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::subject::{Subject, must};
 
 const LIMIT: Duration = Duration::from_millis(200);
 
-/// The client's own leases that it was told to wait for.
+/// The tokens of the client's own leases for which it waits, as its events report them.
 type Own = Arc<Mutex<Vec<FencingToken>>>;
 
-/// A client, and what it learns of waiting for itself.
+/// A client, and the record of the events that say it waits for itself.
 async fn observed(subject: &Subject) -> (Client, Own) {
     let own = Own::default();
     let told = Arc::clone(&own);
@@ -26,11 +26,11 @@ async fn observed(subject: &Subject) -> (Client, Own) {
     (subject.observed_client(observe).await, own)
 }
 
-/// Waits to its limit, and gives whether the holder that is named is the client's own.
+/// Waits to the limit, and returns whether the holder in the error is the same client.
 async fn is_in_its_own_way(subject: &Subject, lock: &Lock, holder: &Guard) -> bool {
     let told = async || loop {
         match lock.acquire_within(LIMIT).await {
-            // A busy machine kept back the answer that names the holder.
+            // A busy machine delayed the answer that names the holder.
             Err(Error::Timeout { holder: None, .. }) if subject.is_real() => {}
             outcome => return outcome,
         }
@@ -51,8 +51,8 @@ fn told(own: &Own) -> Vec<FencingToken> {
     own.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// A caller that waits for a lease of the same client is told so, at once and at the end of the
-/// wait.
+/// A caller that waits for a lease of the same client learns that at once, and again at the end of
+/// the wait.
 pub async fn who_waits_for_a_lease_of_the_same_client_is_told_so(subject: &Subject) {
     let ((one, own), (two, others)) = (observed(subject).await, observed(subject).await);
     let name = subject.fresh_name("own/mutex");
@@ -85,7 +85,7 @@ pub async fn who_waits_for_a_lease_of_the_same_client_is_told_so(subject: &Subje
     }
 }
 
-/// A caller that waits for a lease of another client of the same process is told so after a while.
+/// A caller that waits for a lease of another client of the same process learns that after a while.
 pub async fn who_waits_for_another_client_of_the_same_process_is_told_so(subject: &Subject) {
     let ((one, own), two) = (observed(subject).await, subject.client().await);
     let name = subject.fresh_name("own/process");
@@ -99,7 +99,7 @@ pub async fn who_waits_for_another_client_of_the_same_process_is_told_so(subject
     must(subject.drive(granted.release()).await);
 }
 
-/// A reader that comes again while a writer waits is told that it waits for itself.
+/// A reader that reads again while a writer waits learns that it waits for itself.
 pub async fn a_reader_that_comes_again_behind_a_writer_is_told_so(subject: &Subject) {
     if !subject.can().shared || !subject.can().queued {
         return;
@@ -121,7 +121,7 @@ pub async fn a_reader_that_comes_again_behind_a_writer_is_told_so(subject: &Subj
     must(subject.drive(writer.release()).await);
 }
 
-/// A wait for permits that ends names one of the holders, and counts the others.
+/// A wait for permits that times out names one holder, and counts the others.
 pub async fn of_several_holders_one_is_told_and_the_others_are_counted(subject: &Subject) {
     if !subject.can().permits {
         return;

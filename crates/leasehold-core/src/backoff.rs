@@ -8,7 +8,7 @@ use std::time::Duration;
 pub struct Jitter(u64);
 
 impl Jitter {
-    /// A generator that gives the same numbers for the same seed.
+    /// A generator that returns the same numbers for the same seed.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }

@@ -1,11 +1,11 @@
-//! Named bugs: mistakes that a distributed lock must not make, each of which can be switched on to
-//! see that a test finds it. `cargo xtask bugs` does that for all of them.
+//! Named bugs: mistakes that a distributed lock must not make. Each bug can be switched on, to
+//! check that a test finds it. `cargo xtask bugs` does so for all of them.
 //!
 //! `--cfg leasehold_test_bugs` compiles the switches in, and `LEASEHOLD_BUG=name` turns one on.
-//! Only `xtask/rustc-for-tests.sh` sets it; otherwise [`is_on`] is a constant. It is no feature,
-//! because any package in a build could turn on a feature for all others.
+//! Only `xtask/rustc-for-tests.sh` sets it; otherwise [`is_on`] is a constant. The switch is not a
+//! feature, because any package in a build could turn on a feature for all others.
 
-/// The table of bugs: a line of Rust each, with what is broken.
+/// The table of bugs: a line of Rust for each, with a description of the mistake.
 macro_rules! bugs {
     ($($(#[$doc:meta])* $bug:ident = $name:literal,)*) => {
         /// A mistake that can be switched on.
@@ -15,10 +15,10 @@ macro_rules! bugs {
         }
 
         impl Bug {
-            /// Every bug there is.
+            /// All bugs.
             pub const ALL: [Self; [$($name),*].len()] = [$(Self::$bug),*];
 
-            /// What `LEASEHOLD_BUG` calls it.
+            /// The name of the bug in `LEASEHOLD_BUG`.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$bug => $name,)*
@@ -29,36 +29,36 @@ macro_rules! bugs {
 }
 
 bugs! {
-    /// The boot record of another run of a server, or of another server, counts (Lua).
+    /// A boot record counts even if it is of another run of the server, or of another server (Lua).
     BootOfAnotherRun = "boot-of-another-run",
     /// A lease is timed by a clock that stands still while the machine is suspended.
     ClockStopsAsleep = "clock-stops-asleep",
     /// A client uses its own wall clock as the bound until which the store may queue or grant for
     /// it.
     ClientClockInQueue = "client-clock-in-queue",
-    /// A token is the one before plus one, without regard to time.
+    /// A token is the previous token plus one, without regard to time.
     CountedToken = "counted-token",
-    /// A wait that is dropped stays in the queue.
+    /// A dropped wait stays in the queue.
     DropWithoutCancel = "drop-without-cancel",
     /// A renewal that fails ends the lease at once.
     FailedRenewalEnds = "failed-renewal-ends",
-    /// The message of a grant is believed without the attempt's secret.
+    /// The message of a grant counts without the attempt's secret.
     GrantMatchedByName = "grant-matched-by-name",
     /// The keeper lives on the runtime of the first caller, and dies with it.
     KeeperOnCallersRuntime = "keeper-on-callers-runtime",
     /// A name without holders forgets its last token.
     LastTokenForgotten = "last-token-forgotten",
-    /// A renewal revives a hold whose time has come.
+    /// A renewal revives a hold whose time is over.
     LateRenewalRevives = "late-renewal-revives",
-    /// A lease is passed on inside of a process when too little of it is left.
+    /// A lease is passed on inside a process although too little of its validity is left.
     LocalHandOffTooLate = "local-hand-off-too-late",
     /// A new caller is granted a free lock although others wait.
     NewcomerBarges = "newcomer-barges",
-    /// A grant counts although too little of it is left when the reply arrives.
+    /// A grant counts although too little of its validity is left when the reply arrives.
     NoCheckAfterReply = "no-check-after-reply",
-    /// A quorum takes the highest token of its nodes, and does not tell the others.
+    /// A quorum uses the highest token of its nodes, and does not tell the other nodes.
     NoCommit = "no-commit",
-    /// Nobody asks again when messages may have been lost.
+    /// The client does not ask again when messages may have been lost.
     NoPollAfterGap = "no-poll-after-gap",
     /// An attempt that has ended is not remembered.
     NoTombstone = "no-tombstone",
@@ -66,24 +66,24 @@ bugs! {
     OnlyHeadIsPolled = "only-head-is-polled",
     /// A script fails when its message is refused (Lua).
     PublishMayFail = "publish-may-fail",
-    /// A release ends any present hold, also that of another holder (Lua).
+    /// A release ends any present hold, even another holder's (Lua).
     ReleaseWithoutOwnerCheck = "release-without-owner-check",
-    /// The numbers of waiters begin again while somebody waits.
+    /// The sequence numbers of waiters begin again while somebody waits.
     SequenceWraps = "sequence-wraps",
-    /// Keys of several slots go in one call of a script.
+    /// One call of a script has keys of several slots.
     SlotsInOneCall = "slots-in-one-call",
     /// The inbox is opened after joining the queue, and the client does not ask for earlier
     /// messages.
     SubscribesAfterJoining = "subscribes-after-joining",
-    /// A token becomes text in between, and keeps only 14 of its digits (Lua).
+    /// A token is converted to text and back, and keeps only 14 of its digits (Lua).
     TokenAsText = "token-as-text",
-    /// Validity counts from when the reply arrived, and not from when the request left.
+    /// Validity counts from the arrival of the reply, and not from the sending of the request.
     ValidityFromReply = "validity-from-reply",
-    /// One replica that has a grant stands for all that must have it.
+    /// A grant counts if one replica has it, although several must have it.
     WaitsForOneReplica = "waits-for-one-replica",
 }
 
-/// The bugs in scripts: a line of Lua, without what indents it, and what stands there instead.
+/// The bugs in scripts: a line of Lua without its indentation, and the line that replaces it.
 pub const PATCHES: [(Bug, &str, &str); 4] = [
     (
         Bug::BootOfAnotherRun,

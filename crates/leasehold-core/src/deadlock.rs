@@ -1,10 +1,11 @@
-//! Deadlocks: cycles of the wait-for graph, in which each client holds what the one before awaits.
+//! Deadlocks: cycles of the wait-for graph, in which each client holds a name that the client
+//! before it waits for.
 //!
-//! Renewal keeps deadlocked leases alive for ever, so somebody must report a deadlock. The facts of
-//! a store are enough: the holders and waiters of each name, and for whom a process acts. The store
-//! knows nothing of tasks: one task of a process may hold while another waits. So a cycle is only
-//! *probably* a deadlock. It is reported if all clients have waited for a while, and each held its
-//! name before it began to wait.
+//! Renewal keeps deadlocked leases alive for ever, so somebody must report a deadlock. The facts at
+//! a store are enough: the holders and waiters of each name, and the clients for which a process
+//! acts. A store has no facts about tasks: one task of a process may hold while another waits. So a
+//! cycle is only *probably* a deadlock. It is reported if all clients have waited for a while, and
+//! each held its name before it began to wait.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -14,11 +15,12 @@ use crate::holder::{ClientId, HoldState, Holder, Mode, Status, Waiter};
 use crate::name::LockName;
 use crate::text::show_duration;
 
-/// How long all clients of a cycle have waited before it counts: 10 s. What moves is not stuck.
+/// The time for which all clients of a cycle must have waited before it counts: 10 s. Shorter waits
+/// may be ordinary contention.
 pub const LEAST_WAIT: Duration = Duration::from_secs(10);
 
-/// How much younger a hold may seem than a wait that began after it: 1 s. Each look at a name takes
-/// a while.
+/// How much younger a hold may seem than a wait that began after it: 1 s. The snapshots of the
+/// names are not taken at the same time.
 const LOOK_ERROR: Duration = Duration::from_secs(1);
 
 /// One name as a store showed it.
@@ -26,9 +28,9 @@ const LOOK_ERROR: Duration = Duration::from_secs(1);
 pub struct Snapshot<'a> {
     /// The name.
     pub name: &'a LockName,
-    /// Who held it and who waited for it.
+    /// The holders and the waiters of the name.
     pub status: &'a Status,
-    /// How long ago that was.
+    /// The time since the snapshot was taken.
     pub age: Duration,
 }
 
@@ -36,7 +38,8 @@ pub struct Snapshot<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Deadlock {
-    /// At least one; exactly one if a process waits for a lease under which it was started.
+    /// The waits of the cycle. There is at least one, and exactly one if a process waits for a
+    /// lease under which it was started.
     pub waits: Vec<Wait>,
 }
 
@@ -44,21 +47,21 @@ pub struct Deadlock {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Wait {
-    /// What is awaited.
+    /// The name that is awaited.
     pub name: LockName,
-    /// By whom.
+    /// The waiter for the name.
     pub waiter: Waiter,
-    /// Who is in the way.
+    /// The holder or the waiter that is in the way.
     pub obstacle: Obstacle,
 }
 
-/// Who is in the way of a waiter.
+/// The holder or the waiter that is in the way of a waiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Obstacle {
-    /// A holder of the name, for whom the waiter of the next [`Wait`] acts.
+    /// A holder of the name. The waiter of the next [`Wait`] acts for it.
     Holder(Holder),
-    /// The waiter of the next [`Wait`], which stands before this one in the queue of the same name.
+    /// The waiter of the next [`Wait`], which is before this waiter in the queue of the same name.
     Waiter(Waiter),
 }
 
@@ -90,12 +93,14 @@ impl fmt::Display for InWords<'_> {
     }
 }
 
-/// The deadlocks among these names: for each waiter in one, a shortest cycle through it, unless an
-/// earlier cycle has it. A waiter that merely stands behind a deadlock is in none.
+/// The deadlocks among these names. For each waiter in a deadlock, there is a shortest cycle
+/// through it, unless an earlier cycle has it. A waiter that is only queued behind a deadlock is in
+/// no cycle.
 ///
-/// A client in a deadlock waits for another client in it. So the search takes all waiters to be
-/// stuck. Then it takes out each waiter that would be served if all but the stuck let go: readers
-/// beside readers, permits of which enough come free, a waiter for a process that is at work.
+/// A client in a deadlock waits for another client in it. So the search first assumes that all
+/// waiters are stuck. Then it removes each waiter that would be served if all holders that are not
+/// stuck released: readers beside readers, requests for permits of which enough become free, a
+/// waiter for a process that is at work.
 ///
 /// The search sees a reader that waits to become the writer as a holder only. It sees no waiters in
 /// a store without a queue.
@@ -121,20 +126,20 @@ pub fn deadlocks(snapshots: &[Snapshot<'_>]) -> Vec<Deadlock> {
     found
 }
 
-/// One waiter, as long as it is taken to be stuck.
+/// A waiter, and whether the search still assumes that it is stuck.
 struct StuckWait<'a> {
     snapshot: usize,
     waiter: &'a Waiter,
     is_stuck: bool,
 }
 
-/// The waiters, and which of them act for a client.
+/// The waits, by name and by client.
 struct WaitForGraph<'a> {
     snapshots: &'a [Snapshot<'a>],
     waits: Vec<StuckWait<'a>>,
     /// The waits of each name, in the order of the queue.
     of_look: Vec<Vec<usize>>,
-    /// The waits of each client and of those that act for it.
+    /// The waits of each client, and of the clients that act for it.
     of_client: HashMap<ClientId, Vec<usize>>,
 }
 
@@ -155,16 +160,16 @@ impl<'a> WaitForGraph<'a> {
         Self { snapshots, waits, of_look, of_client }
     }
 
-    /// The stuck waits because of which this holder does not let go.
+    /// The stuck waits for which this holder keeps its lease.
     fn why_held(&self, snapshot: usize, holder: &Holder) -> impl Iterator<Item = usize> {
         let age = self.snapshots[snapshot].age;
         let held_for = holder.held_for + age + LOOK_ERROR;
-        // Nobody is behind the others, or they end by themselves.
+        // Holds in other states have no client behind them, or end by themselves.
         let is_kept_alive = holder.state == HoldState::Claimed;
         let of_client = self.of_client.get(&holder.id.client).filter(|_| is_kept_alive);
         of_client.into_iter().flatten().copied().filter(move |wait| {
             let StuckWait { snapshot: of, waiter, is_stuck } = &self.waits[*wait];
-            // Two tasks of one client that want the same are contention as any other.
+            // Two tasks of one client that want the same name are ordinary contention.
             let is_contention = *of == snapshot && waiter.id.client == holder.id.client;
             let waited = waiter.waited + self.snapshots[*of].age;
             *is_stuck && !is_contention && held_for >= waited
@@ -175,15 +180,15 @@ impl<'a> WaitForGraph<'a> {
         self.why_held(snapshot, holder).next().is_some()
     }
 
-    /// How much of a name is held by the stuck, as numbers of permits where it is a semaphore.
+    /// The weight of a name that stuck clients hold; for a semaphore, it is a number of permits.
     fn stuck_weight(&self, snapshot: usize) -> u64 {
         let stuck =
             self.snapshots[snapshot].status.holders.iter().filter(|h| self.is_stuck(snapshot, h));
         stuck.map(|holder| u64::from(holder.mode.weight())).sum()
     }
 
-    /// Takes out each waiter that would be served if all but the stuck let go, until no such waiter
-    /// is left.
+    /// Removes each waiter that would be served if all holders that are not stuck released, until
+    /// no such waiter is left.
     fn remove_served(&mut self) {
         let mut has_changed = true;
         while has_changed {
@@ -215,12 +220,12 @@ impl<'a> WaitForGraph<'a> {
         taken + u64::from(mode.weight()) <= room
     }
 
-    /// The waits that must end before this one does, and why.
+    /// The waits that must end before this one, each with the obstacle.
     fn waits_for(&self, wait: usize) -> Vec<(usize, Obstacle)> {
         let StuckWait { snapshot, waiter, .. } = &self.waits[wait];
         let (status, taken) = (self.snapshots[*snapshot].status, self.stuck_weight(*snapshot));
         if self.fits(*snapshot, waiter.mode, taken) {
-            // It would fit, but for somebody before it that does not.
+            // The waiter would fit, but a waiter before it does not.
             let before =
                 self.of_look[*snapshot].iter().copied().take_while(|before| *before != wait);
             let in_the_way = before.filter(|before| {
@@ -241,7 +246,7 @@ impl<'a> WaitForGraph<'a> {
         next.collect()
     }
 
-    /// A shortest cycle that begins with this wait: each wait, and what stands between it and the
+    /// A shortest cycle that begins with this wait: each wait, and the obstacle between it and the
     /// next.
     fn shortest_cycle(&self, start: usize) -> Option<Vec<(usize, Obstacle)>> {
         let mut reached_from: HashMap<usize, (usize, Obstacle)> = HashMap::new();
@@ -268,7 +273,7 @@ impl<'a> WaitForGraph<'a> {
     }
 }
 
-/// The clients that let go of nothing before this waiter is served.
+/// The clients that release nothing before this waiter is served.
 fn acts_for(waiter: &Waiter) -> impl Iterator<Item = ClientId> {
     let others = waiter.info.on_behalf_of().iter().copied();
     std::iter::once(waiter.id.client).chain(others.filter(|other| *other != waiter.id.client))

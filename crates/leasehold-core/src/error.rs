@@ -1,4 +1,4 @@
-//! What can go wrong, one variant per thing a caller can do about it.
+//! Errors, with one variant for each possible reaction of a caller.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -11,18 +11,17 @@ use crate::name::{InvalidInput, LockName};
 use crate::text::show_duration;
 use crate::token::FencingToken;
 
-/// Why a verb did not succeed. Busy is not among these: a lock that somebody else holds is no
-/// error.
+/// The error of a call. A busy lock is not an error.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The wait was cancelled, as asked. Nothing is held.
+    /// The wait was cancelled by the program. Nothing is held.
     #[error("the wait was cancelled")]
     Cancelled,
     /// The client was closed. Nothing is held.
     #[error("the client was closed")]
     Closed,
-    /// A guarded write came with a token that was overtaken: stop, somebody else is at work.
+    /// A guarded write came with an overtaken token: stop, because somebody else is at work.
     #[error("{name}: the write came with token {token}, but {newest} has been seen: stop")]
     #[non_exhaustive]
     Fenced {
@@ -33,8 +32,8 @@ pub enum Error {
         /// The highest token the resource has seen.
         newest: FencingToken,
     },
-    /// The value was made before a fork, and leasehold cannot make it anew: an observation of an
-    /// election, or a client over a store that was given as a value.
+    /// The value was made before a fork, and leasehold cannot make a new one in the child: an
+    /// observation of an election, or a client over a store that was given as a value.
     #[error("made before a fork by the parent: make the client and this anew in this process")]
     Forked,
     /// The request got no answer: a grant may exist, for `settles_within` at most.
@@ -48,7 +47,7 @@ pub enum Error {
         name: LockName,
         /// The longest time until nothing is held any more.
         settles_within: Duration,
-        /// What happened.
+        /// The error of the store.
         source: StoreError,
     },
     /// A name, an option or a URL was refused before anything was sent.
@@ -62,7 +61,7 @@ pub enum Error {
         name: LockName,
         /// The token of the lost lease.
         token: FencingToken,
-        /// Why it ended.
+        /// The reason for its end.
         reason: LossReason,
     },
     /// The lease cannot be adopted: it has ended, or somebody has adopted it before. Nothing is
@@ -74,11 +73,11 @@ pub enum Error {
         name: LockName,
         /// The token of the lease.
         token: FencingToken,
-        /// Why it is not there; [`LossReason::Superseded`] if it was adopted, or the name granted
-        /// anew, with a newer token.
+        /// The reason for its end; [`LossReason::Superseded`] if the lease was adopted, or the name
+        /// granted again, with a newer token.
         reason: LossReason,
     },
-    /// The store refused or was not reached. Nothing was granted. If that is not certain
+    /// The store refused the request, or was not reached. Nothing was granted. If that is uncertain
     /// ([`StoreError::may_have_executed`]), the keeper cancels the request in the background.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -93,21 +92,21 @@ pub enum Error {
     Timeout {
         /// The name of the lock.
         name: LockName,
-        /// How long was waited.
+        /// The time for which the call waited.
         waited: Duration,
-        /// The holder at the end, if the store could say. Of several, it is one that certainly
-        /// blocks the caller, or the first.
+        /// The holder at the end, if the store could name it. With several holders, it is one that
+        /// certainly blocks the caller, or the first.
         holder: Option<Box<Holder>>,
-        /// How many others held it, too; no more than 31 are counted.
+        /// The number of other holders; no more than 31 are counted.
         others: u32,
-        /// Whether the holder is the client that waited. Mostly it is another of its tasks, which
-        /// is ordinary contention. If it has held for the whole wait, it may be the waiting task
-        /// itself, which would wait for ever: use `Guard::reenter` there.
+        /// Whether the holder is the client that waited. Usually another task of that client holds,
+        /// which is ordinary contention. If the holder has held for the whole wait, it may be the
+        /// waiting task itself, which would wait for ever: then use `Guard::reenter`.
         own: bool,
     },
-    /// Two readers want to become the writer, or one wants it and the other is upgradable. Each
-    /// would wait for the other. The read lease is still held: release it and acquire the write
-    /// lock anew. An upgradable reader never gets this error.
+    /// Two readers want to become the writer, or one wants to and the other is upgradable. Each
+    /// would wait for the other. The read lease is still held: release it, and then acquire the
+    /// write lock. An upgradable reader never gets this error.
     #[error(
         "{name}: another reader waits to become the writer, or is upgradable: release the read \
          lease and acquire the write lock anew"
@@ -136,7 +135,7 @@ fn held_by(holder: Option<&Holder>, others: u32, own: bool, waited: Duration) ->
     let Some(Holder { info, held_for, state, ttl_left, .. }) = holder else {
         return String::new();
     };
-    // A caller that waits for itself has held since before it asked.
+    // A caller that waits for itself has held the lease since before the wait.
     let hint = match own && *held_for >= waited {
         true => "; if it is the same task: use Guard::reenter",
         false => "",
@@ -162,25 +161,26 @@ fn held_by(holder: Option<&Holder>, others: u32, own: bool, waited: Duration) ->
     }
 }
 
-/// One constructor for each variant with fields, for the crates of leasehold: others match them.
+/// A constructor for each variant with fields, for the crates of leasehold. Other crates only match
+/// the variants.
 #[doc(hidden)]
 impl Error {
-    /// [`Error::Indeterminate`].
+    /// Makes an [`Error::Indeterminate`].
     pub fn indeterminate(name: LockName, settles_within: Duration, source: StoreError) -> Self {
         Self::Indeterminate { name, settles_within, source }
     }
 
-    /// [`Error::Lost`].
+    /// Makes an [`Error::Lost`].
     pub fn lost(name: LockName, token: FencingToken, reason: LossReason) -> Self {
         Self::Lost { name, token, reason }
     }
 
-    /// [`Error::NotAdopted`].
+    /// Makes an [`Error::NotAdopted`].
     pub fn not_adopted(name: LockName, token: FencingToken, reason: LossReason) -> Self {
         Self::NotAdopted { name, token, reason }
     }
 
-    /// [`Error::Timeout`].
+    /// Makes an [`Error::Timeout`].
     pub fn timeout(
         name: LockName,
         waited: Duration,
@@ -191,7 +191,7 @@ impl Error {
         Self::Timeout { name, waited, holder, others, own }
     }
 
-    /// [`Error::WouldDeadlock`].
+    /// Makes an [`Error::WouldDeadlock`].
     pub fn would_deadlock(name: LockName) -> Self {
         Self::WouldDeadlock { name }
     }
@@ -214,7 +214,7 @@ impl Error {
         }
     }
 
-    /// The lock it is about, if it is about one.
+    /// The name of the lock, if the error is about one.
     pub fn name(&self) -> Option<&LockName> {
         match self {
             Self::Fenced { name, .. }
@@ -230,45 +230,45 @@ impl Error {
     }
 }
 
-/// What kind of trouble a store has.
+/// The kind of trouble with a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
-    /// A record, a reply or a file that is not what it should be. It was left as it is.
+    /// A record, a reply or a file is malformed. It was left as it is.
     Corrupt,
     /// Credentials, an access rule or a file mode forbid it.
     Denied,
-    /// No room: memory, disk or queue.
+    /// There is no room in memory, on the disk or in the queue.
     Full,
-    /// The name is in use with another kind or capacity.
+    /// The name is in use as another kind of lock, or with another capacity.
     Mismatch,
     /// Too few nodes of a quorum granted the lease. The client released their grants, but an
     /// unreachable node may keep the name taken until the ttl is over.
     NoQuorum {
-        /// How many nodes granted it.
+        /// The number of nodes that granted the lease.
         granted: u32,
-        /// How many must.
+        /// The number of nodes that must grant it.
         needed: u32,
-        /// How many there are.
+        /// The number of all nodes.
         nodes: u32,
     },
-    /// Too few replicas acknowledged the grant, so it does not count. A verb that fails with this
-    /// has given the grant back.
+    /// Too few replicas acknowledged the grant, so it does not count. A call that fails with this
+    /// error has given the grant back.
     NotReplicated,
     /// The store has lost its memory and waits until old leases have ended.
     Quarantined,
-    /// No answer in time.
+    /// The store did not answer in time.
     Timeout,
-    /// No connection.
+    /// There was no connection to the store.
     Unreachable,
-    /// The store cannot do what was asked.
+    /// The store cannot do what the request asks for.
     Unsupported,
-    /// A version this release does not understand.
+    /// A record or a server has a version that this release does not support.
     Version,
 }
 
 impl StoreErrorKind {
-    /// All that [`as_str`](Self::as_str) gives, in alphabetical order.
+    /// All words that [`as_str`](Self::as_str) returns, in alphabetical order.
     pub const WORDS: &'static [&'static str] = &[
         "corrupt",
         "denied",
@@ -283,7 +283,8 @@ impl StoreErrorKind {
         "version",
     ];
 
-    /// Its name without numbers, such as `no_quorum`: one of a few words, for logs and metrics.
+    /// The name of the kind without numbers, such as `no_quorum`: one of a few words, for logs and
+    /// metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Corrupt => "corrupt",
@@ -306,7 +307,7 @@ impl StoreErrorKind {
         self == Self::Full || self.is_outage()
     }
 
-    /// Whether the store is away for now, so that waiters go on waiting. Any other error is an
+    /// Whether the store is away for now, so that waiters keep waiting. Any other error is an
     /// answer, and the caller gets it at once. A full store is such an answer: somebody must make
     /// room.
     pub fn is_outage(self) -> bool {
@@ -326,7 +327,7 @@ impl StoreErrorKind {
     }
 }
 
-/// Trouble with a store. No driver's type shows: the cause is kept as its source.
+/// Trouble with a store. It shows no type of a driver: the cause is kept as its source.
 #[derive(Clone, Debug)]
 pub struct StoreError {
     kind: StoreErrorKind,
@@ -341,7 +342,7 @@ impl StoreError {
         Self { kind, message: message.into(), maybe_executed: false, source: None }
     }
 
-    /// The answer of a store to an operation or an action that it does not know.
+    /// The error of a store for an operation or an action that it does not know.
     pub fn unknown_request() -> Self {
         let message =
             "the store does not know this request, which a later release of leasehold has sent";
@@ -366,12 +367,12 @@ impl StoreError {
         self
     }
 
-    /// What kind of trouble it is.
+    /// The kind of trouble.
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
     }
 
-    /// Whether the request may have been executed all the same: it was sent, and no reply came.
+    /// Whether the request may still have been executed: it was sent, and no reply came.
     pub fn may_have_executed(&self) -> bool {
         self.maybe_executed
     }
@@ -389,7 +390,7 @@ impl StdError for StoreError {
     }
 }
 
-/// What a verb gives.
+/// The result of a call that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 #[cfg(test)]
@@ -483,7 +484,7 @@ mod tests {
         let outages =
             [no_quorum, Kind::NotReplicated, Kind::Quarantined, Kind::Timeout, Kind::Unreachable];
         assert!(outages.iter().all(|kind| kind.is_outage() && kind.is_transient()));
-        // Somebody may make room at any time: what is to be ended is ended then.
+        // Somebody may make room at any time, and then the keeper's releases succeed.
         assert!(!Kind::Full.is_outage() && Kind::Full.is_transient());
         for kind in [Kind::Corrupt, Kind::Denied, Kind::Mismatch, Kind::Unsupported, Kind::Version]
         {

@@ -1,4 +1,4 @@
-//! The highest token that something has seen, and the refusal of lower ones.
+//! The highest token that a resource has seen, and the refusal of lower ones.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use crate::error::Error;
 use crate::name::LockName;
 use crate::token::FencingToken;
 
-/// The lease under which a step is done: the lock, and the token of the grant.
+/// The lease under which a step is done: its lock, and the token of its grant.
 ///
-/// Tokens of different locks do not compare, so the name goes with the token.
+/// Tokens of different locks cannot be compared, so the name goes with the token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct Fence {
@@ -22,13 +22,13 @@ pub struct Fence {
 }
 
 impl Fence {
-    /// The error of a step that was refused because `newest` had been seen.
+    /// The error for a step that was refused because the resource has seen `newest`.
     pub fn overtaken_by(&self, newest: FencingToken) -> Error {
         Error::Fenced { name: self.lock.clone(), token: self.token, newest }
     }
 }
 
-/// The highest token that was seen of each lock.
+/// The highest token that was seen for each lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct Fences(pub BTreeMap<LockName, FencingToken>);

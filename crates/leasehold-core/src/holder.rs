@@ -1,4 +1,4 @@
-//! Who holds a lease and who waits for one.
+//! The holders of a lease, and its waiters.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,15 +12,16 @@ use crate::setters::setters;
 use crate::time::micros;
 use crate::token::FencingToken;
 
-/// Most bytes of host and label together: they are stored with every hold and every waiter.
+/// The largest size of host and label together, in bytes: they are stored with every hold and every
+/// waiter.
 pub const MAX_INFO_BYTES: usize = 1024;
 
-/// Most clients on whose behalf another one acts: 16, each a program that was started under the
-/// lease of the one before it.
+/// The largest number of clients on whose behalf a client acts: 16, each a program that was started
+/// under the lease of the one before it.
 pub const MAX_ON_BEHALF_OF: usize = 16;
 
-/// One client of a store, drawn at random, so that no two are ever the same. Text: 32 hex digits,
-/// in `Debug`, too.
+/// The id of a client of a store, drawn at random, so that no two are ever the same. Its text has
+/// 32 hex digits, in `Debug`, too.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "String", into = "String"))]
@@ -50,15 +51,15 @@ impl FromStr for ClientId {
     }
 }
 
-/// One acquire call of one client, the same across its retries. Text: `<32 hex>-<decimal>`, in
-/// `Debug`, too.
+/// The id of one acquire call of one client, the same across its retries. Its text is `<32
+/// hex>-<decimal>`, in `Debug`, too.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "String", into = "String"))]
 pub struct HolderId {
-    /// Whose call it is.
+    /// The client that made the call.
     pub client: ClientId,
-    /// The number of the call among that client's calls; below 2⁵³.
+    /// The number of the call among the calls of that client; below 2⁵³.
     pub attempt: u64,
 }
 
@@ -95,7 +96,7 @@ impl FromStr for HolderId {
 
 as_text!(ClientId, HolderId);
 
-/// What is asked for: all of a lock, a share of it, or some of a semaphore's permits.
+/// The mode of a lease: all of a lock, a share of it, or some of a semaphore's permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
@@ -105,9 +106,9 @@ pub enum Mode {
     Exclusive,
     /// `count` of the `capacity` permits of a semaphore.
     Permits {
-        /// How many are taken.
+        /// The number of permits to take.
         count: u32,
-        /// How many there are.
+        /// The number of all permits.
         capacity: u32,
     },
     /// Together with other readers.
@@ -117,19 +118,19 @@ pub enum Mode {
     Upgradable,
 }
 
-/// Capacity of the record of a mutex or read/write lock: an exclusive grant takes all of it, a
+/// The capacity of the record of a mutex or read/write lock: an exclusive grant takes all of it, a
 /// shared one takes 1. A semaphore's capacity is smaller.
 pub const LOCK_CAPACITY: u32 = i32::MAX as u32;
 
-/// What an upgradable reader takes of a lock: more than half, so that two of them do not fit, and
-/// all readers there can be fit beside it.
+/// The weight of an upgradable reader: more than half of a lock, so that two of them do not fit.
+/// Beside it, there is room for all possible readers.
 pub const UPGRADABLE_WEIGHT: u32 = LOCK_CAPACITY / 2 + 1;
 
 impl Mode {
-    /// All that [`as_str`](Self::as_str) gives, in alphabetical order.
+    /// All words that [`as_str`](Self::as_str) returns, in alphabetical order.
     pub const WORDS: &'static [&'static str] = &["exclusive", "permits", "shared", "upgradable"];
 
-    /// Its name without numbers, as in JSON: one of a few words, for logs and metrics.
+    /// The name of the mode without numbers, as in JSON: one of a few words, for logs and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Exclusive => "exclusive",
@@ -167,13 +168,14 @@ impl Mode {
         }
     }
 
-    /// Whether it is held together with readers, and can become the writer.
+    /// Whether the mode is held together with readers, and can become the writer.
     pub const fn is_reader(self) -> bool {
         matches!(self, Self::Shared | Self::Upgradable)
     }
 
-    /// The first of some holds on a name that must end before this is granted, even if the other
-    /// holders let go. A reader is not in the way of another unless a writer waits between them.
+    /// The first of some holds on a name that must end before this mode is granted, even if the
+    /// other holders let go. A reader does not block another reader, unless a writer waits between
+    /// them.
     pub fn held_up_by(
         self,
         held: impl Iterator<Item = Self> + Clone,
@@ -210,36 +212,38 @@ impl Mode {
     }
 }
 
-/// Host, process and label of a holder or waiter, for the operator who looks. At most 1 KiB.
+/// The facts about a holder or a waiter, for an operator: host, process and label. At most 1 KiB.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[non_exhaustive]
 pub struct HolderInfo {
     /// The name of the machine.
     pub host: String,
-    /// The process.
+    /// The id of the process.
     pub pid: u32,
     /// The label that the program gave.
     pub label: Option<String>,
-    /// One pointer, because nearly all clients act for themselves, and this is copied with every
-    /// request.
+    /// The clients on whose behalf it acts. This is one pointer, because nearly all clients act for
+    /// themselves, and the facts are copied with every request.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub(crate) on_behalf_of: Option<Box<OnBehalfOf>>,
-    /// A pointer as well. Others see it already in the holder's token and start.
+    /// How the lease was passed on, also as a pointer. Operators see it in the holder's token and
+    /// start.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub(crate) passed_on: Option<Box<PassedOn>>,
 }
 
-/// A holder's facts of a lease that came to it inside its process. The store knows the grant only.
+/// The facts by which a lease that was passed on inside a process differs from its grant. The store
+/// records only the grant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PassedOn {
-    /// How often the lease was passed on since its grant.
+    /// The number of times that the lease was passed on since its grant.
     pub times: u16,
-    /// How long after the grant the lease was last passed on, in whole microseconds.
+    /// The time from the grant until the lease was last passed on, in whole microseconds.
     pub after: Duration,
 }
 
-/// The clients on whose behalf another one acts: at least one.
+/// The clients on whose behalf a client acts: at least one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(transparent))]
@@ -268,7 +272,7 @@ impl HolderInfo {
         self
     }
 
-    /// How often its lease was passed on inside its process, and when.
+    /// How many times the lease was passed on inside its process, and when last.
     pub fn passed_on(&self) -> PassedOn {
         self.passed_on.as_deref().copied().unwrap_or_default()
     }
@@ -282,8 +286,8 @@ impl HolderInfo {
         self
     }
 
-    /// The token of the present holder and the time since its start, computed from those of the
-    /// grant.
+    /// The token of the present holder and the time for which it holds, computed from the token and
+    /// the time of the grant.
     fn of_holder(&self, grant: FencingToken, since_grant: Duration) -> (FencingToken, Duration) {
         let PassedOn { times, after } = self.passed_on();
         (grant.passed_on(times).unwrap_or(grant), since_grant.saturating_sub(after))
@@ -293,8 +297,8 @@ impl HolderInfo {
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`] for a label (or host) that is too long or would disturb a terminal, and for
-    /// more clients than 16 on whose behalf it acts.
+    /// [`InvalidInput`] for a label (or host) that is too long or would disturb a terminal, and if
+    /// it acts on behalf of more than 16 clients.
     pub fn check(&self) -> Result<(), InvalidInput> {
         let label = self.label.as_deref().unwrap_or_default();
         let bytes = self.host.len() + label.len();
@@ -314,7 +318,7 @@ impl HolderInfo {
     }
 }
 
-/// How far a hold is in its life.
+/// The state of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
@@ -322,38 +326,39 @@ impl HolderInfo {
 pub enum HoldState {
     /// Its holder has confirmed it.
     Claimed,
-    /// Released, but the name stays taken, by nobody, until the deadline.
+    /// The hold was released, but the name stays taken, by nobody, until the deadline.
     Cooldown,
     /// An operator has asked its holder to stop; it can no longer be renewed.
     Revoked,
-    /// Handed to a waiter that has not confirmed it yet.
+    /// The hold was handed to a waiter that has not confirmed it yet.
     Unclaimed,
 }
 
 impl HoldState {
-    /// Each at the number that stands for it in records.
+    /// All states, each at its number in records.
     #[doc(hidden)]
     pub const BY_NUMBER: [Self; 4] =
         [Self::Claimed, Self::Cooldown, Self::Revoked, Self::Unclaimed];
 }
 
-/// Who holds a lease, as an operator sees it. A snapshot: stale once read.
+/// A holder of a lease, as an operator sees it. A snapshot: stale once read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
     /// The acquire call that was granted.
     pub id: HolderId,
-    /// What it holds.
+    /// The mode of the lease.
     pub mode: Mode,
-    /// How far the hold is in its life.
+    /// The state of the hold.
     pub state: HoldState,
-    /// Its token: that of the grant, or a higher one if the lease was passed on since.
+    /// The token of the holder: that of the grant, or a higher one if the lease was passed on
+    /// since.
     pub token: FencingToken,
-    /// Who that is.
+    /// The facts about the holder.
     pub info: HolderInfo,
-    /// Time since it has it.
+    /// The time for which the holder has had the lease.
     pub held_for: Duration,
-    /// Time until the store ends the lease, unless it is renewed.
+    /// The time until the store ends the lease, unless it is renewed.
     pub ttl_left: Duration,
 }
 
@@ -378,7 +383,8 @@ impl Holder {
         with_ttl_left: ttl_left: Duration,
     }
 
-    /// The holder itself, where token and time are those of the grant so far.
+    /// The present holder, computed from a holder whose token and time are still those of the
+    /// grant.
     #[must_use]
     pub fn as_passed_on(mut self) -> Self {
         (self.token, self.held_for) = self.info.of_holder(self.token, self.held_for);
@@ -386,19 +392,19 @@ impl Holder {
     }
 }
 
-/// Who waits for a lease, as an operator sees it. A snapshot: stale once read.
+/// A waiter for a lease, as an operator sees it. A snapshot: stale once read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Waiter {
     /// The acquire call that waits.
     pub id: HolderId,
-    /// What it asks for.
+    /// The mode that it asks for.
     pub mode: Mode,
-    /// Who that is.
+    /// The facts about the waiter.
     pub info: HolderInfo,
-    /// Time since it joined the queue.
+    /// The time since it joined the queue.
     pub waited: Duration,
-    /// Its place: 1 is next.
+    /// The place in the queue: 1 is next.
     pub position: u32,
 }
 
@@ -421,27 +427,27 @@ impl Waiter {
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Ending {
-    /// Its holder let go.
+    /// The holder released it.
     Released,
     /// It was not renewed in time.
     Expired,
     /// An operator revoked it. This counts even if its holder released it afterwards.
     Revoked,
-    /// It was granted to a waiter that did not confirm it in time, and may have used it meanwhile.
+    /// It was granted to a waiter that did not confirm it in time, but may have used it.
     Unclaimed,
-    /// Its lease was handed out, and another holder has adopted it.
+    /// The lease was handed out, and another holder has adopted it.
     Adopted,
-    /// Its process was found dead, by a store that can see that.
+    /// The holder's process was found dead, by a store that can notice that.
     Died,
 }
 
 impl Ending {
-    /// Each at the number that stands for it in records.
+    /// All endings, each at its number in records.
     #[doc(hidden)]
     pub const BY_NUMBER: [Self; 6] =
         [Self::Released, Self::Expired, Self::Revoked, Self::Unclaimed, Self::Adopted, Self::Died];
 
-    /// Its name, as in JSON: one of a few words, for logs and metrics.
+    /// The name of the ending, as in JSON: one of a few words, for logs and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Released => "released",
@@ -454,23 +460,23 @@ impl Ending {
     }
 }
 
-/// Who held a lease last and how that ended. A snapshot: stale once read.
+/// The last holder of a lease, and how its hold ended. A snapshot: stale once read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LastHolder {
     /// The acquire call that was granted.
     pub id: HolderId,
-    /// Its mode at the end.
+    /// The mode at the end.
     pub mode: Mode,
-    /// Its token at the end.
+    /// The token at the end.
     pub token: FencingToken,
-    /// Who that was.
+    /// The facts about the holder.
     pub info: HolderInfo,
-    /// Time from the grant to the end.
+    /// The time from the grant to the end.
     pub held_for: Duration,
-    /// Time since the end.
+    /// The time since the end.
     pub ended_ago: Duration,
-    /// How it ended.
+    /// How the hold ended.
     pub ending: Ending,
 }
 
@@ -494,7 +500,7 @@ impl LastHolder {
         with_ended_ago: ended_ago: Duration,
     }
 
-    /// The last holder itself, where token and time are those of the grant so far.
+    /// The last holder, computed from a holder whose token and time are still those of the grant.
     #[must_use]
     pub fn as_passed_on(mut self) -> Self {
         (self.token, self.held_for) = self.info.of_holder(self.token, self.held_for);
@@ -502,21 +508,21 @@ impl LastHolder {
     }
 }
 
-/// A holder that is no client of leasehold: a program in another language that shares the name.
+/// A holder that is not a client of leasehold: a program in another language that shares the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ForeignHolder {
-    /// Alone, or together with other readers.
+    /// The mode: alone, or together with other readers.
     pub mode: Mode,
     /// The beginning of the value that it has written.
     pub value: String,
-    /// Time until the store ends its hold, unless it is renewed; `None` if only its holder can end
-    /// it.
+    /// The time until the store ends the hold, unless it is renewed; `None` if only its holder can
+    /// end it.
     pub ttl_left: Option<Duration>,
 }
 
 impl ForeignHolder {
-    /// A holder that holds alone, without other facts.
+    /// A holder in the exclusive mode, without other facts.
     pub fn new(value: impl Into<String>, ttl_left: Option<Duration>) -> Self {
         Self { mode: Mode::Exclusive, value: value.into(), ttl_left }
     }
@@ -526,25 +532,25 @@ impl ForeignHolder {
     }
 }
 
-/// Who holds and who waits for one name.
+/// The holders and the waiters of one name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Status {
-    /// A holder that is no client of leasehold. Others hold beside it only if readers are shared
-    /// with programs in other languages.
+    /// A holder that is not a client of leasehold. Others hold beside it only if the layout shares
+    /// readers with programs in other languages.
     pub foreign: Option<ForeignHolder>,
     /// The holders, in no particular order.
     pub holders: Vec<Holder>,
     /// The first waiters, in the order in which they will be served.
     pub waiters: Vec<Waiter>,
-    /// How many wait in all.
+    /// The number of all waiters.
     pub waiting: u32,
     /// The highest token ever granted for the name, as far as the store remembers.
     pub last_token: Option<FencingToken>,
     /// The last holder and how its hold ended, if the store remembers that.
     pub last_holder: Option<LastHolder>,
-    /// What keeps a free name from everybody, in words: transactions of a PostgreSQL database that
-    /// have passed the fence of the name and are open. Elsewhere there is none.
+    /// Descriptions of what holds a free name back: open transactions of a PostgreSQL database that
+    /// have passed the fence of the name. On other stores it is empty.
     pub held_back: Vec<String>,
 }
 

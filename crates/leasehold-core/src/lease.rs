@@ -13,23 +13,24 @@ use crate::text::show_duration;
 use crate::time::Instant;
 use crate::token::FencingToken;
 
-/// Largest rate difference of the client's clock and the store's: 1 %. NTP slews by 0.05 %, chrony
-/// by up to 8.3 % in its default configuration only while it makes good a large error.
+/// The largest difference in rate between the clocks of the client and of the store: 1 %. NTP slews
+/// by 0.05 %. chrony in its default configuration slews by up to 8.3 %, but only while it corrects
+/// a large error.
 pub const DEFAULT_DRIFT: f64 = 0.01;
 
-/// Subtracted from every validity: 5 ms, for the time between looking at the clock and acting.
+/// Subtracted from every validity: 5 ms, for the time between reading the clock and acting.
 pub const MARGIN: Duration = Duration::from_millis(5);
 
-/// How much earlier than the store a holder must consider its lease over.
+/// The bounds that say how much earlier than the store a holder must consider its lease over.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
-    /// Largest rate difference of two clocks, as a ratio.
+    /// The largest difference in rate between two clocks, as a ratio.
     pub drift: f64,
-    /// A fixed span on top.
+    /// A fixed span that is subtracted, too.
     pub margin: Duration,
-    /// How far apart the clocks of servers that take over from each other may be. A deadline is a
-    /// time of the server that set it. On a server whose clock is ahead, it passes earlier by as
-    /// much.
+    /// The largest difference between the clocks of servers that take over from each other. A
+    /// deadline is a time of the server that set it. On a server whose clock is ahead, the deadline
+    /// passes earlier by that difference.
     pub offset: Duration,
 }
 
@@ -40,17 +41,17 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// Until when the caller may rely on a reply. The reply says "yours for `left` from my now on",
-    /// to a request that was sent at `sent`.
+    /// The end of the validity of a grant. The reply granted the lease for `left` from the store's
+    /// time on, to a request that was sent at `sent`.
     ///
-    /// Counted from *before* the request left: the store's now lies after that, so the store's
-    /// deadline lies after the result, whatever the network did.
+    /// The time counts from *before* the request left. The store's time of the reply is later, so
+    /// the store's deadline is after the result, whatever the network did.
     pub fn valid_until(&self, sent: Instant, left: Duration) -> Instant {
         (sent + left.mul_f64(1.0 - self.drift)).saturating_sub(self.margin + self.offset)
     }
 
-    /// Refuses a ttl that leaves its holder too little validity. At least a third must be left, for
-    /// renewals, and no less than `asked`.
+    /// Refuses a ttl that leaves its holder too little validity. At least a third of the ttl must
+    /// be left, for renewals, and no less than `asked`.
     ///
     /// # Errors
     ///
@@ -70,12 +71,13 @@ impl Bounds {
         Err(InvalidInput::new("ttl", why))
     }
 
-    /// Until when the client may rely on a hand-off *before* it confirms it, or `None` if it must
-    /// confirm it first.
+    /// The time until which the client may rely on a hand-off *before* it confirms it, or `None` if
+    /// it must confirm it first.
     ///
-    /// `granted_us` and `deadline_us` are store times out of the message, `newest` is the newest
-    /// reply this client has. The grant must lie after that reply by no more than has passed here
-    /// since: else the store's clock was set between the two, or the message is from the past.
+    /// `granted_us` and `deadline_us` are store times from the message; `newest` is the newest
+    /// reply that this client has. The grant must be later than that reply, by no more than the
+    /// time that has passed here since. Otherwise the store's clock was set in between, or the
+    /// message is old.
     pub fn valid_by_message(
         &self,
         newest: Sample,
@@ -93,17 +95,17 @@ impl Bounds {
     }
 }
 
-/// A reply that tells what time it was at the store.
+/// A reading of the store's clock from a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// When the request was sent, by the client's clock.
     pub sent: Instant,
-    /// The store's lease clock when it was executed.
+    /// The store's lease clock when the request was executed.
     pub server_us: u64,
 }
 
 impl Sample {
-    /// The latest the store's lease clock can show at `now`, if nobody sets it.
+    /// The latest time that the store's lease clock can show at `now`, if nobody sets it.
     pub fn latest_us(&self, now: Instant, drift: f64) -> u64 {
         let since = now.saturating_since(self.sent).mul_f64(1.0 + drift);
         self.server_us.saturating_add(crate::time::micros(since))
@@ -112,7 +114,7 @@ impl Sample {
 
 /// A lease that was handed out of its guard, to travel to another process as text or JSON.
 ///
-/// It says what is held, not for how long. It may be copied and arrive twice, so the store lets
+/// It says what is held, but not until when. It may be copied and arrive twice, so the store lets
 /// only the first caller adopt it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
@@ -122,11 +124,11 @@ pub struct Lease {
     pub name: LockName,
     /// The attempt that holds it.
     pub holder: HolderId,
-    /// What is held of it.
+    /// The mode in which it is held.
     pub mode: Mode,
     /// The token of the grant.
     pub token: FencingToken,
-    /// For how long it is renewed.
+    /// The ttl of its renewals.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::span"))]
     pub ttl: Duration,
 }
@@ -144,7 +146,7 @@ impl Lease {
     }
 }
 
-/// First word of a lease's text, so that a wrong paste is recognised.
+/// The first word of a lease's text, so that a wrong paste is recognised.
 const LEASE_TEXT: &str = "leasehold-1";
 
 impl fmt::Display for Lease {
@@ -176,7 +178,7 @@ impl FromStr for Lease {
     }
 }
 
-/// Why a lease was lost.
+/// The reason for which a lease was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LossReason {
@@ -184,7 +186,8 @@ pub enum LossReason {
     Closed,
     /// It was not renewed in time.
     Expired,
-    /// It was acquired before a fork, and is the parent's: this process has a copy of its guard.
+    /// It was acquired before a fork, and belongs to the parent: this process only has a copy of
+    /// its guard.
     Forked,
     /// It reached its `max_hold`.
     HeldTooLong,
@@ -195,16 +198,18 @@ pub enum LossReason {
         /// The newest token of the name.
         by: FencingToken,
     },
-    /// The store has no memory of it: flushed, evicted, restarted empty, failed over or deleted.
+    /// The store has forgotten it: it was flushed, evicted, restarted empty, failed over or
+    /// deleted.
     Vanished,
 }
 
 impl LossReason {
-    /// All that [`as_str`](Self::as_str) gives, in alphabetical order.
+    /// All words that [`as_str`](Self::as_str) returns, in alphabetical order.
     pub const WORDS: &'static [&'static str] =
         &["closed", "expired", "forked", "held_too_long", "revoked", "superseded", "vanished"];
 
-    /// Its name without numbers, such as `held_too_long`: one of a few words, for logs and metrics.
+    /// The name of the reason without numbers, such as `held_too_long`: one of a few words, for
+    /// logs and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Closed => "closed",
@@ -271,7 +276,8 @@ mod tests {
     }
 
     proptest! {
-        /// The deadline is a time of one server. Another server, whose clock is ahead, takes over.
+        /// The deadline is a time of one server. Another server with a clock that is ahead takes
+        /// over.
         #[test]
         fn validity_ends_before_any_server_within_the_offset_can_free_the_lock(
             ttl_ms in 100_u64..100_000, passed_ms in 0_u64..1_000, ahead_ms in 0_u64..3_000,
@@ -280,7 +286,8 @@ mod tests {
             let ms = Duration::from_millis;
             let bounds = Bounds { drift: 0.0, margin: Duration::ZERO, offset: ms(offset_ms) };
             let until = bounds.valid_until(at(5_000), ms(ttl_ms));
-            // Executed some time after it was sent, and freed when the other clock shows that.
+            // The request is executed some time after it was sent, and the lock is free when the
+            // other clock shows the deadline.
             let freed = at(5_000 + passed_ms + ttl_ms.saturating_sub(ahead_ms));
             prop_assert!(ahead_ms > offset_ms || until <= freed);
             prop_assert!(ahead_ms <= offset_ms + passed_ms || ttl_ms < ahead_ms || until > freed);

@@ -1,7 +1,7 @@
-//! The meaning of leasehold, without I/O and without a runtime: values, the [`model`] of a lock's
+//! The core of leasehold, without I/O and without a runtime: values, the [`model`] of a lock's
 //! record, the state machine of [`renewal`], and the counts of a [`quorum`].
 //!
-//! Users want the crate `leasehold`, which re-exports the items that they need. Authors of stores
+//! Users need the crate `leasehold`, which re-exports the items that they need. Authors of stores
 //! find their vocabulary in [`request`] and its meaning in [`model::step`].
 #![forbid(unsafe_code)]
 

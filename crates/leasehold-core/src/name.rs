@@ -8,12 +8,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// Longest name in bytes. It is long enough for a path or a URL, and short enough for ten thousand
-/// waiters of one name. etcd and Consul recommend the same limit for keys.
+/// The longest name, in bytes. That is long enough for a path or a URL, and short enough for ten
+/// thousand waiters of one name. etcd and Consul recommend the same limit for keys.
 pub const MAX_NAME_BYTES: usize = 512;
 
-/// The readable part of a name with a hash: 64 characters, at most 256 bytes. That leaves room for
-/// the hash in any script.
+/// The length of the readable part of a name with a hash: 64 characters, at most 256 bytes. That
+/// leaves room for the hash in any script.
 const READABLE_CHARS: usize = 64;
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
@@ -32,7 +32,7 @@ impl LockName {
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`] when the name is empty, longer than 512 bytes, or has a control character.
+    /// [`InvalidInput`] if the name is empty, longer than 512 bytes, or has a control character.
     /// For such texts use [`LockName::hashed`].
     pub fn new(name: impl AsRef<str>) -> Result<Self, InvalidInput> {
         let name = name.as_ref();
@@ -65,8 +65,8 @@ impl LockName {
     }
 
     /// A name for a text of any length: a path, a URL, a query. It is the first 64 characters of
-    /// the text, `~`, and the SHA-256 of the whole in 64 hex digits. So two texts have two names.
-    /// The readable part has no control characters.
+    /// the text, `~`, and the SHA-256 of the whole text in 64 hex digits. So two texts have
+    /// different names. The readable part has no control characters.
     ///
     /// In a shell, for a text without control characters:
     /// `"${text:0:64}~$(printf %s "$text" | sha256sum | cut -c1-64)"`.
@@ -116,7 +116,7 @@ impl FromStr for LockName {
     }
 }
 
-/// What `serde` needs of values that are read and written as text.
+/// Implements `serde` for values that are read and written as text.
 macro_rules! as_text {
     ($($value:ty),+) => {$(
         impl TryFrom<String> for $value {
@@ -144,14 +144,14 @@ as_text!(LockName);
 #[error("{why}")]
 #[non_exhaustive]
 pub struct InvalidInput {
-    /// Which value was refused: `name`, `ttl`, `url`, …
+    /// The value that was refused: `name`, `ttl`, `url`, …
     pub what: &'static str,
     /// What is wrong with it and what to write instead, in one line.
     pub why: String,
 }
 
 impl InvalidInput {
-    /// Says which value is refused and why.
+    /// Makes the error from the refused value and the reason.
     pub fn new(what: &'static str, why: impl Into<String>) -> Self {
         Self { what, why: why.into() }
     }

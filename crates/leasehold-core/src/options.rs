@@ -1,4 +1,4 @@
-//! The knobs of one lease, and the relations between them.
+//! The options of one lease, and the relations between them.
 
 use std::time::Duration;
 
@@ -10,22 +10,22 @@ use crate::name::InvalidInput;
 use crate::setters::setters;
 use crate::text::show_duration;
 
-/// How long the store is asked to keep a lease: 30 s. With a renewal every ttl / 3, two lost
-/// renewals still leave a third of the lease; a crashed holder blocks others for half a minute at
-/// most. The same as Redisson's `lockWatchdogTimeout`.
+/// The default ttl: 30 s. With a renewal every ttl / 3, two lost renewals still leave a third of
+/// the lease; a crashed holder blocks others for half a minute at most. Redisson's
+/// `lockWatchdogTimeout` is the same.
 pub const DEFAULT_TTL: Duration = Duration::from_secs(30);
 
-/// Shortest ttl: 100 ms. A tenth of it must have room for a round trip, a scheduling delay and the
-/// margin of a few milliseconds.
+/// The shortest ttl: 100 ms. A tenth of it must have room for a round trip, a scheduling delay and
+/// the margin of a few milliseconds.
 pub const MIN_TTL: Duration = Duration::from_millis(100);
 
-/// Longest ttl: 24 h. Longer work is renewed; a crashed holder must not block others for days.
+/// The longest ttl: 24 h. Longer work is renewed; a crashed holder must not block others for days.
 pub const MAX_TTL: Duration = Duration::from_hours(24);
 
 /// The longest time for which a name's last holder can be remembered: 366 days, for a yearly job.
 pub const MAX_REMEMBER: Duration = Duration::from_hours(366 * 24);
 
-/// Who keeps a lease alive.
+/// The choice of who renews a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
@@ -34,12 +34,12 @@ pub enum Renewal {
     /// The keeper renews it every third of its ttl, until it is released.
     #[default]
     Auto,
-    /// Nobody, unless `Guard::renew` is called: it ends after its ttl.
+    /// Nobody renews it, unless `Guard::renew` is called: it ends after its ttl.
     Off,
 }
 
 /// All options of one lease, as a value that can come from a configuration file. With the feature
-/// `serde`, spans are text with a unit there, such as `ttl = "30s"`.
+/// `serde`, spans in that file are text with a unit, such as `ttl = "30s"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
@@ -48,10 +48,10 @@ pub struct LeaseOptions {
     /// How long the store is asked to keep the lease: 100 ms to 24 h, 30 s by default.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::span"))]
     pub ttl: Duration,
-    /// Who keeps it alive: the keeper by default.
+    /// Who renews the lease: the keeper by default.
     pub renewal: Renewal,
-    /// A grant that leaves its holder less than this is given back. At most 9/10 of the ttl. By
-    /// default half of the ttl if nothing renews the lease, otherwise zero.
+    /// The least validity of a grant: a grant that leaves its holder less is given back. At most
+    /// 9/10 of the ttl. By default half of the ttl if nothing renews the lease, otherwise zero.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::optional_span"))]
     pub min_validity: Option<Duration>,
     /// Renewal stops and the lease is lost after this time, even if its holder is healthy. The time
@@ -66,7 +66,7 @@ pub struct LeaseOptions {
     /// request. By default it is the store's retention, 2 min. At most 366 days.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::optional_span"))]
     pub remember: Option<Duration>,
-    /// The label of the holder, for an operator who looks.
+    /// The label of the holder, for operators.
     pub label: Option<String>,
 }
 

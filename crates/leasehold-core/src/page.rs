@@ -6,22 +6,22 @@ use crate::name::LockName;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Page {
-    /// The names, in no particular order. One may come again on a later page.
+    /// The names, in no particular order. A name may come again on a later page.
     pub names: Vec<LockName>,
-    /// What the next page comes after; none if this is the last.
+    /// The `after` for the next page; `None` if this page is the last.
     pub next: Option<String>,
-    /// How many keys were passed and read for it: what it cost the store.
+    /// The number of keys that the store scanned and read for this page: its cost.
     pub scanned: u32,
 }
 
 impl Page {
-    /// Some names, for which `scanned` keys were passed and read.
+    /// Some names, for which `scanned` keys were scanned and read.
     pub const fn new(names: Vec<LockName>, next: Option<String>, scanned: u32) -> Self {
         Self { names, next, scanned }
     }
 
-    /// Passes one more name, in a store that keeps them in order. Gives whether the page has room
-    /// for another, of `keys` in all.
+    /// Adds the next name, in a store that keeps names in order. Returns whether the page has room
+    /// for another name, of `keys` in all.
     pub fn scan(&mut self, name: &LockName, is_used: bool, keys: u32) -> bool {
         self.scanned += 1;
         if is_used {

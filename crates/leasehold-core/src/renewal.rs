@@ -1,7 +1,7 @@
 //! When to renew a lease, when that is overdue, and when the lease is lost.
 //!
-//! A state machine without a clock: it is told what time it is and what happened, and says when it
-//! wants to be woken. A failed renewal never ends a lease; only time and the store's word do.
+//! A state machine without a clock: the caller passes the time and the events, and it returns when
+//! it has to be woken. A failed renewal never ends a lease; only time and the store's answer do.
 
 use std::time::Duration;
 
@@ -10,15 +10,16 @@ use crate::lease::LossReason;
 use crate::options::Renewal;
 use crate::time::Instant;
 
-/// First delay after a renewal that failed: 50 ms, then doubling.
+/// The first delay after a renewal that failed: 50 ms. Each further delay doubles.
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 
-/// Longest delay between two tries: 500 ms, so that the last tenth of a default lease still sees
-/// several.
+/// The longest delay between two tries: 500 ms, so that the last tenth of a default lease still has
+/// several tries.
 const RETRY_LONGEST: Duration = Duration::from_millis(500);
 
 /// A renewal is sent up to 50 ms early, together with others that are due then: ten thousand leases
-/// cost twenty calls a second instead of a thousand. A short lease is sent at most ttl / 20 early.
+/// cost twenty calls a second instead of a thousand. The renewal of a short lease is sent at most
+/// ttl / 20 early.
 pub const BATCH_SLACK: Duration = Duration::from_millis(50);
 
 /// The renewal of one lease.
@@ -27,7 +28,7 @@ pub struct Renewing {
     ttl: Duration,
     renewal: Renewal,
     valid_until: Instant,
-    /// Validity never passes this, once it is set.
+    /// The latest end of the validity, once it is set.
     limit: Option<Instant>,
     next: Instant,
     in_flight: bool,
@@ -36,17 +37,18 @@ pub struct Renewing {
     jitter: Jitter,
 }
 
-/// What to do now.
+/// The work that is due now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tick {
     /// The lease is lost.
     Lost(LossReason),
     /// Send a renewal, and give up on its answer after `timeout`.
     Send {
-        /// Shorter than what is left of the validity, so that there is time for another try.
+        /// The time for the answer. It is shorter than the rest of the validity, so that there is
+        /// time for another try.
         timeout: Duration,
     },
-    /// Nothing until [`Renewing::wake_at`].
+    /// Nothing is due until [`Renewing::wake_at`].
     Wait,
 }
 
@@ -74,14 +76,15 @@ impl Renewing {
         renewing
     }
 
-    /// A third of the ttl, more or less by a tenth; or of what is left, if that is less (a lease
-    /// that was handed over is valid for the claim window only).
+    /// A third of the ttl, plus or minus a tenth. If less than the ttl is left, it is a third of
+    /// the rest: a lease that was handed over is only valid for the claim window.
     fn interval(&mut self, now: Instant) -> Duration {
         let left = self.valid_until.saturating_since(now);
         self.jitter.around(self.ttl.min(left) / 3)
     }
 
-    /// Ends the lease at `limit`, however healthy its holder: when its work began plus `max_hold`.
+    /// Ends the lease at `limit`, even if its holder is healthy: `max_hold` after the start of the
+    /// hold.
     pub fn limit_to(&mut self, limit: Instant) {
         self.limit = Some(limit);
     }
@@ -93,12 +96,12 @@ impl Renewing {
         self.renew_by(now + interval);
     }
 
-    /// Until when the holder may rely on the lease.
+    /// The end of the time for which the holder may rely on the lease.
     pub fn valid_until(&self) -> Instant {
         self.limit.map_or(self.valid_until, |limit| limit.min(self.valid_until))
     }
 
-    /// When [`Renewing::tick`] is to be called next.
+    /// The time of the next call to [`Renewing::tick`].
     pub fn wake_at(&self) -> Instant {
         match self.renewal {
             Renewal::Auto if !self.in_flight => self.next.min(self.valid_until()),
@@ -106,7 +109,7 @@ impl Renewing {
         }
     }
 
-    /// Says what to do at `now`.
+    /// Returns the work that is due at `now`.
     pub fn tick(&mut self, now: Instant) -> Tick {
         if now >= self.valid_until() {
             let limited = self.limit.is_some_and(|limit| now >= limit);
@@ -126,20 +129,21 @@ impl Renewing {
         Tick::Send { timeout: (self.ttl / 6).min(left / 2) }
     }
 
-    /// Renews at `at` at the latest: a hand-over was entered before it was confirmed, say.
+    /// Plans a renewal for `at` at the latest, for example because a hand-over was entered before
+    /// it was confirmed.
     pub fn renew_by(&mut self, at: Instant) {
         self.next = self.next.min(at);
     }
 
-    /// Nobody waited for the answer to a renewal that may be in flight: another one is due now.
+    /// Plans another renewal for now, because the answer to one that may be in flight is lost.
     pub fn resume(&mut self, now: Instant) {
         if std::mem::take(&mut self.in_flight) {
             self.renew_by(now);
         }
     }
 
-    /// A store said "yours" until `valid_until`. Validity never moves back by this: an answer that
-    /// was overtaken by a newer one says nothing new.
+    /// Records a renewal that was granted until `valid_until`. The validity never gets shorter by
+    /// this: an answer that was overtaken by a newer one changes nothing.
     pub fn succeeded(&mut self, now: Instant, valid_until: Instant) {
         self.in_flight = false;
         self.overdue = false;
@@ -148,8 +152,8 @@ impl Renewing {
         self.next = now + self.interval(now);
     }
 
-    /// No answer, or no connection. True the first time since the last success: the renewal is
-    /// overdue from now on, and the lease still valid.
+    /// Records a renewal without an answer or a connection. Returns true for the first failure
+    /// since the last success: the renewal is overdue from now on, and the lease is still valid.
     pub fn failed(&mut self, now: Instant) -> bool {
         self.in_flight = false;
         self.next = now + self.backoff.next_delay(&mut self.jitter);

@@ -1,9 +1,10 @@
-//! The one vocabulary of model, stores and scripts: what is asked of a store and what it says.
+//! The common vocabulary of the model, the stores and the scripts: the requests to a store and its
+//! replies.
 //!
 //! Later releases may add operations, actions, replies and messages. A store refuses a request that
 //! it does not know with [`StoreError::unknown_request`](crate::StoreError::unknown_request). The
-//! fields of a variant stay as they are, because a store that overlooked a new field would do
-//! something else. So a request with other fields is another action.
+//! fields of a variant never change, because a store that overlooked a new field would do something
+//! else. So a request with other fields is a new action.
 
 mod names;
 mod reply;
@@ -16,38 +17,39 @@ use crate::name::LockName;
 use crate::setters::setters;
 use crate::token::FencingToken;
 
-/// A store time that never comes, in the year 2255. It is the last one that all stores distinguish
-/// from the one before, because Lua counts in doubles.
+/// A store time that never comes, in the year 2255. It is the last time that all stores can
+/// represent exactly, because Lua counts in doubles.
 const FOREVER_US: u64 = (1 << 53) - 1;
 
-/// What a store is asked to do, in one atomic step per name.
+/// A request to a store, which is one atomic step per name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Operation {
-    /// Names that are held or awaited, or every name the store remembers.
+    /// Lists the names that are held or awaited, or all names that the store remembers.
     List {
-        /// Only names that begin so.
+        /// The beginning of the names.
         prefix: String,
-        /// The most names to give.
+        /// The largest number of names to return.
         limit: u32,
-        /// Also names that nobody holds or awaits.
+        /// Whether to list names that nobody holds or awaits, too.
         idle: bool,
     },
-    /// Names that are held or awaited, some at a time: the answer is [`Reply::Page`].
+    /// Lists the names that are held or awaited, some at a time. The answer is [`Reply::Page`].
     ListPage {
-        /// Only names that begin so.
+        /// The beginning of the names.
         prefix: String,
-        /// Where the page before ended, as [`Page::next`](crate::Page::next) said; none for the
-        /// first page.
+        /// The end of the page before, from [`Page::next`](crate::Page::next); `None` for the first
+        /// page.
         after: Option<String>,
-        /// The most keys to pass, foreign keys included; up to as many again are read.
+        /// The largest number of keys to scan, foreign keys included; up to the same number of keys
+        /// is also read.
         keys: u32,
     },
     /// One action on one name.
     On {
         /// The name.
         name: LockName,
-        /// What is done to its record.
+        /// The action on its record.
         action: Action,
     },
     /// Renews many leases in one call; the answer is [`Reply::Many`], in the same order.
@@ -55,7 +57,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Whether it changes nothing.
+    /// Whether the operation changes nothing.
     pub const fn is_read_only(&self) -> bool {
         matches!(
             self,
@@ -72,13 +74,13 @@ impl Operation {
 pub struct RenewLease {
     /// The name that is held.
     pub name: LockName,
-    /// Who holds it.
+    /// The attempt that holds it.
     pub id: HolderId,
-    /// How much longer, from now.
+    /// The ttl from now on.
     pub ttl: Duration,
-    /// What its holder believes that it holds.
+    /// The mode that the holder assumes.
     pub mode: Mode,
-    /// The number of the change that made it so: see [`Action::ChangeMode`].
+    /// The number of the change that led to this mode: see [`Action::ChangeMode`].
     pub change: u64,
 }
 
@@ -99,128 +101,132 @@ impl RenewLease {
     }
 }
 
-/// What is done to one record. Every action is idempotent by attempt.
+/// An action on one record. Every action is idempotent by attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Action {
-    /// Takes the lock, or joins its queue, or says that it is busy.
+    /// Takes the lock, or joins its queue, or replies that it is busy.
     Acquire(Acquire),
     /// Takes over the hold of a lease that was handed out.
     Adopt(Adopt),
-    /// A waiter leaves. If it was granted meanwhile, the hold is released in the same step.
+    /// Removes a waiter. If it was granted meanwhile, the hold is released in the same step.
     Cancel {
-        /// Which attempt ends.
+        /// The attempt that ends.
         id: HolderId,
-        /// Some copy of the acquire was never answered and may still arrive.
+        /// Whether a copy of the acquire was never answered and may still arrive.
         unanswered: bool,
     },
-    /// A reader becomes the writer, or a writer a reader.
+    /// Makes a reader the writer, or a writer a reader.
     ///
-    /// The holder numbers its changes, and a hold remembers the highest number that it was asked
-    /// for. A change with a lower number is a late copy: [`Reply::Stale`], and nothing is changed.
-    /// `Shared`, or for an upgradable reader `Upgradable`, with the number of an upgrade takes that
-    /// upgrade back, whether it was granted or is still a wish; from then on the upgrade is a late
+    /// The holder numbers its changes, and a hold remembers the highest number so far. A change
+    /// with a lower number is a late copy: the reply is [`Reply::Stale`], and nothing is changed.
+    /// `Shared`, or `Upgradable` for an upgradable reader, with the number of an upgrade takes that
+    /// upgrade back, whether it was granted or still waits. From then on, the upgrade is a late
     /// copy, too.
     ///
     /// Without the numbers, a change that was given up could arrive after the upgrade that followed
     /// it. It would turn a writer into a reader, and the writer would never learn of it.
     ChangeMode {
-        /// Which hold.
+        /// The attempt that holds.
         id: HolderId,
-        /// What it becomes: `Exclusive`, or a reader that takes no more than it does now.
+        /// The new mode: `Exclusive`, or a kind of reader that is not stronger than the present
+        /// mode.
         mode: Mode,
         /// The number of the change: the same for all copies of a request.
         change: u64,
     },
     /// Raises the token of a hold, and the name's last token with it, and moves the deadline to
-    /// `ttl` from now: how the nodes of a quorum come to one token.
+    /// `ttl` from now. By this, the nodes of a quorum agree on one token.
     ///
-    /// This works only while the hold lives, as for [`Renew`](Self::Renew). [`Reply::Granted`] has
-    /// the token of the hold afterwards. It is higher than `token` if the hold had a higher one
-    /// before, because nothing ever lowers it. [`Refusal::Ballot`] as for [`Acquire::ballot_us`].
+    /// This works only while the hold lives, like [`Renew`](Self::Renew). [`Reply::Granted`] has
+    /// the token of the hold afterwards. If the hold had a higher token than `token` before, it
+    /// keeps that, because nothing ever lowers a token. [`Refusal::Ballot`] is possible, as for
+    /// [`Acquire::ballot_us`].
     Commit {
-        /// Which hold.
+        /// The attempt that holds.
         id: HolderId,
-        /// Its token from now on.
+        /// The token of the hold from now on.
         token: FencingToken,
-        /// How much longer.
+        /// The ttl from now on.
         ttl: Duration,
     },
-    /// A holder changes its facts and label. If the lease was [passed on](crate::PassedOn) since, a
-    /// late change by the holder before has no effect.
+    /// Changes the facts and the label of a holder. If the lease was [passed on](crate::PassedOn)
+    /// since, a late change by the former holder has no effect.
     Describe {
-        /// Which hold.
+        /// The attempt that holds.
         id: HolderId,
-        /// What it says from now on.
+        /// The facts from now on.
         info: HolderInfo,
     },
-    /// Says who holds, who waits and who held before; changes nothing.
+    /// Returns the holders, the waiters and the last holder; changes nothing.
     Inspect {
-        /// The most holders to give, and the most waiters.
+        /// The largest number of holders to return, and of waiters.
         limit: u32,
     },
-    /// Confirms a grant, or keeps a waiter's place and says which it is. Never joins a queue, so a
+    /// Confirms a grant, or keeps a waiter's place and returns it. It never joins a queue, so a
     /// late poll cannot bring a cancelled waiter back.
     Poll {
-        /// Which attempt asks. Its whole client counts as alive.
+        /// The attempt that asks. Its whole client counts as alive.
         id: HolderId,
-        /// For how long a grant is confirmed.
+        /// The ttl for which a grant is confirmed.
         ttl: Duration,
     },
     /// Takes back, by its token, a hold that the store has forgotten or let run out.
     Reclaim(Reclaim),
     /// Ends a hold and hands the lock on in the same step.
     Release {
-        /// Which hold.
+        /// The attempt that holds.
         id: HolderId,
-        /// How much longer the name stays taken, by nobody; zero for not at all.
+        /// The time for which the name stays taken, by nobody, after the release; zero if it is
+        /// free at once.
         cooldown: Duration,
-        /// Some copy of the acquire was never answered and may still arrive.
+        /// Whether a copy of the acquire was never answered and may still arrive.
         unanswered: bool,
     },
-    /// Moves the deadline of a hold to `ttl` from now, if that is later. It also says what its
-    /// holder believes, so that both sides agree again at the next renewal.
+    /// Moves the deadline of a hold to `ttl` from now, if that is later. It also carries the mode
+    /// that the holder assumes, so that each renewal brings both sides to the same mode.
     ///
-    /// A holder that believes it is a reader is one from now on, upgradable or not. If a holder
-    /// believes it is the writer and the record says reader, it gets [`Reply::NotHeld`]: the store
-    /// has forgotten the upgrade. With a lower number than the hold's last change, it is a late
-    /// copy and says nothing of the mode.
+    /// A holder that assumes the mode of a reader, upgradable or not, has that mode from now on. If
+    /// a holder assumes that it is the writer and the record has a reader, it gets
+    /// [`Reply::NotHeld`]: the store has forgotten the upgrade. A renewal with a lower number than
+    /// the hold's last change is a late copy, and does not affect the mode.
     Renew {
-        /// Which hold.
+        /// The attempt that holds.
         id: HolderId,
-        /// How much longer.
+        /// The ttl from now on.
         ttl: Duration,
-        /// What its holder believes that it holds.
+        /// The mode that the holder assumes.
         mode: Mode,
-        /// The number of the change that made it so, or 0: as it was granted.
+        /// The number of the change that led to this mode; 0 for the mode of the grant.
         change: u64,
     },
-    /// An operator ends the hold with exactly this token: at its deadline at the latest, or at
-    /// once. If a lease was passed on, this is the token of the last holder that the store knows.
-    /// It may also be a higher token of the same grant, because the store may learn of that holder
-    /// later.
+    /// Ends the hold with exactly this token, for an operator: at its deadline at the latest, or at
+    /// once. If a lease was passed on, this is the token of the last holder that the store has been
+    /// told of. It may also be a higher token of the same grant, because the store may be told of
+    /// that holder later.
     Revoke {
-        /// Which hold.
+        /// The attempt that holds.
         id: HolderId,
-        /// The token it was seen with.
+        /// The token with which the operator has seen it.
         token: FencingToken,
-        /// Now, even though its holder may still be at work.
+        /// Whether to end it at once, even though its holder may still be at work.
         force: bool,
     },
-    /// An operator changes the capacity of a semaphore that is in use: [`Reply::CapacitySet`].
+    /// Changes the capacity of a semaphore that is in use, for an operator. The answer is
+    /// [`Reply::CapacitySet`].
     ///
-    /// More permits are granted in the same step. With fewer, nothing is granted until the held
-    /// permits fit. Until nobody holds or waits, requests for the old number and for the new one
-    /// share this capacity.
+    /// With a higher number, permits are granted in the same step. With a lower number, nothing is
+    /// granted until the held permits fit. Until nobody holds or waits, requests for the old number
+    /// and for the new one share this capacity.
     SetCapacity {
-        /// How many permits there are from now on: at least one, and fewer than
+        /// The number of permits from now on: at least one, and fewer than
         /// [`crate::LOCK_CAPACITY`].
         capacity: u32,
     },
 }
 
 impl Action {
-    /// The request of an attempt to hold something, from now on or again.
+    /// The request of an attempt to hold something, for the first time or again.
     pub fn request(&self) -> Option<&Acquire> {
         match self {
             Self::Acquire(request) | Self::Reclaim(Reclaim { request, .. }) => Some(request),
@@ -238,7 +244,7 @@ impl Action {
         }
     }
 
-    /// The attempt that the action is about, if that belongs to the caller.
+    /// The attempt that the action is about, if it belongs to the caller.
     pub fn holder(&self) -> Option<HolderId> {
         match self {
             Self::Cancel { id, .. }
@@ -276,8 +282,8 @@ impl Action {
         }
     }
 
-    /// What the action's reply may give to a holder; nothing if the action only ends, shows or
-    /// tells.
+    /// The effect that the action's reply may have for a holder; `None` if the action only ends,
+    /// shows or describes a hold.
     pub fn effect(&self) -> Option<Effect> {
         match self {
             Self::Acquire(_) => Some(Effect::Grant),
@@ -296,27 +302,27 @@ impl Action {
     }
 }
 
-/// What the reply to an action may give to a holder. A store that must not give it yet, such as a
-/// restarted one, knows by this what to hold back.
+/// The effect that the reply to an action may have for a holder. By this, a store that must not
+/// grant anything yet, such as a restarted one, knows which replies to hold back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Effect {
-    /// A lease that another holder has handed out.
+    /// The holder gets a lease that another holder has handed out.
     Adoption,
-    /// A lease that nobody held: an acquire.
+    /// The holder gets a lease that nobody held, by an acquire.
     Grant,
-    /// A lease that was granted while it did not ask: a poll.
+    /// The holder gets a lease that was granted while it waited, by a poll.
     HandOver,
-    /// The lock alone, to a reader.
+    /// A reader becomes the writer.
     Mode,
-    /// A lease that it had and the server has forgotten.
+    /// The holder gets a lease back that it had and the server has forgotten.
     Reclaim,
-    /// More time for a lease that it has: a renewal, a commit.
+    /// The holder gets more time for its lease, by a renewal or a commit.
     Renewal,
 }
 
 impl Effect {
-    /// Whether it gives a client something that the client did not have.
+    /// Whether the effect gives a client a lease or a mode that it did not have.
     pub fn is_new(self) -> bool {
         match self {
             Self::Adoption | Self::Grant | Self::HandOver | Self::Mode => true,
@@ -325,36 +331,36 @@ impl Effect {
     }
 }
 
-/// What an acquire asks for.
+/// The request of an acquire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Acquire {
     /// The acquire call, the same for each of its copies.
     pub id: HolderId,
-    /// What to take.
+    /// The mode to take.
     pub mode: Mode,
-    /// How long the store is asked to keep it.
+    /// The time for which the store is asked to keep the lease.
     pub ttl: Duration,
-    /// Whether to join the queue if it cannot be had at once.
+    /// Whether to join the queue if the lock cannot be granted at once.
     pub wait: bool,
-    /// A number only this attempt knows; a message without it is not believed.
+    /// The secret number of this attempt. A message without it does not count.
     pub nonce: u64,
     /// The latest store time at which this copy may be executed. The store refuses a later copy, so
     /// it may forget tombstones after that time.
     pub not_after_us: u64,
-    /// The token time that the caller proposes, where the store is one node of a quorum; `None`
-    /// leaves it to the store's clock.
+    /// The token time that the caller proposes, if the store is one node of a quorum; `None` to use
+    /// the store's clock.
     ///
-    /// The node grants with the highest of this, its last token + 1 and its clock −
+    /// The node grants with the highest of three: this ballot, its last token + 1, and its clock −
     /// [`BALLOT_LEAD`]. So a caller with a slow clock is not refused, and a node that has forgotten
-    /// the name grants no older token. A ballot that is more than
-    /// [`BALLOT_LEAD`] above both the node's clock and its last token is refused with
-    /// [`Refusal::Ballot`]. It counts for a grant at once, not for one out of the queue.
+    /// the name grants no older token. A ballot that is more than [`BALLOT_LEAD`] above both the
+    /// node's clock and its last token is refused with [`Refusal::Ballot`]. The ballot only applies
+    /// to an immediate grant, not to a grant from the queue.
     ///
     /// [`BALLOT_LEAD`]: crate::model::BALLOT_LEAD
     pub ballot_us: Option<u64>,
-    /// How long the record outlives this lease as it is granted or joins the queue, if that is
-    /// longer than the [retention](crate::model::Rules::retention) of the store.
+    /// The time for which the record is kept, from the grant or the joining on, if that is longer
+    /// than the [retention](crate::model::Rules::retention) of the store.
     pub remember: Duration,
     /// The facts and the label of the caller.
     pub info: HolderInfo,
@@ -387,28 +393,29 @@ impl Acquire {
     }
 }
 
-/// How a lease that was handed out as a value comes to one new holder.
+/// The request to take over a lease that was handed out as a value. Only one new holder gets the
+/// lease.
 ///
-/// [`Reply::Granted`]: the hold is that of [`request`](Self::request) from now on, with a new token
-/// and, as by [`Action::Renew`], no earlier deadline. Later requests of [`from`](Self::from) do not
-/// touch it any more. A renewal is [`Reply::NotHeld`] with the newer token, and late copies of the
-/// acquire find that their attempt has ended. A copy of the adoption itself gives the same grant
-/// again.
+/// [`Reply::Granted`]: from now on, the hold belongs to [`request`](Self::request), with a new
+/// token. As with [`Action::Renew`], its deadline does not get earlier. Later requests of
+/// [`from`](Self::from) do not affect it any more. Its renewals get [`Reply::NotHeld`] with the
+/// newer token, and late copies of its acquire find that their attempt has ended. A copy of the
+/// adoption itself gets the same grant again.
 ///
-/// [`Reply::NotHeld`] if `from` does not hold it, or not with this mode and token: it has ended, or
-/// somebody has adopted it before. A revoked hold answers [`Reply::Revoked`], a copy that is late
-/// [`Reply::Late`], and [`Reply::Stale`] says that a new attempt is needed.
+/// [`Reply::NotHeld`] if `from` does not hold the lease, or not with this mode and token: it has
+/// ended, or somebody has adopted it before. The reply for a revoked hold is [`Reply::Revoked`],
+/// and for a late copy [`Reply::Late`]. [`Reply::Stale`] means that a new attempt is needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Adopt {
-    /// The holder that handed it out.
+    /// The holder that handed the lease out.
     pub from: HolderId,
-    /// The token it was handed out with; `None` where the store is one node of a quorum, which may
-    /// have granted it with another one than the quorum.
+    /// The token with which it was handed out. `None` if the store is one node of a quorum: the
+    /// node may have granted another token than the quorum's.
     pub token: Option<FencingToken>,
-    /// The new attempt of the adopter, with the mode of the hold and how much longer it lasts. It
-    /// never waits, and the record is kept for as long as the acquire of the lease asked for. A
-    /// pointer, so that no other operation is as large as this rare one.
+    /// The new attempt of the adopter, with the mode of the hold and its new ttl. It never waits,
+    /// and the record is kept for as long as the acquire of the lease asked for. It is boxed, so
+    /// that this rare action does not make all operations larger.
     pub request: Box<Acquire>,
 }
 
@@ -419,34 +426,37 @@ impl Adopt {
     }
 }
 
-/// How a holder takes back what its store has forgotten: after a restart, a flush, a failover.
+/// The request to take back a lease that the store has forgotten: after a restart, a flush or a
+/// failover.
 ///
 /// The answer is [`Reply::Granted`] in two cases. *The hold is still in the record*, even past its
-/// deadline, with the same mode. Then it has kept everybody else out, and goes on; a token below
-/// the claimed one is raised to it, as by [`Action::Commit`]. If the record has only the reader of
-/// a writer, it is the writer again if it is alone and its token is the highest. If the record has
-/// the writer of a reader, it is a reader, as by [`Action::Renew`]. Or *the record knows nothing of
-/// it*, nobody waits, and the request fits beside the present holds. For an exclusive lock, the
-/// last token must also be below the claimed one. Then the store grants it again with its old
-/// token.
+/// deadline, with the same mode. Then the hold has kept everybody else out, and continues; a token
+/// below the claimed one is raised to it, as by [`Action::Commit`]. If the record has only the
+/// reader of a claimed writer, the hold becomes the writer again, provided it is alone with the
+/// highest token. If the record has the writer of a claimed reader, it becomes a reader, as by
+/// [`Action::Renew`]. Or *the record has nothing of it*, nobody waits, and the request fits beside
+/// the present holds. For an exclusive lock, the last token must also be below the claimed one.
+/// Then the store grants it again with its old token.
 ///
-/// Everything else is [`Reply::NotHeld`]. An equal last token without a hold means that the holder
-/// let go; a higher one means that somebody came after. An attempt that was released, cancelled or
-/// revoked stays over, and so does one whose end the store has noticed. The store does not compare
-/// tokens of readers and permits: the first one to come back would lock out the rest.
+/// In all other cases the reply is [`Reply::NotHeld`]. An equal last token without a hold means
+/// that the holder let go; a higher one means that there was a later holder. An attempt that was
+/// released, cancelled or revoked cannot come back, and neither can one whose end the store has
+/// noticed. The store does not compare tokens of readers and permits: the first reader to come back
+/// would lock out the others.
 ///
-/// A revoked hold answers [`Reply::Revoked`], a copy that is late [`Reply::Late`], a token far
-/// ahead of the clock [`Refusal::Ballot`], and another capacity or weight as for an acquire.
+/// The reply for a revoked hold is [`Reply::Revoked`], for a late copy [`Reply::Late`], and for a
+/// token far ahead of the clock [`Refusal::Ballot`]. Another capacity or weight gets the same reply
+/// as for an acquire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reclaim {
-    /// Its token.
+    /// The token of the claimed hold.
     pub token: FencingToken,
-    /// The number of the change that made it so, or 0: as it was granted.
+    /// The number of the change that led to its mode; 0 for the mode of the grant.
     pub change: u64,
-    /// The attempt that holds, with the mode of the hold and how much longer it lasts. It never
-    /// waits and has no ballot. With the tombstone of the release, its `not_after` keeps a late
-    /// copy from taking back what was let go.
+    /// The attempt that holds, with the mode of the hold and its new ttl. It never waits and has no
+    /// ballot. Its `not_after` and the tombstone of the release keep a late copy from taking a
+    /// released lease back.
     pub request: Acquire,
 }
 

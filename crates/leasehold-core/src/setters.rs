@@ -1,6 +1,6 @@
-//! Setters for structs that may grow, so that other crates can build them all the same.
+//! Setters for structs that may get more fields, so that other crates can still build them.
 
-/// For each field a `with_FIELD` that gives the value with another one.
+/// Makes a method `with_FIELD` for each field, which returns the value with that field changed.
 macro_rules! setters {
     ($($setter:ident: $field:ident: $kind:ty),+ $(,)?) => {
         $(

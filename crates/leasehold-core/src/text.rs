@@ -1,10 +1,10 @@
-//! Text that commands, files, headers and URLs carry: spans with a unit, and percent signs.
+//! Text in commands, files, headers and URLs: spans with a unit, and percent-encoding.
 
 use std::time::Duration;
 
 use crate::name::InvalidInput;
 
-/// The units there are, longest first, in milliseconds.
+/// The units, longest first, in milliseconds.
 const UNITS: [(&str, u64); 5] =
     [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
 
@@ -35,7 +35,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, InvalidInput> {
         let letters = &rest[digits..];
         let length = letters.find(|c: char| c.is_ascii_digit()).unwrap_or(letters.len());
         let unit = &letters[..length];
-        // Each unit once, the longer ones first: `30s1h` is more likely a slip than a wish.
+        // Each unit may come once, the longer ones first: `30s1h` is more likely a mistake.
         let at = UNITS[next_unit..].iter().position(|(name, _)| *name == unit).ok_or_else(wrong)?;
         let (_, unit_ms) = UNITS[next_unit + at];
         next_unit += at + 1;
@@ -47,12 +47,12 @@ pub fn parse_duration(text: &str) -> Result<Duration, InvalidInput> {
             break;
         }
     }
-    // A span that does not fit is longer than the longest.
+    // A span that does not fit into the type is longer than the longest allowed one.
     Ok(u64::try_from(total_ns).map_or(LONGEST, Duration::from_nanos).min(LONGEST))
 }
 
-/// A number of units, in nanoseconds: `None` if it is no number, and the largest value if it is too
-/// large.
+/// Converts a number of units to nanoseconds: `None` if the text is no number, and the largest
+/// value if it is too large.
 fn nanoseconds(number: &str, unit_ms: u64) -> Option<u128> {
     let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
     let are_digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -61,13 +61,13 @@ fn nanoseconds(number: &str, unit_ms: u64) -> Option<u128> {
     }
     let unit_ns = u128::from(unit_ms) * 1_000_000;
     let whole_ns = whole.parse::<u128>().ok().and_then(|whole| whole.checked_mul(unit_ns));
-    // A day has fewer than 10^14 nanoseconds, so more digits than that say nothing.
+    // A day has fewer than 10^14 nanoseconds, so further digits do not matter.
     let part = &part[..part.len().min(14)];
     let part_ns = part.parse::<u128>().ok()? * unit_ns / 10_u128.pow(part.len() as u32); // 14 fits
     Some(whole_ns.and_then(|whole_ns| whole_ns.checked_add(part_ns)).unwrap_or(u128::MAX))
 }
 
-/// Writes a span for people: at most two units, nothing below a tenth of a second once it is
+/// Writes a span for people: at most two units, and nothing below a tenth of a second if it is
 /// longer than that.
 pub fn show_duration(span: Duration) -> String {
     let ms = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
@@ -115,7 +115,7 @@ pub(crate) mod span {
     }
 }
 
-/// The same of a span that may be missing.
+/// The same for a span that may be missing.
 #[cfg(feature = "serde")]
 pub(crate) mod optional_span {
     use std::time::Duration;
@@ -138,8 +138,8 @@ pub(crate) mod optional_span {
     }
 }
 
-/// Undoes `%2F` and the like, as URLs and headers have it; `None` for a `%` without two hex digits,
-/// or if the outcome is no UTF-8.
+/// Decodes `%2F` and other escapes of URLs and headers; `None` for a `%` without two hex digits, or
+/// if the result is not UTF-8.
 pub fn percent_decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -157,8 +157,8 @@ pub fn percent_decode(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// The scheme of a URL and what follows its `:`; `None` where something else stands before it,
-/// which may be a piece of a password.
+/// The scheme of a URL and the text after its `:`; `None` if the text before the `:` is no scheme,
+/// and may be a piece of a password.
 pub fn split_scheme(url: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = url.split_once(':')?;
     let is_plain = scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+');

@@ -15,12 +15,12 @@ use serde::{Deserialize, Serialize};
 /// A future that its poller owns.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A point in time of one [`Clock`]: the span since an origin of that clock's own choosing.
+/// A point in time of one [`Clock`]: the span since the origin of that clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Instant(Duration);
 
 impl Instant {
-    /// The instant that lies `span` after the clock's origin.
+    /// The instant `span` after the clock's origin.
     pub const fn from_origin(span: Duration) -> Self {
         Self(span)
     }
@@ -30,7 +30,7 @@ impl Instant {
         self.0
     }
 
-    /// The span since `earlier`, or zero if that lies ahead.
+    /// The span since `earlier`, or zero if `earlier` is later.
     pub fn saturating_since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
@@ -49,23 +49,23 @@ impl Add<Duration> for Instant {
     }
 }
 
-/// Where a client reads time, and what its timers run on.
+/// The clock and the timers of a client.
 ///
-/// A clock must count the time a machine was suspended, and its rate must stay within the
-/// configured drift of the store's. Wall-clock steps must not move it.
+/// A clock must count the time for which the machine was suspended, and its rate must stay within
+/// the configured drift of the store's clock. Steps of the wall clock must not move it.
 pub trait Clock: Send + Sync + fmt::Debug + 'static {
     /// The time now.
     fn now(&self) -> Instant;
 
-    /// Microseconds since 1970 by the wall clock. Only tokens of stores without a server use it;
-    /// validity, deadlines and the order of waiters do not.
+    /// Microseconds since 1970 by the wall clock. Only tokens of stores without a server use the
+    /// wall clock; validity, deadlines and the order of waiters do not.
     fn wall_us(&self) -> u64;
 
     /// A timer that ends at `at`, never before it.
     fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()>;
 
     /// Whether the caller's own runtime drives the keeper, as with a clock that stands still until
-    /// a test moves it. The system's clock says no: the keeper has its own thread.
+    /// a test moves it. False for the system's clock: the keeper then has its own thread.
     fn is_driven_by_caller(&self) -> bool {
         false
     }
@@ -89,14 +89,15 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
     }
 }
 
-/// Server time of one store: microseconds on the clock that leases end by, and on the one tokens
-/// come from. They are the same on a Redis server; a file on one machine needs both.
+/// Server time of one store: microseconds on the lease clock, by which leases end, and on the token
+/// clock, from which tokens are minted. A Redis server has one clock for both; a file store needs
+/// two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct Now {
-    /// The clock leases end by.
+    /// The time of the clock by which leases end.
     pub lease_us: u64,
-    /// The clock tokens come from: since 1970.
+    /// The time of the clock from which tokens are minted, since 1970.
     pub token_us: u64,
 }
 
@@ -107,7 +108,7 @@ impl Now {
     }
 }
 
-/// Whole microseconds of a span; [`u64::MAX`] for one of more than half a million years.
+/// Whole microseconds of a span; [`u64::MAX`] for a span of more than half a million years.
 pub const fn micros(span: Duration) -> u64 {
     let micros = span.as_micros();
     if micros < u64::MAX as u128 { micros as u64 } else { u64::MAX }
@@ -136,7 +137,7 @@ impl FakeClock {
         Self::default()
     }
 
-    /// Moves time on and wakes the timers that have ended.
+    /// Moves the time forward, and wakes the timers that have ended.
     pub fn advance(&self, span: Duration) {
         let woken = {
             let mut time = self.time();
@@ -153,7 +154,7 @@ impl FakeClock {
         self.time().wall_offset_us += micros;
     }
 
-    /// When the next timer ends, if one is set: how far a simulation may jump.
+    /// The time at which the next timer ends, if one is set: a simulation may jump there.
     pub fn next_timer(&self) -> Option<Instant> {
         self.time().sleepers.first_key_value().map(|((at, _), _)| *at)
     }
@@ -240,7 +241,7 @@ mod tests {
         assert!(is_over(&mut sleep));
     }
 
-    /// Counts how often it is woken.
+    /// A waker that counts its wakes.
     #[derive(Default)]
     struct Woken(AtomicUsize);
 

@@ -9,27 +9,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::name::{InvalidInput, as_text};
 
-/// 2020-01-01T00:00Z in microseconds since 1970: where token time begins, so that 51 bits of
+/// The start of token time: 2020-01-01T00:00Z in microseconds since 1970. So 51 bits of
 /// microseconds last until about 2091.
 pub const TOKEN_EPOCH_US: u64 = 1_577_836_800_000_000;
 
-/// Low bits of a token that belong to the process that holds the lease. Of a reader in a quorum,
-/// which passes nothing on, they say which node has minted it.
+/// The number of low bits of a token that belong to the process that holds the lease. For a reader
+/// in a quorum, whose lease is not passed on, they say which node has minted the token.
 const LOCAL_BITS: u32 = 12;
 
-/// What these bits can hold.
+/// The mask of these bits.
 const LOCAL_MASK: u64 = (1 << LOCAL_BITS) - 1;
 
-/// The last token time that can be expressed.
+/// The last possible token time.
 const MAX_TOKEN_US: u64 = TOKEN_EPOCH_US + (i64::MAX as u64 >> LOCAL_BITS);
 
 /// A number that grows with every grant of one name: never zero, never reused.
 ///
-/// It fits a signed 64-bit column. Give it to the resource that the lock protects, and let that
-/// refuse any number below the highest it has seen. Then an overtaken holder can do no harm, even
-/// if it has not noticed its loss.
+/// It fits a signed 64-bit column. Give it to the resource that the lock protects, and let the
+/// resource refuse any number below the highest that it has seen. Then an overtaken holder can do
+/// no harm, even if it has not noticed its loss.
 ///
-/// JSON carries it as a string, because JavaScript rounds numbers of this size.
+/// In JSON it is a string, because JavaScript rounds numbers of this size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "String", into = "String"))]
@@ -38,7 +38,7 @@ pub struct FencingToken(NonZeroU64);
 impl FencingToken {
     /// The token of a grant made at `token_us`, in microseconds since 1970 by the store's clock.
     ///
-    /// A time before 2020 gives the first token there is, one after about 2091 the last.
+    /// A time before 2020 makes the first possible token, and a time after about 2091 the last one.
     pub const fn from_micros(token_us: u64) -> Self {
         let clamped = if token_us <= TOKEN_EPOCH_US {
             TOKEN_EPOCH_US + 1
@@ -58,9 +58,10 @@ impl FencingToken {
         (self.0.get() >> LOCAL_BITS) + TOKEN_EPOCH_US
     }
 
-    /// The token of the caller to which this lease comes when its process passes it on for the
+    /// The token of the caller that gets this lease when its process passes it on for the
     /// `times`-th time. It is higher than the tokens of all earlier callers in that process, and
-    /// lower than that of every later grant. `None` after 4,095 times, when the room is used up.
+    /// lower than that of every later grant. `None` after 4,095 times, when the low bits are used
+    /// up.
     pub const fn passed_on(self, times: u16) -> Option<Self> {
         let local = (self.0.get() & LOCAL_MASK) + times as u64;
         if local > LOCAL_MASK {
@@ -69,17 +70,18 @@ impl FencingToken {
         Self::from_number((self.0.get() & !LOCAL_MASK) + local)
     }
 
-    /// How often the lease was passed on before it came to the holder of this token.
+    /// The number of times that the lease was passed on before the holder of this token got it.
     pub const fn passes(self) -> u16 {
         (self.0.get() & LOCAL_MASK) as u16
     }
 
-    /// The number.
+    /// The token as a number.
     pub const fn get(self) -> u64 {
         self.0.get()
     }
 
-    /// Reads a number that was handed out before; zero and anything above `i64::MAX` is no token.
+    /// Makes a token from a number that was handed out before; zero and numbers above `i64::MAX`
+    /// are no tokens.
     pub const fn from_number(number: u64) -> Option<Self> {
         if number > i64::MAX as u64 {
             return None;

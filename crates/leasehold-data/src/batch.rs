@@ -1,5 +1,5 @@
-//! Many items, one acquisition: tasks of one process hand in items, and the holder of the lease
-//! processes all that has come in.
+//! Many items, one acquisition: tasks of one process submit items, and the holder of the lease
+//! processes all submitted items.
 
 use std::fmt;
 use std::future::Future;
@@ -16,18 +16,19 @@ use tokio::task::JoinHandle;
 /// long.
 const DEFAULT_MAX_ITEMS: NonZeroUsize = NonZeroUsize::new(100).unwrap();
 
-/// How many batches may wait for their turn; a caller that hands in more items waits until there is
+/// How many batches may wait for their turn; a caller that submits more items waits until there is
 /// room.
 const WAITING_BATCHES: usize = 4;
 
-/// How large a batch becomes, and how long its first item waits for others.
+/// The size limit of a batch, and how long its first item waits for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BatchLimits {
     /// The most items that are processed under one acquisition: 100 by default.
     pub max_items: NonZeroUsize,
-    /// How long the first item of a batch waits for more before the lock is asked for: not at all
-    /// by default, because items gather by themselves while the lock is waited for.
+    /// How long the first item of a batch waits for more items before the batcher requests the
+    /// lock. By default it does not wait, because items gather anyway while the batcher waits for
+    /// the lock.
     pub max_delay: Duration,
 }
 
@@ -39,17 +40,17 @@ impl Default for BatchLimits {
 
 /// Processes items of many tasks together, under one acquisition of a lock.
 ///
-/// For many small changes to one thing: orders of one product, entries of one ledger. It gathers
-/// the items of the tasks of *one process*; the lock keeps the processes apart. If the items have
-/// nothing to do with each other, lock each by its own name. If one atomic command of the database
-/// does the work, you need no lock at all.
+/// Use it for many small changes to one thing: orders of one product, entries of one ledger. It
+/// gathers the items of the tasks of *one process*; the lock keeps the processes apart. If the
+/// items are independent, give each item a separate lock name. If one atomic command of the
+/// database does the work, you need no lock at all.
 ///
-/// Share it among tasks in an [`Arc`](std::sync::Arc). Dropping it withdraws the items that are not
-/// in work.
+/// Share it among tasks in an [`Arc`](std::sync::Arc). Dropping the batcher withdraws the items
+/// whose batch has not begun.
 ///
 /// Each item gets its own result from the work, and an item that fails does not affect the others.
-/// If the lease is lost meanwhile, the work is dropped where it is, and every item of that batch
-/// fails with [`Error::Lost`]; items that were not in it are processed under the next lease.
+/// If the lease is lost meanwhile, the future of the work is dropped, and every item of that batch
+/// fails with [`Error::Lost`]. Items of later batches are processed under the next lease.
 ///
 /// ```
 /// # #[tokio::main]
@@ -76,18 +77,18 @@ pub struct Batcher<T, R> {
     worker: JoinHandle<()>,
 }
 
-/// An item and where its result is waited for.
+/// An item and the channel for its result.
 struct BatchEntry<T, R> {
     item: T,
     result: oneshot::Sender<Result<R>>,
 }
 
 impl<T: Send + 'static, R: Send + 'static> Batcher<T, R> {
-    /// Starts a batcher on the calling tokio runtime. Nothing is asked of the store before the
+    /// Starts a batcher on the calling tokio runtime. It sends nothing to the store before the
     /// first item.
     ///
-    /// `work` gets a guard of the lease, and the items in the order in which they were handed in.
-    /// It returns as many results in the same order.
+    /// `work` gets a guard of the lease, and the items in the order in which they were submitted.
+    /// It returns one result per item, in the same order.
     ///
     /// # Errors
     ///
@@ -114,19 +115,19 @@ impl<T: Send + 'static, R: Send + 'static> Batcher<T, R> {
         Ok(Self { entries, worker: runtime.spawn(worker.run()) })
     }
 
-    /// Hands in an item and waits for its result. If too many items wait, it waits for room first.
+    /// Submits an item and waits for its result. If too many items wait, it waits for room first.
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] if the lease was lost while the item was in work: only the resource knows
-    /// whether it was processed. What [`Lock::acquire`] returns if the lock was not acquired: the
-    /// item was then not processed. [`Error::Closed`] if the batcher ended before, by itself if the
-    /// work panicked.
+    /// [`Error::Lost`] if the lease was lost while the item was being processed: only the resource
+    /// knows whether it was processed. The errors of [`Lock::acquire`] if the lock was not
+    /// acquired: the item was then not processed. [`Error::Closed`] if the batcher ended before the
+    /// item was processed; it also ends when the work panics.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future withdraws an item that is not in work yet. One that is in work is
-    /// finished; neither concerns the items of others.
+    /// Dropping the future withdraws an item whose batch has not begun. An item in a running batch
+    /// is still processed. Other callers' items are not affected.
     pub async fn submit(&self, item: T) -> Result<R> {
         let (result, came) = oneshot::channel();
         let entry = BatchEntry { item, result };
@@ -134,11 +135,11 @@ impl<T: Send + 'static, R: Send + 'static> Batcher<T, R> {
         came.await.map_err(|_| Error::Closed)?
     }
 
-    /// Takes no more items, and waits until all that were handed in are processed.
+    /// Takes no more items, and waits until all submitted items are processed.
     pub async fn close(self) {
         let Self { entries, worker } = self;
         drop(entries);
-        // If the work panicked there is nothing left to wait for, and its caller knows.
+        // If the work panicked, nothing is left to wait for, and the callers have got their errors.
         drop(worker.await);
     }
 }
@@ -179,7 +180,7 @@ impl<T: Send + 'static, R: Send + 'static> Worker<T, R> {
                 Err(error) => {
                     self.add_what_came(&mut batch);
                     for entry in batch.drain(..) {
-                        // A caller that has given up does not want it.
+                        // A caller that has given up does not receive the error.
                         let _ = entry.result.send(Err(error.clone()));
                     }
                 }
@@ -217,7 +218,7 @@ impl<T: Send + 'static, R: Send + 'static> Worker<T, R> {
                 let work = (self.work)(inner, items);
                 match select(guard.lost(), work).await {
                     Either::Left(_) => Err(lost(&guard)),
-                    // What ended within the validity counts, whatever becomes of the release.
+                    // Work that ended within the validity counts, even if the release fails.
                     Either::Right((done, _)) => guard.ensure_held().map(|()| done),
                 }
             }
@@ -229,14 +230,14 @@ impl<T: Send + 'static, R: Send + 'static> Worker<T, R> {
         });
         match outcome {
             Ok(done) => results.into_iter().zip(done).for_each(|(result, done)| {
-                // A caller that has given up does not want it.
+                // A caller that has given up does not receive the result.
                 let _ = result.send(Ok(done));
             }),
             Err(error) => results.into_iter().for_each(|result| {
                 let _ = result.send(Err(error.clone()));
             }),
         }
-        // If the release fails, the keeper mends that; the results stand.
+        // If the release fails, the keeper repeats it; the results remain valid.
         drop(guard.release().await);
     }
 }

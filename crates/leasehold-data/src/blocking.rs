@@ -33,7 +33,7 @@ macro_rules! forwarding {
     };
 }
 
-/// Gives the data parts of one store, as [`crate::Data`].
+/// Makes the data parts of one store, like [`crate::Data`].
 #[derive(Clone, Debug)]
 pub struct Data {
     inner: crate::Data,
@@ -41,23 +41,23 @@ pub struct Data {
 }
 
 impl Data {
-    /// As [`crate::Data::connect`].
+    /// Like [`crate::Data::connect`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The same as [`crate::Data::connect`].
     pub fn connect(url: impl AsRef<str>) -> Result<Self> {
         let driver = Driver::default();
         let inner = driver.wait(crate::Data::connect(url))?;
         Ok(Self { inner, driver })
     }
 
-    /// As [`crate::Data::memory`].
+    /// Like [`crate::Data::memory`].
     pub fn memory() -> Self {
         Self { inner: crate::Data::memory(), driver: Driver::default() }
     }
 
-    /// As [`crate::Data::new`].
+    /// Like [`crate::Data::new`].
     pub fn new(store: impl DataStore) -> Self {
         Self { inner: crate::Data::new(store), driver: Driver::default() }
     }
@@ -71,7 +71,7 @@ impl Data {
 }
 
 forwarding! {
-    /// A value that only the newest holder may change, as [`crate::Cell`].
+    /// A value that only the newest holder may change, like [`crate::Cell`].
     Cell
 }
 
@@ -85,7 +85,7 @@ impl Cell {
 }
 
 forwarding! {
-    /// A cell that a holder has opened, as [`crate::Opened`].
+    /// A cell that a holder has opened, like [`crate::Opened`].
     Opened
 }
 
@@ -98,7 +98,7 @@ impl Opened {
 }
 
 forwarding! {
-    /// Order numbers, as [`crate::Numbers`].
+    /// Order numbers, like [`crate::Numbers`].
     Numbers
 }
 
@@ -115,7 +115,7 @@ impl Numbers {
 }
 
 forwarding! {
-    /// A queue that producers on all machines share, as [`crate::Queue`].
+    /// A queue that producers on all machines share, like [`crate::Queue`].
     Queue
 }
 
@@ -130,7 +130,7 @@ impl Queue {
 }
 
 forwarding! {
-    /// The end of a queue at which a holder works, as [`crate::Drain`].
+    /// The consumer's end of a queue, like [`crate::Drain`].
     Drain
 }
 
@@ -140,11 +140,11 @@ impl Drain {
         wait finish(results: impl IntoIterator<Item = (Id, impl Into<Vec<u8>>)>) -> Result<u64>;
     });
 
-    /// As [`crate::Drain::drain`].
+    /// Like [`crate::Drain::drain`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The same as [`crate::Drain::drain`].
     pub fn drain<R: Into<Vec<u8>>, E: From<Error>>(
         &self,
         mut work: impl FnMut(&Entry) -> std::result::Result<R, E>,
@@ -164,7 +164,7 @@ impl Drain {
 }
 
 forwarding! {
-    /// A stock of items, as [`crate::Stock`].
+    /// A stock of items, like [`crate::Stock`].
     Stock
 }
 

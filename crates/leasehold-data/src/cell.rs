@@ -13,7 +13,7 @@ use crate::part::{Part, check_size, unexpected};
 ///
 /// # Cost
 ///
-/// Each verb is one round trip.
+/// Each call is one round trip.
 ///
 /// # Cancel safety
 ///
@@ -46,7 +46,7 @@ pub struct Cell {
 pub struct Versioned {
     /// Grows by one with every write.
     pub version: u64,
-    /// What was written last.
+    /// The value that was written last.
     pub value: Vec<u8>,
 }
 
@@ -55,9 +55,9 @@ impl Cell {
         Self { part }
     }
 
-    /// Installs the token of a lease, so that older holders are refused from here on, and only then
-    /// tells the value. Write by the result of this call: its value was read after the token had
-    /// been installed.
+    /// Installs the token of a lease, so that older holders are refused from now on, and only then
+    /// reads the value. Write with [`Opened::write`]: the value was read after the token had been
+    /// installed.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl Cell {
         Ok(Opened { cell, found })
     }
 
-    /// Tells the value. It may be old by the time it is looked at.
+    /// Reads the value. It may be outdated by the time the caller looks at it.
     ///
     /// # Errors
     ///
@@ -80,10 +80,11 @@ impl Cell {
         }
     }
 
-    /// Replaces the value if it still has this version, and gives the new one; `None` if somebody
-    /// was faster: read and decide anew.
+    /// Replaces the value if it still has this version, and returns the new version. `None` if
+    /// somebody else was faster: read and decide anew.
     ///
-    /// After an error that leaves it open whether it was written, read: only the version tells.
+    /// If an error leaves it open whether the value was written, read the cell: only its version
+    /// answers that.
     ///
     /// # Errors
     ///
@@ -93,12 +94,13 @@ impl Cell {
         self.write_if(Some(version), value.into()).await
     }
 
-    /// Replaces the value, whatever it is. A program that has read the value before, and writes
-    /// later, overwrites it. Use this for a value that depends on nothing that was read.
+    /// Replaces the value, whatever it is. A program that reads, computes and writes this way
+    /// overwrites changes made in between. Use this for a value that depends on nothing that was
+    /// read.
     ///
     /// # Errors
     ///
-    /// As [`replace`](Cell::replace).
+    /// The same as [`replace`](Cell::replace).
     pub async fn write(&self, value: impl Into<Vec<u8>>) -> Result<u64> {
         let written = self.write_if(None, value.into()).await?;
         written.ok_or_else(|| {
@@ -125,7 +127,7 @@ impl Cell {
     }
 }
 
-/// A cell in the hands of a holder whose token it has seen.
+/// A cell that a holder has opened: the cell has seen the holder's token.
 #[derive(Clone, Debug)]
 pub struct Opened {
     cell: Cell,
@@ -133,7 +135,7 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// What was there when the token had been installed.
+    /// The value at the moment when the token was installed.
     pub fn value(&self) -> &[u8] {
         &self.found.value
     }
@@ -143,12 +145,12 @@ impl Opened {
         self.found.version
     }
 
-    /// Replaces the value, unless a newer holder has opened the cell. May be called again.
+    /// Replaces the value, unless a newer holder has opened the cell. May be called repeatedly.
     ///
     /// # Errors
     ///
-    /// [`Error::Fenced`](leasehold::Error::Fenced): somebody else is at work, stop. Otherwise as
-    /// [`Cell::replace`].
+    /// [`Error::Fenced`](leasehold::Error::Fenced): a newer holder is at work, stop. Otherwise the
+    /// same as [`Cell::replace`].
     pub async fn write(&self, value: impl Into<Vec<u8>>) -> Result<u64> {
         self.cell.write(value).await
     }

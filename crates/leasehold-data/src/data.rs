@@ -13,14 +13,14 @@ use crate::queue::Queue;
 use crate::stock::Stock;
 use crate::store::{self, DataStore, Memory};
 
-/// Gives the data parts of one store. Cheap to clone.
+/// Makes the data parts of one store. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Data {
     store: Arc<dyn DataStore>,
 }
 
 impl Data {
-    /// Opens the store that a URL names, as [`Client::connect`](leasehold::Client::connect).
+    /// Opens the store that a URL names, like [`Client::connect`](leasehold::Client::connect).
     ///
     /// # Errors
     ///
@@ -30,7 +30,7 @@ impl Data {
         Ok(Self::new(store::connect(url.as_ref()).await?))
     }
 
-    /// Data of this process, without a server: for embedding, and for tests.
+    /// Data in the memory of this process, without a server: for embedding, and for tests.
     pub fn memory() -> Self {
         Self::new(Memory::new())
     }
@@ -46,17 +46,17 @@ impl Data {
         Cell::new(Part::new(&self.store, "cell", name.as_ref()))
     }
 
-    /// Numbers that are given out once, to whatever machine.
+    /// Numbers that are given out only once, across all machines.
     pub fn numbers(&self, name: impl AsRef<str>) -> Numbers {
         Numbers::new(Part::new(&self.store, "sequence", name.as_ref()))
     }
 
-    /// Entries that producers append, and that the holder of a lease works off.
+    /// A queue of entries, which producers append and the holder of a lease processes.
     pub fn queue(&self, name: impl AsRef<str>) -> Queue {
         Queue::new(Part::new(&self.store, "queue", name.as_ref()))
     }
 
-    /// Pieces of items that orders take. In a cluster, one stock lives in one slot.
+    /// Pieces of items that orders take. In a Redis Cluster, one stock is in one hash slot.
     pub fn stock(&self, name: impl AsRef<str>) -> Stock {
         Stock::new(Part::new(&self.store, "stock", name.as_ref()))
     }

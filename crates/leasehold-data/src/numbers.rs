@@ -12,19 +12,19 @@ use crate::model::numbers::{LEAD_US, NumbersAction, NumbersReply, Plan};
 use crate::model::{Action, Reply};
 use crate::part::{Part, unexpected};
 
-/// Numbers of one block unless said otherwise: 100, so that a crash leaves a gap of a hundred at
-/// most, and a round trip is shared by a hundred numbers.
+/// The default size of a block: 100. A crash leaves a gap of a hundred at most, and a hundred
+/// numbers share a round trip.
 const DEFAULT_BLOCK: u64 = 100;
 
-/// How fast numbers may be given out unless said otherwise: 100 000 a second on average, which
-/// makes them 15 digits long, or 10 within a day.
+/// How fast numbers may be given out by default: 100 000 a second on average, which makes them 15
+/// digits long, or 10 within a day.
 const DEFAULT_PER_SECOND: u64 = 100_000;
 
-/// The fastest: one per microsecond of the store's clock.
+/// The highest rate: one number per microsecond of the store's clock.
 const MAX_PER_SECOND: u64 = 1_000_000;
 
-/// The longest wait for the store's clock that is no mistake: 10 s. One number takes up to a second
-/// at the slowest rate, and the clock may have been set right.
+/// The longest plausible wait for the store's clock: 10 s. One number takes up to a second at the
+/// slowest rate, and somebody may have corrected the clock.
 const LONGEST_WAIT_US: u64 = 10_000_000;
 
 /// The widest a number is padded to: the digits of 2⁵³.
@@ -33,33 +33,33 @@ const MAX_WIDTH: usize = 16;
 /// Time zones lie within 14 hours of UTC, in minutes.
 const MAX_MINUTES_EAST: i32 = 14 * 60;
 
-/// Numbers that are given out once, across machines and restarts.
+/// Numbers that are given out only once, across machines and restarts.
 ///
-/// By default a number costs no round trip: a block of them is taken at once, and handed out
-/// locally. Clones share their block.
+/// By default a number costs no round trip: a block of numbers is taken from the store at once, and
+/// handed out locally. Clones share their block.
 ///
 /// **Gaps mean nothing.** The rest of a block is dropped when its process ends, or when the day of
 /// a [`dated`](Numbers::dated) sequence ends. A lost reply loses a block. While nobody takes
 /// numbers, they jump ahead with the clock. Do not count orders by them. If the law requires
-/// numbers without gaps, give them out in the database transaction that writes the invoice.
+/// numbers without gaps, generate them in the database transaction that writes the invoice.
 ///
-/// **Order.** Numbers of one block grow in the order in which this process asks; those of two
+/// **Order.** Numbers of one block grow in the order in which this process asks; numbers of two
 /// processes interleave. [`strictly_increasing`](Numbers::strictly_increasing) numbers grow in the
-/// order in which they are given out by the store, at one round trip each.
+/// order in which the store gives them out, at one round trip each.
 ///
 /// **Never twice, also after a failover that lost the last writes**: a block begins at the larger
 /// of "last + 1" and a floor that grows with the store's clock. Numbers never run ahead of that
-/// floor by more than 200 ms. A replica may take over later than 200 ms after the last write that
-/// it has not seen; it then begins above all numbers that were given out. A store that has lost
-/// everything begins above them at once. This assumes that the new primary's clock is not behind
-/// the old one's by more than the failover took. An old primary that goes on beside the new one
-/// gives the same numbers: `min-replicas-to-write 1` at the servers ends that. The price is long
-/// numbers with jumps, and a limit on speed ([`per_second`](Numbers::per_second)).
-/// [`short`](Numbers::short) numbers count from one, and give up that promise.
+/// floor by more than 200 ms. A replica that takes over later than 200 ms after the last write that
+/// it missed begins above all numbers that were given out. A store that has lost everything begins
+/// above all of them at once. This assumes that the new primary's clock is behind the old primary's
+/// by no more than the duration of the failover. An old primary that still runs beside the new one
+/// gives out the same numbers; `min-replicas-to-write 1` on the servers prevents that. The price is
+/// long numbers with jumps, and a rate limit ([`per_second`](Numbers::per_second)).
+/// [`short`](Numbers::short) numbers count from one, and do without that promise.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future of [`next`](Numbers::next) may leave a gap, never a number that comes twice.
+/// Dropping the future of [`next`](Numbers::next) may leave a gap, but never causes a duplicate.
 #[derive(Clone, Debug)]
 #[must_use = "`Numbers` do nothing until `next`"]
 pub struct Numbers {
@@ -71,7 +71,7 @@ pub struct Numbers {
     stock: Arc<Blocks>,
 }
 
-/// What is left of the block, and the right to fetch the next one.
+/// The rest of the block, and the right to fetch the next block.
 #[derive(Debug, Default)]
 struct Blocks {
     block: Mutex<Option<Block>>,
@@ -83,7 +83,7 @@ struct Block {
     next: u64,
     end: u64,
     day: Option<u64>,
-    /// When its day is over.
+    /// The end of the block's day.
     until: Instant,
 }
 
@@ -106,8 +106,8 @@ impl Numbers {
         self.anew()
     }
 
-    /// Takes every number by itself, so that they grow in the order in which they are given out:
-    /// one round trip each.
+    /// Takes every number from the store by itself, so that the numbers grow in the order in which
+    /// the store gives them out: one round trip each.
     pub fn strictly_increasing(self) -> Self {
         self.block(1)
     }
@@ -122,19 +122,19 @@ impl Numbers {
         self.anew()
     }
 
-    /// How fast numbers may be given out on average: 1 to 1 000 000 a second, 100 000 by default. A
-    /// caller that asks faster waits. A lower rate makes shorter numbers: at 100 a second, seven
+    /// How many numbers may be given out per second on average: 1 to 1 000 000, by default 100 000.
+    /// A caller that asks faster waits. A lower rate makes shorter numbers: at 100 a second, seven
     /// digits within a day.
     ///
-    /// Never lower it for a sequence that is in use: the floor would fall behind.
+    /// Never lower the rate of a sequence that is in use: the floor would fall behind.
     pub fn per_second(mut self, count: u64) -> Self {
         self.per_second = Some(count);
         self.anew()
     }
 
     /// Counts from one without a floor: short numbers at any speed. **A store that loses its last
-    /// writes gives numbers again**: for the file store, or a Redis with `appendfsync always` and
-    /// no failover.
+    /// writes repeats numbers.** Use it with the file store, or a Redis with `appendfsync always`
+    /// and no failover.
     pub fn short(mut self) -> Self {
         self.per_second = None;
         self.anew()
@@ -146,7 +146,7 @@ impl Numbers {
         self
     }
 
-    /// A block belongs to the options it was taken with.
+    /// Drops the block, because a block belongs to the options with which it was taken.
     fn anew(mut self) -> Self {
         self.stock = Arc::default();
         self
@@ -157,11 +157,11 @@ impl Numbers {
     /// # Errors
     ///
     /// [`Error::Invalid`](leasehold::Error::Invalid) for options out of range;
-    /// [`Error::Store`](leasehold::Error::Store): asking again is safe, always.
+    /// [`Error::Store`](leasehold::Error::Store): calling again is always safe.
     ///
     /// # Cost
     ///
-    /// One round trip per block, shared by all who wait for it.
+    /// One round trip per block, shared by all callers that wait for it.
     pub async fn next(&self) -> Result<Number> {
         loop {
             if let Some(number) = self.take_local() {
@@ -169,7 +169,7 @@ impl Numbers {
             }
             let _fetching = self.stock.fetching.lock().await;
             if let Some(number) = self.take_local() {
-                return Ok(number); // somebody else has fetched it meanwhile
+                return Ok(number); // another caller has fetched the block meanwhile
             }
             let block = self.fetch().await?;
             *self.stock.block.lock().unwrap_or_else(PoisonError::into_inner) = Some(block);
@@ -253,7 +253,7 @@ impl Numbers {
     }
 }
 
-/// One number. Shown with its day, if it has one, and padded with zeros.
+/// One number. Its `Display` shows the day, if it has one, and pads the number with zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Number {
     day: Option<u64>,

@@ -1,4 +1,4 @@
-//! What the parts have in common: a record of a name, and the limits of what is given to it.
+//! The common base of the parts: a record with a name, and the checks of its arguments.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use leasehold::{Error, Result};
 use crate::model::{Action, Answer, Id, Reply, Request};
 use crate::store::DataStore;
 
-/// How long orders and results are remembered unless said otherwise: 24 h. A retry that comes later
-/// than that is a new day's mistake, not a lost reply; a hundred thousand orders take some 30 MB.
+/// How long orders and results are remembered by default: 24 h. A retry after more than a day is no
+/// longer the retry of a lost reply. A hundred thousand orders take some 30 MB.
 pub const DEFAULT_REMEMBER: Duration = Duration::from_hours(24);
 
 /// The range of `remember`: long enough for any retry to arrive, and at most a year.
 const REMEMBER: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(24 * 365));
 
-/// One record of one part, and on whose lease it is used.
+/// One record of one part, and the fence of the lease under which it is used.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     store: Arc<dyn DataStore>,
@@ -26,7 +26,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// `what` names the part in the refusal of a bad name, as in `stock`.
+    /// `what` is the name of the part in the error for a bad name, such as `stock`.
     pub(crate) fn new(store: &Arc<dyn DataStore>, what: &'static str, name: &str) -> Self {
         Self { store: Arc::clone(store), name: Id::new(what, name), fence: None }
     }
@@ -52,7 +52,7 @@ impl Part {
     }
 }
 
-/// A reply that belongs to another question.
+/// The error for a reply that does not belong to the request.
 pub(crate) fn unexpected(reply: &Reply) -> Error {
     let text = format!("the store gave an answer that does not fit the question: {reply:?}");
     StoreError::new(StoreErrorKind::Corrupt, text).maybe_executed().into()
@@ -62,7 +62,7 @@ pub(crate) fn remember_us(span: Duration) -> std::result::Result<u64, InvalidInp
     in_range("remember", span, REMEMBER)
 }
 
-/// A span in microseconds.
+/// A duration in microseconds, or an error if it is out of range.
 pub(crate) fn in_range(
     what: &'static str,
     span: Duration,

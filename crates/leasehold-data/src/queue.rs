@@ -1,4 +1,4 @@
-//! A queue that many fill and the holder of a lease drains.
+//! A queue that many producers fill and the holder of a lease drains.
 
 use std::time::Duration;
 
@@ -10,17 +10,18 @@ use crate::model::queue::{Entry, MAX_BATCH, MAX_PAYLOAD_BYTES, QueueAction, Queu
 use crate::model::{Action, Id, Reply};
 use crate::part::{DEFAULT_REMEMBER, Part, check_size, remember_us, unexpected};
 
-/// How often a result is asked for: at first after 5 ms, then after half as long again each time,
-/// at last twice a second.
+/// How often to ask for a result: first after 5 ms, then at intervals that grow by half each time,
+/// up to half a second.
 const ASK_FIRST: Duration = Duration::from_millis(5);
 const ASK_LAST: Duration = Duration::from_millis(500);
 
-/// Work that producers on any machine append, and that the holder of a lock does in batches.
+/// A queue of work: producers on any machine append entries, and the holder of a lock processes
+/// them in batches.
 ///
 /// An entry leaves the queue in the same step in which its result is stored. That step is refused
-/// once a newer holder has looked at the queue. So no crash repeats an entry that has a result. But
-/// no queue can know whether an effect *elsewhere* happened before the result was stored. So make
-/// the effect idempotent by the entry's id, or guard it with the same token.
+/// once a newer holder has taken or finished entries. So no crash repeats an entry that has a
+/// result. But no queue can know whether an effect *elsewhere* happened before the result was
+/// stored. So make such an effect idempotent by the entry's id, or fence it with the same token.
 ///
 /// At most 100 000 entries wait, of up to 64 KiB each; results are kept for 24 h unless
 /// [`remember`](Queue::remember) says otherwise.
@@ -53,7 +54,7 @@ pub struct Queue {
     remember: Duration,
 }
 
-/// How an entry stands.
+/// The progress of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress {
@@ -68,15 +69,15 @@ impl Queue {
         Self { part, remember: DEFAULT_REMEMBER }
     }
 
-    /// How long results are kept: 1 s to 365 days, 24 h by default. An id may be used anew after
-    /// that.
+    /// How long results are kept: 1 s to 365 days, 24 h by default. After that, the id may be
+    /// reused.
     pub fn remember(mut self, span: Duration) -> Self {
         self.remember = span;
         self
     }
 
-    /// Appends an entry, once: after an error that leaves it open whether it was appended, push
-    /// again with the same id. Tells the result if it is done already.
+    /// Appends an entry, once. If an error leaves it open whether the entry was appended, push
+    /// again with the same id. Returns the result if the entry is already done.
     ///
     /// # Errors
     ///
@@ -96,7 +97,7 @@ impl Queue {
         }
     }
 
-    /// Tells how an entry stands; `None` if it is not known.
+    /// Returns the progress of an entry, or `None` if the entry is not known.
     ///
     /// # Errors
     ///
@@ -110,7 +111,8 @@ impl Queue {
         }
     }
 
-    /// Waits for the result of an entry, by asking now and then, at last twice a second.
+    /// Waits for the result of an entry. It asks the store repeatedly, at growing intervals of up
+    /// to half a second.
     ///
     /// # Errors
     ///
@@ -135,7 +137,7 @@ impl Queue {
         }
     }
 
-    /// The queue in the hands of a holder. No I/O yet: [`Drain::take`] installs the token and reads
+    /// Opens the queue for a holder. This does no I/O: [`Drain::take`] installs the token and reads
     /// in one step.
     pub fn open(&self, fence: impl Into<Fence>) -> Drain {
         let part = self.part.clone().guarded(fence);
@@ -150,15 +152,15 @@ impl Queue {
     }
 }
 
-/// A queue in the hands of the holder of a lease.
+/// A queue that the holder of a lease has opened.
 #[derive(Clone, Debug)]
 pub struct Drain {
     queue: Queue,
 }
 
 impl Drain {
-    /// Installs the token, so that older holders can finish nothing more, and shows the oldest
-    /// entries, 1 to 64. They stay until they are finished.
+    /// Installs the token, so that older holders can no longer finish entries, and returns the
+    /// oldest entries. `limit` is 1 to 64. The entries stay in the queue until they are finished.
     ///
     /// # Errors
     ///
@@ -174,8 +176,8 @@ impl Drain {
         }
     }
 
-    /// Stores the results of up to 64 entries and removes these entries, in one step. Gives how
-    /// many of them were waiting. A result that comes again changes nothing.
+    /// Stores the results of up to 64 entries and removes these entries, in one step. Returns how
+    /// many of them were waiting. A repeated result changes nothing.
     ///
     /// # Errors
     ///
@@ -199,14 +201,15 @@ impl Drain {
         }
     }
 
-    /// Works until the queue is empty, and gives how many entries it did. Each result is stored
-    /// before the next entry is begun, so a crash repeats at most the entry in work. A worker that
+    /// Processes entries until the queue is empty, and returns their number. Each result is stored
+    /// before the next entry begins, so a crash repeats at most the current entry. A worker that
     /// can process a batch as a whole uses [`take`](Drain::take) and [`finish`](Drain::finish).
     ///
     /// # Errors
     ///
-    /// The work's own, after which that entry waits on; [`Error::Fenced`](leasehold::Error::Fenced)
-    /// and [`Error::Store`](leasehold::Error::Store) as `E`.
+    /// The error of `work`: its entry stays in the queue. Also
+    /// [`Error::Fenced`](leasehold::Error::Fenced) and [`Error::Store`](leasehold::Error::Store),
+    /// as `E`.
     ///
     /// # Cost
     ///
@@ -214,7 +217,7 @@ impl Drain {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves the entry that was being worked on in the queue.
+    /// Dropping the future leaves the current entry in the queue.
     pub async fn drain<R, E>(
         &self,
         mut work: impl AsyncFnMut(&Entry) -> std::result::Result<R, E>,

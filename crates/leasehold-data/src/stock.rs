@@ -1,4 +1,4 @@
-//! Stock: take all pieces of an order or none, once.
+//! Stock: an order takes all its pieces or none, once.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,25 +16,25 @@ use crate::part::{DEFAULT_REMEMBER, Part, check_size, in_range, remember_us, une
 /// How long pieces may be reserved: from 10 ms to 30 days.
 const RESERVE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_hours(24 * 30));
 
-/// Pieces of items, and the orders that took them. Never below zero, whatever crashes.
+/// Pieces of items, and the orders that took them. A level is never below zero, whatever crashes.
 ///
-/// Every step is one script or transaction at the store. An order has an id of the caller's own;
-/// the same id is deducted once, so **after an error that leaves it open whether something was done
-/// ([`StoreError::may_have_executed`]), ask again with the same id**. Ids are remembered for
-/// [`remember`](Stock::remember) (24 h by default) after they were settled; after that an id counts
-/// as new.
+/// Every step is one script or transaction at the store. The caller chooses the id of an order, and
+/// one id is deducted once. **If an error leaves it open whether the step was done
+/// ([`StoreError::may_have_executed`]), call again with the same id.** An id is remembered for
+/// [`remember`](Stock::remember) (24 h by default) after its order was settled; after that, the id
+/// counts as new.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future of any verb leaves it open whether the step is done; ask again.
+/// Dropping the future of any method leaves it open whether the step is done; call again.
 ///
 /// # Cost
 ///
-/// Each verb is one round trip.
+/// Each call is one round trip.
 ///
 /// # Examples
 ///
-/// A reservation that returns by itself when nobody pays:
+/// A reservation whose pieces return by themselves when nobody pays:
 ///
 /// ```
 /// # use leasehold_data::Data;
@@ -58,33 +58,34 @@ pub struct Stock {
     note: String,
 }
 
-/// How an order stands.
+/// The state of an order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StockOutcome {
-    /// The pieces are the order's for good.
+    /// The order has its pieces for good.
     Deducted {
-        /// What the first call had noted with it.
+        /// The note of the first call.
         note: String,
-        /// Whether an earlier call with this id had done it.
+        /// Whether an earlier call with this id had taken the pieces.
         again: bool,
     },
     /// The pieces are set apart.
     Reserved {
-        /// What the first call had noted with it.
+        /// The note of the first call.
         note: String,
-        /// Whether an earlier call with this id had done it.
+        /// Whether an earlier call with this id had reserved the pieces.
         again: bool,
         /// The time from the store's answer until the pieces return, unless the order is confirmed.
         left: Duration,
     },
-    /// The order was cancelled, or its reservation has ended: it has nothing.
+    /// The order was cancelled, or its reservation has ended: it has no pieces.
     Returned,
-    /// There is not enough; nothing was taken. This is not remembered: ask again after a delivery.
+    /// There is not enough; nothing was taken. This outcome is not remembered: call again after a
+    /// delivery.
     Short {
-        /// The first item, by name, that is short.
+        /// The first item, by name, of which there is not enough.
         item: String,
-        /// How many pieces of it there are.
+        /// The number of pieces of that item.
         available: u64,
     },
     /// No such order is remembered.
@@ -106,16 +107,16 @@ impl Stock {
     /// The same stock, which refuses every step, even reading, once a higher token of this lock has
     /// been seen.
     ///
-    /// [`level`](Stock::level) then installs the token before it reads. So a holder that was
-    /// overtaken can no longer change the level that it gives.
+    /// [`level`](Stock::level) then installs the token before it reads. So an overtaken holder can
+    /// no longer change the level that was returned.
     pub fn guarded(mut self, fence: impl Into<Fence>) -> Self {
         self.part = self.part.guarded(fence);
         self
     }
 
-    /// A note that [`deduct`](Stock::deduct) and [`reserve`](Stock::reserve) keep with the order,
-    /// and give back when the order is asked for again: at most 256 bytes. For example, the number
-    /// of the order.
+    /// A note of at most 256 bytes, such as an order number. [`deduct`](Stock::deduct) and
+    /// [`reserve`](Stock::reserve) store it with the order, and return it when called again with
+    /// the same id.
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.note = note.into();
         self
@@ -129,8 +130,8 @@ impl Stock {
 
     /// Takes all pieces of an order for good, or none of them.
     ///
-    /// Gives [`StockOutcome::Deducted`] or [`StockOutcome::Short`]; for an id that was seen before,
-    /// how that order stands.
+    /// Returns [`StockOutcome::Deducted`] or [`StockOutcome::Short`]; for an id that was seen
+    /// before, the state of its order.
     ///
     /// # Errors
     ///
@@ -146,15 +147,15 @@ impl Stock {
         self.take(order.as_ref(), check_lines(lines)?, 0).await
     }
 
-    /// Sets all pieces of an order apart, or none: they return by themselves after `span` unless
-    /// the order is confirmed before, by the store's clock.
+    /// Sets all pieces of an order apart, or none. They return by themselves after `span`, by the
+    /// store's clock, unless the order is confirmed before.
     ///
-    /// Gives [`StockOutcome::Reserved`] or [`StockOutcome::Short`]; for an id that was seen before,
-    /// how that order stands.
+    /// Returns [`StockOutcome::Reserved`] or [`StockOutcome::Short`]; for an id that was seen
+    /// before, the state of its order.
     ///
     /// # Errors
     ///
-    /// As [`deduct`](Stock::deduct).
+    /// The same as [`deduct`](Stock::deduct).
     pub async fn reserve<I: AsRef<str>>(
         &self,
         order: impl AsRef<str>,
@@ -177,14 +178,14 @@ impl Stock {
         .await
     }
 
-    /// Makes a reservation final. A confirmation after its end is too late, always: it gives
-    /// [`StockOutcome::Returned`], even if nobody has looked at the stock since.
+    /// Makes a reservation final. A confirmation after the end of the reservation is always too
+    /// late: it returns [`StockOutcome::Returned`], even if nobody has used the stock since.
     ///
-    /// Gives [`StockOutcome::Deducted`], [`StockOutcome::Returned`] or [`StockOutcome::Unknown`].
+    /// Returns [`StockOutcome::Deducted`], [`StockOutcome::Returned`] or [`StockOutcome::Unknown`].
     ///
     /// # Errors
     ///
-    /// As [`deduct`](Stock::deduct). A full server still confirms.
+    /// The same as [`deduct`](Stock::deduct), but a server without free memory still confirms.
     pub async fn confirm(&self, order: impl AsRef<str>) -> Result<StockOutcome> {
         self.settle(StockAction::Confirm { order: Id::new("order", order)? }).await
     }
@@ -192,21 +193,21 @@ impl Stock {
     /// Puts the pieces of an order back, reserved or deducted, once. If the order is not known, a
     /// deduction that is still on its way will do nothing.
     ///
-    /// Gives [`StockOutcome::Returned`].
+    /// Returns [`StockOutcome::Returned`].
     ///
     /// # Errors
     ///
-    /// As [`deduct`](Stock::deduct). A full server still cancels.
+    /// The same as [`deduct`](Stock::deduct), but a server without free memory still cancels.
     pub async fn cancel(&self, order: impl AsRef<str>) -> Result<StockOutcome> {
         let remember_us = remember_us(self.remember)?;
         self.settle(StockAction::Cancel { order: Id::new("order", order)?, remember_us }).await
     }
 
-    /// Adds what was delivered; the same delivery counts once.
+    /// Adds the pieces of a delivery; a delivery with the same id counts once.
     ///
     /// # Errors
     ///
-    /// As [`deduct`](Stock::deduct).
+    /// The same as [`deduct`](Stock::deduct).
     pub async fn restock<I: AsRef<str>>(
         &self,
         delivery: impl AsRef<str>,
@@ -223,20 +224,21 @@ impl Stock {
         }
     }
 
-    /// What may still be taken of one item: 0 for one that never came.
+    /// The number of pieces of one item that may still be taken: 0 for an unknown item.
     ///
     /// # Errors
     ///
-    /// As [`deduct`](Stock::deduct).
+    /// The same as [`deduct`](Stock::deduct).
     pub async fn level(&self, item: impl AsRef<str>) -> Result<u64> {
         Ok(self.levels([item]).await?.first().copied().unwrap_or(0))
     }
 
-    /// What may still be taken of each, at one moment, in the order of the question.
+    /// The number of pieces of each item that may still be taken, at one moment, in the order of
+    /// `items`.
     ///
     /// # Errors
     ///
-    /// As [`deduct`](Stock::deduct).
+    /// The same as [`deduct`](Stock::deduct).
     pub async fn levels<I: AsRef<str>>(
         &self,
         items: impl IntoIterator<Item = I>,
@@ -289,7 +291,7 @@ impl Stock {
     }
 }
 
-/// Ordered by item, each once.
+/// The checked lines, sorted by item, each item once.
 fn check_lines<I: AsRef<str>>(
     lines: impl IntoIterator<Item = (I, u64)>,
 ) -> std::result::Result<Vec<Line>, InvalidInput> {

@@ -1,4 +1,4 @@
-//! The verbs of an operator: looking at locks, and ending leases.
+//! The methods for operators, which inspect locks and end leases.
 
 use leasehold_core::{Action, FencingToken, LockName, Mode, Operation, Reply, Result};
 
@@ -14,7 +14,7 @@ use crate::store;
 /// The most holders and waiters that are listed of one name.
 const INSPECT_LIMIT: u32 = 1000;
 
-/// Looks at the locks of a store and ends leases.
+/// Inspects the locks of a store, and ends leases.
 #[derive(Clone, Debug)]
 pub struct Admin {
     keeper: Handle,
@@ -43,7 +43,7 @@ impl Admin {
         self.names(prefix, limit, false).await
     }
 
-    /// As [`list`](Self::list), with the names that are idle but still remembered.
+    /// Like [`list`](Self::list), and also with the names that are idle but still remembered.
     ///
     /// # Errors
     ///
@@ -56,22 +56,22 @@ impl Admin {
         self.names(prefix, limit, true).await
     }
 
-    /// A page of the names that begin with `prefix` and are held or awaited. So a caller that looks
-    /// again and again costs the store little. For the first page `after` is `None`; for each later
-    /// one it is the [`next`](Page::next) of the page before.
+    /// A page of the names that begin with `prefix` and are held or awaited. With pages, a caller
+    /// that looks again and again costs the store little. For the first page `after` is `None`; for
+    /// each later one it is the [`next`](Page::next) of the page before.
     ///
-    /// A name that was there from the first page to the last comes on one of them, or on several.
-    /// It may be free by then, and one on the nodes of a quorum may have been free all the time:
+    /// A name that exists from the first page to the last is on at least one of the pages. It may
+    /// be free by then, and on a quorum it may have been free all the time:
     /// [`inspect`](Self::inspect) it.
     ///
-    /// Cost: a round trip, in which a server passes about `keys` keys of its database, foreign keys
+    /// Cost: a round trip, in which a server scans about `keys` keys of its database, foreign keys
     /// included. If some may be locks, a second round trip reads them. [`scanned`](Page::scanned)
     /// counts both.
     ///
     /// # Errors
     ///
     /// [`crate::Error::Store`], with [`Unsupported`](crate::error::StoreErrorKind::Unsupported) for
-    /// an `after` that no page of this store gave.
+    /// an `after` that is not from a page of this store.
     ///
     /// # Cancel safety
     ///
@@ -93,13 +93,13 @@ impl Admin {
         }
     }
 
-    /// Who holds a name, who waits for it, and who held it last
-    /// and how that ended. A snapshot: stale once read.
+    /// The holders and the waiters of a name, its last holder, and how that holder's lease ended. A
+    /// snapshot: stale once read.
     ///
-    /// A lease that is passed on inside a process ([`Lock`](crate::Lock#fairness)) is shown as that
-    /// of the last holder that the store knows. The client tells the store of each holder that
-    /// keeps the lease for 100 ms: label, token and start are then that holder's. While the store
-    /// cannot be reached, the client tries again every second.
+    /// A lease that is passed on inside a process ([`Lock`](crate::Lock#fairness)) is shown with
+    /// the last holder that the store has been told of. The client tells the store of each holder
+    /// that keeps the lease for 100 ms: label, token and start are then that holder's. While the
+    /// store cannot be reached, the client tries again every second.
     ///
     /// Cost: one round trip; on PostgreSQL two for a name that nobody holds.
     ///
@@ -107,7 +107,7 @@ impl Admin {
     ///
     /// [`crate::Error::Store`]: [`Version`](crate::error::StoreErrorKind::Version) for a record of
     /// another release, [`Corrupt`](crate::error::StoreErrorKind::Corrupt) for a damaged one;
-    /// [`crate::Error::Invalid`] for a name that is none.
+    /// [`crate::Error::Invalid`] for a name that is not valid.
     ///
     /// # Cancel safety
     ///
@@ -116,15 +116,15 @@ impl Admin {
         self.status(&LockName::new(name)?).await
     }
 
-    /// The same of a name that was checked.
+    /// Like [`inspect`](Self::inspect), for a name that was checked.
     pub(crate) async fn status(&self, name: &LockName) -> Result<Status> {
         Ok(*self.keeper.here().await?.store.inspect(name, INSPECT_LIMIT, None).await?)
     }
 
-    /// The clients that probably wait for each other, among all names of the store: see
-    /// [`deadlocks`], which finds them in earlier looks. This function looks at each finding a
-    /// second time. Otherwise it could suspect clients that only seemed to wait, because it looks
-    /// at names one after the other. It passes over names whose record cannot be read.
+    /// The clients that probably wait for each other, among all names of the store. The function
+    /// [`deadlocks`] finds them in snapshots that the caller has. This method takes the snapshots
+    /// itself, one name after the other. So clients may only seem to wait for each other, and it
+    /// looks at each finding a second time. It skips names whose record cannot be read.
     ///
     /// Cost: on a server, a scan of all its keys in small steps. Each of the first 10 000 names
     /// costs a round trip, 32 at a time.
@@ -142,8 +142,8 @@ impl Admin {
     }
 
     /// Asks the holder with this token to stop: the holder reports `Revoked` and releases. The
-    /// lease is no longer renewed, so its deadline ends it at the latest. `false` if nobody holds
-    /// the name with this token: a later holder is left alone.
+    /// lease is no longer renewed, so its deadline ends it at the latest. Returns `false` if nobody
+    /// holds the name with this token: a later holder is left alone.
     ///
     /// If the lease was passed on inside a process ([`inspect`](Self::inspect)), give the token of
     /// the shown holder, or a higher token of that lease. The token of a former holder is refused
@@ -157,7 +157,8 @@ impl Admin {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves it open whether the lease was revoked: ask again, or look.
+    /// Dropping the future leaves it open whether the lease was revoked: call again, or inspect the
+    /// name.
     pub async fn revoke(&self, name: impl AsRef<str>, token: FencingToken) -> Result<bool> {
         self.end(&LockName::new(name)?, token, false).await
     }
@@ -172,18 +173,20 @@ impl Admin {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves it open whether the lease was revoked: ask again, or look.
+    /// Dropping the future leaves it open whether the lease was revoked: call again, or inspect the
+    /// name.
     pub async fn revoke_now(&self, name: impl AsRef<str>, token: FencingToken) -> Result<bool> {
         self.end(&LockName::new(name)?, token, true).await
     }
 
-    /// Changes the number of permits of a semaphore that is in use, in one step, and gives the
-    /// number before. `None` if nobody holds or waits: then there is nothing to change, and the
-    /// next request sets the number.
+    /// Changes the number of permits of a semaphore that is in use, in one step, and returns the
+    /// previous number. If nobody holds or waits, it returns `None`: there is nothing to change,
+    /// and the next request sets the number.
     ///
-    /// A higher number is granted at once. A lower number ends no lease: nothing is granted until
-    /// the held permits fit. The new number counts until nobody holds or waits, for requests with
-    /// the new number and with the one before. So change the programs, too.
+    /// With a higher number, the added permits are granted at once. A lower number ends no lease:
+    /// nothing is granted until the held permits fit. The new number is in force until nobody holds
+    /// or waits, for requests with the old number and with the new one. So change the programs,
+    /// too.
     ///
     /// Cost: one round trip.
     ///
@@ -196,7 +199,7 @@ impl Admin {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves it open whether it was changed: ask again.
+    /// Dropping the future leaves it open whether the number was changed: call again.
     pub async fn set_capacity(&self, name: impl AsRef<str>, capacity: u32) -> Result<Option<u32>> {
         let name = &LockName::new(name)?;
         let mode = Mode::Permits { count: 1, capacity };
@@ -208,10 +211,10 @@ impl Admin {
         }
     }
 
-    /// Says that the store is new or has forgotten nothing, which ends a quarantine (`quarantine=`
-    /// in the store URL). **Call it only if no earlier lease can be valid**: the store may
-    /// otherwise grant a lease that it has forgotten to somebody else. `false` if the store keeps
-    /// no quarantine, so that there was nothing to end.
+    /// Declares that the store is new or has forgotten nothing, which ends a quarantine
+    /// (`quarantine=` in the store URL). **Call it only if no earlier lease can be valid**:
+    /// otherwise the store may grant a name to somebody else whose lease it has forgotten. Returns
+    /// `false` if the store has no quarantine, so that there was nothing to end.
     ///
     /// Cost: one round trip for each server; in a cluster some 50 for each primary, because each
     /// slot has its own quarantine.
@@ -223,14 +226,14 @@ impl Admin {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves it open whether it was ended: ask again.
+    /// Dropping the future leaves it open whether the quarantine has ended: call again.
     pub async fn end_quarantine(&self) -> Result<bool> {
         Ok(self.keeper.here().await?.store.inner.end_quarantine().await?)
     }
 
     async fn end(&self, name: &LockName, token: FencingToken, force: bool) -> Result<bool> {
         let status = self.status(name).await?;
-        // The store may be told later that the lease was passed on to the holder of this token.
+        // The lease may have been passed on to the holder of this token before the store is told.
         let is_of_grant =
             |holder: &&Holder| holder.token.micros() == token.micros() && holder.token <= token;
         let seen = status.holders.iter().filter(is_of_grant).max_by_key(|holder| holder.token);

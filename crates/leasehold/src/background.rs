@@ -1,5 +1,5 @@
-//! The one background thread of a process: it drives the keepers of all clients, and what a store
-//! must finish for callers that no longer wait.
+//! The one background thread of a process: it drives the keepers of all clients, and the work that
+//! a store must finish for callers that no longer wait.
 
 use std::cell::Cell;
 use std::io;
@@ -19,16 +19,15 @@ thread_local! {
     static IS_THE_THREAD: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Where tasks for the thread go, once it runs. A forked child has its own thread.
+/// The channel to the thread, once the thread runs. A forked child has its own thread.
 static THREAD: PerProcess<Mutex<Option<UnboundedSender<Task>>>> =
     PerProcess::new([const { Mutex::new(None) }; _]);
 
-/// Has a task driven to its end: by the thread, or by the caller's own runtime with a clock that a
-/// test moves.
+/// Runs a task to its end: on the thread, or on the caller's runtime if a test moves the clock.
 ///
 /// # Errors
 ///
-/// When there is no thread to be had, or no runtime.
+/// If the thread cannot be started, or if the caller has no runtime.
 pub(crate) fn spawn(clock: &dyn Clock, task: Task) -> Result<(), StoreError> {
     #[cfg(test)]
     if explored::is_on() {
@@ -50,13 +49,13 @@ pub(crate) fn spawn(clock: &dyn Clock, task: Task) -> Result<(), StoreError> {
     }
 }
 
-/// Whether this is the background thread, which waits for nobody.
+/// Whether the caller runs on the background thread, which must never block.
 pub(crate) fn is_this_thread() -> bool {
     IS_THE_THREAD.get()
 }
 
-/// Hands a task to the thread, which is started by the first one and lives as long as the process:
-/// nobody could say when the last client of a process was made.
+/// Hands a task to the thread. The first task starts the thread, which then lives as long as the
+/// process: nobody can know which client of a process is the last.
 fn hand_over(task: Task) -> Result<(), StoreError> {
     let mut thread = THREAD.this()?.lock();
     let task = match thread.as_ref() {
@@ -67,7 +66,7 @@ fn hand_over(task: Task) -> Result<(), StoreError> {
         None => task,
     };
     let started = start()?;
-    // It was started just now and holds the receiving end.
+    // The thread was started just now and holds the receiving end.
     let _ = started.send(task);
     *thread = Some(started);
     Ok(())
@@ -84,8 +83,8 @@ fn start() -> Result<UnboundedSender<Task>, StoreError> {
             tokio::spawn(task);
         }
     };
-    // The runtime is made where it runs: to drop one inside of the caller's, should there be no
-    // thread for it, is a panic.
+    // The thread makes the runtime that it runs. If the caller made it and no thread could be
+    // started, its drop inside the caller's runtime would panic.
     let (report, begun) = std::sync::mpsc::channel();
     let run = move || {
         IS_THE_THREAD.set(true);

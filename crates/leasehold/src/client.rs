@@ -25,26 +25,26 @@ use crate::semaphore::Semaphore;
 use crate::store::clocked::ClockedStore;
 use crate::store::{self, Memory, Store};
 
-/// A lease goes from caller to caller of one client for 5 ms. That is some fifty round trips, so
-/// the one in which clients take turns costs a few percent. And ten clients that contend each have
-/// their turn within 50 ms.
+/// The default slice: 5 ms, as long as some fifty round trips. So the round trip in which clients
+/// take turns costs only a few percent. If ten clients contend, each has its turn within 50 ms.
 const DEFAULT_SLICE: Duration = Duration::from_millis(5);
 
-/// Gives locks. Cheap to clone; all clones are the same client.
+/// A connection to a store, which makes locks. It is cheap to clone; all clones are the same
+/// client.
 ///
 /// # Forking
 ///
-/// After a fork(2) without exec, the child may go on with a client, its locks and elections: its
-/// first verb makes the client anew, with a new identity and a new connection. A store in memory
-/// begins empty. Guards still belong to the parent: in the child they are lost, the reason is
-/// [`LossReason::Forked`](crate::LossReason::Forked), and dropping them releases nothing. Two kinds
-/// of clients cannot be built again, and their verbs fail. One has a store that was given as a
-/// value ([`Error::Forked`]). The other has a file that the parent has open, because SQLite cannot
-/// be used on both sides of a fork. A child that uses no client calls
+/// After a fork(2) without exec, the child may keep using a client, its locks and its elections:
+/// its first call makes the client anew, with a new identity and a new connection. A store in
+/// memory begins empty. Guards still belong to the parent: in the child they are lost, the reason
+/// is [`LossReason::Forked`](crate::LossReason::Forked), and dropping them releases nothing. Two
+/// kinds of clients cannot be built again, and their calls fail. One has a store that was given as
+/// a value ([`Error::Forked`]). The other uses a file that the parent has open, because SQLite
+/// cannot be used on both sides of a fork. A child that uses no client calls
 /// [`process::forked`](crate::process::forked).
 ///
-/// Fork outside of async runtimes: tokio's own is shared with the parent, and must be neither used
-/// nor dropped in the child.
+/// Fork outside of async runtimes: the child shares the parent's tokio runtime, and must neither
+/// use nor drop it.
 #[derive(Clone, Debug)]
 pub struct Client {
     keeper: Handle,
@@ -57,10 +57,10 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Invalid`] names the part of the URL that is wrong; [`Error::Store`] says why the
-    /// store could not be opened: at once if nothing is there, and if a server does not answer
-    /// after its `connect_timeout` (5 s). The call does not wait for a store that is away. To wait,
-    /// call again while [`is_outage`](crate::error::StoreErrorKind::is_outage) says so. Once
-    /// connected, [outages](Lock#outages) are ridden out.
+    /// store could not be opened: at once if nothing is there, or after its `connect_timeout` (5 s)
+    /// if a server does not answer. The call does not wait for a store that is away. To wait, call
+    /// again while [`is_outage`](crate::error::StoreErrorKind::is_outage) is true of the error.
+    /// Once connected, the client rides out [outages](Lock#outages).
     ///
     /// # Cancel safety
     ///
@@ -71,9 +71,10 @@ impl Client {
 
     /// A client whose locks are in this process, without a server: for embedding, and for tests.
     ///
-    /// If it is made inside of a tokio runtime whose time is paused (`#[tokio::test(start_paused =
-    /// true)]`), the client uses that time: leases and limits pass when the test's time does. It
-    /// then belongs to that runtime, which also renews its leases.
+    /// If the client is made inside of a tokio runtime whose time is paused
+    /// (`#[tokio::test(start_paused = true)]`), it uses the time of that runtime. Leases and limits
+    /// then end when the test's time has advanced far enough. The client belongs to that runtime,
+    /// which also renews its leases.
     pub fn memory() -> Self {
         Self::builder().in_memory()
     }
@@ -91,40 +92,41 @@ impl Client {
         ClientBuilder { source: None, observers: Vec::new(), setup }
     }
 
-    /// At most one holder at a time.
+    /// A mutex: at most one holder at a time.
     pub fn mutex(&self, name: impl AsRef<str>) -> Lock {
         Lock::new(self.keeper.clone(), LockName::new(name), Mode::Exclusive)
     }
 
-    /// Many readers or one writer.
+    /// A read/write lock: many readers or one writer.
     pub fn rwlock(&self, name: impl AsRef<str>) -> RwLock {
         RwLock::new(self.keeper.clone(), LockName::new(name))
     }
 
-    /// At most `capacity` permits at a time.
+    /// A semaphore: at most `capacity` permits at a time.
     pub fn semaphore(&self, name: impl AsRef<str>, capacity: u32) -> Semaphore {
         Semaphore::new(self.keeper.clone(), LockName::new(name), capacity)
     }
 
-    /// All of several names at once, up to 64, or none of them: a transfer between two accounts, an
-    /// order of several products. The guard is one like any other: losing one name is losing all,
-    /// and [`Guard::tokens`] has a token for each, in the order given.
+    /// A lock of several names, up to 64: all of them at once, or none. Examples are a transfer
+    /// between two accounts, or an order of several products. The guard is an ordinary guard. The
+    /// loss of one name is the loss of all, and [`Guard::tokens`] has a token for each name, in the
+    /// order given.
     ///
     /// Names are sorted and duplicates left out, so two callers cannot each hold what the other
     /// waits for. When all names are free, one round trip takes all of them. A caller that has to
-    /// wait stands in the queue of the first busy name and **keeps the names before it**. The
-    /// caller is served in turn, but meanwhile it keeps those names from others without working on
-    /// them. So a slow holder of one name can delay many callers. If that is worse than a longer
-    /// wait of this caller, add [`release_while_waiting`](Lock::release_while_waiting).
+    /// wait is in the queue of the first busy name and **keeps the names before it**. The caller is
+    /// served in turn, but meanwhile it keeps those names from others without working on them. So a
+    /// slow holder of one name can delay many callers. If that is worse than a longer wait of this
+    /// caller, add [`release_while_waiting`](Lock::release_while_waiting).
     ///
     /// `multi` is not meant for a thousand rows of one table, nor for "all of them". Give the whole
-    /// a name, and let a caller that wants a part take [`rwlock`](Client::rwlock)`(whole).read()`
-    /// first.
+    /// table a name, and let a caller that wants a part of it take
+    /// [`rwlock`](Client::rwlock)`(whole).read()` first.
     ///
     /// If callers with a name in common [try](Lock::try_acquire) at the same moment, at least one
     /// gets all its names, unless somebody holds one. A call that does not get the first of its
-    /// sorted names is "busy" at once. A call that gets it goes on asking for the others, for
-    /// 500 ms at most, if they were just taken.
+    /// sorted names is "busy" at once. A call that gets the first name keeps asking for the others,
+    /// for 500 ms at most, if they were just taken.
     ///
     /// ```
     /// # #[tokio::main]
@@ -142,13 +144,14 @@ impl Client {
         Lock::multi(self.keeper.clone(), names)
     }
 
-    /// One leader among many candidates: the instance that runs the scheduler, the writer of a
-    /// partition. The leader announces a value, such as its address. Others ask or watch who leads.
+    /// An election: one leader among many candidates, such as the instance that runs the scheduler,
+    /// or the writer of a partition. The leader announces a value, such as its address. Others ask
+    /// or watch who leads.
     ///
-    /// For a job that merely must not run twice take [`Lock::try_run`]. An election does not
-    /// promise that no two ever act as leaders: a leader that was paused acts until it looks at
-    /// [`Leadership::lost`]. So carry its token to what it writes. An election is a mutex of that
-    /// name; a holder of the mutex leads with its label as the value.
+    /// If a job must only not run twice, use [`Lock::try_run`]. An election cannot rule out that
+    /// two processes act as leaders: a leader that was paused keeps acting until it checks
+    /// [`Leadership::lost`]. So send the leader's token with each write. An election is a mutex of
+    /// that name; a holder of the mutex leads with its label as the value.
     ///
     /// ```
     /// # #[tokio::main]
@@ -183,25 +186,25 @@ impl Client {
         Admin::new(self.keeper.clone())
     }
 
-    /// Takes over a lease that [`Guard::into_lease`] gave out, in this process or another. Only the
+    /// Takes over a lease that [`Guard::into_lease`] returned, in this process or another. Only the
     /// first caller that asks the store adopts a lease. The adopted lease has a new holder and a
-    /// new token. So a lease that a job queue delivers twice makes one guard, and a write with the
-    /// token from before is refused.
+    /// new token. So a lease that a job queue delivers twice results in one guard, and a write with
+    /// the earlier token is refused.
     ///
-    /// Cost: one round trip, and one more if it is the first that this client does. A store that
-    /// does not answer is asked again, for 5 s or the ttl, whichever is less. If several callers
+    /// Cost: one round trip, and one more if this is the client's first. If the store does not
+    /// answer, the client asks again, for 5 s or the ttl, whichever is less. If several callers
     /// race for one lease on a quorum, perhaps none of them gets a majority: then the lease ends.
     ///
     /// # Errors
     ///
-    /// [`Error::NotAdopted`] if it has ended meanwhile or was adopted before.
-    /// [`Error::Indeterminate`] if it may have been adopted and no answer came: the keeper then
-    /// ends it. After [`Error::Store`] the lease is as it was.
+    /// [`Error::NotAdopted`] if the lease has ended meanwhile or was adopted before.
+    /// [`Error::Indeterminate`] if no answer came, so that the lease may have been adopted: the
+    /// keeper then ends it. After [`Error::Store`] the lease is as it was.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has the keeper take the adoption back: the lease ends if it was adopted
-    /// by then, and stays as it was if it was not.
+    /// If the future is dropped, the keeper withdraws the adoption: the lease ends if it was
+    /// adopted by then, and otherwise stays as it was.
     pub async fn adopt(&self, lease: Lease) -> Result<Guard> {
         Ok(Guard::new(adopt(self.keeper.here().await?, lease).await?))
     }
@@ -214,18 +217,18 @@ impl Client {
         keeper.store.inner.lifeline(keeper.client)
     }
 
-    /// Gives back all that this client holds, ends its waiters with [`Error::Closed`], and waits
-    /// until the store knows. Dropping the last handle, when no guard is left either, waits for 1 s
-    /// at most; guards that live on keep their leases.
+    /// Releases everything that this client holds, ends its waiters with [`Error::Closed`], and
+    /// waits until the store has received that. If the last handle is dropped and no guard is left,
+    /// the drop waits in the same way, for 1 s at most. Guards that are left keep their leases.
     ///
     /// # Errors
     ///
-    /// [`Error::Store`] if something could not be given back, or not within 5 s: it ends by its
-    /// deadline, and the keeper goes on trying until then.
+    /// [`Error::Store`] if a lease could not be released, or not within 5 s. The lease then ends at
+    /// its deadline, and the keeper tries again until then.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has the keeper go on by itself.
+    /// If the future is dropped, the keeper finishes the work by itself.
     pub async fn close(self) -> Result<()> {
         match self.keeper.known() {
             Some(keeper) => Ok(keeper.close().await?),
@@ -234,7 +237,7 @@ impl Client {
     }
 }
 
-/// Makes a [`Client`].
+/// Builds a [`Client`].
 ///
 /// ```
 /// # #[tokio::main]
@@ -293,7 +296,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Largest rate difference of this machine's clock and the store's: 0.01 by default, for 1 %.
+    /// The largest difference in rate between the clock of this machine and that of the store. The
+    /// default is 0.01, for 1 %.
     pub fn drift(mut self, ratio: f64) -> Self {
         self.setup.drift = ratio;
         self
@@ -307,8 +311,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Another clock, for tests. The store `memory:` runs on the same clock; without this call it
-    /// takes the clock that [`Client::memory`] would take.
+    /// Another clock, for tests. The store `memory:` runs on the same clock. Without this call,
+    /// that store uses the clock that [`Client::memory`] would use.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.setup.clock = Some(Arc::new(clock));
         self
@@ -322,10 +326,10 @@ impl ClientBuilder {
     }
 
     /// The clients that wait for the end of this process before they release anything, the
-    /// outermost first. Of more than 16, the 16 innermost count. A `leasehold run` inside another
-    /// names the client of the outer run, from its environment (`LEASEHOLD_HOLDER`). The search for
-    /// [deadlocks](crate::admin::Admin::deadlocks) takes a wait of this client for a wait of
-    /// theirs, too.
+    /// outermost first. If there are more than 16, only the 16 innermost count. A `leasehold run`
+    /// inside another names the client of the outer run, from its environment (`LEASEHOLD_HOLDER`).
+    /// The search for [deadlocks](crate::admin::Admin::deadlocks) counts a wait of this client as a
+    /// wait of those clients, too.
     pub fn on_behalf_of(mut self, clients: impl IntoIterator<Item = ClientId>) -> Self {
         let mut clients: Vec<_> = clients.into_iter().collect();
         clients.drain(..clients.len().saturating_sub(MAX_ON_BEHALF_OF));
@@ -337,8 +341,8 @@ impl ClientBuilder {
     ///
     /// # Errors
     ///
-    /// As [`Client::connect`]; [`Error::Invalid`] for defaults or a drift out of range, or without
-    /// a store.
+    /// The same as [`Client::connect`], and [`Error::Invalid`] for defaults or a drift out of
+    /// range, or without a store.
     ///
     /// # Cancel safety
     ///
@@ -379,7 +383,8 @@ impl ClientBuilder {
     }
 }
 
-/// All parts of a client but its store: they make it, and make it anew in a forked child.
+/// The settings of a client, apart from its store. They build the client, and build it again in a
+/// forked child.
 #[derive(Clone, Debug)]
 struct Setup {
     defaults: LeaseOptions,
@@ -399,8 +404,8 @@ impl Setup {
         })
     }
 
-    /// A client over a store that was opened just now: the one that `url` names, or one in memory.
-    /// A forked child opens it anew.
+    /// A client of a store that has just been opened: the store of `url`, or one in memory. A
+    /// forked child opens that store again.
     fn client(self, url: Option<String>, store: Box<dyn Store>) -> Client {
         let setup = self.clone();
         let remake = move || {
@@ -448,7 +453,7 @@ fn host() -> String {
     name.chars().filter(|c| !c.is_control()).take(255).collect()
 }
 
-/// The types a user stores or moves between threads can be stored and moved.
+/// Checks that users can keep these types in structs and send them between threads.
 const _: () = {
     const fn can_be_shared<T: Send + Sync + 'static>() {}
     can_be_shared::<Client>();

@@ -9,9 +9,9 @@ use leasehold_core::{BoxFuture, Clock, Instant};
 #[cfg(unix)]
 use rustix::time::{ClockId, clock_gettime};
 
-/// The system's clock: one that counts the time the machine was suspended (`CLOCK_BOOTTIME` on
-/// Linux, the performance counter of Windows). Elsewhere it is `CLOCK_MONOTONIC`, and a lease must
-/// not be relied on across a suspend.
+/// The system's clock. It counts the time for which the machine was suspended (`CLOCK_BOOTTIME` on
+/// Linux, the performance counter of Windows). On other systems it is `CLOCK_MONOTONIC`, and a
+/// lease must not be relied on across a suspend.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct SystemClock;
@@ -21,12 +21,13 @@ const CLOCK: ClockId = ClockId::Boottime;
 #[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
 const CLOCK: ClockId = ClockId::Monotonic;
 
-/// Longest single timer, 2 s: the runtime's timers stand still while the machine is suspended, so
-/// a long one is taken in parts, and each part looks at the clock. After a suspend a timer is up to
-/// that much late; a question to a guard is not. Shorter parts wake an idle waiter more often.
+/// The longest single timer: 2 s. The runtime's timers stand still while the machine is suspended.
+/// So a long timer is split into parts, and the clock is checked after each part. After a suspend,
+/// a timer is up to 2 s late, but a call of a guard is not. Shorter parts would wake an idle waiter
+/// more often.
 const LONGEST_TIMER: Duration = Duration::from_secs(2);
 
-/// Longest sleep that cannot be called back: 100 ms, which the end of a runtime may wait for.
+/// The longest sleep that cannot be cancelled: 100 ms. A runtime that shuts down may wait for it.
 const LONGEST_REAL_SLEEP: Duration = Duration::from_millis(100);
 
 impl SystemClock {
@@ -80,11 +81,12 @@ fn since_origin() -> Duration {
     ORIGIN.elapsed()
 }
 
-/// Sleeps where the runtime's timers run ahead of time, because a test has paused its clock. Asking
-/// them again and again until this clock has come so far would keep a core busy.
+/// Sleeps on a thread, for a runtime whose clock a test has paused and whose timers therefore fire
+/// too early. To set them again and again until the system's clock gets there would keep a core
+/// busy.
 async fn sleep_really(span: Duration) {
     let sleep = move || std::thread::sleep(span.min(LONGEST_REAL_SLEEP));
-    // It ends early only with the runtime.
+    // The sleep ends early only if the runtime ends.
     drop(tokio::task::spawn_blocking(sleep).await);
 }
 
@@ -97,7 +99,7 @@ pub(crate) struct PausedTime {
 }
 
 impl PausedTime {
-    /// That of the runtime around the caller, if it is paused: its time then stands still.
+    /// The time of the caller's runtime, if it is paused: a paused time stands still.
     pub(crate) fn of_this_runtime() -> Option<Self> {
         tokio::runtime::Handle::try_current().ok()?;
         let (began, real) = (tokio::time::Instant::now(), std::time::Instant::now());

@@ -1,8 +1,8 @@
-//! Leader election: one of many candidates leads, the others see who and with what value.
+//! Leader election: one of many candidates leads, and the others see the leader and its value.
 //!
-//! An election is a mutex whose holder says something: the value lies in the holder's facts, so it
+//! An election is a mutex whose holder announces a value. The value is the holder's label, so it
 //! ends with the leadership, and nobody but the leader can change it. Observers subscribe to the
-//! name, and inspect the record before they believe that nobody leads.
+//! name, and inspect the record before they report that nobody leads.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -31,8 +31,8 @@ use crate::store::Subscription;
 /// first, and the observer sees successive changes one by one.
 const SETTLE: Duration = Duration::from_millis(50);
 
-/// The record of a quiet election is inspected every 10 s, also while messages arrive, or when the
-/// leader's lease ends. A leader that crashes publishes nothing.
+/// An observer of a quiet election inspects the record every 10 s, even if it is subscribed, and
+/// when the leader's lease ends. A leader that crashes publishes nothing.
 const INSPECT_EVERY: Duration = Duration::from_secs(10);
 
 /// A subscribed observer waits 1 s for the message of a leader that it has found in the record. The
@@ -41,7 +41,7 @@ const INSPECT_EVERY: Duration = Duration::from_secs(10);
 const MESSAGE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// One leader among many candidates, under a name. [`Client::election`](crate::Client::election)
-/// tells what it is for.
+/// describes its use.
 #[derive(Clone, Debug)]
 pub struct Election {
     keeper: Handle,
@@ -67,8 +67,8 @@ pub enum Observed {
     /// Nobody leads.
     Nobody,
     /// The store does not answer, so the leader may have changed since the last observation. This
-    /// comes once for each outage. As soon as the store answers, the observer says who leads, even
-    /// if nothing has changed.
+    /// is reported once for each outage. As soon as the store answers, the observer says who leads,
+    /// even if nothing has changed.
     Away(StoreError),
 }
 
@@ -87,13 +87,14 @@ impl Election {
     /// Waits until this candidate leads with `value`, such as an address or a version. Candidates
     /// are served in the order in which they came.
     ///
-    /// The value has no control characters, and at most 1 KiB together with the machine's name.
+    /// The value must have no control characters, and at most 1 KiB together with the machine's
+    /// name.
     ///
-    /// Cost: as [`Lock::acquire`], and one round trip to tell observers.
+    /// Cost: the same as [`Lock::acquire`], and one round trip more to tell observers.
     ///
     /// # Errors
     ///
-    /// As [`Lock::acquire`]; [`Error::Invalid`] for a value out of range.
+    /// The same as [`Lock::acquire`], and [`Error::Invalid`] for a value out of range.
     ///
     /// # Cancel safety
     ///
@@ -108,7 +109,7 @@ impl Election {
         Ok(leadership)
     }
 
-    /// Who leads, or `None`. A snapshot: stale once read.
+    /// The leader, or `None` if nobody leads. A snapshot: stale once read.
     ///
     /// Cost: one round trip.
     ///
@@ -131,11 +132,11 @@ impl Election {
     /// observers before [`campaign`](Election::campaign) returns, and its messages arrive in order,
     /// over a separate connection of the observer. An observer sees that nobody leads soon after a
     /// leader resigned, or was dropped after a second or more. It also sees the end of a crashed
-    /// leader's lease. The holder of the name as a plain [`Lock`] leads, too, but does not announce
-    /// it. An observer sees it when it looks at the record, after 11 s at most; a holder that has
-    /// let go by then is not seen. An observer looks once a second at a store without messages: a
-    /// Redis user who may not subscribe, a file on a file system without pipes. There it may miss a
-    /// leader that lasts less than that.
+    /// leader's lease. A holder of the name as a plain [`Lock`] leads, too, but does not announce
+    /// itself. An observer sees such a holder when it looks at the record, after 11 s at most. It
+    /// misses a holder that has released by then. Some stores have no messages: the Redis user may
+    /// not subscribe, or the file system has no pipes. There an observer looks once a second, and
+    /// may miss a leader that lasts less than a second.
     ///
     /// Cost: one round trip every 10 s while nothing changes.
     ///
@@ -170,7 +171,7 @@ impl Election {
 /// A leadership: the lease of a leader.
 ///
 /// Dropping it resigns in the background. If the leadership lasted for less than a second, no
-/// message tells the observers of its end: they learn of it from the successor, or by looking.
+/// message tells the observers of its end: they learn of it from the successor, or from the record.
 #[derive(Debug)]
 #[must_use = "if unused the leadership ends at once"]
 pub struct Leadership {
@@ -186,32 +187,34 @@ impl Leadership {
         &self.guard
     }
 
-    /// The fencing token of this leadership, as [`Guard::token`].
+    /// The fencing token of this leadership, like [`Guard::token`].
     pub fn token(&self) -> FencingToken {
         self.guard.token()
     }
 
-    /// Completes when this leadership ends, as [`Guard::lost`]: `None` if it was resigned. From
-    /// then on somebody else may lead.
+    /// Completes when this leadership ends, like [`Guard::lost`]: with `None` if the leader
+    /// resigned. From then on somebody else may lead.
     pub fn lost(&self) -> Lost {
         self.guard.lost()
     }
 
-    /// Why the leadership has ended, as [`Guard::loss`]: `None` while it may be relied on. No I/O.
+    /// Why the leadership has ended, like [`Guard::loss`]: `None` while it may be relied on. The
+    /// call does no I/O.
     pub fn loss(&self) -> Option<LossReason> {
         self.guard.loss()
     }
 
-    /// The loss of the leadership as an error to return, as [`Guard::ensure_held`].
+    /// Returns the loss of the leadership as an error, like [`Guard::ensure_held`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The same as [`Guard::ensure_held`].
     pub fn ensure_held(&self) -> Result<()> {
         self.guard.ensure_held()
     }
 
-    /// Calls back once, if the leadership is lost, as [`Guard::on_lost`]; not if it is resigned.
+    /// Calls `call` once if the leadership is lost, like [`Guard::on_lost`], but not if the leader
+    /// resigns.
     pub fn on_lost(&self, call: impl FnOnce(LossReason) + Send + 'static) {
         self.guard.on_lost(call);
     }
@@ -228,7 +231,7 @@ impl Leadership {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves it open which value stands; observers find out.
+    /// If the future is dropped, the old or the new value may be in force; observers see which.
     pub async fn proclaim(&self, value: impl Into<String>) -> Result<()> {
         let value = value.into();
         check_value(&self.keeper, &value)?;
@@ -243,11 +246,11 @@ impl Leadership {
     ///
     /// # Errors
     ///
-    /// As [`Guard::release`].
+    /// The same as [`Guard::release`].
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has the keeper finish the release.
+    /// If the future is dropped, the keeper finishes the release.
     pub async fn resign(self) -> Result<()> {
         let Self { keeper, guard, .. } = self;
         let (name, token) = (guard.name().clone(), guard.token());
@@ -263,10 +266,10 @@ impl Leadership {
     }
 }
 
-/// Changes of an election, one after the other: also as a stream, which never ends.
+/// The changes of an election, one after the other. It is also a stream, which never ends.
 pub struct Observation {
     keeper: Handle,
-    /// The next observation, and the watch that goes on after it.
+    /// The next observation, and the watch that continues after it.
     next: BoxFuture<'static, (Result<Observed>, ElectionWatch)>,
 }
 
@@ -281,14 +284,14 @@ impl Drop for Observation {
 }
 
 impl Observation {
-    /// The first call gives the present leader. Each later call waits for the next change, and
-    /// gives the leader from then on, or its new value. An outage is reported, too, and ridden out:
-    /// [`Observed::Away`].
+    /// The first call returns the present leader. Each later call waits for the next change, and
+    /// returns the new leader, or the leader with its new value. An outage is reported as
+    /// [`Observed::Away`], and the observer rides it out.
     ///
     /// # Errors
     ///
     /// [`Error::Store`] for trouble that will not pass by itself. The call may be made again after
-    /// an error. [`Error::Forked`] in a process that was forked since.
+    /// an error. [`Error::Forked`] in a process that was forked after the observation began.
     ///
     /// # Cancel safety
     ///
@@ -315,20 +318,21 @@ impl Stream for Observation {
     }
 }
 
-/// The state of an observer: what it knows, and where it hears more.
+/// The state of an observer: the last leader that it reported, and its subscription.
 struct ElectionWatch {
     keeper: Arc<Keeper>,
     name: LockName,
     subscription: Option<Box<dyn Subscription>>,
-    /// When it subscribed.
+    /// The time at which the observer subscribed.
     since: Instant,
-    /// The leader that was given last; `None` before the first time.
+    /// The leader that was reported last; `None` before the first report.
     known: Option<Option<Leader>>,
-    /// The observer was told that the store is away, and not yet who leads since.
+    /// An outage was the last report: no leader has been reported since.
     is_away: bool,
-    /// The newest message of a leader that was received: whose, and its number.
+    /// The newest message that a leader has sent: the token of the leader, and the message's
+    /// number.
     newest: Option<(FencingToken, u64)>,
-    /// The leader that the last inspection found, whose own message has not come since.
+    /// The leader that the last inspection found, while the leader's own message has not come.
     found: Option<Leader>,
     inspect_at: Instant,
     jitter: Jitter,
@@ -372,7 +376,8 @@ impl ElectionWatch {
 
     /// Takes note of a message; true if it brings a change.
     ///
-    /// A leader's own message is believed. That nobody leads is not: a successor may be on its way.
+    /// The observer trusts a leader's own message, but not a message that nobody leads: a successor
+    /// may be on its way.
     fn received(&mut self, message: Option<String>) -> bool {
         let now = self.keeper.store.now();
         self.found = None;
@@ -405,7 +410,7 @@ impl ElectionWatch {
                 return Err(error.into());
             }
         };
-        // Messages that came meanwhile tell one by one what the record sums up.
+        // Messages that came meanwhile report each change; the record shows only the last one.
         let mut messages_came = false;
         while let Some(message) =
             self.subscription.as_mut().and_then(|open| open.next().now_or_never())
@@ -426,7 +431,7 @@ impl ElectionWatch {
             None => now + INSPECT_EVERY,
         };
         if status.holders.iter().any(|holder| holder.state == HoldState::Unclaimed) {
-            // Whether it is still there will be seen soon, by its message or by its claim.
+            // The next message or inspection shows whether the waiter has claimed its grant.
             self.inspect_at = now + SETTLE;
             return Ok(false);
         }
@@ -436,7 +441,7 @@ impl ElectionWatch {
         let publishes = self.subscription.is_some() && (self.known.is_some() || is_later);
         let is_another = found.is_some() && self.known.as_ref() != Some(&found);
         if publishes && is_another && self.found != found {
-            // The leader's own message comes soon, and those of leaders before it that no
+            // The leader's own message comes soon, and so do those of earlier leaders that no
             // inspection found.
             self.found = found;
             self.inspect_at = now + MESSAGE_PATIENCE;
@@ -490,12 +495,13 @@ impl ElectionMessage {
                 Some(Self::Leads { leader, nth: nth.parse().ok()? })
             }
             "left" => Some(Self::Left(rest.parse().ok()?)),
-            _ => None, // a later release may say more
+            _ => None, // a message of a later release
         }
     }
 }
 
-/// Publishes a message. Observers inspect the record as well, so a failure is not the leader's.
+/// Publishes a message. Observers inspect the record as well, so a failed message is no error of
+/// the leader.
 async fn publish(keeper: &Keeper, name: &LockName, message: &ElectionMessage) {
     let _ = keeper.store.inner.publish(name, &message.text()).await;
 }

@@ -34,7 +34,7 @@ pub struct RequestFacts<'a> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct LeaseFacts<'a> {
-    /// The holder, as [`Guard::holder`](crate::Guard::holder).
+    /// The holder, the same as [`Guard::holder`](crate::Guard::holder).
     pub holder: HolderId,
     /// The name of the lock.
     pub name: &'a LockName,
@@ -50,24 +50,24 @@ pub struct LeaseFacts<'a> {
 ///
 /// # Calls
 ///
-/// [`Acquiring`](Self::Acquiring) reports each call of a verb that asks for a lease. Exactly one
-/// event with the same `call` reports its end: [`Granted`](Self::Granted), [`Busy`](Self::Busy),
+/// [`Acquiring`](Self::Acquiring) reports each call that requests a lease. Exactly one event with
+/// the same `call` reports its end: [`Granted`](Self::Granted), [`Busy`](Self::Busy),
 /// [`TimedOut`](Self::TimedOut), [`Cancelled`](Self::Cancelled) or [`Failed`](Self::Failed). A call
 /// for several names is reported as one call for each of them.
 ///
 /// # Leases
 ///
-/// [`Granted`](Self::Granted) reports each lease. Exactly one event with the same holder reports
-/// its end: [`Released`](Self::Released) or [`Lost`](Self::Lost). They come in this order. Between
-/// them, and now and then just after the end, come [`Renewed`](Self::Renewed),
-/// [`Overdue`](Self::Overdue) and [`ModeChanged`](Self::ModeChanged).
+/// [`Granted`](Self::Granted) reports each lease. Exactly one later event with the same holder
+/// reports its end: [`Released`](Self::Released) or [`Lost`](Self::Lost). Between the two, and now
+/// and then just after the end, come [`Renewed`](Self::Renewed), [`Overdue`](Self::Overdue) and
+/// [`ModeChanged`](Self::ModeChanged).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// A verb was called that asks for a lease: to acquire it, to try, or to adopt one.
+    /// A call began that requests a lease: an acquire, a try or an adoption.
     #[non_exhaustive]
     Acquiring {
-        /// The number of the call, which no other one of this process has.
+        /// The number of the call, which is unique in this process.
         call: u64,
         /// The facts of the call.
         request: RequestFacts<'a>,
@@ -75,46 +75,46 @@ pub enum Event<'a> {
     /// A try ended because somebody else has the lock or waits for it.
     #[non_exhaustive]
     Busy {
-        /// The number of the call, which no other one of this process has.
+        /// The number of the call, which is unique in this process.
         call: u64,
         /// The facts of the call.
         request: RequestFacts<'a>,
-        /// From the call of the verb until now.
+        /// The time since the call began.
         waited: Duration,
     },
-    /// A call ended because its future was dropped, or because a blocking one was cancelled.
+    /// A call ended because its future was dropped, or because a blocking call was cancelled.
     /// Nothing is held.
     #[non_exhaustive]
     Cancelled {
-        /// The number of the call, which no other one of this process has.
+        /// The number of the call, which is unique in this process.
         call: u64,
         /// The facts of the call.
         request: RequestFacts<'a>,
-        /// From the call of the verb until now.
+        /// The time since the call began.
         waited: Duration,
     },
-    /// A call that waits is held up by trouble with the store, which it rides out: the store is
-    /// away, in quarantine, without enough replicas or nodes. Reported for each request that fails,
-    /// about once a second; [`Waiting`](Event::Waiting) follows once the store answers again and
-    /// another holder is in the way. Of the calls that wait in a queue for the same name, one is
-    /// reported.
+    /// A waiting call is held up by trouble with the store, and rides it out: the store is away, in
+    /// quarantine, or without enough replicas or nodes. Reported for each request that fails, about
+    /// once a second; [`Waiting`](Event::Waiting) follows once the store answers again and another
+    /// holder is in the way. If several calls wait in a queue for the same name, only one of them
+    /// is reported.
     #[non_exhaustive]
     Delayed {
         /// The facts of the call.
         request: RequestFacts<'a>,
         /// The answer of the store, or why there is none.
         cause: &'a StoreError,
-        /// For how long it has been held up by trouble of this kind; zero as that begins.
+        /// The time since trouble of this kind began; zero when it begins.
         lasting: Duration,
     },
-    /// A call ended with an error other than that its limit was reached.
+    /// A call ended with an error, other than at its limit.
     #[non_exhaustive]
     Failed {
-        /// The number of the call, which no other one of this process has.
+        /// The number of the call, which is unique in this process.
         call: u64,
         /// The facts of the call.
         request: RequestFacts<'a>,
-        /// From the call of the verb until now.
+        /// The time since the call began.
         waited: Duration,
         /// The error that the caller gets.
         error: &'a Error,
@@ -122,11 +122,11 @@ pub enum Event<'a> {
     /// A lease was granted and has reached the caller that asked for it.
     #[non_exhaustive]
     Granted {
-        /// The number of the call, which no other one of this process has.
+        /// The number of the call, which is unique in this process.
         call: u64,
         /// The lease.
         lease: LeaseFacts<'a>,
-        /// From the call of the verb to the grant; for several names, to the last grant.
+        /// The time from the call to the grant; for several names, to the last grant.
         waited: Duration,
     },
     /// A lease ended before its holder released it.
@@ -134,11 +134,11 @@ pub enum Event<'a> {
     Lost {
         /// The lease.
         lease: LeaseFacts<'a>,
-        /// From the grant to the end.
+        /// The time from the grant to the end.
         held: Duration,
-        /// Why.
+        /// The reason for the loss.
         reason: LossReason,
-        /// Why it was not renewed, if renewals failed and it [expired](LossReason::Expired).
+        /// The error of its renewals, if they failed and the lease [expired](LossReason::Expired).
         cause: Option<&'a StoreError>,
     },
     /// A reader has become the writer, or a writer a reader.
@@ -156,9 +156,9 @@ pub enum Event<'a> {
         lease: LeaseFacts<'a>,
         /// The rest of the validity of the lease.
         validity: Duration,
-        /// Why it was not renewed.
+        /// The error of the renewal.
         cause: &'a StoreError,
-        /// For how long renewals have failed for this kind of reason; zero as that begins.
+        /// The time since renewals began to fail with errors of this kind; zero when that begins.
         lasting: Duration,
     },
     /// A call waits for a lock that its own process holds. This is reported once for each call: at
@@ -179,7 +179,7 @@ pub enum Event<'a> {
     /// made of several servers, this is about one of them.
     #[non_exhaustive]
     Reconnected {
-        /// From the first request that failed until now.
+        /// The time since the first request that failed.
         away: Duration,
     },
     /// A lease was released by its holder, or handed out by
@@ -188,7 +188,7 @@ pub enum Event<'a> {
     Released {
         /// The lease.
         lease: LeaseFacts<'a>,
-        /// From the grant to the release.
+        /// The time from the grant to the release.
         held: Duration,
     },
     /// A lease was renewed.
@@ -206,11 +206,11 @@ pub enum Event<'a> {
         /// The request: `acquire`, `poll`, `release`, `renew` and so on, as
         /// [`Operation::as_str`](crate::store::protocol::Operation::as_str).
         operation: &'static str,
-        /// The name that it was about, if it was about one.
+        /// The name of the lock, if the request was about one.
         name: Option<&'a LockName>,
-        /// From the request to its end.
+        /// The time from the request to its end.
         took: Duration,
-        /// Why it failed, if it did.
+        /// The error, if the request failed.
         error: Option<&'a StoreError>,
     },
     /// The keeper was woken late: the machine was paused, suspended or overloaded. Reported from
@@ -223,11 +223,11 @@ pub enum Event<'a> {
     /// A call ended because its limit was reached.
     #[non_exhaustive]
     TimedOut {
-        /// The number of the call, which no other one of this process has.
+        /// The number of the call, which is unique in this process.
         call: u64,
         /// The facts of the call.
         request: RequestFacts<'a>,
-        /// From the call of the verb until now.
+        /// The time since the call began.
         waited: Duration,
     },
     /// A grant that reached no caller was given back, or ended: its waiter had given up in the same
@@ -236,18 +236,18 @@ pub enum Event<'a> {
     Undelivered {
         /// The lease.
         lease: LeaseFacts<'a>,
-        /// From the grant to its end: the time for which the name was taken without use.
+        /// The time from the grant to its end, during which the name was taken without use.
         held: Duration,
     },
-    /// An acquire joined the queue, or waits to ask again where there is no queue; or it goes on
-    /// doing so after it was [delayed](Event::Delayed).
+    /// An acquire joined the queue or, where there is no queue, waits to ask again. This is also
+    /// reported when an acquire waits again after it was [delayed](Event::Delayed).
     /// [`Admin::inspect`](crate::admin::Admin::inspect) says who holds the lock.
     #[non_exhaustive]
     Waiting {
         /// The facts of the call.
         request: RequestFacts<'a>,
-        /// The most waiters that can come before, in the store's queue or in the line of the same
-        /// client; `None` where there is no queue.
+        /// The largest number of waiters that can be ahead of this call, in the store's queue or in
+        /// the line of the same client; `None` where there is no queue.
         ahead: Option<u32>,
     },
     /// An acquire waits although there may be room: the semaphore is in use with another capacity.
@@ -257,28 +257,28 @@ pub enum Event<'a> {
         request: RequestFacts<'a>,
         /// The capacity in force.
         capacity: u32,
-        /// Why it waits and until when, in words, with the remedy.
+        /// A text that says why the call waits and until when, with the remedy.
         text: &'a str,
     },
-    /// Something weakens a promise, in words, with the remedy.
+    /// Something weakens a promise. The text says what, with the remedy.
     #[non_exhaustive]
     Warning {
-        /// The words.
+        /// The text of the warning.
         text: &'a str,
     },
 }
 
-/// Receives every [`Event`]. The one seam for logs, traces and metrics.
+/// Receives every [`Event`]. Logs, traces and metrics all come from observers.
 ///
-/// A client may have [several](crate::ClientBuilder::observer). The keeper and the callers of verbs
-/// call it, so it must be quick and must not block: while it runs in the keeper, no lease of the
-/// process is renewed. A panic of the observer ends in that call, costs no lease, and is reported
-/// once, as a [`Warning`](Event::Warning).
+/// A client may have [several](crate::ClientBuilder::observer). The keeper and the callers of the
+/// library call it, so an observer must be quick and must not block: while it runs in the keeper,
+/// no lease of the process is renewed. A panic of the observer ends in that call, costs no lease,
+/// and is reported once, as a [`Warning`](Event::Warning).
 pub trait Observer: Send + Sync + 'static {
-    /// Is called once, when a client is built with this observer, before any event.
+    /// Called once, when a client is built with this observer, before any event.
     fn begin(&self) {}
 
-    /// Takes note of an event.
+    /// Receives an event.
     fn observe(&self, event: &Event<'_>);
 }
 
@@ -288,7 +288,7 @@ impl<F: Fn(&Event<'_>) + Send + Sync + 'static> Observer for F {
     }
 }
 
-/// The observers of a client: each receives every event, and misses none because of another.
+/// The observers of a client: each receives every event, even if another observer panics.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Observers(Arc<[Shielded]>);
 
@@ -308,7 +308,7 @@ impl Observers {
     }
 }
 
-/// An observer whose panics end where it is called.
+/// An observer whose panics are caught at each call.
 #[derive(Debug)]
 struct Shielded {
     observer: Box<dyn Observer>,
@@ -330,8 +330,9 @@ impl Shielded {
     }
 }
 
-/// Calls what a user gave us. A panic ends here, after the panic hook of the process has reported
-/// it. What it leaves half done is the user's.
+/// Calls a function of the user, and returns whether it panicked. The panic ends here, after the
+/// panic hook of the process has reported it. State that the function left half done is the user's
+/// concern.
 pub(crate) fn panics(call: impl FnOnce()) -> bool {
     catch_unwind(AssertUnwindSafe(call)).is_err()
 }

@@ -1,4 +1,4 @@
-//! Requests that go on failing: with what kind of error, and since when.
+//! Requests that keep failing: the kind of their error, and since when they fail.
 
 use std::error::Error;
 use std::mem::discriminant;
@@ -18,7 +18,7 @@ pub(crate) fn no_answer() -> StoreError {
         .with_source(GivenUp)
 }
 
-/// Whether an error is [`no_answer`]: the error before it is more telling.
+/// Whether an error is [`no_answer`]. If so, the error before it says more.
 pub(crate) fn is_no_answer(error: &StoreError) -> bool {
     error.source().is_some_and(<dyn Error>::is::<GivenUp>)
 }
@@ -35,8 +35,8 @@ struct Streak {
 }
 
 impl FailureStreak {
-    /// Records a failure, and gives for how long requests have failed with errors of its kind;
-    /// `None` for the first of them.
+    /// Records a failure, and returns for how long requests have failed with errors of its kind;
+    /// `None` for the first such failure.
     pub(crate) fn record(&mut self, cause: &StoreError, now: Instant) -> Option<Duration> {
         if let Some(before) = self.0.as_ref().filter(|_| is_no_answer(cause)) {
             return Some(now.saturating_since(before.since));

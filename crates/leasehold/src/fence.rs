@@ -34,7 +34,8 @@ impl From<&Guard> for Fence {
 /// The HTTP header that carries a token and the name of its lock:
 /// `Fencing-Token: 829475028347; lock=invoices%2F42`.
 ///
-/// A service answers an overtaken token with 409 (Conflict), which no client repeats by itself.
+/// A service answers an overtaken token with 409 (Conflict), because no client repeats such a
+/// request by itself.
 pub const HEADER: &str = "Fencing-Token";
 
 /// The value of the [`HEADER`].
@@ -91,9 +92,9 @@ pub fn from_header(value: &str) -> Result<Fence, InvalidInput> {
 /// protects, in any tables, and commit. Both statements take the name of the lock first; `install`
 /// takes the token second, as a signed 64-bit integer, which every token fits.
 ///
-/// A row that only one statement touches needs no table, but an extra column:
-/// `UPDATE invoice SET …, fence = $token WHERE id = 42 AND fence <= $token`, and if no row changes,
-/// a later holder has written.
+/// For a row that only one statement writes, an extra column replaces the table: `UPDATE invoice
+/// SET …, fence = $token WHERE id = 42 AND fence <= $token`. If no row changes, a later holder has
+/// written.
 ///
 /// # Examples
 ///
@@ -124,15 +125,15 @@ pub fn from_header(value: &str) -> Result<Fence, InvalidInput> {
 pub enum Dialect {
     /// MySQL 8 or MariaDB 10.5, with InnoDB, at any isolation level.
     MySql,
-    /// PostgreSQL, at any isolation level; above READ COMMITTED a serialization failure is to be
-    /// tried again, as always there.
+    /// PostgreSQL, at any isolation level. Above READ COMMITTED, repeat the transaction after a
+    /// serialization failure, as usual.
     PostgreSql,
-    /// SQLite. Begin the transaction with `BEGIN IMMEDIATE`, as for every one that writes.
+    /// SQLite. Begin the transaction with `BEGIN IMMEDIATE`, as for every transaction that writes.
     Sqlite,
 }
 
 impl Dialect {
-    /// Creates the table, if it is not there.
+    /// The statement that creates the table, if it does not exist.
     pub const fn table(self) -> &'static str {
         match self {
             // 512 bytes of a name, compared byte by byte, as names are.
@@ -151,14 +152,16 @@ impl Dialect {
         }
     }
 
-    /// Installs a token unless a higher one is there, and locks that row: (name, token).
+    /// The statement that installs a token, unless a higher one is stored, and locks the row of the
+    /// lock. Its parameters are the name and the token.
     pub const fn install(self) -> &'static str {
         match self {
             Self::MySql => {
                 "INSERT INTO leasehold_fence (lock_name, token) VALUES (?, ?) \
                  ON DUPLICATE KEY UPDATE token = GREATEST(token, VALUES(token))"
             }
-            // An update of every row found, higher or not: that is what locks it.
+            // It updates the row even if the stored token is higher, because only an update locks
+            // the row.
             Self::PostgreSql => {
                 "INSERT INTO leasehold_fence (lock_name, token) VALUES ($1, $2) \
                  ON CONFLICT (lock_name) DO UPDATE \
@@ -171,7 +174,8 @@ impl Dialect {
         }
     }
 
-    /// Tells the highest token that was seen: (name). Ask after installing.
+    /// The statement that reads the highest token seen, to be run after
+    /// [`install`](Dialect::install). Its parameter is the name.
     pub const fn newest(self) -> &'static str {
         match self {
             Self::MySql => "SELECT token FROM leasehold_fence WHERE lock_name = ? FOR UPDATE",
@@ -216,7 +220,8 @@ mod tests {
     #[cfg(feature = "file")]
     const SQL: Dialect = Dialect::Sqlite;
 
-    /// Adds to the balance on a lease; gives the token that has overtaken it, if one has.
+    /// Adds to the balance under a lease. Returns the token that has overtaken the lease, if there
+    /// is one.
     #[cfg(feature = "file")]
     fn deposit(connection: &mut rusqlite::Connection, fence: &Fence, amount: i64) -> Option<i64> {
         let transaction =

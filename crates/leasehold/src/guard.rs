@@ -16,7 +16,8 @@ use crate::keeper::{Held, Keeper, LeaseState};
 use crate::lost::{End, Lost};
 use crate::replies::unexpected_reply;
 
-/// A held lease. [`release`](Guard::release) lets go now; dropping lets go soon, in the background.
+/// A held lease. [`release`](Guard::release) releases it now; dropping the guard releases it soon,
+/// in the background.
 ///
 /// **Bind a guard to a name: `let guard = …`.** With `let _ = …`, `….is_some()` and a bare
 /// `try_acquire().await?;` it is dropped in the same statement, and nobody is kept out. The lint
@@ -26,9 +27,10 @@ use crate::replies::unexpected_reply;
 /// its [`token`](Guard::token) to the resource that the lock protects instead. Dropping a guard
 /// never panics, inside or outside of a runtime, during unwinding and after shutdown, and never
 /// blocks, with one exception. The end of `main` drops the last of a client's handles and guards.
-/// That waits for 1 s at most until the store has been told. A process that ends in another way
-/// (`abort`, `process::exit`, `kill -9`, a task that is never dropped) leaves its leases to their
-/// ttl: call [`release`](Guard::release) or [`Client::close`](crate::Client::close) before.
+/// This drop waits until the store has received the releases, for 1 s at most. A process that ends
+/// in another way (`abort`, `process::exit`, `kill -9`, a task that is never dropped) leaves its
+/// leases to their ttl: call [`release`](Guard::release) or [`Client::close`](crate::Client::close)
+/// before.
 ///
 /// ```
 /// # #[tokio::main]
@@ -74,13 +76,13 @@ impl Guard {
         self.keeper().store.now()
     }
 
-    /// The name of the lock; of several, the first that was asked for.
+    /// The name of the lock. With several names, the first one that was asked for.
     pub fn name(&self) -> &LockName {
         &self.state().name
     }
 
     /// The fencing token of the grant. Only an [`upgrade`](Guard::upgrade) changes the token; even
-    /// an upgrade that was given up may have changed it. Each of several names has a separate
+    /// an upgrade that was given up may have changed it. With several names, each has a separate
     /// token: see [`tokens`](Guard::tokens).
     ///
     /// A reader's or a permit's token orders grants, but must not guard a resource that several
@@ -89,24 +91,26 @@ impl Guard {
         self.state().token()
     }
 
-    /// Each name that is held, in the order in which they were asked for, with its token.
+    /// Each held name with its token, in the order in which the names were asked for.
     pub fn tokens(&self) -> impl ExactSizeIterator<Item = (&LockName, FencingToken)> {
         self.held.iter().map(|held| (&held.state.name, held.state.token()))
     }
 
-    /// The holder as the store knows it. With several names, that of the first.
+    /// The id of the holder in the store. With several names, the id for the first name.
     pub fn holder(&self) -> HolderId {
         self.state().id
     }
 
-    /// The mode in which the lease is held. A reader is the writer once [`upgrade`](Guard::upgrade)
-    /// says so, and a writer is a reader from the moment that [`downgrade`](Guard::downgrade) is
-    /// called: the guard never believes more than the store does. Each renewal compares the two.
+    /// The mode in which the lease is held. A reader becomes the writer once
+    /// [`upgrade`](Guard::upgrade) has succeeded. A writer becomes a reader as soon as
+    /// [`downgrade`](Guard::downgrade) is called. So the guard never assumes a stronger mode than
+    /// the store has recorded, and each renewal compares the two.
     pub fn mode(&self) -> Mode {
         self.state().mode()
     }
 
-    /// How much longer the lease may be relied on, unless it is renewed: zero when it is lost.
+    /// The time for which the lease may still be relied on without a renewal. Zero once the lease
+    /// is lost.
     ///
     /// Right after a hand-over the validity is at most 2 s. Within 100 ms it becomes the ttl.
     pub fn validity(&self) -> Duration {
@@ -125,7 +129,7 @@ impl Guard {
         self.loss().is_none()
     }
 
-    /// As [`is_held`](Guard::is_held), with the loss as an error to return.
+    /// Like [`is_held`](Guard::is_held), but returns the loss as an error.
     ///
     /// # Errors
     ///
@@ -158,8 +162,8 @@ impl Guard {
         Lost::new(self.held.iter().map(|held| &held.state.signal))
     }
 
-    /// Why the lease was lost, or `None` while it may be relied on. No I/O, as
-    /// [`is_held`](Guard::is_held).
+    /// Why the lease was lost, or `None` while it may be relied on. Like
+    /// [`is_held`](Guard::is_held), it does no I/O.
     pub fn loss(&self) -> Option<LossReason> {
         self.loss_at(self.now())
     }
@@ -171,8 +175,8 @@ impl Guard {
     /// Calls `call` once if the lease is lost, but not if it is released.
     ///
     /// The call comes from the thread that renews all leases, so it must be quick and must not
-    /// block: set a flag, send on a channel, drop a guard. A panic in it ends there, costs no
-    /// lease, and is reported as a [`Warning`](crate::event::Event::Warning).
+    /// block: set a flag, send on a channel, drop a guard. A panic of the callback ends there,
+    /// costs no lease, and is reported as a [`Warning`](crate::event::Event::Warning).
     pub fn on_lost(&self, call: impl FnOnce(LossReason) + Send + 'static) {
         let observers = self.keeper().store.observers.clone();
         self.lost().call_back(move |reason| {
@@ -183,15 +187,15 @@ impl Guard {
         });
     }
 
-    /// Renews now, and gives the validity that is left after it. The keeper does this by itself
+    /// Renews now, and returns the validity that is then left. The keeper does this by itself
     /// unless the lease was taken with [`Renewal::Off`](crate::lease::Renewal::Off).
     ///
     /// Cost: one round trip.
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] if it turns out to be lost, [`Error::Store`] if the store could not be
-    /// asked: the lease is then as valid as it was.
+    /// [`Error::Lost`] if the lease turns out to be lost. [`Error::Store`] if the store could not
+    /// be asked: the lease is then as valid as it was.
     ///
     /// # Cancel safety
     ///
@@ -205,14 +209,14 @@ impl Guard {
     ///
     /// A shorter ttl takes nothing back: a store never moves an end that it has promised. If this
     /// process dies, others wait for the rest of the longer ttl, or for the shorter ttl if that is
-    /// longer than the rest. [`release`](Guard::release) lets go at once.
+    /// longer than the rest. [`release`](Guard::release) frees the name at once.
     ///
     /// Cost: one round trip.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for a ttl that is out of range (100 ms to 24 h) or of which too little
-    /// can be relied on. Otherwise as [`renew`](Guard::renew): after [`Error::Store`] the ttl is
+    /// [`Error::Invalid`] for a ttl that is out of range (100 ms to 24 h) or that leaves too little
+    /// validity. Otherwise the same as [`renew`](Guard::renew): after [`Error::Store`] the ttl is
     /// as it was.
     ///
     /// # Cancel safety
@@ -252,7 +256,7 @@ impl Guard {
     /// As with [`Lock::min_hold`](crate::Lock::min_hold), the span counts from when this holder got
     /// the lease, and the rest of it begins with the release. It costs no round trip.
     ///
-    /// From then on the lease is passed on to no other caller of this client.
+    /// From then on, the client passes the lease on to none of its other callers.
     ///
     /// # Errors
     ///
@@ -274,12 +278,13 @@ impl Guard {
     /// guards.
     ///
     /// While a lease has more than one guard, none of them can be upgraded, downgraded or handed
-    /// out: the holders of the others rely on the lease as it is.
+    /// out: the holders of the other guards rely on the lease as it is.
     ///
     /// A caller that acquires again what it holds waits for itself.
-    /// [`Event::OwnLease`](crate::event::Event::OwnLease) and [`Error::Timeout`] say so. This is so
-    /// for a mutex; for the write lock beside the caller's own read lock; for a read lock, once a
-    /// writer waits behind the first; and for permits, if those it holds leave too few.
+    /// [`Event::OwnLease`](crate::event::Event::OwnLease) and [`Error::Timeout`] say so. This
+    /// applies to a mutex; to a write lock beside the caller's own read lock; to a second read
+    /// lock, once a writer waits behind the first; and to permits, if the caller's own permits
+    /// leave too few.
     ///
     /// # Errors
     ///
@@ -289,24 +294,26 @@ impl Guard {
         Ok(Self { held: Arc::clone(&self.held) })
     }
 
-    /// Makes a reader the writer: waits until the other readers have let go, and admits no new one
-    /// meanwhile. The token is minted anew. For a writer, the call changes nothing and does not ask
-    /// the store.
+    /// Makes a reader the writer: waits until the other readers have let go, and admits no new
+    /// readers meanwhile. The guard gets a new token. For a writer, the call changes nothing and
+    /// does not ask the store.
     ///
-    /// Cost: one round trip when alone, else one more per second of waiting, and one when woken.
+    /// Cost: one round trip if nobody else reads. Otherwise one more per second of waiting, and one
+    /// when the store wakes it.
     ///
     /// # Errors
     ///
-    /// [`Error::WouldDeadlock`] if another reader waits for the same, or is upgradable: release the
-    /// read lease then. An [upgradable](crate::RwLock::upgradable_read) reader never gets this
-    /// error, since it waits for readers only. [`Error::Lost`]; [`Error::Store`], also where the
-    /// store cannot do it (`layout=redisson`); [`Error::Invalid`] for a permit, and while another
-    /// guard of the lease lives ([`reenter`](Guard::reenter)), whose token this would overtake.
+    /// [`Error::WouldDeadlock`] if another reader waits to become the writer, or is upgradable:
+    /// then release the read lease. An [upgradable](crate::RwLock::upgradable_read) reader never
+    /// gets this error, since it waits for readers only. [`Error::Lost`]; [`Error::Store`], also if
+    /// the store has no upgrades (`layout=redisson`); [`Error::Invalid`] for a permit, and while
+    /// another guard of the lease lives ([`reenter`](Guard::reenter)), whose token this would
+    /// overtake.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves the lease a read lease. The keeper takes the wish back in the
-    /// background; however late that arrives, it touches no later upgrade.
+    /// If the future is dropped, the lease remains a read lease. The keeper withdraws the request
+    /// in the background. However late the withdrawal arrives, it does not affect a later upgrade.
     pub async fn upgrade(&mut self) -> Result<()> {
         self.check_lock("upgraded")?;
         change::upgrade(self.first(), None).await.map(drop)
@@ -316,18 +323,18 @@ impl Guard {
     /// have not let go by then, the lease is a read lease as before, and readers are admitted
     /// again.
     ///
-    /// Cost: as [`upgrade`](Guard::upgrade). When the limit is reached, it costs two round trips
-    /// more. The call waits for each of them, and for a question that is under way, for 500 ms at
-    /// most. A limit of zero asks once.
+    /// Cost: the same as [`upgrade`](Guard::upgrade), and two round trips more when the limit is
+    /// reached. The call waits at most 500 ms for each of these, and for a request that is still
+    /// under way. With a limit of zero, the call asks once.
     ///
     /// # Errors
     ///
-    /// [`Error::Timeout`] after the limit, with another holder. Otherwise as
-    /// [`upgrade`](Guard::upgrade); [`Error::Store`] also for an outage that lasts until the limit.
+    /// [`Error::Timeout`] after the limit; it names another holder. [`Error::Store`] also for an
+    /// outage that lasts until the limit. Otherwise the same as [`upgrade`](Guard::upgrade).
     ///
     /// # Cancel safety
     ///
-    /// As [`upgrade`](Guard::upgrade).
+    /// The same as [`upgrade`](Guard::upgrade).
     pub async fn upgrade_within(&mut self, limit: Duration) -> Result<()> {
         self.check_lock("upgraded")?;
         let started = self.now();
@@ -339,13 +346,13 @@ impl Guard {
         Err(Error::timeout(self.name().clone(), waited, holder, 0, false))
     }
 
-    /// Makes a reader the writer if nobody else holds the lock, and says whether it is the writer
-    /// now. If not, somebody else reads, and the guard is a reader as before. If that other reader
-    /// waits to become the writer, a try cannot succeed before one of the two releases. An
-    /// [upgradable](crate::RwLock::upgradable_read) reader has only to wait for the others.
+    /// Makes a reader the writer if nobody else holds the lock, and returns whether it is the
+    /// writer now. If not, somebody else reads, and the guard is a reader as before. If that other
+    /// reader waits to become the writer, a try cannot succeed before one of the two releases. An
+    /// [upgradable](crate::RwLock::upgradable_read) reader only has to wait for the other readers.
     ///
-    /// Cost: one round trip, and one more if somebody else reads. Between the two nobody is
-    /// admitted.
+    /// Cost: one round trip, and one more if somebody else reads. Between the two round trips,
+    /// nobody is admitted.
     ///
     /// # Errors
     ///
@@ -353,7 +360,7 @@ impl Guard {
     ///
     /// # Cancel safety
     ///
-    /// As [`upgrade`](Guard::upgrade).
+    /// The same as [`upgrade`](Guard::upgrade).
     pub async fn try_upgrade(&mut self) -> Result<bool> {
         self.check_lock("upgraded")?;
         let now = self.now();
@@ -363,7 +370,8 @@ impl Guard {
         }
     }
 
-    /// Makes the writer a reader, at once, and admits the readers that wait. The token stays.
+    /// Makes the writer a reader, at once, and admits the readers that wait. The token stays the
+    /// same.
     ///
     /// The guard is a reader from the moment of the call, whatever the outcome. If it was
     /// [upgradable](crate::RwLock::upgradable_read) before it became the writer, it is upgradable
@@ -380,7 +388,7 @@ impl Guard {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has the keeper finish the downgrade.
+    /// If the future is dropped, the keeper finishes the downgrade.
     pub async fn downgrade(&mut self) -> Result<()> {
         self.check_lock("downgraded")?;
         change::downgrade(self.first()).await
@@ -392,7 +400,7 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for a label that is refused; [`Error::Lost`]; [`Error::Store`].
+    /// [`Error::Invalid`] for a label that is not allowed; [`Error::Lost`]; [`Error::Store`].
     ///
     /// # Cancel safety
     ///
@@ -434,8 +442,8 @@ impl Guard {
         }
     }
 
-    /// One guard must not change what another guard of the lease relies on. No guard comes in
-    /// between: only the one that asks could be re-entered.
+    /// One guard must not change what another guard of the lease relies on. No other guard can
+    /// appear after this check: only the caller's guard could be re-entered.
     fn check_only_guard(&self, verb: &str) -> Result<()> {
         if Arc::strong_count(&self.held) == 1 {
             return Ok(());
@@ -445,22 +453,22 @@ impl Guard {
         Err(InvalidInput::new("lease", why).into())
     }
 
-    /// Lets go now; the first waiter in the queue gets the lock in the same step. While other
-    /// guards of the same lease live, this one merely ends.
+    /// Releases the lease now; the first waiter in the queue gets the lock in the same step. While
+    /// other guards of the same lease live, only this guard ends, and the lease stays.
     ///
     /// Cost: one round trip; for several names, one each, all at the same time. If the lease was
-    /// held for a second or longer, another round trip tells those who watch the name.
+    /// held for a second or longer, another round trip tells the watchers of the name.
     ///
     /// # Errors
     ///
     /// [`Error::Lost`] if the lease was lost before: another holder may have worked at the same
     /// time. If no answer came, the call still returns `Ok`, and the keeper tries again until the
-    /// store has been told. [`Error::Store`] if the store refuses it. If a right is missing, the
-    /// keeper goes on as well, for as long as the lease would have lasted.
+    /// store has been told. [`Error::Store`] if the store refuses the release. If a right is
+    /// missing, the keeper keeps trying as well, for as long as the lease would have lasted.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has the keeper finish the release.
+    /// If the future is dropped, the keeper finishes the release.
     pub async fn release(self) -> Result<()> {
         let now = self.now();
         let is_held = self.ensure_held_at(now);
@@ -478,8 +486,8 @@ impl Guard {
         }
     }
 
-    /// Runs `work` and releases, for the verbs that do both. Work that still runs when the lease is
-    /// lost is dropped.
+    /// Runs `work` and releases, for the methods that do both. Work that still runs when the lease
+    /// is lost is dropped.
     pub(crate) async fn run<T, E: From<Error>>(
         self,
         work: impl AsyncFnOnce(&Self) -> Result<T, E>,
@@ -499,18 +507,18 @@ impl Guard {
         done
     }
 
-    /// Stops renewing and gives the lease out as a value, for [`Client::adopt`] in another process.
-    /// The lease ends after its ttl unless it is adopted before, and only the first caller that
-    /// adopts it has it.
+    /// Stops renewing the lease and returns it as a value, for [`Client::adopt`] in another
+    /// process. The lease ends after its ttl unless it is adopted before, and only the first caller
+    /// that adopts it gets it.
     ///
-    /// In the file store it also ends with this process, unless it was adopted before.
+    /// In the file store, the lease also ends with this process, unless it was adopted before.
     ///
     /// [`Client::adopt`]: crate::Client::adopt
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] if it is lost; [`Error::Invalid`] while another guard of the lease lives,
-    /// and for a guard of several names.
+    /// [`Error::Lost`] if the lease is lost; [`Error::Invalid`] while another guard of the lease
+    /// lives, and for a guard of several names.
     pub fn into_lease(self) -> Result<Lease> {
         self.ensure_held()?;
         self.check_only_guard("handed out")?;

@@ -1,4 +1,4 @@
-//! The options of a lease as setters of what asks for one.
+//! Setters for the options of a lease, on the types that ask for one.
 
 /// A setter for each option of [`LeaseOptions`](crate::LeaseOptions) but the label, for a type that
 /// has a method `with`, which changes its options.
@@ -9,23 +9,24 @@ macro_rules! lease_setters {
             self.with(|own| *own = options)
         }
 
-        /// How long the store is asked to keep the lease, 100 ms to 24 h: after a crash of its
-        /// holder, others wait for the rest of this.
+        /// The time for which the store is asked to keep the lease, 100 ms to 24 h. If the holder
+        /// crashes, others wait for the rest of this time.
         pub fn ttl(self, ttl: std::time::Duration) -> Self {
             self.with(|options| options.ttl = ttl)
         }
 
-        /// Who keeps the lease alive.
+        /// Chooses who renews the lease.
         pub fn renewal(self, renewal: leasehold_core::Renewal) -> Self {
             self.with(|options| options.renewal = renewal)
         }
 
-        /// A grant that leaves its holder less than this is given back.
+        /// The least validity of a grant. A grant that leaves its holder less is given back.
         pub fn min_validity(self, least: std::time::Duration) -> Self {
             self.with(|options| options.min_validity = Some(least))
         }
 
-        /// The lease is lost after this long, counted from the grant, however healthy its holder.
+        /// The lease is lost after this time, counted from the grant, even if its holder is
+        /// healthy.
         pub fn max_hold(self, limit: std::time::Duration) -> Self {
             self.with(|options| options.max_hold = Some(limit))
         }

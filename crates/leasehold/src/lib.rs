@@ -38,16 +38,16 @@ pub use self::rwlock::RwLock;
 pub use self::semaphore::Semaphore;
 pub use leasehold_core::{Error, FencingToken, LeaseOptions, LockName, LossReason};
 
-/// The result of a verb.
+/// The result of a call that can fail.
 ///
-/// In a task it tells what the error is:
+/// In an async block, this type fixes the type of the error:
 ///
 /// ```
 /// let task = async { leasehold::Result::Ok(42) };
 /// ```
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The errors beside [`Error`] itself: of an input, and of a store.
+/// The errors other than [`Error`] itself: for invalid input, and from a store.
 pub mod error {
     pub use leasehold_core::{InvalidInput, StoreError, StoreErrorKind};
 }
@@ -57,28 +57,28 @@ pub mod lease {
     pub use leasehold_core::{Lease, Mode, Renewal};
 }
 
-/// Clocks, also for tests, and spans as text.
+/// Clocks, also for tests, and durations as text.
 pub mod time {
     pub use crate::clock::SystemClock;
     pub use leasehold_core::{Clock, FakeClock, Instant, parse_duration, show_duration};
 }
 
-/// What the documentation says of locks, executed.
+/// The examples of the page on locks, run as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/locks.md")]
 mod locks {}
 
-/// The recipes of the documentation, executed.
+/// The examples of the page of recipes, run as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/recipes.md")]
 mod recipes {}
 
-/// What the documentation says of observers, executed.
+/// The examples of the page on observers, run as tests.
 #[cfg(all(doctest, feature = "metrics", feature = "tracing"))]
 #[doc = include_str!("../../../docs/observing.md")]
 mod observing {}
 
-/// What the documentation says of testing, executed.
+/// The examples of the page on testing, run as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/testing-your-code.md")]
 mod testing_your_code {}

@@ -1,4 +1,4 @@
-//! A request for one lease: what to take and how.
+//! A request for one lease: its names, its mode and its options.
 
 use std::slice;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use crate::guard::Guard;
 use crate::keeper::Handle;
 use crate::lease_setters::lease_setters;
 
-/// A request for one lease: what to take and how. It does no I/O until a verb is called. A lock is
-/// not a future: write `lock.acquire().await`, and not `lock.await`.
+/// A request for one lease: its names, its mode and its options. It does no I/O until one of its
+/// methods is called. A lock is not a future: write `lock.acquire().await`, and not `lock.await`.
 ///
-/// A mutex, a reader, a writer and a permit have the same verbs and give the same guard. The verb
-/// reports a wrong name or option.
+/// A mutex, a reader, a writer and a permit have the same methods and return the same guard. The
+/// methods report a wrong name or option.
 ///
 /// ```
 /// # #[tokio::main]
@@ -47,31 +47,31 @@ use crate::lease_setters::lease_setters;
 /// at the store to the next in line. If a caller comes before the release of a dropped lease is
 /// sent, it gets that lease.
 ///
-/// Callers stand in the same line if their options are the same but for the label, without
-/// `max_hold`, `min_hold`, `remember` and [`Renewal::Off`](crate::lease::Renewal::Off). All others
-/// ask the store themselves, and so do elections and several names at once. A lease that is
-/// downgraded, handed out or renewed for another ttl leaves the line. For a line,
+/// Callers stand in the same line if their options differ in the label only, and include no
+/// `max_hold`, `min_hold`, `remember` or [`Renewal::Off`](crate::lease::Renewal::Off). All other
+/// callers ask the store themselves, and so do elections and calls for several names. A lease that
+/// is downgraded, handed out or renewed for another ttl leaves the line. For a line,
 /// [`Admin::inspect`] shows the last holder that has had the lease for 100 ms, or else the first
 /// holder. All tokens inside the client are higher than the token of the grant, and lower than that
 /// of the next grant.
 ///
 /// If the store has a queue, it serves clients in the order in which it saw them. A release hands
 /// the lock to the first, and a new caller takes a free lock only when nobody waits. A quorum, and
-/// a layout that is shared with programs in other languages, have no queue. A waiter there asks
-/// again and again, and the first to ask gets the lock. A client that has had its turn lets a
-/// moment pass before it asks again.
+/// a layout that is shared with programs in other languages, have no queue. There, waiters ask
+/// again and again, and the first that asks after a release gets the lock. A client that has had
+/// its turn lets a moment pass before it asks again.
 ///
 /// # Outages
 ///
-/// A waiter rides out outages, also of a store that this client has not reached before: `acquire`
-/// for ever, `acquire_within` to its limit. ([`Client::connect`](crate::Client::connect) does not
+/// A waiter rides out outages, even if this client has never reached the store: `acquire` waits for
+/// ever, `acquire_within` until its limit. ([`Client::connect`](crate::Client::connect) does not
 /// wait for a store that is away.) All waiters together dial an absent server a few times a second,
 /// and are served within seconds of its return.
 ///
-/// [`StoreErrorKind::is_outage`](crate::error::StoreErrorKind::is_outage) tells which errors are
+/// [`StoreErrorKind::is_outage`](crate::error::StoreErrorKind::is_outage) says which errors are
 /// outages. Any other error is an answer that waiting does not change, and ends the call at once: a
 /// store that is full, a right that is missing, a record that is foreign or damaged, a ttl that is
-/// not allowed. In a quorum this is so once the other nodes are no majority.
+/// not allowed. In a quorum, such an error ends the call once the nodes without it are no majority.
 ///
 /// An event says why a call waits: [`Event::Waiting`](crate::event::Event::Waiting) for somebody
 /// else, [`Event::Delayed`](crate::event::Event::Delayed) by trouble with the store,
@@ -84,7 +84,8 @@ pub struct Lock {
     names: Result<LockNames, InvalidInput>,
     mode: Mode,
     options: LeaseOptions,
-    /// Others of its client may pass the lease on to it, and it to them.
+    /// Other callers of the same client may pass the lease on to this caller, and this caller to
+    /// them.
     joins: bool,
 }
 
@@ -101,7 +102,7 @@ impl Lock {
         Self { keeper, names: name.map(LockNames::One), mode, options, joins: true }
     }
 
-    /// Several mutexes as one.
+    /// A request for several mutexes at once.
     pub(crate) fn multi<N: AsRef<str>>(keeper: Handle, names: impl IntoIterator<Item = N>) -> Self {
         let options = keeper.defaults.clone();
         let several = |names: Vec<_>| LockNames::Several(names.into(), Meanwhile::KeepEarlier);
@@ -109,8 +110,8 @@ impl Lock {
         Self { keeper, names, mode: Mode::Exclusive, options, joins: false }
     }
 
-    /// The same request, each of whose leases the store grants: it tells others what this holder
-    /// says of itself.
+    /// The same request outside of the line of its client. Each lease is granted by the store,
+    /// which then has the label of this holder for others to read.
     pub(crate) fn alone(mut self) -> Self {
         self.joins = false;
         self
@@ -134,10 +135,10 @@ impl Lock {
         self.with(|options| options.label = Some(label.into()))
     }
 
-    /// A call for several names ([`Client::multi`](crate::Client::multi)) then holds none of them
-    /// while it waits. The caller stands in the queue of one busy name. Once it is served there, it
-    /// asks for all others, which must be free at that moment. This has no effect on a lock of one
-    /// name.
+    /// With this option, a call for several names ([`Client::multi`](crate::Client::multi)) holds
+    /// none of them while it waits. The caller waits in the queue of one busy name. Once it is
+    /// served there, it asks for all others, which must be free at that moment. This has no effect
+    /// on a lock of one name.
     ///
     /// Such a call delays no other caller. The price is that it has no turn: under steady
     /// contention for many names it may wait very long. Give it a limit with
@@ -149,21 +150,21 @@ impl Lock {
         self
     }
 
-    /// Waits for the lease, for ever if need be.
+    /// Waits for the lease, without a limit.
     ///
-    /// Cost: one round trip when it is free; when not, one more per second of waiting for all
+    /// Cost: one round trip if the lease is free. If not, one more per second of waiting, for all
     /// waiters of this client on the name together. The first call of a client opens its inbox.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`], [`Error::Closed`]; [`Error::Store`] at once for what does not pass by
-    /// waiting, with its remedy; never for contention nor for an outage.
+    /// [`Error::Invalid`], [`Error::Closed`]; [`Error::Store`], with the remedy, at once for
+    /// trouble that does not pass by waiting; never for contention or an outage.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future at any point leaves nothing behind: the keeper cancels the attempt, or
-    /// releases a lease that was granted meanwhile. The place in the queue goes to the next in
-    /// line, or is lost.
+    /// releases a lease that was granted meanwhile. The place in the queue goes to the next caller
+    /// in line, or is lost if there is none.
     ///
     /// A future that is kept but not polled gets nothing, for example while another `select!`
     /// branch works or its thread is blocked. A grant that it does not fetch within 2 s, or within
@@ -175,40 +176,41 @@ impl Lock {
     }
 
     /// Waits for the lease, but not longer than `limit`. A limit of zero is a
-    /// [try](Lock::try_acquire). The call may take up to 500 ms more, for an answer that is under
-    /// way at the end, or to leave the queue.
+    /// [try](Lock::try_acquire). After the limit, the call may take up to 500 ms more: for an
+    /// answer that is still under way, or to leave the queue.
     ///
     /// # Errors
     ///
-    /// [`Error::Timeout`] says who held it at the end, and [`Error::Store`] what trouble with the
-    /// store was in the way until the limit. Otherwise as [`acquire`](Lock::acquire), and
-    /// [`Error::Indeterminate`] if the last requests were not answered.
+    /// [`Error::Timeout`] says who held the name at the limit. [`Error::Store`] says what trouble
+    /// with the store lasted until the limit. [`Error::Indeterminate`] if the last requests were
+    /// not answered. Otherwise the same as [`acquire`](Lock::acquire).
     ///
     /// # Cancel safety
     ///
-    /// As [`acquire`](Lock::acquire).
+    /// The same as [`acquire`](Lock::acquire).
     pub async fn acquire_within(&self, limit: Duration) -> Result<Guard> {
         self.wait(Limit::Within(limit)).await
     }
 
-    /// Takes the lease if nobody has it or waits for it, and gives `None` otherwise: busy is not an
-    /// error.
+    /// Takes the lease if nobody has it or waits for it, and returns `None` otherwise: busy is not
+    /// an error.
     ///
-    /// Cost: one round trip, and none while callers of this client hold or await it in line; of
-    /// several names, a few more where somebody has just taken one.
+    /// Cost: one round trip, or none while callers of this client hold the lease or wait for it in
+    /// line. With several names, a few more if somebody has just taken one of them.
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Lock::acquire); [`Error::Indeterminate`] if no answer came within 2 s.
+    /// The same as [`acquire`](Lock::acquire), and [`Error::Indeterminate`] if no answer came
+    /// within 2 s.
     ///
     /// # Cancel safety
     ///
-    /// As [`acquire`](Lock::acquire).
+    /// The same as [`acquire`](Lock::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Guard>> {
         self.take(Limit::Try).await
     }
 
-    /// Waits until nobody holds the name, in whatever mode, and takes nothing: such a waiter has no
+    /// Waits until nobody holds the name, in any mode, and takes nothing: such a waiter has no
     /// place in line and delays nobody. With several names, the call waits until all are free.
     /// Another caller may have taken a name by the time this returns.
     ///
@@ -216,12 +218,12 @@ impl Lock {
     /// the end of all other leases by looking once a second: of shorter leases, of leases of dead
     /// holders or of other programs, and of leases at a store without messages.
     ///
-    /// Cost: one round trip when it is free; when not, one more per second, and a connection.
+    /// Cost: one round trip if the name is free. If not, one more per second, and a connection.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`], [`Error::Closed`]; [`Error::Store`] at once for what does not pass by
-    /// waiting. The call rides out outages once it has reached the store.
+    /// [`Error::Invalid`], [`Error::Closed`]; [`Error::Store`] at once for trouble that does not
+    /// pass by waiting. The call rides out outages once it has reached the store.
     ///
     /// # Cancel safety
     ///
@@ -230,26 +232,30 @@ impl Lock {
         self.watch(None).await
     }
 
-    /// As [`wait_free`](Lock::wait_free), but for `limit` at most, plus the time of the last look.
+    /// Like [`wait_free`](Lock::wait_free), but for `limit` at most, plus the time of the last
+    /// request.
     ///
     /// # Errors
     ///
-    /// [`Error::Timeout`] says who held it at the end. Otherwise as there.
+    /// [`Error::Timeout`] says who held the name at the end. Otherwise the same as
+    /// [`wait_free`](Lock::wait_free).
     ///
     /// # Cancel safety
     ///
-    /// As there.
+    /// The same as [`wait_free`](Lock::wait_free).
     pub async fn wait_free_within(&self, limit: Duration) -> Result<()> {
         self.watch(Some(limit)).await
     }
 
-    /// Who holds the name and who waits for it, as [`Admin::inspect`]. A snapshot: stale once read.
+    /// The holders and the waiters of the name, the same as [`Admin::inspect`]. A snapshot: stale
+    /// once read.
     ///
     /// Cost: one round trip.
     ///
     /// # Errors
     ///
-    /// [`Error::Store`]; [`Error::Invalid`] for several names, each of which has a status.
+    /// [`Error::Store`]; [`Error::Invalid`] for a lock of several names, because each name has a
+    /// separate status.
     ///
     /// # Cancel safety
     ///
@@ -271,17 +277,17 @@ impl Lock {
 
     /// Acquires, runs `work` and releases. Work that still runs when the lease is lost is dropped.
     ///
-    /// If the work ended within the validity, this returns its value even if the release fails,
-    /// because a finished charge must not be done twice. The keeper finishes the release.
+    /// If the work ended within the validity, this returns its value even if the release fails:
+    /// finished work, such as a charge, must not be repeated. The keeper finishes the release.
     ///
     /// # Errors
     ///
-    /// What `work` returns; [`Error::Lost`] if the lease was lost before it ended; what
-    /// [`acquire`](Lock::acquire) returns.
+    /// The errors of `work` and of [`acquire`](Lock::acquire); [`Error::Lost`] if the lease was
+    /// lost before the work ended.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the work where it is, and releases.
+    /// Dropping the future drops the unfinished work, and releases the lease.
     pub async fn run<T, E: From<Error>>(
         &self,
         work: impl AsyncFnOnce(&Guard) -> Result<T, E>,
@@ -289,15 +295,15 @@ impl Lock {
         self.acquire().await?.run(work).await
     }
 
-    /// As [`run`](Lock::run), if the lease is free, and `None` otherwise. This is for a job that
-    /// every machine starts at the same time and one runs, such as a nightly report in ten
+    /// Like [`run`](Lock::run) if the lease is free; otherwise it returns `None`. This is for a job
+    /// that every machine starts at the same time and one runs, such as a nightly report in ten
     /// crontabs. Give it a [`min_hold`](Lock::min_hold) as long as the clocks of the machines may
     /// differ: a machine whose clock is behind then does not run the job again. A
     /// [`max_hold`](Lock::max_hold) ends a job that hangs.
     ///
-    /// This does not promise exactly once. A machine that dies in the middle leaves the job undone,
-    /// or half done for the next run. So the job must record what it has done, under the token.
-    /// This is no scheduler either: it does not start anything.
+    /// This does not promise that the job runs exactly once. A machine that dies in the middle
+    /// leaves the job undone, or half done for the next run. So the job must record what it has
+    /// done, under the token. It is not a scheduler either: it starts no job by itself.
     ///
     /// ```
     /// # #[tokio::main]
@@ -320,12 +326,12 @@ impl Lock {
     ///
     /// # Errors
     ///
-    /// What `work` returns; [`Error::Lost`] if the lease was lost before it ended; what
-    /// [`try_acquire`](Lock::try_acquire) returns.
+    /// The errors of `work` and of [`try_acquire`](Lock::try_acquire); [`Error::Lost`] if the lease
+    /// was lost before the work ended.
     ///
     /// # Cancel safety
     ///
-    /// As [`run`](Lock::run).
+    /// The same as [`run`](Lock::run).
     pub async fn try_run<T, E: From<Error>>(
         &self,
         work: impl AsyncFnOnce(&Guard) -> Result<T, E>,
@@ -337,7 +343,7 @@ impl Lock {
     }
 
     async fn wait(&self, limit: Limit) -> Result<Guard> {
-        // Only a try is told that it is busy, so there is a guard.
+        // Only a try can end without a guard, so this call has one.
         self.take(limit).await?.ok_or(Error::Closed)
     }
 
@@ -359,7 +365,7 @@ impl Lock {
                 Ok(held?.map(Guard::new))
             }
             LockNames::Several(names, meanwhile) => {
-                let like = asked(&names[0]); // `parse` gives at least one
+                let like = asked(&names[0]); // `parse` returns at least one name
                 // Boxed, so that the future of a single name stays small.
                 let held = Box::pin(acquire::acquire_all(names, like, *meanwhile)).await;
                 events.end(held.as_ref().map(Option::as_deref));

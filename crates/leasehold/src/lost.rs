@@ -1,4 +1,4 @@
-//! The loss signal: until when a lease may be relied on, and who wants to know when it ends.
+//! The loss signal of a lease: the end of its validity, and the tasks that it wakes at its end.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,7 +19,7 @@ use crate::sync::AtomicU64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Lost(LossReason),
-    /// The holder let go, or the lease was handed out.
+    /// The holder released the lease, or handed it out as a value.
     Released,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Signal {
     clock: Arc<dyn Clock>,
     /// Nanoseconds since the clock's origin; written only with `state` locked.
     valid_until: AtomicU64,
-    /// When `max_hold` ends it.
+    /// The time at which `max_hold` ends the lease.
     limit: OnceLock<Instant>,
     state: Mutex<Wakers>,
 }
@@ -63,7 +63,7 @@ impl Signal {
         Arc::new(Self { made_in: MadeIn::this(), clock, valid_until, limit, state })
     }
 
-    /// The signal of the next holder, valid for as long as this one is now.
+    /// The signal of the next holder, with the same end of validity as this signal.
     pub(crate) fn succeeding(&self) -> Arc<Self> {
         Self::new(Arc::clone(&self.clock), self.valid_until())
     }
@@ -83,8 +83,9 @@ impl Signal {
         Instant::from_origin(Duration::from_nanos(self.valid_until.load(Ordering::Acquire)))
     }
 
-    /// Moves the end on, unless it has come already: what is lost stays lost. It wakes nobody, so
-    /// it may be called with locks held; ending is for [`check`](Self::check).
+    /// Moves the end of the lease to a later time, unless the lease has ended: a lost lease stays
+    /// lost. Unlike [`check`](Self::check), it never ends a lease and wakes nobody, so callers may
+    /// hold locks.
     pub(crate) fn extend(&self, now: Instant, until: Instant) {
         let state = self.state();
         if state.ended.is_none() && now < self.valid_until() {
@@ -93,13 +94,13 @@ impl Signal {
         }
     }
 
-    /// Whether the lease is that of a process which this one was forked from. Then nothing is
-    /// locked here: a thread that is not in this process may have had the lock.
+    /// Whether the lease belongs to a process from which this one was forked. If so, nothing here
+    /// locks `state`: at the fork, a thread of that process may have had it locked.
     pub(crate) fn is_of_parent(&self) -> bool {
         self.made_in.is_another()
     }
 
-    /// As [`check_at`](Self::check_at) for its holder, who may be in a forked child.
+    /// Like [`check_at`](Self::check_at), for the holder: in a forked child, the lease is lost.
     pub(crate) fn check_here(&self, now: Instant) -> Option<End> {
         match self.is_of_parent() {
             true => Some(LossReason::Forked.into()),
@@ -114,7 +115,7 @@ impl Signal {
         self.check_at(self.clock.now())
     }
 
-    /// The same for several leases at one time.
+    /// Like [`check`](Self::check), but at `now`: a guard checks all its leases at the same time.
     pub(crate) fn check_at(&self, now: Instant) -> Option<End> {
         match self.overdue(now) {
             Some(reason) => Some(self.end(reason)),
@@ -122,8 +123,8 @@ impl Signal {
         }
     }
 
-    /// Whether the lease has ended at `now`. It ends nothing and wakes nobody, so it may be asked
-    /// with locks held.
+    /// Whether the lease has ended at `now`. The call ends nothing and wakes nobody, so callers may
+    /// hold locks.
     pub(crate) fn is_over(&self, now: Instant) -> bool {
         self.overdue(now).is_some() || self.state().ended.is_some()
     }
@@ -147,7 +148,7 @@ impl Signal {
         end
     }
 
-    /// Ends the lease at `now` by its release, unless it has ended before; gives how it has.
+    /// Ends the lease at `now` by a release, unless it has ended already, and returns how it ended.
     pub(crate) fn release_at(&self, now: Instant) -> End {
         self.end(self.overdue(now).map_or(End::Released, End::Lost))
     }
@@ -171,7 +172,8 @@ impl std::fmt::Debug for Signal {
 }
 
 /// The loss signal of a [`Guard`](crate::Guard): `Some` with the reason once the lease is lost, and
-/// `None` once it was released or handed out. So a task that watches it ends with the guard.
+/// `None` once it was released or handed out. So a task that watches the signal ends with the
+/// guard.
 ///
 /// ```
 /// # #[tokio::main]
@@ -190,19 +192,19 @@ impl std::fmt::Debug for Signal {
 /// # }
 /// ```
 ///
-/// Beside work in a `select!`, a pattern tells a loss from a release: `Some(reason) = guard.lost()
-/// => …`. With several names, it completes when the first of them ends. Every poll compares the
-/// clock first, and a timer wakes the future when the validity is over. Outside of a tokio runtime
-/// there are no timers, so there it depends on the keeper. A clone waits independently. Neither the
-/// clone nor the original keeps the lease alive.
+/// In a `select!` beside the work, match the pattern `Some(reason) = guard.lost() => …`, so that
+/// only a loss ends the work. With several names, the signal completes as soon as one lease ends.
+/// Every poll checks the clock first, and a timer wakes the future when the validity is over.
+/// Outside of a tokio runtime there are no timers, so there only the keeper wakes the future. A
+/// clone waits independently. Neither the clone nor the original keeps the lease alive.
 ///
 /// # Cancel safety
 ///
-/// It can be dropped and asked for again at any time.
+/// The future can be dropped at any time; [`Guard::lost`](crate::Guard::lost) returns another one.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct Lost {
-    /// One for each name of the guard, of which any may end.
+    /// The signals of all names of the guard. The future completes as soon as one of them ends.
     watched: Vec<Watched>,
     timer: Timer,
 }
@@ -210,7 +212,8 @@ pub struct Lost {
 /// Fires when a lease runs out because nobody has renewed it.
 #[derive(Default)]
 struct Timer {
-    /// When it ends. The mutex is never locked: it makes the whole [`Sync`].
+    /// The time at which the timer fires, and its sleep. The mutex is never locked: it is there to
+    /// make the timer [`Sync`].
     armed: Mutex<Option<(Instant, BoxFuture<'static, ()>)>>,
 }
 
@@ -226,13 +229,14 @@ impl Lost {
         Self { watched: signals.into_iter().map(Watched::new).collect(), timer: Timer::default() }
     }
 
-    /// As [`Guard::loss`](crate::Guard::loss), for bindings, whose guards may be at work elsewhere.
+    /// Like [`Guard::loss`](crate::Guard::loss), for language bindings, whose guard may be in use
+    /// by another call.
     #[doc(hidden)]
     pub fn loss(&self) -> Option<LossReason> {
         self.ended().and_then(End::loss)
     }
 
-    /// As [`Guard::validity`](crate::Guard::validity), for bindings.
+    /// Like [`Guard::validity`](crate::Guard::validity), for language bindings.
     #[doc(hidden)]
     pub fn validity(&self) -> Duration {
         if self.ended().is_some() {
@@ -242,7 +246,8 @@ impl Lost {
         self.watched.iter().map(left).min().unwrap_or_default()
     }
 
-    /// As [`Guard::on_lost`](crate::Guard::on_lost), for bindings; `call` does not panic.
+    /// Like [`Guard::on_lost`](crate::Guard::on_lost), for language bindings; `call` must not
+    /// panic.
     #[doc(hidden)]
     pub fn call_back(self, call: impl FnOnce(LossReason) + Send + 'static) {
         let Some(clock) = self.watched.first().map(|it| Arc::clone(&it.signal.clock)) else {
@@ -254,18 +259,20 @@ impl Lost {
             }
         };
         // The callback has a separate task, so that the code that finds the loss holds no mutex
-        // that the callback might want. Without the thread there is no keeper either, and no lease.
+        // that the callback might want. If the background thread cannot be started, there is no
+        // keeper either, and so no lease.
         let _ = background::spawn(&*clock, Box::pin(calling));
     }
 
-    /// The end of the first of the names that has ended.
+    /// How the lease ended, or `None`. With several names, the first name with an ended lease
+    /// counts.
     fn ended(&self) -> Option<End> {
         self.watched.iter().find_map(|it| it.signal.check_here(it.signal.clock.now()))
     }
 }
 
 impl Drop for Lost {
-    /// In a forked child the timer is one of the parent's runtime.
+    /// In a forked child, the timer belongs to the parent's runtime, so it is not dropped.
     fn drop(&mut self) {
         if self.watched.iter().any(|watched| watched.signal.is_of_parent()) {
             let armed = self.timer.armed.get_mut();
@@ -286,7 +293,7 @@ impl Future for Lost {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
             let ends = self.watched.iter().filter_map(|watched| watched.poll(context.waker()));
-            // A loss counts, whatever became of the other names.
+            // A loss counts, even if the leases of other names were released.
             let ended = ends.reduce(|one, other| if one.loss().is_some() { one } else { other });
             if let Some(end) = ended {
                 return Poll::Ready(end.loss());
@@ -304,7 +311,7 @@ impl Future for Lost {
 }
 
 impl Timer {
-    /// Ready at `until` or before that: what was set for an earlier end stays set, so that a
+    /// Ready at `until` or earlier. A timer that was set for an earlier end stays set, so that a
     /// renewal costs nothing here.
     fn poll(&mut self, clock: &dyn Clock, until: Instant, context: &mut Context<'_>) -> Poll<()> {
         if !clock.is_driven_by_caller() && Handle::try_current().is_err() {

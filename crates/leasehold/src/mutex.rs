@@ -1,4 +1,4 @@
-//! A mutex that cannot be poisoned: what it guards is sound after every statement, so a panic in
+//! A mutex that cannot be poisoned: the guarded value is sound after every statement, so a panic in
 //! one thread is no reason to panic in the others.
 
 #[cfg(test)]
@@ -33,7 +33,7 @@ impl<T> Mutex<T> {
         self.inner.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How often it was locked.
+    /// The number of times that this mutex was locked.
     #[cfg(test)]
     pub(crate) fn locked(&self) -> usize {
         self.locked.load(Ordering::Relaxed)

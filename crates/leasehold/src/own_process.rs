@@ -1,4 +1,5 @@
-//! The clients of this process: nobody should wait unawares for what another of them holds.
+//! The clients of this process. A caller that waits for a lease of another client of its process is
+//! told so.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,11 +9,11 @@ use leasehold_core::ClientId;
 use crate::mutex::Mutex;
 use crate::process::PerProcess;
 
-/// Those of this process.
+/// The clients of this process.
 #[derive(Debug)]
 struct Clients {
     ids: Mutex<BTreeSet<ClientId>>,
-    /// How many they are, for every call that asks.
+    /// The number of clients. Every call reads it, so it needs no mutex.
     count: AtomicUsize,
 }
 
@@ -20,7 +21,7 @@ static CLIENTS: PerProcess<Clients> = PerProcess::new(
     [const { Clients { ids: Mutex::new(BTreeSet::new()), count: AtomicUsize::new(0) } }; _],
 );
 
-/// Has a client known as one of this process, until it is dropped.
+/// Registers a client as one of this process, until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct OwnClient(ClientId);
 
@@ -44,12 +45,12 @@ impl Drop for OwnClient {
     }
 }
 
-/// Whether this process has more clients than one, which then may be in each other's way.
+/// Whether this process has more than one client, so that one may wait for another.
 pub(crate) fn has_several_clients() -> bool {
     CLIENTS.this().is_ok_and(|clients| clients.count.load(Ordering::Relaxed) > 1)
 }
 
-/// Whether it is a client of this process.
+/// Whether `client` belongs to this process.
 pub(crate) fn is_own(client: ClientId) -> bool {
     CLIENTS.this().is_ok_and(|clients| clients.ids.lock().contains(&client))
 }

@@ -1,13 +1,13 @@
-//! Which process this is: what was made before a fork(2) belongs to the parent.
+//! The identity of this process: values that were made before a fork(2) belong to the parent.
 //!
 //! A child has copies of its parent's memory and descriptors, but only one of its threads. The
 //! keeper's thread is not there, a lock that another thread had stays locked, and sockets and
 //! tokio's epoll are shared with the parent. So a child uses nothing that its parent has made, and
-//! drops none of it. Each process of a row of forks has a number. A handler of pthread_atfork(3)
-//! counts forks, so that a process which was not forked since it found its number reads it from
-//! memory: each question to a guard asks for it, and five steps of an acquire and its release. A
-//! process that was forked compares its id with those noted. Nothing here takes a lock, since the
-//! thread that had it may be in another process.
+//! drops none of it. Each process in a chain of forks has a number. Each call of a guard needs that
+//! number, and so do five steps of an acquire and its release. So it must be cheap: a handler of
+//! pthread_atfork(3) counts forks, and a process that has not been forked since reads its number
+//! from memory. A process that was forked compares its id with the noted ids. Nothing here takes a
+//! lock, because the thread that had it may be in another process.
 
 #[cfg(feature = "file")]
 mod notes;
@@ -20,23 +20,23 @@ use leasehold_core::{StoreError, StoreErrorKind};
 #[cfg(feature = "file")]
 pub(crate) use self::notes::Note;
 
-/// The most processes in a row, each the child of the one before.
+/// The largest number of processes in a chain, each the child of the one before.
 const MOST: usize = 16;
 
-/// The id of each process in the row, and zero for those that are not there yet.
+/// The id of each process in the chain, and zero for processes that do not exist yet.
 static IDS: [AtomicU32; MOST] = [const { AtomicU32::new(0) }; MOST];
 
-/// The last of them.
+/// The number of the last process in the chain.
 static LAST: AtomicUsize = AtomicUsize::new(0);
 
-/// The guards that tell each process in the row that it is a child of the one before.
+/// The guards that tell each process in the chain that it is a child of the one before.
 static FORKS: [OnceLock<forkguard::Guard>; MOST] = [const { OnceLock::new() }; MOST];
 
-/// Says that this process is a forked child, and closes the descriptors that it has inherited from
-/// its parent's file stores. A child that uses leasehold need not call it: the first call of
-/// leasehold finds out. In a child that does not use leasehold, open pipes hide the death of the
-/// parent from others: the parent's leases then last until their ttl. A child that was made by a
-/// bare system call, past the C library, must call it before it uses anything of leasehold.
+/// Declares that this process is a forked child, and closes the descriptors that it has inherited
+/// from its parent's file stores. A child that uses leasehold need not call it: the first call of
+/// leasehold notices the fork. In a child that does not use leasehold, open pipes hide the death of
+/// the parent from others: the parent's leases then last until their ttl. A child that was made by
+/// a bare system call, past the C library, must call it before it uses anything of leasehold.
 ///
 /// For children that a server forks in advance, and for `os.register_at_fork` of bindings. In a
 /// process that was not forked it does nothing.
@@ -45,7 +45,7 @@ pub fn forked() {
 }
 
 /// The number of this process: zero for the first that uses leasehold, one more in each child;
-/// [`MOST`] for those that are too many.
+/// [`MOST`] for a process past the end of the chain.
 fn number() -> usize {
     let last = LAST.load(Ordering::Acquire);
     match FORKS[last].get() {
@@ -54,7 +54,7 @@ fn number() -> usize {
     }
 }
 
-/// The same by the id of this process.
+/// Like [`number`], but searches for the id of this process.
 fn find_number() -> usize {
     // The guard is made before the id is read: a fork that comes after it is noticed.
     let forks = forkguard::new();
@@ -80,40 +80,40 @@ fn find_number() -> usize {
     number
 }
 
-/// The process that something was made in. For bindings, too.
+/// The process in which a value was made. Language bindings use it, too.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct MadeIn(usize);
 
 impl MadeIn {
-    /// This one.
+    /// The current process.
     pub fn this() -> Self {
         Self(number())
     }
 
-    /// Whether that is not this process, but one that it was forked from.
+    /// Whether the value was made in another process, from which this one was forked.
     pub fn is_another(self) -> bool {
         self.0 != number()
     }
 }
 
-/// A value for each process in the row. None is touched by another process than its own. For
-/// bindings, too.
+/// A value for each process in the chain. Each process uses only its own value. Language bindings
+/// use it, too.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct PerProcess<T>([T; MOST]);
 
 impl<T> PerProcess<T> {
-    /// One for each.
+    /// Makes it from one value for each process.
     pub const fn new(values: [T; MOST]) -> Self {
         Self(values)
     }
 
-    /// That of this process.
+    /// The value of this process.
     ///
     /// # Errors
     ///
-    /// When there are too many processes in the row.
+    /// If there are too many processes in the chain.
     pub fn this(&self) -> Result<&T, StoreError> {
         self.0.get(number()).ok_or_else(|| {
             let text = format!(
@@ -157,7 +157,7 @@ pub(crate) fn note_file(file: u64) -> Option<Note> {
     notes::FILES.add(number(), file)
 }
 
-/// Whether a process that this one was forked from had a file open then.
+/// Whether a process from which this one was forked had a file open at the fork.
 #[cfg(feature = "file")]
 pub(crate) fn is_open_in_parent(file: u64) -> bool {
     let number = number();

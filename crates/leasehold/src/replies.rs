@@ -1,12 +1,12 @@
-//! What answers of a store mean: for a lease, and in words, with the remedy.
+//! Turns the replies of a store into the outcome for a lease, or into an error with the remedy.
 
 use leasehold_core::{
     FencingToken, Grant, LOCK_CAPACITY, LockName, LossReason, Mode, Refusal, Reply, StoreError,
     StoreErrorKind,
 };
 
-/// What a reply to a renewal means for a lease with this token; `None` for a reply to something
-/// else.
+/// The outcome of a renewal for a lease with this token; `None` if the reply answers another
+/// request.
 pub(crate) fn renewal_outcome(
     reply: &Reply,
     token: FencingToken,
@@ -23,7 +23,7 @@ pub(crate) fn renewal_outcome(
     }
 }
 
-/// What a refusal of a request for this means.
+/// The error for a request for this name and mode that the store refuses.
 pub(crate) fn refused(name: &LockName, mode: Mode, refusal: Refusal) -> StoreError {
     let (kind, why) = match refusal {
         Refusal::Ballot => (
@@ -71,7 +71,7 @@ pub(crate) fn refused(name: &LockName, mode: Mode, refusal: Refusal) -> StoreErr
     StoreError::new(kind, format!("{name}: {why}"))
 }
 
-/// What a refusal means whatever was asked for, if it does: the record cannot be read.
+/// The error for a record that cannot be read, whatever the request was; `None` for other replies.
 pub(crate) fn unreadable(name: &LockName, reply: &Reply) -> Option<StoreError> {
     match reply {
         Reply::Refused(refusal @ (Refusal::Damaged | Refusal::Version { .. })) => {
@@ -81,7 +81,7 @@ pub(crate) fn unreadable(name: &LockName, reply: &Reply) -> Option<StoreError> {
     }
 }
 
-/// Why a request waits that asks for another capacity than the one in force.
+/// The text that explains why a request for another capacity than the one in force waits.
 pub(crate) fn waits_for_capacity(name: &LockName, mode: Mode, capacity: u32) -> String {
     format!(
         "{name}: the name is in use as a semaphore of {capacity}, and {} were asked for: they are \
@@ -106,14 +106,14 @@ pub(crate) fn may_pass(kind: StoreErrorKind) -> bool {
     kind.is_transient() || kind == StoreErrorKind::Denied
 }
 
-/// The error for an answer that does not belong to its question.
+/// The error for a reply that does not fit the request.
 pub(crate) fn unexpected_reply(reply: &Reply) -> StoreError {
     let message = format!("the store's answer does not belong to the question: {reply:?}");
     StoreError::new(StoreErrorKind::Corrupt, message)
 }
 
-/// The error for an answer that does not belong to its question, or that says why the record of the
-/// name cannot be read.
+/// The error for a reply that does not fit the request, or that says why the record of the name
+/// cannot be read.
 pub(crate) fn unusable_reply(name: &LockName, reply: &Reply) -> StoreError {
     match reply {
         Reply::Refused(refusal) => refused(name, Mode::Exclusive, *refusal),
@@ -121,7 +121,7 @@ pub(crate) fn unusable_reply(name: &LockName, reply: &Reply) -> StoreError {
     }
 }
 
-/// The notice that is published of a name when a lease on it has ended.
+/// The message that is published under a name when a lease on it has ended.
 pub(crate) fn end_notice(token: FencingToken) -> String {
     format!("left {token}")
 }

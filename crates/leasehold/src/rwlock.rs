@@ -5,9 +5,9 @@ use leasehold_core::{InvalidInput, LockName, Mode};
 use crate::keeper::Handle;
 use crate::lock::Lock;
 
-/// Many readers or one writer, on one name. A mutex of the same name excludes as a writer does.
+/// Many readers or one writer, on one name. A mutex of the same name excludes others like a writer.
 ///
-/// `read` and `write` give a request ([`Lock`]) with the verbs and options of every lock:
+/// `read` and `write` return a request ([`Lock`]) with the methods and options of every lock:
 /// `rwlock.read().acquire()`, `rwlock.write().try_acquire()`.
 ///
 /// ```
@@ -44,13 +44,13 @@ impl RwLock {
     }
 
     /// A lease shared with readers, for a holder that reads first and may then have to write. There
-    /// is one at a time, so its [`upgrade`](crate::Guard::upgrade) waits for the readers to leave,
-    /// and never for a waiter that waits for it.
+    /// is only one such holder at a time. So its [`upgrade`](crate::Guard::upgrade) waits for
+    /// readers to leave, and never for a caller that waits for this holder.
     ///
     /// It excludes writers and other upgradable readers. Readers come and go beside it until its
     /// upgrade waits; from then on newcomers queue, as they do behind a writer. Readers beside it
     /// that ask to become the writer get [`Error::WouldDeadlock`](crate::Error::WouldDeadlock) at
-    /// once. While the upgradable reader is queued itself, later readers wait behind it.
+    /// once. While the upgradable reader itself waits in the queue, later readers wait behind it.
     pub fn upgradable_read(&self) -> Lock {
         self.write.with_mode(Mode::Upgradable)
     }

@@ -1,4 +1,4 @@
-//! A number of permits.
+//! A semaphore: a number of permits under one name.
 
 use std::time::Duration;
 
@@ -25,21 +25,22 @@ use crate::lock::Lock;
 ///
 /// # Capacity
 ///
-/// Each request names a capacity, but one is in force at a time. If nobody holds or waits, the next
-/// request sets it. A request for another one waits in line, and
-/// [`WaitingForCapacity`](crate::event::Event::WaitingForCapacity) says why. It is granted at its
-/// turn once nobody holds; then its capacity counts. A try is refused with
-/// [`Mismatch`](crate::error::StoreErrorKind::Mismatch). So callers do not fail while a program
-/// with another number is rolled out, and there are never more holders than the lower number
-/// allows. But if callers with both numbers wait, each waits until all earlier ones with the other
-/// number have finished.
+/// Each request names a capacity, but only one capacity is in force at a time. If nobody holds or
+/// waits, the next request sets the capacity. A request for another capacity waits in line, and
+/// [`WaitingForCapacity`](crate::event::Event::WaitingForCapacity) says why. That request is
+/// granted in its turn once nobody holds a permit; from then on, its capacity is in force. A try is
+/// refused with [`Mismatch`](crate::error::StoreErrorKind::Mismatch). So callers do not fail while
+/// a program with another number is rolled out, and there are never more holders than the lower
+/// number allows. But if callers with both numbers wait, each waits until all earlier callers with
+/// the other number have finished.
 ///
-/// [`Admin::set_capacity`](crate::admin::Admin::set_capacity) changes it at once, for both.
+/// [`Admin::set_capacity`](crate::admin::Admin::set_capacity) changes the capacity at once, for
+/// requests with the old number and with the new one.
 ///
 /// # Fairness
 ///
-/// The first in the queue is served first. Free permits are kept for it until there are enough, so
-/// a request for many is not starved by requests for few.
+/// The first waiter in the queue is served first. Free permits are kept for that waiter until there
+/// are enough, so a request for many is not starved by requests for few.
 #[derive(Clone, Debug)]
 pub struct Semaphore {
     all: Lock,
@@ -57,54 +58,54 @@ impl Semaphore {
         self.permits(1)
     }
 
-    /// Waits for one permit, as [`Lock::acquire`].
+    /// Waits for one permit, like [`Lock::acquire`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The same as [`Lock::acquire`].
     ///
     /// # Cancel safety
     ///
-    /// As there.
+    /// The same as [`Lock::acquire`].
     pub async fn acquire(&self) -> Result<Guard> {
         self.permit().acquire().await
     }
 
-    /// Waits for one permit, but not longer than `limit`, as [`Lock::acquire_within`].
+    /// Waits for one permit, but not longer than `limit`, like [`Lock::acquire_within`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The same as [`Lock::acquire_within`].
     ///
     /// # Cancel safety
     ///
-    /// As there.
+    /// The same as [`Lock::acquire_within`].
     pub async fn acquire_within(&self, limit: Duration) -> Result<Guard> {
         self.permit().acquire_within(limit).await
     }
 
-    /// Takes one permit if there is one, as [`Lock::try_acquire`].
+    /// Takes one permit if there is one, like [`Lock::try_acquire`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The same as [`Lock::try_acquire`].
     ///
     /// # Cancel safety
     ///
-    /// As there.
+    /// The same as [`Lock::try_acquire`].
     pub async fn try_acquire(&self) -> Result<Option<Guard>> {
         self.permit().try_acquire().await
     }
 
-    /// Acquires one permit, runs `work` and releases, as [`Lock::run`].
+    /// Acquires one permit, runs `work` and releases, like [`Lock::run`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The same as [`Lock::run`].
     ///
     /// # Cancel safety
     ///
-    /// As there.
+    /// The same as [`Lock::run`].
     pub async fn run<T, E: From<Error>>(
         &self,
         work: impl AsyncFnOnce(&Guard) -> Result<T, E>,

@@ -1,8 +1,8 @@
-//! What threads share is made of these: the mutex and the atomics of the standard library.
+//! The mutex and the atomics for state that threads share: those of the standard library.
 //!
-//! In the tests of this crate they are chosen here, and nowhere else: there every lock and every
-//! operation on an atomic is a point at which a test that explores schedules decides which thread
-//! goes on. See `schedules`.
+//! In the tests of this crate, this module replaces them. There, each lock and each operation on an
+//! atomic is a point at which a test that explores schedules decides which thread runs next. See
+//! `schedules`.
 
 #[cfg(not(test))]
 pub(crate) use std::sync::Mutex;

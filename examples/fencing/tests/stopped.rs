@@ -1,4 +1,4 @@
-//! Runs the application with each driver, and stops it past its lease.
+//! Runs the application with each driver, and stops it until its lease is over.
 
 use std::io::{BufReader, Write as _};
 use std::process::{Child, Command, Stdio};
@@ -12,14 +12,14 @@ const WITH_DIESEL: &str = env!("CARGO_BIN_EXE_with_diesel");
 const WITH_SQLX: &str = env!("CARGO_BIN_EXE_with_sqlx");
 const WITH_TOKIO_POSTGRES: &str = env!("CARGO_BIN_EXE_with_tokio_postgres");
 
-/// A database with an invoice, and somebody else who charges it.
+/// A database with an invoice, and another client that charges it.
 struct Shop {
     server: Postgres,
     other: Client,
 }
 
 impl Shop {
-    /// One, unless PostgreSQL is not installed.
+    /// Opens a shop, unless PostgreSQL is not installed.
     async fn open() -> Option<Self> {
         let Some(server) = must(Postgres::start()) else {
             assert!(std::env::var_os("CI").is_none(), "PostgreSQL is not installed");
@@ -36,12 +36,12 @@ impl Shop {
         must(self.server.query("SELECT charged FROM invoice")).trim().to_owned()
     }
 
-    /// The lease of somebody else, once nobody has it.
+    /// Acquires the lease for the other client, once it is free.
     async fn take(&self) -> Guard {
         must(self.other.mutex("invoices/42").acquire().await)
     }
 
-    /// What `psql` says to the lines of the README, with the token of this guard.
+    /// The output of `psql` for the lines of the README, with this token.
     fn charge_as_the_readme_does(&self, token: u64) -> (String, String) {
         let (_, rest) = README.split_once("```sql\n").unwrap();
         let (lines, _) = rest.split_once("```").unwrap();
@@ -56,7 +56,7 @@ impl Shop {
     }
 }
 
-/// The application, until it has its lease.
+/// Starts the application, and waits until it has its lease.
 fn started(shop: &Shop, program: &str) -> (Child, BufReader<std::process::ChildStdout>) {
     let store = shop.server.url();
     let (database, _) = store.split_once('?').unwrap();

@@ -1,4 +1,4 @@
-//! Whether a sale went as it must: looked up in what customers were told and in the store.
+//! Checks a sale: compares what customers were told with the data in the store.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -6,13 +6,13 @@ use crate::outcome::Outcome;
 use crate::sale::{Decision, Order, PRODUCTS, Way, units};
 use crate::ways::Counter;
 
-/// How a sale went.
+/// The report on a sale.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Report {
     pub(crate) accepted: u64,
     pub(crate) second: u64,
     pub(crate) sold_out: u64,
-    /// What must not be, in words.
+    /// The violations, in words.
     pub(crate) wrong: Vec<String>,
 }
 
@@ -70,7 +70,7 @@ impl Report {
         self.expect(greedy == 0, || format!("{greedy} pieces went to a user who had one"));
     }
 
-    /// Every order that was confirmed is deducted at the store, exactly once.
+    /// Checks that every confirmed order is deducted at the store exactly once.
     async fn check_store(
         &mut self,
         counter: &Counter,

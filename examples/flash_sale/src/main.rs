@@ -1,7 +1,8 @@
-//! A flash sale run five ways, by eight processes at once: with a lock, with a lock and batches,
-//! with one atomic command, with compare-and-set, and, as the counter-example, with none of them.
+//! A flash sale by eight processes at once, in five ways: with a lock, with a lock and batches,
+//! with one atomic command, with compare-and-set, and, as the counter-example, without any of
+//! these.
 //!
-//! `docs/do-you-need-a-lock.md` discusses what it prints.
+//! `docs/do-you-need-a-lock.md` discusses its output.
 #![forbid(unsafe_code)]
 
 mod check;
@@ -28,7 +29,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether all checks passed.
+/// Runs the program, and returns whether all checks passed.
 fn run() -> Outcome<bool> {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.first().is_some_and(|first| first == worker::COMMAND) {

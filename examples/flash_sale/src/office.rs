@@ -1,4 +1,4 @@
-//! The one who starts the processes, looks on, and checks.
+//! The main process: starts the workers, watches them, and checks the result.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::sale::{LINE_BYTES, PROCESSES, PRODUCTS, USERS, Way, mix, units};
 use crate::ways::Counter;
 use crate::worker::{self, Shift, decisions};
 
-/// How often the processes are looked at.
+/// How often the main process looks at the workers.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// How often progress is shown: on a terminal, and elsewhere.
@@ -26,14 +26,14 @@ const SHOW: (Duration, Duration) = (Duration::from_millis(100), Duration::from_s
 /// Columns of the longest bar.
 const BAR: f64 = 40.0;
 
-/// One way's figures.
+/// The figures of one way.
 struct Row {
     way: Way,
     per_second: f64,
     report: Report,
 }
 
-/// Runs the sale in all the ways asked for; whether all checks passed.
+/// Runs the sale in all requested ways, and returns whether all checks passed.
 pub(crate) fn run(options: &Options) -> Outcome<bool> {
     let directory = tempfile::Builder::new().prefix("flash-sale-").tempdir()?;
     let (store, _server) = open_store(options, &directory)?;
@@ -56,7 +56,7 @@ pub(crate) fn run(options: &Options) -> Outcome<bool> {
     Ok(rows.iter().all(passed))
 }
 
-/// Without a store of the caller's: a private server, or a file.
+/// Opens the caller's store, or else a private server, or a file.
 fn open_store(options: &Options, directory: &TempDir) -> Outcome<(String, Option<RedisServer>)> {
     if let Some(store) = &options.store {
         return Ok((store.clone(), None));
@@ -76,7 +76,7 @@ fn hide_password(store: &str) -> String {
 
 fn run_way(options: &Options, way: Way, store: &str, directory: &Path) -> Outcome<Row> {
     let orders = options.orders;
-    // Nobody else's data is touched, and no earlier run's.
+    // The names are new, so that no other data and no earlier run is touched.
     let begun = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_millis();
     let sale = format!("flash-sale/{}/{begun}/{}", std::process::id(), way.word());
     let shifts = (0..PROCESSES).map(|process| Shift {
@@ -116,20 +116,20 @@ fn run_way(options: &Options, way: Way, store: &str, directory: &Path) -> Outcom
     })
 }
 
-/// Memory is not shared between processes, so tasks of this one take the orders.
+/// Processes share no memory, so tasks of this process take the orders.
 async fn in_this_process(shifts: &[Shift], client: &Client, data: &Data) -> Outcome {
     let work = |shift| worker::work(shift, client.clone(), data.clone());
     futures_util::future::try_join_all(shifts.iter().map(work)).await?;
     Ok(())
 }
 
-/// The processes that take orders; none outlives this.
+/// The worker processes. Dropping this value kills them.
 struct Processes(Vec<(Shift, Child)>);
 
 impl Drop for Processes {
     fn drop(&mut self) {
         for (_, child) in &mut self.0 {
-            // One that has ended by itself cannot be killed.
+            // A process that has ended by itself cannot be killed.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -146,7 +146,7 @@ impl Processes {
         Ok(processes)
     }
 
-    /// Shows progress, kills as asked, and waits for all to end.
+    /// Shows progress, kills workers as requested, and waits until all have ended.
     async fn look_on(&mut self, options: &Options, way: Way) -> Outcome {
         let is_terminal = std::io::stderr().is_terminal();
         let interval = if is_terminal { SHOW.0 } else { SHOW.1 };
@@ -191,9 +191,9 @@ impl Processes {
         Ok(is_working)
     }
 
-    /// Strikes one of the processes, as a crash does, and starts it again; true if it was at work.
-    /// One that has done its part is spared, and nobody dies in its stead: the last ones at work
-    /// would else be killed more often than the lease of a dead holder lasts, and get nowhere.
+    /// Kills one of the workers and starts it again, and returns true if it was at work. A worker
+    /// that has finished is spared, and no other is killed in its place. Otherwise the last workers
+    /// would be killed more often than the lease of a dead holder lasts, and get nowhere.
     fn kill_one(&mut self, drawn: u64) -> Outcome<bool> {
         let count = self.0.len() as u64;
         let (shift, child) = &mut self.0[(drawn % count) as usize];

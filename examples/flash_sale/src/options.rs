@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::outcome::Outcome;
 use crate::sale::Way;
 
-/// What `--help` prints.
+/// The text of `--help`.
 pub(crate) const HELP: &str = "\
 usage: flash-sale [--store URL] [--orders N] [--way WAY]… [--kill-every SPAN]
 
@@ -21,7 +21,7 @@ A flash sale by eight processes: 200 products, 20 000 users, at most one of a pr
 /// How many orders there may be.
 const ORDERS: std::ops::RangeInclusive<u64> = 100..=10_000_000;
 
-/// What is asked for.
+/// The options.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) store: Option<String>,
@@ -31,7 +31,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// `None` for a question of how it is used.
+    /// Returns `None` if help was asked for.
     pub(crate) fn parse(arguments: &[String]) -> Outcome<Option<Self>> {
         let mut options = Self { store: None, orders: 100_000, ways: Vec::new(), kill_every: None };
         let mut arguments = arguments.iter();

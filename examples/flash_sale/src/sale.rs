@@ -1,4 +1,4 @@
-//! The sale: who orders what, and how it may be run.
+//! The sale: the orders, and the ways to run it.
 
 use crate::outcome::Outcome;
 
@@ -11,7 +11,7 @@ pub(crate) const USERS: u64 = 20_000;
 /// Processes that take orders.
 pub(crate) const PROCESSES: u64 = 8;
 
-/// How the stock is kept right.
+/// The ways to keep the stock correct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Batch,
@@ -22,7 +22,7 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    /// In the order in which they are run.
+    /// All ways, in the order in which they are run.
     pub(crate) const ALL: [Self; 5] =
         [Self::Lock, Self::Batch, Self::Version, Self::Stock, Self::Naive];
 
@@ -33,7 +33,7 @@ impl Way {
         })
     }
 
-    /// As the command line names it.
+    /// The name on the command line.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Batch => "batch",
@@ -44,7 +44,7 @@ impl Way {
         }
     }
 
-    /// As people read it.
+    /// The name for people.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Batch => "lock, batches",
@@ -56,7 +56,7 @@ impl Way {
     }
 }
 
-/// One order. Which they are follows from their numbers, so every process knows its own.
+/// One order. Its user and product follow from its number, so every process knows its orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Order {
     pub(crate) number: u64,
@@ -89,14 +89,14 @@ pub(crate) fn mix(number: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// What came of an order.
+/// The decision on an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// The user gets one, under this number.
+    /// The user gets a piece, under this number.
     Accepted(u64),
-    /// The user has one already.
+    /// The user has a piece already.
     Second,
-    /// None is left.
+    /// No piece is left.
     SoldOut,
 }
 

@@ -1,10 +1,11 @@
-//! What the ways that read, decide and write keep of one product: how many are left, and who has
-//! one.
+//! The state of one product, for the ways that read, decide and write: how many pieces are left,
+//! and who has one.
 
 use crate::outcome::Outcome;
 use crate::sale::{Decision, Order};
 
-/// One product's shelf, as a cell holds it: what is left on the first line, then who has one.
+/// One product's shelf, as a cell stores it: the number left on the first line, then the sold
+/// pieces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shelf {
     pub(crate) left: u64,
@@ -43,7 +44,8 @@ impl Shelf {
         text
     }
 
-    /// What an order gets without a change: nothing, or what it was given before its process died.
+    /// The decision on an order that needs no change: nothing is left, or the order was decided
+    /// before its process died.
     pub(crate) fn decided(&self, order: Order) -> Option<Decision> {
         match self.sold.iter().find(|sold| sold.user == order.user) {
             Some(sold) if sold.order == order.number => Some(Decision::Accepted(sold.number)),
@@ -52,7 +54,7 @@ impl Shelf {
         }
     }
 
-    /// Gives one piece.
+    /// Sells one piece.
     pub(crate) fn sell(&mut self, order: Order, number: u64) -> Decision {
         self.left -= 1;
         self.sold.push(Sold { order: order.number, user: order.user, number });

@@ -1,4 +1,4 @@
-//! The five ways. Each decides one order, once, however often it is asked.
+//! The five ways to sell. Each way decides an order only once, even if it is asked again.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,10 +11,10 @@ use crate::outcome::Outcome;
 use crate::sale::{Decision, Order, Way};
 use crate::shelf::Shelf;
 
-/// How long a process that was killed may hold up the others on Redis: 2 s.
+/// How long a killed process may delay the others on Redis: 2 s.
 const TTL: Duration = Duration::from_secs(2);
 
-/// How long the stock remembers orders: for longer than a sale lasts.
+/// How long the stock remembers orders: longer than a sale lasts.
 const REMEMBER: Duration = Duration::from_secs(3600);
 
 /// One process's access to one sale.
@@ -28,7 +28,7 @@ pub(crate) struct Counter {
     batchers: Arc<Mutex<HashMap<u64, Arc<ProductBatcher>>>>,
 }
 
-/// Errors stay text: a batch's error is that of each of its orders.
+/// Errors are text, because the error of a batch is copied to each of its orders.
 type ProductBatcher = Batcher<Order, Result<Decision, String>>;
 
 impl Counter {
@@ -48,7 +48,7 @@ impl Counter {
         }
     }
 
-    /// The stock of a sale that is kept by the atomic way.
+    /// The stock of the atomic way.
     pub(crate) fn stock(&self) -> Stock {
         self.data.stock(&self.sale).remember(REMEMBER)
     }
@@ -66,7 +66,7 @@ impl Counter {
         self.data.cell(self.name(product))
     }
 
-    /// One order under the lock of its product: acquire, read, write, release.
+    /// Decides one order under the lock of its product: acquire, read, write, release.
     async fn locked(&self, order: Order) -> Outcome<Decision> {
         let guard = self.client.mutex(self.name(order.product)).ttl(TTL).acquire().await?;
         let decisions = self.under_lock(&guard, &[order]).await?;
@@ -74,7 +74,7 @@ impl Counter {
         Ok(decisions[0])
     }
 
-    /// As many orders as have come in, under one lock.
+    /// Decides all orders that have come in, under one lock.
     async fn in_batches(&self, order: Order) -> Outcome<Decision> {
         let batcher = self.batcher(order.product)?;
         Ok(batcher.submit(order).await??)
@@ -86,7 +86,8 @@ impl Counter {
             return Ok(Arc::clone(batcher));
         }
         let lock = self.client.mutex(self.name(product)).ttl(TTL);
-        // The batcher must not keep the counter alive that keeps it.
+        // The batcher gets a counter without batchers, so that the two do not keep each other
+        // alive.
         let counter = Self { batchers: Arc::default(), ..self.clone() };
         let work = move |guard: Guard, orders: Vec<Order>| {
             let counter = counter.clone();
@@ -121,7 +122,7 @@ impl Counter {
         Ok(decisions)
     }
 
-    /// Reads, decides, and writes if nobody has written meanwhile; else all over again.
+    /// Reads, decides, and writes if nobody has written meanwhile. Otherwise starts again.
     async fn by_version(&self, order: Order) -> Outcome<Decision> {
         let cell = self.cell(order.product);
         loop {
@@ -137,8 +138,9 @@ impl Counter {
         }
     }
 
-    /// One command. A user's order of a product is one order: the first worker to ask has it, and
-    /// its note says who that was and under which number.
+    /// Decides an order with one command. All requests of a user for a product are one order. The
+    /// first worker that asks gets it, and the note says which worker that was, and under which
+    /// number.
     async fn atomically(&self, order: Order) -> Outcome<Decision> {
         let Order { number, user, product } = order;
         let own = self.numbers.next().await?.value();
@@ -155,7 +157,7 @@ impl Counter {
         }
     }
 
-    /// What goes wrong: between reading and writing, others do the same.
+    /// Decides without a lock, which goes wrong: others read and write at the same time.
     async fn naively(&self, order: Order) -> Outcome<Decision> {
         let cell = self.cell(order.product);
         let mut shelf = Shelf::read(&cell.read().await?.value, self.units)?;

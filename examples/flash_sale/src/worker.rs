@@ -1,4 +1,4 @@
-//! One of the processes that take orders.
+//! A worker: one of the processes that take orders.
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
@@ -18,15 +18,15 @@ use crate::ways::Counter;
 /// The first argument of a process that is a worker.
 pub(crate) const COMMAND: &str = "worker";
 
-/// Customers of one process who wait for their answer at the same time.
+/// How many customers of one process wait for an answer at the same time.
 const IN_FLIGHT: usize = 500;
 
-/// How often an order is tried before its process gives up, and the pause between: half a minute,
-/// longer than a lease whose holder was killed.
+/// How often a worker tries an order before it gives up, and the pause between two tries. Together
+/// they are half a minute, longer than the lease of a killed holder.
 const TRIES: u32 = 300;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What a worker needs to know.
+/// The task of a worker.
 #[derive(Clone, Debug)]
 pub(crate) struct Shift {
     pub(crate) store: String,
@@ -38,7 +38,7 @@ pub(crate) struct Shift {
 }
 
 impl Shift {
-    /// As arguments of a process.
+    /// The task as arguments of a process.
     pub(crate) fn arguments(&self) -> Vec<String> {
         vec![
             COMMAND.to_owned(),
@@ -66,7 +66,7 @@ impl Shift {
     }
 }
 
-/// A separate process.
+/// Runs a worker as a separate process.
 pub(crate) fn main(arguments: &[String]) -> Outcome {
     let shift = Shift::parse(arguments)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -76,7 +76,7 @@ pub(crate) fn main(arguments: &[String]) -> Outcome {
     })
 }
 
-/// On a busy machine a first answer may be late.
+/// Connects, and tries again for a while: on a busy machine, the first answer may be late.
 async fn connect(store: &str) -> Outcome<(Client, Data)> {
     let mut tries = 0;
     loop {
@@ -122,12 +122,13 @@ async fn patiently(counter: &Counter, way: Way, order: Order) -> Outcome<Decisio
     }
 }
 
-/// Tells the customer. One write, so that a process that is killed leaves whole lines.
+/// Answers the customer, in the journal. It uses one write, so that a killed process leaves whole
+/// lines.
 fn confirm(journal: &mut File, order: Order, decision: Decision) -> Outcome {
     Ok(journal.write_all(decision.line(order).as_bytes())?)
 }
 
-/// What a journal says.
+/// The decisions in a journal.
 pub(crate) fn decisions(journal: &Path) -> Outcome<Vec<(Order, Decision)>> {
     let text = match std::fs::read_to_string(journal) {
         Ok(text) => text,

@@ -1,11 +1,11 @@
-//! Processes of a sale that are killed over and over: the program checks by itself that nothing is
-//! oversold, nothing is numbered twice, and every confirmed order is deducted exactly once.
+//! Kills the processes of a sale again and again. The program itself checks that nothing is
+//! oversold, no number is given twice, and every confirmed order is deducted exactly once.
 
 use std::process::Command;
 
 use leasehold_testkit::RedisServer;
 
-/// Runs a sale and gives what it printed.
+/// Runs a sale, and returns its output.
 fn sale(arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(env!("CARGO_BIN_EXE_flash-sale")).args(arguments).output();
     let output = output.map_err(|error| error.to_string())?;
@@ -16,8 +16,8 @@ fn sale(arguments: &[&str]) -> Result<String, String> {
     }
 }
 
-/// Sells ever more until somebody was killed meanwhile: a fast machine may have sold a few
-/// thousand before the first strike.
+/// Sells more and more until a process was killed meanwhile: a fast machine may sell a few thousand
+/// pieces before the first kill.
 fn sale_under_fire(store: &str, way: &str, orders: u32, every: &str) {
     let counts = std::iter::successors(Some(orders), |orders| orders.checked_mul(4));
     for orders in counts.map(|orders| orders.to_string()) {
@@ -38,9 +38,9 @@ fn an_atomic_stock_stays_right_while_its_processes_are_killed() {
     sale_under_fire(&server.patient_url(), "stock", 20000, "200ms");
 }
 
-/// On Redis the others wait for the rest of a dead holder's lease, which is a second. Processes
-/// that die more often than that get nowhere. They die in turn, so each lives for some four
-/// seconds.
+/// On Redis the others wait for the rest of a dead holder's lease, about a second. Processes that
+/// are killed more often than that get nowhere. They are killed in turn, so each lives for about
+/// four seconds.
 #[test]
 fn a_locked_stock_on_a_server_stays_right_while_its_processes_are_killed() {
     let server = RedisServer::start().unwrap();
@@ -85,7 +85,7 @@ fn a_stock_by_versions_stays_right_while_its_processes_are_killed() {
 fn without_any_protection_the_sale_goes_wrong_and_the_check_says_so() {
     let server = RedisServer::start().unwrap();
     let url = server.patient_url();
-    // Nothing but chance makes it go wrong, and the more is sold the more certainly.
+    // Only chance makes the sale go wrong, and more sales make that more certain.
     let went_wrong = ["2000", "8000", "32000", "128000"].into_iter().any(|orders| {
         let printed = sale(&["--store", &url, "--way", "naive", "--orders", orders]).unwrap();
         printed.contains("WRONG: ") && printed.contains("oversold by")

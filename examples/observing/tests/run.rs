@@ -1,4 +1,4 @@
-//! Runs the examples: what they show is what docs/observing.md says of it.
+//! Runs the examples, and checks that their output is as docs/observing.md says.
 
 use std::process::Command;
 
@@ -38,12 +38,12 @@ fn every_metric_that_is_shown_is_in_the_documentation() {
     }
 }
 
-/// The counters in the alerts of the page that ask for an increase, with their labels.
+/// The counters in those alerts of the page that use `increase`, with their labels.
 fn alerts(page: &str) -> Vec<(&str, &str)> {
     let asks = page.split('`').filter_map(|code| {
         let (_, rest) = code.split_once("increase(").or_else(|| code.split_once("rate("))?;
         let (metric, _) = rest.split_once('[')?;
-        // What must happen again and again begins when it may.
+        // An alert about a counter that stops growing (`== 0`) does not count.
         rest.contains("> 0").then(|| metric.split_once('{').unwrap_or((metric, "")))
     });
     asks.filter(|(metric, _)| !metric.contains("bucket")).collect()
@@ -73,7 +73,7 @@ fn what_an_alert_watches_is_shown_with_0_before_it_happens() {
     assert!(watched >= 5, "{alerts:?}");
 }
 
-/// What a rule asks, without how it is laid out.
+/// The expressions of the rules, without their layout.
 fn expressions(rules: &str) -> Vec<String> {
     let mut lines = rules.lines().peekable();
     let mut found = Vec::new();
@@ -110,15 +110,15 @@ fn each_metric_of_the_dashboard_is_explained_on_a_page() {
     for metric in metrics {
         let parts = ["_bucket", "_sum", "_count"];
         let name = parts.iter().find_map(|part| metric.strip_suffix(part)).unwrap_or(metric);
-        // The page of `serve` names what begins all of its metrics once.
+        // The page of `serve` names the prefix of its metrics only once.
         let name = name.strip_prefix("leasehold_serve_").unwrap_or(name);
         let is_there = pages.iter().any(|page| page.contains(&format!("`{name}`")));
         assert!(is_there, "{name} is on no page");
     }
 }
 
-/// Prometheus itself evaluates them, where its `promtool` is there: at rest none fires, and each
-/// does when what it watches for lasts.
+/// Prometheus itself evaluates the rules, if its `promtool` is installed. At rest no alert fires,
+/// and each alert fires when its condition lasts.
 #[test]
 fn the_rules_for_prometheus_fire_when_they_should_and_only_then() {
     let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/prometheus");
@@ -136,7 +136,8 @@ fn opentelemetry_is_exported_a_wait_and_a_hold_in_the_trace_of_the_request() {
     for word in ["charge", "leasehold.acquire", "leasehold.hold", "leasehold.outcome", "granted"] {
         assert!(exported.contains(word), "{word}\n\nis not in\n\n{exported}");
     }
-    // Of the request, of its wait and of its hold; the other two are of the holder before it.
+    // These spans are of the request, its wait and its hold; the other two are of the holder before
+    // it.
     let value = |line: &str, key: &str| Some(line.trim().strip_prefix(key)?.trim().to_owned());
     let all = |key: &str| exported.lines().filter_map(|line| value(line, key)).collect::<Vec<_>>();
     let (mut names, traces) = (all("Name         :"), all("TraceId      :"));

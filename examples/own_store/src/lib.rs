@@ -1,13 +1,13 @@
-//! A store of locks that does not come with leasehold: one file, for the locks of one process.
+//! An example of a store that uses only leasehold's public API: one file, for the locks of one
+//! process.
 //!
-//! This is all there is to a store: [`OwnStore::execute`] applies the model to the record of a name
-//! in one atomic step, keeps the changes, and then posts the messages of that step. The records lie
-//! in a plain file, as the bytes that
-//! [`Record::to_bytes`] makes of them. A store that keeps them in a database does the same inside
-//! a transaction.
+//! A store needs only this: [`OwnStore::execute`] applies the model to the record of a name in one
+//! atomic step, keeps the changes, and then posts the messages of that step. The records are in a
+//! plain file, as the bytes that [`Record::to_bytes`] returns. A store with a database does the
+//! same inside a transaction.
 //!
-//! Leases outlive the process. A restart of the machine sets the clock back: then what was held
-//! ends after its time to live at the latest, and tokens still grow.
+//! Leases outlive the process. A restart of the machine sets the clock back. Then held leases end
+//! after their time to live at the latest, and tokens still grow.
 #![forbid(unsafe_code)]
 
 mod mailbox;
@@ -38,10 +38,10 @@ pub struct OwnStore {
 }
 
 struct Shared {
-    /// What the file says.
+    /// The records in the file.
     records: BTreeMap<LockName, Record>,
     mailboxes: HashMap<ClientId, Mailbox>,
-    /// How long it keeps the record of a name.
+    /// The rules, such as how long the record of a name is kept.
     rules: Rules,
 }
 
@@ -52,11 +52,12 @@ impl fmt::Debug for Shared {
 }
 
 impl OwnStore {
-    /// Opens the file at a path, or begins with none. Leases end by this clock.
+    /// Opens the file at a path, or begins without records if there is no file. Leases end by this
+    /// clock.
     ///
     /// # Errors
     ///
-    /// When the file is there and cannot be read.
+    /// If the file exists and cannot be read.
     pub fn open(
         path: impl Into<PathBuf>,
         clock: impl Clock,
@@ -71,16 +72,18 @@ impl OwnStore {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Leases end by a clock that only goes forward; tokens are drawn from the time of day.
+    /// The time of both clocks. Leases end by a clock that only goes forward; tokens come from the
+    /// time of day.
     fn now(&self) -> Now {
         let since_origin = self.clock.now().since_origin();
         let lease_us = u64::try_from(since_origin.as_micros()).unwrap_or(u64::MAX);
         Now { lease_us, token_us: self.clock.wall_us() }
     }
 
-    /// One operation: all of it is in the file before anybody hears of it, or nothing has happened.
+    /// Applies one operation: either all of it is in the file before anybody learns of it, or
+    /// nothing has changed.
     ///
-    /// It waits for the disk. A store whose callers have other things to do does that in a thread.
+    /// It waits for the disk. A store should do that in a thread if its callers must not block.
     fn apply(&self, operation: Operation) -> Result<Answer, StoreError> {
         let (mut shared, now) = (self.shared(), self.now());
         let mut work = Work { records: shared.records.clone(), messages: Vec::new() };
@@ -98,7 +101,7 @@ impl OwnStore {
     }
 }
 
-/// What an operation makes of the records, and whom to tell.
+/// The changed records of an operation, and its messages.
 struct Work {
     records: BTreeMap<LockName, Record>,
     messages: Vec<Addressed>,
@@ -148,11 +151,11 @@ impl Work {
         })
     }
 
-    /// One action on one name.
+    /// Applies one action to one name.
     fn step(&mut self, name: LockName, now: Now, rules: Rules, action: &Action) -> Outcome {
         let mut record = self.records.remove(&name).unwrap_or_default();
         if record.collect_at_us <= now.lease_us {
-            record = Record::default(); // its time was over: nobody relies on it
+            record = Record::default(); // its retention is over, so nobody relies on it
         }
         let outcome = step(&mut record, now, rules, action);
         if record.collect_at_us > now.lease_us {

@@ -1,4 +1,4 @@
-//! Where the messages of a client wait for it.
+//! A mailbox, in which the messages of a client wait for it.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -8,7 +8,7 @@ use std::task::{Poll, Waker};
 use leasehold::store::Inbox;
 use leasehold::store::protocol::{BoxFuture, Message};
 
-/// The end of the store. Clones are the same mailbox.
+/// The store's end of a mailbox. Clones are the same mailbox.
 #[derive(Clone, Default)]
 pub(crate) struct Mailbox(Arc<Mutex<Post>>);
 
@@ -27,7 +27,7 @@ impl Mailbox {
         }
     }
 
-    /// Whether its client still has the other end.
+    /// Whether the client still has the other end.
     pub(crate) fn has_reader(&self) -> bool {
         Arc::strong_count(&self.0) > 1
     }
@@ -37,7 +37,7 @@ impl Mailbox {
     }
 }
 
-/// The end of the client.
+/// The client's end of a mailbox.
 pub(crate) struct Recipient(pub(crate) Mailbox);
 
 impl Inbox for Recipient {

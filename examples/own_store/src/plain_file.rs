@@ -1,4 +1,4 @@
-//! The file: the name and the record of each lock, each behind its length.
+//! The file: the name and the record of each lock, each after its length.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -9,7 +9,7 @@ use leasehold::LockName;
 use leasehold::error::{StoreError, StoreErrorKind};
 use leasehold::store::protocol::Record;
 
-/// Reads all records; none if there is no file.
+/// Reads all records. If there is no file, there are none.
 pub(crate) fn load(path: &Path) -> Result<BTreeMap<LockName, Record>, StoreError> {
     let bytes = match fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
@@ -28,12 +28,13 @@ pub(crate) fn load(path: &Path) -> Result<BTreeMap<LockName, Record>, StoreError
     Ok(records)
 }
 
-/// Replaces the file: whatever happens meanwhile, it says what it said before or all of this.
+/// Replaces the file. If a crash comes in between, the file has either all of the old records or
+/// all of the new.
 pub(crate) fn save(path: &Path, records: &BTreeMap<LockName, Record>) -> Result<(), StoreError> {
     let new = path.with_extension("new");
     let written = write(&new, records).and_then(|()| {
         fs::rename(&new, path)?;
-        // That it has another file now is known to the directory alone.
+        // The directory must be synced, too, because it names the new file.
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
     });

@@ -1,4 +1,4 @@
-//! The store does what every store must do, and keeps what it has promised.
+//! Tests that the store passes the conformance suite, and keeps its records.
 
 use std::fs;
 use std::time::Duration;
@@ -16,7 +16,7 @@ fn open(directory: &TempDir, clock: impl Clock) -> Result<OwnStore, StoreError> 
     OwnStore::open(path, clock, rules)
 }
 
-/// On a clock that stands still until a case moves it, each case by itself.
+/// The cases, each with a clock that stands still until the case moves it.
 mod on_a_clock_of_the_test {
     use super::*;
 
@@ -29,7 +29,7 @@ mod on_a_clock_of_the_test {
     conformance!(make());
 }
 
-/// In real time, all cases on one store.
+/// All cases on one store, in real time.
 mod in_real_time {
     use super::*;
 

@@ -1,4 +1,4 @@
-"""What the locks of both families have in common."""
+"""The common base of the locks of both families, for threads and for tasks."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ logger = logging.getLogger("leasehold")
 
 
 class LockError(ours.LeaseholdError, theirs.LockError):
-    """What redis-py raises a ``LockError`` for."""
+    """An error for which redis-py raises ``LockError``."""
 
 
 class LockNotOwnedError(ours.LeaseLost, theirs.LockNotOwnedError):
-    """The lease has ended, or is somebody else's."""
+    """The lease has ended, or somebody else holds the lock."""
 
 
 class ConnectionError(ours.StoreUnavailable, theirs.ConnectionError):
@@ -38,7 +38,7 @@ class _Local(threading.local):
 
 
 class Base:
-    """The arguments of a lock, what it holds, and its errors."""
+    """The arguments of a lock, its guard, and its errors."""
 
     _clients: ClassVar[Clients]
 
@@ -55,10 +55,11 @@ class Base:
         *,
         url: str | None = None,
     ) -> None:
-        """As ``redis.lock.Lock``; ``sleep`` is ignored. ``url`` is for what ``redis`` hides.
+        """Like ``redis.lock.Lock``, but ``sleep`` is ignored. ``url`` is for a client that hides
+        its server.
 
-        With ``timeout`` the lease ends after it, and is not renewed; without, it is renewed while
-        this process lives, and ends 30 s after its death.
+        With ``timeout``, the lease ends after that time and is not renewed. Without it, the lease
+        is renewed while this process lives, and ends 30 s after the process has died.
         """
         self.redis = redis
         self.name = name.decode() if isinstance(name, bytes) else name
@@ -76,7 +77,8 @@ class Base:
         return self._clients.of(self.redis, self._url).lock(self.name, **options)
 
     def _limit(self, token: object, blocking_timeout: float | None) -> float | None:
-        """How long an acquire waits. A token is given by the store, so that it grows."""
+        """How long an acquire waits. Refuses a ``token``: the store issues tokens, so that they
+        grow."""
         if token is not None:
             raise TypeError("a token is given by the store, and is in `local.token` then")
         return self.blocking_timeout if blocking_timeout is None else blocking_timeout
@@ -85,7 +87,7 @@ class Base:
         return self.blocking if blocking is None else blocking
 
     def _acquired(self, guard: Any) -> bool:
-        """Whether there is a guard, which is kept and held from now on."""
+        """Stores the guard, if there is one, and returns whether there is."""
         if guard is None:
             return False
         KEPT.add(guard, self.timeout)
@@ -98,7 +100,7 @@ class Base:
 
     @contextmanager
     def _errors(self, verb: str) -> Iterator[None]:
-        """Has errors be those of redis-py, too."""
+        """Translates errors, so that they are also errors of redis-py."""
         try:
             yield
         except ours.LeaseholdError as error:
@@ -106,7 +108,7 @@ class Base:
 
     @contextmanager
     def _renewing(self, verb: str) -> Iterator[Any]:
-        """The guard whose time a verb changes."""
+        """The guard, for a method that changes its time."""
         guard = self.local.guard
         if guard is None:
             raise _named(LockError(f"Cannot {verb} an unlocked lock"), self.name)
@@ -117,7 +119,7 @@ class Base:
 
     @contextmanager
     def _releasing(self) -> Iterator[Any]:
-        """The guard that a verb lets go of."""
+        """The guard, for a method that releases it."""
         guard = self.local.guard
         if guard is None:
             text = "Cannot release a lock that's not owned or is already unlocked."
@@ -131,7 +133,7 @@ class Base:
 
     @contextmanager
     def _leaving(self) -> Iterator[None]:
-        """The end of a block: whether a lease that is no longer owned is an error there."""
+        """The end of a block: raises or logs the error of a lease that is no longer owned."""
         try:
             yield
         except (LockError, LockNotOwnedError):
@@ -163,7 +165,7 @@ def _named(error: Any, name: str) -> Any:
 
 
 def _translated(error: ours.LeaseholdError, name: str, verb: str) -> Exception:
-    """The error as redis-py would raise it, too."""
+    """The error that is also the one that redis-py would raise."""
     if isinstance(error, ours.LeaseLost):
         lost = LockNotOwnedError(f"Cannot {verb} a lock that's no longer owned: {error}")
         lost.token, lost.reason = error.token, error.reason
@@ -178,7 +180,7 @@ def _translated(error: ours.LeaseholdError, name: str, verb: str) -> Exception:
 
 
 class Clients:
-    """One client of leasehold for each pool of redis-py."""
+    """One client of leasehold per connection pool of redis-py."""
 
     def __init__(self, kind: Any) -> None:
         self._kind = kind
@@ -186,7 +188,7 @@ class Clients:
         self._by_url: dict[str, Any] = {}
 
     def of(self, redis: Any, url: str | None) -> Any:
-        """The client that speaks to the same server."""
+        """The client for the same server."""
         if url is not None:
             return self._by_url.setdefault(url, self._kind(url))
         pool = redis if hasattr(redis, "nodes_manager") else redis.connection_pool

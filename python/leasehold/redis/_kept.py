@@ -1,4 +1,4 @@
-"""Leases that stay although their lock is garbage, as the keys of redis-py do."""
+"""Keeps leases whose lock object was garbage collected, as the keys of redis-py stay, too."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class Kept:
         """Keeps a guard until it has ended."""
         if self._ends_in != os.getpid():
             self._ends_in = os.getpid()
-            # Later than that of the client, so it is called before: what has a timeout stays.
+            # Registered later than the exit hook of the client, so it runs before: leases with a
+            # timeout stay.
             atexit.register(self._hand_out)
             util = sys.modules.get("multiprocessing.util")
             if util is not None:
@@ -39,7 +40,7 @@ class Kept:
             heapq.heappush(self._ending, (end, next(self._numbers), guard))
 
     def remove(self, guard: Any) -> None:
-        """It was released."""
+        """Forgets a guard that was released."""
         self._others.pop(id(guard), None)
         self._forget_ended()
 

@@ -1,4 +1,4 @@
-"""Which server a client of redis-py speaks to, as a store URL of the same keys."""
+"""Makes a store URL for the server of a client of redis-py, with the same keys."""
 
 from __future__ import annotations
 

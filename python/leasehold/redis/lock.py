@@ -1,6 +1,6 @@
-"""The lock of redis-py, with the renewal, the waits and the tokens of leasehold.
+"""The lock of redis-py, with the renewals, the waiting and the tokens of leasehold.
 
-The keys are those of ``redis.lock.Lock``: old and new exclude each other.
+The keys are those of ``redis.lock.Lock``, so old and new locks exclude each other.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ __all__ = ["Lock", "LockError", "LockNotOwnedError"]
 
 
 class Lock(Base):
-    """As ``redis.lock.Lock``: the same arguments, keys, return values and exceptions.
+    """Like ``redis.lock.Lock``: the same arguments, keys, return values and exceptions.
 
-    Also by ``client.lock(name, lock_class=Lock)``. ``local.token`` is the fencing token as bytes.
+    ``client.lock(name, lock_class=Lock)`` makes one, too. ``local.token`` is the fencing token as
+    bytes.
     """
 
     _clients = Clients(Client)
@@ -33,9 +34,10 @@ class Lock(Base):
         blocking_timeout: float | None = None,
         token: None = None,
     ) -> bool:
-        """Whether it was acquired. Asks again every 20 to 200 ms; ``sleep`` is ignored.
+        """Returns whether the lock was acquired. Asks again every 20 to 200 ms; ``sleep`` is
+        ignored.
 
-        Raises ``TypeError`` for a ``token``: the store gives it.
+        Raises ``TypeError`` for a ``token``: the store issues the tokens.
         """
         limit = self._limit(token, blocking_timeout)
         with self._errors("acquire"):
@@ -48,29 +50,32 @@ class Lock(Base):
                 return False
 
     def release(self) -> None:
-        """Lets go. Raises ``LockError`` if it is not held here, ``LockNotOwnedError`` if lost."""
+        """Releases. Raises ``LockError`` if it is not held here, ``LockNotOwnedError`` if it was
+        lost."""
         with self._releasing() as guard:
             guard.release()
 
     def extend(self, additional_time: float, replace_ttl: bool = False) -> Literal[True]:
-        """Adds time, or replaces what is left by it; what is promised is never shortened."""
+        """Adds to the time left, or replaces it. Time that the store has promised is never
+        shortened."""
         with self._renewing("extend") as guard:
             guard.renew(self._longer(guard, additional_time, replace_ttl))
         return True
 
     def reacquire(self) -> Literal[True]:
-        """Sets what is left back to ``timeout``; what is promised is never shortened."""
+        """Sets the time left to ``timeout``. Time that the store has promised is never
+        shortened."""
         with self._renewing("reacquire") as guard:
             guard.renew(self.timeout)
         return True
 
     def locked(self) -> bool:
-        """Whether anybody holds it. Asks the server."""
+        """Returns whether anybody holds the lock. Asks the server."""
         with self._errors("look at"):
             return not (self._native().status()).is_free
 
     def owned(self) -> bool:
-        """Whether this lock holds it. Asks the server."""
+        """Returns whether this object holds the lock. Asks the server."""
         with self._errors("look at"):
             return self._may_own() and self._owns(self._native().status())
 

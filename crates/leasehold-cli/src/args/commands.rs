@@ -16,8 +16,8 @@ use super::values::{budget, capacity, duration, interval, name, pid, ttl};
 /// Arguments of `run`.
 #[derive(Args, Debug)]
 pub(crate) struct Run {
-    /// The name of the lock, 1 to 512 bytes; with several, up to 64, all are held or none. Write a
-    /// name that begins with `-` between two `--`, as in `run -- -NAME -- CMD`
+    /// The name of the lock, 1 to 512 bytes. With several names, up to 64, all are held or none.
+    /// Write a name that begins with `-` between two `--`, as in `run -- -NAME -- CMD`
     #[arg(required = true, value_name = "NAME", value_parser = name)]
     pub(crate) names: Vec<LockName>,
     #[command(flatten)]
@@ -32,10 +32,10 @@ pub(crate) struct Run {
 /// Arguments of `hold`.
 #[derive(Args, Debug)]
 pub(crate) struct Hold {
-    /// The name of the lock, 1 to 512 bytes; of several, up to 64, all are held or none
+    /// The name of the lock, 1 to 512 bytes. With several names, up to 64, all are held or none
     #[arg(required = true, value_name = "NAME", value_parser = name)]
     pub(crate) names: Vec<LockName>,
-    /// Lets go also when the process with this number ends, as in `--pid $$`
+    /// Releases the lock also when the process with this number ends, as in `--pid $$`
     #[arg(long, value_name = "PID", value_parser = pid)]
     pub(crate) pid: Option<Pid>,
     #[command(flatten)]
@@ -49,13 +49,13 @@ pub(crate) struct Elect {
     /// The name of the election
     #[arg(value_parser = name)]
     pub(crate) name: LockName,
-    /// Stands for election, and announces this value while leading (no control characters). Without
-    /// CMD it prints one line of JSON once it leads, and leads until stdin ends or a signal comes,
-    /// as `hold` does
+    /// Becomes a candidate, and announces this value while leading (no control characters). Without
+    /// CMD, prints one line of JSON once it leads, and leads until stdin ends or a signal comes, as
+    /// `hold` does
     #[arg(long, value_name = "TEXT", group = "what")]
     pub(crate) value: Option<String>,
-    /// Prints a line for every change, also when the store goes away or comes back, until a signal
-    /// comes
+    /// Prints a line for every change until a signal comes, also when the store is lost or comes
+    /// back
     #[arg(long, group = "what")]
     pub(crate) listen: bool,
     /// Prints the leader's value; exit code 1 if nobody leads
@@ -64,11 +64,11 @@ pub(crate) struct Elect {
     /// With --listen or --show, prints JSON; tokens are strings, because they do not fit a double
     #[arg(long, conflicts_with = "value")]
     pub(crate) json: bool,
-    /// Keeps a file for probes: it says `stands by` once the store was reached, `leads` while
-    /// leading; there is no file after a loss or the end
+    /// Keeps this file for probes. The file says `stands by` once the store was reached, and
+    /// `leads` while leading. It is removed after a loss, and at the end
     #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "show"])]
     pub(crate) ready_file: Option<PathBuf>,
-    /// How long other candidates wait for a leader that crashed
+    /// How long other candidates wait after the leader has crashed
     #[arg(long, value_name = "DURATION", value_parser = ttl, default_value = "30s")]
     pub(crate) ttl: Duration,
     #[command(flatten)]
@@ -89,12 +89,12 @@ pub(crate) struct Ls {
     /// Also lists names that nobody holds or awaits, while the store remembers them
     #[arg(short, long, conflicts_with_all = ["held_longer_than", "watch"])]
     pub(crate) all: bool,
-    /// Only names whose oldest hold has lasted for longer than this; how long programs in other
-    /// languages have held a lock is not known
+    /// Only names whose oldest hold has lasted for longer than this. For locks that programs in
+    /// other languages hold, that time is not known
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) held_longer_than: Option<Duration>,
-    /// The order of the list: held, the longest hold first; left, the hold that would end first;
-    /// waiting, the longest queue first; longest, the longest wait first
+    /// The order of the list: name; held, the longest hold first; left, the hold that would end
+    /// first; waiting, the longest queue first; longest, the longest wait first
     #[arg(
         long,
         value_name = "WORD",
@@ -103,11 +103,11 @@ pub(crate) struct Ls {
         hide_possible_values = true
     )]
     pub(crate) sort: Sort,
-    /// Goes on until a signal comes: a terminal shows the list as `top` does; otherwise prints a
-    /// line for each lock that appears in the list, changes, or is gone
+    /// Goes on until a signal comes. On a terminal, shows the list as `top` does; otherwise prints
+    /// a line for each lock that appears in the list, changes, or is gone
     #[arg(short, long)]
     pub(crate) watch: bool,
-    /// With --watch, how often the list is drawn, or compared with the one before
+    /// With --watch, how often the list is drawn, or compared with the list before
     #[arg(
         long,
         value_name = "DURATION",
@@ -135,8 +135,8 @@ pub(crate) struct Show {
     /// The name of the lock
     #[arg(value_parser = name)]
     pub(crate) name: LockName,
-    /// Asks whether the lease with this token holds the lock now, and nobody has asked its holder
-    /// to stop: exit code 1 if not. For the probe of a holder
+    /// Checks that the lease with this token holds the lock now, and that nobody has asked its
+    /// holder to stop. If not, the exit code is 1. Use it as a probe of a holder
     #[arg(long, value_name = "TOKEN")]
     pub(crate) token: Option<FencingToken>,
     #[command(flatten)]
@@ -149,14 +149,14 @@ pub(crate) struct Top {
     /// Only names that begin with this
     #[arg(default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
-    /// How often the table is drawn anew
+    /// How often the table is redrawn
     #[arg(long, value_name = "DURATION", value_parser = interval, default_value = "1s")]
     pub(crate) interval: Duration,
     /// Looks at no more than this many keys of the store in a second
     #[arg(long, value_name = "KEYS", value_parser = budget, default_value = "2000")]
     pub(crate) budget: u32,
-    /// The order of the table at first: longest (the longest wait), waiting, held, left, entries,
-    /// name
+    /// The order of the table at the start: longest (the longest wait), waiting, held, left,
+    /// entries, name
     #[arg(
         long,
         value_name = "WORD",
@@ -175,8 +175,8 @@ pub(crate) struct Permits {
     /// The name of the semaphore
     #[arg(value_parser = name)]
     pub(crate) name: LockName,
-    /// How many permits there are from now on. A higher number is granted at once. A lower number
-    /// ends no lease: nothing is granted until the held permits fit
+    /// How many permits there are from now on. If the number is higher, waiters get the new permits
+    /// at once. A lower number ends no lease: nothing is granted until the held permits fit
     #[arg(value_name = "N", value_parser = capacity)]
     pub(crate) capacity: u32,
     #[command(flatten)]
@@ -192,11 +192,11 @@ pub(crate) struct Revoke {
     /// The token that `show` printed, or the holder's own: only that lease is revoked
     ///
     /// A program may pass a lease on among its tasks. `show` and `revoke` know a task once it has
-    /// had the lease for 100 ms. From then on, the token of the task before is refused.
+    /// had the lease for 100 ms. From then on, `revoke` refuses the token of the task before.
     #[arg(long, value_name = "TOKEN")]
     pub(crate) token: FencingToken,
-    /// Ends the lease now, without waiting for its holder: two may then work at the same time for a
-    /// while
+    /// Ends the lease now, without waiting for its holder. Two holders may then work at the same
+    /// time for a while
     #[arg(long, action = ArgAction::SetTrue)]
     pub(crate) force: bool,
     #[command(flatten)]
@@ -206,7 +206,7 @@ pub(crate) struct Revoke {
 /// Arguments of `schema`.
 #[derive(Args, Debug)]
 pub(crate) struct Schema {
-    /// Runs it, as the role of the store URL, instead of printing it
+    /// Runs the SQL, as the role of the store URL, instead of printing it
     #[arg(long)]
     pub(crate) install: bool,
     /// A role that takes, lists and revokes locks
@@ -232,7 +232,7 @@ pub(crate) struct Doctor {
 /// Arguments of `wait`.
 #[derive(Args, Debug)]
 pub(crate) struct Wait {
-    /// The name of the lock; of several, until all are free
+    /// The name of the lock. With several names, waits until all are free
     #[arg(required = true, value_name = "NAME", value_parser = name)]
     pub(crate) names: Vec<LockName>,
     /// Waits at most this long, instead of for ever

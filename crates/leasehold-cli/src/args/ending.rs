@@ -1,4 +1,4 @@
-//! How a command is ended: the options, and what can be chosen.
+//! How a command is ended: the options, and their values.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use super::values::duration;
 use crate::report::Failure;
 use crate::signals::ending_signal;
 
-/// Longest time between TERM and KILL if the user gives none: 5 s, as `consul lock` has it. Shorter
-/// leases get a quarter of their ttl.
+/// The default time between TERM and KILL: 5 s, as in `consul lock`, or a quarter of the ttl if
+/// that is shorter.
 const LONGEST_GRACE: Duration = Duration::from_secs(5);
 
 /// How a command is ended.
@@ -23,12 +23,14 @@ pub(crate) struct EndArgs {
     /// The signal that CMD and all its processes get first when they must end: INT, QUIT, …
     #[arg(long, value_name = "NAME", value_parser = ending_signal, default_value = "TERM")]
     pub(crate) signal: Signal,
-    /// Time between TERM and KILL, also after a TERM to leasehold itself; processes that CMD leaves
-    /// behind have this time before TERM; by default 5s or a quarter of the ttl, whichever is less
+    /// The time between TERM and KILL, also after a TERM to leasehold itself. Processes that CMD
+    /// leaves behind have this time before TERM. Default: 5s or a quarter of the ttl, whichever is
+    /// less
     #[arg(short, long, value_name = "DURATION", value_parser = duration)]
     kill_after: Option<Duration>,
-    /// Leaves CMD the passwords in LEASEHOLD_PASSWORD, LEASEHOLD_SENTINEL_PASSWORD and the URL in
-    /// LEASEHOLD_STORE, which a `leasehold` in CMD needs; without it CMD has none of them
+    /// Leaves the passwords in CMD's environment: LEASEHOLD_PASSWORD, LEASEHOLD_SENTINEL_PASSWORD
+    /// and the URL in LEASEHOLD_STORE. A `leasehold` that CMD runs needs them. Without this option,
+    /// CMD gets none of them
     #[arg(long)]
     pub(crate) keep_password: bool,
 }
@@ -50,13 +52,13 @@ impl EndArgs {
     }
 }
 
-/// What happens to the command when its lease is lost.
+/// The choices for --on-lost: what CMD and its processes get when the lease is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
 pub(crate) enum OnLost {
-    /// Nothing: it runs on, and others may run beside it
+    /// Nothing: CMD runs on, and others may run beside it
     Ignore,
-    /// KILL to it and all that it has started, at once
+    /// KILL to CMD and all processes that it has started, at once
     Kill,
-    /// TERM (or --signal) to it and all that it has started, and KILL after --kill-after
+    /// TERM (or --signal) to CMD and all processes that it has started, and KILL after --kill-after
     Term,
 }

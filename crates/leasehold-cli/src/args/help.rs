@@ -1,4 +1,4 @@
-//! What `--help` and the manual pages say after the options: examples, exit codes, notes.
+//! The text after the options in `--help` and the manual pages: examples, exit codes, notes.
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -9,8 +9,8 @@ Examples:
 
 Machines that exclude each other need the same store:
   export LEASEHOLD_STORE=redis://10.0.0.5/0
-Without one, locks are kept in a file and hold for this user on this machine only (see `leasehold
-where`). `leasehold man store | man -l -` describes URLs, their options, passwords in the
+Without a store, locks are kept in a file and hold for this user on this machine only (see
+`leasehold where`). `leasehold man store | man -l -` describes URLs, their options, passwords in the
 environment and the rights of users.";
 
 pub(super) const RUN_EXAMPLES: &str = "\
@@ -24,42 +24,44 @@ Examples:
   leasehold run catalogue --shared -- ./read-it.sh              readers together, a writer alone
   leasehold run migrate --ttl 10s -v -- sh -c 'echo \"token $LEASEHOLD_TOKEN\"'
 
-Exit code: that of CMD; if signal n ended CMD, leasehold ends by it, too, which a shell shows as
-128 + n; 75 busy or timed out (see -E); 76 the lease was lost; 69 trouble with the store; 126 CMD
+Exit code: that of CMD; if signal n ends CMD, leasehold ends by the same signal, which a shell shows
+as 128 + n; 75 busy or timed out (see -E); 76 the lease was lost; 69 trouble with the store; 126 CMD
 cannot be executed; 127 CMD is not found; 2 usage.
 
-CMD sees LEASEHOLD_NAME, LEASEHOLD_TOKEN and LEASEHOLD_HOLDER; with several names each variable has
-all values in the order given, separated by spaces. Under another `leasehold run` it also sees
-LEASEHOLD_OUTER_HOLDERS, the holders further out. leasehold takes its passwords out of CMD's
-environment, also the one in the URL of LEASEHOLD_STORE. If a `leasehold` in CMD needs the password,
-give --keep-password, or a file in LEASEHOLD_PASSWORD_FILE, which both can read.
+CMD gets the variables LEASEHOLD_NAME, LEASEHOLD_TOKEN and LEASEHOLD_HOLDER. With several names,
+each variable has all values in the order given, separated by spaces. Under another `leasehold run`,
+CMD also gets LEASEHOLD_OUTER_HOLDERS, the holders of the outer runs. leasehold removes its
+passwords from CMD's environment, also the password in the URL of LEASEHOLD_STORE. If CMD runs a
+`leasehold` that needs the password, give --keep-password, or name in LEASEHOLD_PASSWORD_FILE a file
+that both can read.
 
-A nested `leasehold run` on a lock that CMD's own lease holds fails at once, with exit code 75. The
-lease covers CMD and all that it starts. Processes that CMD leaves behind have --kill-after (5s) to
-finish, and are then ended before the lock is released. To keep one, start it with `setsid`. A
-process of another user cannot be ended: write `sudo leasehold run …` instead of `… -- sudo CMD`.
+If CMD calls `leasehold run` for a lock that it already holds, that call fails at once, with exit
+code 75. The lease covers CMD and all processes that it starts. Processes that CMD leaves behind
+have --kill-after (5s) to finish, and are then ended before the lock is released. To keep such a
+process, start it with `setsid`. A process of another user cannot be ended: write
+`sudo leasehold run …` instead of `… -- sudo CMD`.
 
-After --max-hold leasehold sends CMD TERM, and KILL after --kill-after; the lease lasts until then.
-A TERM to leasehold does the same. leasehold passes other signals on to CMD and does nothing more.
-CMD handles signals as the caller did, except PIPE, which is set to its default.
+After --max-hold, leasehold sends TERM to CMD, and KILL after --kill-after. The lease lasts until
+CMD has ended. A TERM to leasehold has the same effect. leasehold passes other signals on to CMD and
+does nothing more. CMD handles signals as the caller did, except PIPE, which is set to its default.
 
-Lines on stderr have no time: the journal and cron's log add one, and `2> >(ts)` does.
+Lines on stderr have no time: the journal and cron's log add the time, and so does `2> >(ts)`.
 
-For a text that is too long for a NAME, use its hash, the same as that of LockName::hashed:
+If a text is too long for a NAME, use this hash of it, which equals that of LockName::hashed:
   \"${text:0:64}~$(printf %s \"$text\" | sha256sum | cut -c1-64)\"";
 
 pub(super) const HOLD_EXAMPLES: &str = "\
 A DURATION is a number with its unit, as in 500ms, 30s, 1.5h or 1h30m. A bare number is seconds.
 
-With several names the line has the first name and its token; `names` has all of them.
+With several names, the line of JSON has the first name and its token, and `names` has all names.
 
 Examples:
   leasehold hold deploy --pid $$ &          # in the background, until this shell ends
   coproc leasehold hold deploy              # in bash: lets go when the script ends
   read -r held <&\"${COPROC[0]}\"             # {\"name\":\"deploy\",\"token\":\"…\",…}
 
-Exit code: 0 let go as asked; 75 busy or timed out (see -E); 76 the lease was lost; 69 trouble with
-the store; 2 usage.";
+Exit code: 0 released as asked; 75 busy or timed out (see -E); 76 the lease was lost; 69 trouble
+with the store; 2 usage.";
 
 pub(super) const TAKE_EXAMPLES: &str = "\
 A DURATION is a number with its unit, as in 500ms, 30s, 1.5h or 1h30m. A bare number is seconds.
@@ -70,23 +72,24 @@ Examples:
   leasehold take deploy --for 3d --label 'freeze' >freeze
   leasehold take cache db --pid $$                        # until this shell ends
 
-The handle is one word: the machine, the user, the store without its password, the client, and each
-name with its token. It has no secret, and leasehold opens no path that it names. The label shows
-others who has taken the lock, and until when. A signal ends the holder process, too, which writes
-that to --log. If the process is killed, nothing renews the lease: on the file store it ends at
-once, elsewhere --ttl later. The process is killed when its container ends. systemd kills it when
-the unit that started it ends, and after each ExecStartPre.
+The handle is one word. It names the machine, the user, the store without its password, the client,
+and each name with its token. The handle has no secret, and leasehold opens no path that it names.
+The label shows others who has taken the lock, and until when. A signal also ends the holder
+process, which then writes a line to --log. If the process is killed, nothing renews the lease: on
+the file store the lease ends at once, elsewhere --ttl later. The process is killed when its
+container ends. systemd kills it when the unit that started it ends, and after each ExecStartPre.
 
 Exit code: 0 it is held; 75 busy or timed out (see -E); 69 trouble with the store; 2 usage.";
 
 pub(super) const GIVE_EXAMPLES: &str = "\
-`give` asks the process that renews the lease, if that runs as this user on this machine. Else it
-ends the lease at the store: the configured one, if the lease was taken there, or the server that
-the handle names. That server gets no password: to give one, name it with --store.
+`give` asks the process that renews the lease, if that process runs as this user on this machine.
+Otherwise `give` ends the lease at the store. This is the configured store, if the lease was taken
+there, or else the server that the handle names. leasehold sends that server no password: if the
+server needs one, name it with --store.
 
-Exit code: 0 let go; 76 the lease had ended before: it was given back; or it was lost, and others
-may have held it meanwhile; or its process has ended, and the store does not say more; 69 trouble
-with the store; 2 no handle, or one of another store.";
+Exit code: 0 released; 76 the lease had ended before: it was given back; or it was lost, and others
+may have held it meanwhile; or its process has ended, and the store says no more; 69 trouble with
+the store; 2 no handle, or a handle of another store.";
 
 pub(super) const RENEW_EXAMPLES: &str = "\
 Example:
@@ -101,7 +104,8 @@ Examples:
   leasehold schema -s postgres://owner@db/shop --holder app --fencer app | less
   leasehold schema -s postgres://owner@db/shop --holder app --fencer app --install
 
-The roles must exist. What exists already stays as it is, so a role may be added later.
+The roles must exist. Tables and functions that exist stay as they are, so a role may be added
+later.
 
 Exit code: 0 printed or installed; 69 trouble with the store; 2 usage.";
 
@@ -110,10 +114,10 @@ Examples:
   leasehold doctor                                  the store that `leasehold where` prints
   leasehold doctor -s redis://db:6379/0 --strict    for a deployment: warnings count, too
 
-Run it on a machine that uses the locks, as their user of the store, or as one that also has +info
-and +config|get. It takes no lock and changes nothing.
+Run it on a machine that uses the locks, as the store user of these locks. A user that also has
++info and +config|get sees more. It takes no lock and changes nothing.
 
-Exit code: 0 nothing breaks a promise; 1 something does (with --strict: or may); 69 the store
+Exit code: 0 nothing breaks a promise; 1 something does (with --strict: does or may); 69 the store
 cannot be reached; 2 usage.";
 
 pub(super) const LS_EXAMPLES: &str = "\
@@ -125,15 +129,15 @@ Examples:
 
 MODE is w for an exclusive holder, r for a reader, r×3 for three readers, with u if one of them is
 upgradable, and 3/5 for three of five permits. SINCE is when the oldest hold began, by the clock and
-time zone of this terminal; in JSON it is UTC. A narrow terminal leaves columns out; `show` has all
-of one lock.
+time zone of this terminal; in JSON it is UTC. A narrow terminal leaves columns out; `show` prints
+everything about one lock.
 
 A line of `--watch --json` is {\"change\":\"appeared\",\"at\":…,\"name\":…,\"lock\":…}: the lock
 `appeared` in the list, `changed` (its holders or waiters), or is `gone` from it, with `lock`
-null; `away` and `back` are about the store. A hold shorter than --interval may not be seen.
-Watching does not end when the store is away.
+null. `away` and `back` say that the store was lost, or is back. A hold shorter than --interval may
+not be seen. Watching goes on while the store is away.
 
-On a terminal --watch is `top`, with its keys.
+On a terminal, --watch shows the screen of `top`, with its keys.
 
 Exit code: 0 listed; 69 trouble with the store; 2 usage; --watch ends by its signal, or by q.";
 
@@ -147,8 +151,8 @@ Examples:
   curl -sN localhost:9740/api/v1/events                  each change as it is noticed
   curl -s localhost:9740/metrics                         OpenMetrics, for Prometheus
 
-`serve` looks at --budget keys a second at most, whatever the size of the store. Each row says how
-old it is.
+`serve` looks at no more than --budget keys a second, whatever the size of the store. Each row says
+how old it is.
 
 Exit code: 0 ended by a signal; 69 cannot listen, or trouble with the store that does not pass by
 itself; 2 usage.";
@@ -161,8 +165,9 @@ Examples:
   leasehold elect scheduler --listen --json     # one line of JSON per change
 
 A line of `--listen --json` is {\"name\":…,\"leader\":…}, with `leader` null if nobody leads.
-{\"change\":\"away\",\"at\":…,\"why\":…} says that the store does not answer. Once it does, a
-line with `back` follows in the same form, and then one with the leader.
+{\"change\":\"away\",\"at\":…,\"why\":…} says that the store does not answer. Once it answers, a
+line with `back` follows in the same form, and then a line with the leader.
 
 The leader's exit code is that of CMD, as in `run`; 76 the leadership was lost, and CMD was ended
-before somebody else could lead. Let a supervisor start it again: it then stands for election.";
+before somebody else could lead. Let a supervisor start the command again, to become a candidate
+again.";

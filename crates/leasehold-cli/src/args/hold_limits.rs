@@ -22,29 +22,29 @@ impl fmt::Display for Limit {
     }
 }
 
-/// How long a name is held, at least and at most, and remembered.
+/// For how long a name is held, at least and at most, and for how long it is remembered.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct HoldArgs {
-    /// Nobody else gets the name before this time is over, counted from the start, even if the work
-    /// ends before: for jobs that start on machines with different clocks (alias: --at-least)
+    /// Keeps the name from others for at least this time from the start, even if the work ends
+    /// earlier. For jobs that start on machines with different clocks (alias: --at-least)
     #[arg(long, alias = "at-least", value_name = "DURATION", value_parser = least)]
     min_hold: Option<Limit>,
     /// Ends the work under the lock after this time, and releases the lock, with exit code 76
     /// (alias: --at-most)
     #[arg(long, alias = "at-most", value_name = "DURATION", value_parser = most)]
     pub(crate) max_hold: Option<Limit>,
-    /// Remembers the last holder of the name for at least this long, from the start of the hold, so
-    /// `show` says when a job ran last; without it, the store forgets that after 2 min
+    /// Remembers the last holder of the name for at least this long from the start of the hold, so
+    /// `show` says when a job ran last. Without this option, the store forgets that after 2 min
     #[arg(long, value_name = "DURATION", value_parser = remember)]
     pub(crate) remember: Option<Duration>,
 }
 
 impl HoldArgs {
-    /// How long the name stays taken, if that was said.
+    /// The value of --min-hold, if it was given.
     ///
     /// # Errors
     ///
-    /// When it is longer than the other limit.
+    /// If it is longer than --max-hold.
     pub(crate) fn min_hold(&self) -> Result<Option<Duration>, Failure> {
         if let (Some(least), Some(most)) = (&self.min_hold, &self.max_hold)
             && least.span > most.span

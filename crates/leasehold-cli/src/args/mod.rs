@@ -46,8 +46,8 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What the command does. The arguments of a subcommand are defined when they are needed: to define
-/// all of them takes as long as to start the program.
+/// The subcommands. The arguments of a subcommand are defined only when they are needed, because
+/// defining all of them takes as long as starting the program.
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
 pub(crate) enum Command {
@@ -57,14 +57,14 @@ pub(crate) enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Examines the store and its servers: says what would break a promise, and what mends it
+    /// Examines the store and its servers: says what would break a promise, and how to repair it
     #[command(display_order = 8, after_help = DOCTOR_EXAMPLES)]
     Doctor(Doctor),
     /// Elects one leader among many: runs a command while leading, or says who leads
     #[command(display_order = 3, after_help = ELECT_EXAMPLES)]
     Elect(Elect),
-    /// Ends the quarantine of a store that is new or has forgotten nothing, instead of waiting:
-    /// only if no earlier lease can be valid
+    /// Ends the quarantine of a store that is new or has forgotten nothing, instead of waiting. Use
+    /// it only if no earlier lease can be valid
     #[command(display_order = 8)]
     EndQuarantine(StoreArgs),
     /// Gives back what `take` has taken, on this machine or another
@@ -88,7 +88,7 @@ pub(crate) enum Command {
     /// waits, because then the next request sets the number
     #[command(display_order = 6)]
     Permits(Permits),
-    /// Changes when a lock of `take` ends: later, or sooner
+    /// Makes a lock of `take` end later, or sooner
     #[command(display_order = 2, after_help = RENEW_EXAMPLES)]
     Renew(Renew),
     /// Revokes a lease: its holder stops and lets go; exit code 1 if that token does not hold the
@@ -102,8 +102,8 @@ pub(crate) enum Command {
     /// rights for roles; the first client installs them itself, if its role may
     #[command(display_order = 8, after_help = SCHEMA_EXAMPLES)]
     Schema(Schema),
-    /// Shows who holds and awaits what on a page, to programs and as metrics, until a signal comes;
-    /// by default on this machine only, and read only
+    /// Shows which locks are held and awaited, and by whom: on a page, as JSON and as metrics,
+    /// until a signal comes. By default, it is read-only and for this machine only
     #[command(display_order = 5, after_help = SERVE_EXAMPLES)]
     Serve(Serve),
     /// Shows who holds a lock and who waits for it; exit code 1 if it is free, or not held with the
@@ -115,11 +115,11 @@ pub(crate) enum Command {
     /// process lives
     #[command(display_order = 2, after_help = TAKE_EXAMPLES)]
     Take(Take),
-    /// Shows who holds and awaits what, live: q quits, ? tells the other keys
+    /// Shows which locks are held and awaited, and by whom, live: q quits, ? shows the other keys
     #[command(display_order = 4)]
     Top(Top),
     /// Waits until nobody holds a lock, without taking it and without a place in line; exit code 75
-    /// if somebody still does at the end of --wait
+    /// if somebody still holds it at the end of --wait
     #[command(display_order = 5)]
     Wait(Wait),
     /// Prints which store is used, and why
@@ -128,7 +128,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// How much this command says.
+    /// How much this command prints.
     pub(crate) fn verbosity(&self) -> Verbosity {
         match self {
             Self::Completions { .. } | Self::Man { .. } => Verbosity::usual(),

@@ -1,19 +1,19 @@
-//! The arguments as people type them, put in the order in which the parser wants them.
+//! Puts the arguments that people type into the order that the parser expects.
 
 use std::ffi::{OsStr, OsString};
 
-/// Stands before a name that begins with `-`, so that it is not taken for an option. No argument of
-/// a process has this character.
+/// The mark before a name that begins with `-`, so that the parser does not take the name for an
+/// option. No argument of a process has this character.
 pub(super) const NAME_MARK: char = '\0';
 
-/// Commands that have another command behind their `--`.
+/// Commands whose `--` is followed by another command.
 pub(super) const WITH_COMMAND: [&str; 2] = ["elect", "run"];
 
-/// Puts arguments in the order in which the parser wants them:
+/// Puts arguments into the order that the parser expects:
 ///
 /// - `help`, `help run` and `version` are `--help`, `run --help` and `--version`.
 /// - Options that all commands have may stand before the command: `-s URL ls`.
-/// - What begins with `-` between two `--` is a name: `run -- -NAME -- CMD`.
+/// - A word between two `--` that begins with `-` is a name: `run -- -NAME -- CMD`.
 pub(super) fn normalized(arguments: &[OsString]) -> Vec<OsString> {
     let Some((program, rest)) = arguments.split_first() else { return Vec::new() };
     let (options, rest) = rest.split_at(common_options(rest));
@@ -37,8 +37,8 @@ pub(super) fn normalized(arguments: &[OsString]) -> Vec<OsString> {
     all
 }
 
-/// The words behind the program's name, up to one that is still typed, with the options that stand
-/// before the command behind it.
+/// Moves the options that stand before the command behind it. The words are those behind the
+/// program's name; the last word is still being typed.
 pub(crate) fn options_last(words: &[OsString]) -> Vec<OsString> {
     let count = common_options(words);
     let (options, rest) = words.split_at(count.min(words.len().saturating_sub(1)));
@@ -47,13 +47,14 @@ pub(crate) fn options_last(words: &[OsString]) -> Vec<OsString> {
             let command = std::slice::from_ref(command);
             [command, options, after, std::slice::from_ref(typed)].concat()
         }
-        // The command itself is typed, or the value of an option.
+        // The word that is being typed is the command, or the value of an option.
         rest if count < words.len() => rest.to_vec(),
         _ => words.to_vec(),
     }
 }
 
-/// How many arguments at the beginning are options that all commands have, and their values.
+/// Counts the arguments at the beginning that are options of all commands, or the values of these
+/// options.
 fn common_options(arguments: &[OsString]) -> usize {
     let mut count = 0;
     while let Some(argument) = arguments.get(count).and_then(|argument| argument.to_str()) {
@@ -68,7 +69,8 @@ fn common_options(arguments: &[OsString]) -> usize {
     count.min(arguments.len())
 }
 
-/// Marks the names between two `--`, and leaves the first out. A command does not begin with `-`.
+/// Marks the names between two `--`, and removes the first `--`. Words that do not begin with `-`
+/// are a command, and stay as they are.
 fn with_marked_names(arguments: &[OsString]) -> Vec<OsString> {
     let mut parts = arguments.splitn(3, |argument| argument == "--");
     let (Some(options), Some(names)) = (parts.next(), parts.next()) else {

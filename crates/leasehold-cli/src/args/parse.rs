@@ -14,8 +14,8 @@ use crate::report::{Failure, Outcome, USAGE, print};
 ///
 /// # Errors
 ///
-/// Help and version were asked for, or something is wrong; both have been dealt with but for the
-/// exit code.
+/// The outcome to exit with: help or the version was asked for, and has been printed; or the
+/// command line is wrong.
 pub(crate) fn parse(arguments: &[OsString]) -> Result<Command, Outcome> {
     let arguments = &normalized(arguments);
     let error = match Cli::try_parse_from(arguments) {
@@ -26,7 +26,7 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<Command, Outcome> {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             print(error.render().to_string().trim_end()).map(|()| 0)
         }
-        // Nothing was asked, so nothing was done.
+        // No command was given, so this exit code is that of wrong usage.
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             print(error.render().to_string().trim_end()).map(|()| USAGE)
         }
@@ -40,8 +40,8 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<Command, Outcome> {
     })
 }
 
-/// The error for an option that a command with another command behind its `--` does not have. The
-/// parser would have it written behind the `--`.
+/// The error for an unknown option of `run` or `elect`, which have another command behind their
+/// `--`. The parser's own message would advise to write the option behind the `--`.
 fn no_such_option(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
     let command = arguments.get(1).and_then(|command| command.to_str())?;
     let option = match error.get(ContextKind::InvalidArg)? {
@@ -55,7 +55,7 @@ fn no_such_option(error: &clap::Error, arguments: &[OsString]) -> Option<String>
     is_so.then(|| format!("leasehold {command} has no option {option}"))
 }
 
-/// What to do about it: `run NAME CMD` lacks nothing but the `--`.
+/// The remedy for a wrong command line. `run NAME CMD` lacks only the `--`.
 fn remedy(arguments: &[OsString], kind: ErrorKind) -> String {
     let command = arguments.get(1).and_then(|command| command.to_str()).unwrap_or_default();
     let lacks_dashes = command == "run"
@@ -67,7 +67,7 @@ fn remedy(arguments: &[OsString], kind: ErrorKind) -> String {
         Some(_) if lacks_dashes => "write `--` before the command".to_owned(),
         Some(_) => format!("see `leasehold {command} --help`"),
         None => match similar(command, &whole) {
-            // The parser has its own tips, and none for short words.
+            // The parser gives tips itself, but none for short words.
             Some(similar) if !command.starts_with('-') => {
                 format!("did you mean `leasehold {similar}`?")
             }
@@ -76,16 +76,18 @@ fn remedy(arguments: &[OsString], kind: ErrorKind) -> String {
     }
 }
 
-/// A subcommand with one letter more, less or other than this, or two in the other order.
+/// A subcommand that differs from this word by one letter (added, removed or changed), or by two
+/// swapped letters.
 fn similar<'a>(command: &str, whole: &'a clap::Command) -> Option<&'a str> {
     let names = whole.get_subcommands().map(clap::Command::get_name);
     names.into_iter().find(|name| strsim::damerau_levenshtein(command, name) == 1)
 }
 
-/// What tells that an argument may be a store URL.
+/// An argument that contains one of these texts may be a store URL.
 const STORE_URL_HAS: [&str; 5] = ["://", "@", "file:", "redis:", "valkey:"];
 
-/// A message of the parser's, which may quote an argument: a store URL in the wrong place, too.
+/// A message of the parser, with its passwords hidden: it may quote a store URL that was written in
+/// the wrong place.
 fn without_passwords(said: &str, arguments: &[OsString]) -> String {
     let texts = arguments.iter().filter_map(|argument| argument.to_str());
     let values = texts.clone().filter_map(|text| text.split_once('=').map(|(_, value)| value));
@@ -94,7 +96,7 @@ fn without_passwords(said: &str, arguments: &[OsString]) -> String {
     urls.fold(said.to_owned(), |said, url| said.replace(url, &shown_url(url)))
 }
 
-/// The parser's message: what is wrong and its tips, without the usage that follows.
+/// The parser's message in one line: the error and the tips, without the usage that follows.
 fn one_line(rendered: &str) -> String {
     let said = rendered.split("\n\nUsage:").next().unwrap_or(rendered);
     let said = said.split("\n\nFor more information").next().unwrap_or(said);

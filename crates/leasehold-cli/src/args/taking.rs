@@ -1,4 +1,4 @@
-//! The arguments of the commands that take a lease, and give it back later.
+//! The arguments of `take`, `give` and `renew`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,24 +18,25 @@ use super::values::{name, pid, span};
 )))]
 #[command(mut_arg("max_hold", |option| option.hide(true)))]
 #[command(mut_arg("min_hold", |option| option.help(
-    "Nobody else gets the name before this time is over, even if it is given back before"
+    "Keeps the name from others for at least this time, even if the lock is given back earlier"
 )))]
 pub(crate) struct Take {
-    /// The name of the lock, 1 to 512 bytes; of several, up to 64, all are held or none
+    /// The name of the lock, 1 to 512 bytes. With several names, up to 64, all are held or none
     #[arg(required = true, value_name = "NAME", value_parser = name)]
     pub(crate) names: Vec<LockName>,
-    /// Gives the lock back after this time, if nobody has done so before; give this, --pid or both
+    /// Gives the lock back after this time, if nobody has done so before. Give this option, --pid
+    /// or both
     #[arg(long = "for", value_name = "DURATION", value_parser = span, group = "until")]
     pub(crate) for_span: Option<Duration>,
     /// Gives the lock back when the process with this number ends, as in `--pid $$`
     #[arg(long, value_name = "PID", value_parser = pid, group = "until")]
     pub(crate) pid: Option<Pid>,
-    /// A file, instead of the machine's log, for the line about a lease that is lost, or is
-    /// released early because of a signal
+    /// Writes to this file, instead of the machine's log, if the lease is lost, or is released
+    /// early because of a signal
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
-    /// Prints one line of JSON: the handle, the names and their tokens, the holder, until when;
-    /// tokens are strings, because they do not fit a double
+    /// Prints one line of JSON: the handle, the names and their tokens, the holder, and until when
+    /// it holds. Tokens are strings, because they do not fit a double
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
@@ -45,7 +46,7 @@ pub(crate) struct Take {
 /// Arguments of `give`.
 #[derive(Args, Debug)]
 pub(crate) struct Give {
-    /// What `take` printed
+    /// The handle that `take` printed
     #[arg(value_name = "HANDLE")]
     pub(crate) handle: String,
     #[command(flatten)]
@@ -55,10 +56,10 @@ pub(crate) struct Give {
 /// Arguments of `renew`.
 #[derive(Args, Debug)]
 pub(crate) struct Renew {
-    /// What `take` printed
+    /// The handle that `take` printed
     #[arg(value_name = "HANDLE")]
     pub(crate) handle: String,
-    /// Gives the lock back after this time, counted from now; replaces the limit before
+    /// Gives the lock back after this time, counted from now. This replaces the earlier limit
     #[arg(long = "for", value_name = "DURATION", value_parser = span, required = true)]
     pub(crate) for_span: Duration,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Values of options: how each is read, and the error for one that cannot be read.
+//! Reads the values of options, and says what is wrong with a value that cannot be read.
 
 use std::time::Duration;
 
@@ -16,7 +16,8 @@ const MOST_PERMITS: u32 = i32::MAX as u32 - 1;
 /// The shortest pause between two looks at the same table: nobody reads faster.
 const LEAST_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The fewest keys a second with which a table comes about at all.
+/// The smallest budget, in keys a second: with less, `ls --watch` and `top` would not get through a
+/// store.
 const LEAST_BUDGET: u32 = 10;
 
 pub(super) fn name(text: &str) -> Result<LockName, InvalidInput> {
@@ -29,7 +30,7 @@ pub(super) fn pid(text: &str) -> Result<Pid, String> {
     pid.ok_or_else(|| format!("{text:?} is no process: write its number, as in --pid $$"))
 }
 
-/// A span in which something can happen.
+/// Reads a span that is longer than zero.
 pub(super) fn span(text: &str) -> Result<Duration, String> {
     match duration(text)? {
         Duration::ZERO => Err("the hold would be over before it has begun".to_owned()),
@@ -75,7 +76,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     parsed.map_err(|refusal| refusal.to_string())
 }
 
-/// Reads how often something is done again.
+/// Reads an interval, the time between two looks.
 pub(super) fn interval(text: &str) -> Result<Duration, String> {
     let interval = duration(text)?;
     match interval < LEAST_INTERVAL {
@@ -84,7 +85,7 @@ pub(super) fn interval(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Reads how many keys of a store may be looked at in a second.
+/// Reads a budget: how many keys of a store may be looked at in a second.
 pub(super) fn budget(text: &str) -> Result<u32, String> {
     let keys = text.parse().ok().filter(|keys| *keys >= LEAST_BUDGET);
     keys.ok_or_else(|| format!("{text:?} is no number of keys: give 10 or more"))
@@ -95,7 +96,7 @@ pub(super) fn ttl(text: &str) -> Result<Duration, String> {
     lease_span(text, |options, span| options.ttl = span)
 }
 
-/// Reads a span for an option of leases, in whose bounds it must be.
+/// Reads a span for an option of leases, and checks that it is within the bounds of that option.
 pub(super) fn lease_span(
     text: &str,
     set: impl FnOnce(&mut LeaseOptions, Duration),

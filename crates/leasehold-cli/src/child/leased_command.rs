@@ -32,11 +32,11 @@ pub(crate) struct CommandSpec<'a> {
 /// The command, its guardian, and the lease they run under.
 #[derive(Debug)]
 pub(crate) struct LeasedCommand<'a> {
-    /// All names, as one text.
+    /// The names of the locks, as one text.
     name: String,
     spec: CommandSpec<'a>,
     connection: &'a mut Connection,
-    /// When it was granted, or a moment before.
+    /// When the lease was granted, or a moment before.
     since: Instant,
     guard: Guard,
     lost: Lost,
@@ -51,7 +51,7 @@ pub(crate) struct LeasedCommand<'a> {
 }
 
 impl<'a> LeasedCommand<'a> {
-    /// Runs the command to its end, and lets go.
+    /// Runs the command to its end, and releases the lease.
     pub(crate) async fn run(
         spec: CommandSpec<'a>,
         guardian: IdleGuardian<'_>,
@@ -106,8 +106,9 @@ impl<'a> LeasedCommand<'a> {
         outcome
     }
 
-    /// Until the guardian has ended, or was replaced. The loss comes first in every round: a
-    /// leasehold that was stopped for longer than its lease says so before it does anything else.
+    /// Supervises until the guardian has ended, or was replaced. Every round checks the loss first:
+    /// a leasehold that was stopped for longer than its lease reports that before it does anything
+    /// else.
     async fn supervise(&mut self) {
         loop {
             tokio::select! {
@@ -173,7 +174,7 @@ impl<'a> LeasedCommand<'a> {
         }
     }
 
-    /// The end of a sentence, if that is why the lease ends.
+    /// The end of a sentence with the trouble with the store, if that is why the lease ends.
     fn why_not_renewed(&self, reason: LossReason) -> String {
         self.connection.events.why_not_renewed(&names(&self.guard), reason)
     }
@@ -188,7 +189,7 @@ impl<'a> LeasedCommand<'a> {
 
     fn note_ending(&mut self, why: EndReason) {
         match why {
-            // The user knows, and the command has not lost anything.
+            // The user asked for this end, and the lease is not lost.
             EndReason::Asked => return,
             // The code that noticed the loss has reported it, or the guardian itself has.
             EndReason::Died | EndReason::Lost => {}
@@ -200,7 +201,8 @@ impl<'a> LeasedCommand<'a> {
             EndReason::Overdue if self.loss.is_some() => {}
             EndReason::Over | EndReason::Overdue => {
                 let (why, cause) = match self.spec.max_hold {
-                    // No renewal goes beyond it, should the guardian come to it late.
+                    // The limit, also if the guardian notices it late: no renewal goes beyond the
+                    // limit.
                     Some(limit) if self.since.elapsed() >= limit.span => {
                         (format!("{limit} is over"), String::new())
                     }
@@ -216,7 +218,8 @@ impl<'a> LeasedCommand<'a> {
         self.ending = Some(why);
     }
 
-    /// The command was stopped: by the user at the terminal, or because it wants the terminal.
+    /// Handles a stopped command: the user stopped it at the terminal, or it wants to use the
+    /// terminal.
     async fn note_stop(&mut self, number: i32) {
         let signal = Signal::from_named_raw(number);
         let wants_terminal = matches!(signal, Some(Signal::TTIN | Signal::TTOU));
@@ -225,14 +228,14 @@ impl<'a> LeasedCommand<'a> {
             return;
         }
         if !wants_terminal && signal != Some(Signal::TSTP) {
-            return; // a signal stopped the command alone; the lease goes on
+            return; // a signal stopped only the command; the lease is kept
         }
         let left = show_duration(self.guard.validity());
         self.remark(format_args!("stopped: the lease ends in {left} unless continued"));
         let was_lent = self.terminal.take_back();
-        // The shell must see that its job has stopped. What the command's group got from the
-        // terminal would have gone to our whole group, so all of that stops: a script around us,
-        // too. Without a terminal only we were asked to.
+        // The shell must see that its job has stopped. Without the loan of the terminal, our whole
+        // group would have got the signal, so the whole group stops, with the script that runs us.
+        // If the terminal was not lent, only this process stops.
         let _continued = match was_lent {
             true => kill_current_process_group(Signal::STOP),
             false => kill_process(getpid(), Signal::STOP),
@@ -247,7 +250,8 @@ impl<'a> LeasedCommand<'a> {
         self.link.order(Order::Signal { number: signal.as_raw() }).await;
     }
 
-    /// The guardian has ended, and the command with it: lets go and says how it went.
+    /// Releases the lease after the guardian and the command have ended, and returns how the
+    /// command ended.
     async fn end(mut self) -> Outcome {
         let was_lent = self.terminal.take_back();
         let (name, verbosity) = (self.name.clone(), self.connection.verbosity);
@@ -273,13 +277,13 @@ impl<'a> LeasedCommand<'a> {
                     self.connection.events.why_not_renewed(&names, reason)
                 ));
             }
-            // The release is tried again, and the code that closes the connection reports a
+            // The keeper tries the release again. The code that closes the connection reports a
             // failure.
             Err(Error::Store(error)) if error.kind() == StoreErrorKind::Denied => {}
-            // The lease ends by itself; the work under it was done alone.
+            // The lease ends by itself, and the command ran alone.
             Err(error) => verbosity.error(format_args!("{name}: could not let go: {error}")),
         }
-        // Only now: the next holder does not wait for it.
+        // This comes last, because the next holder does not wait for it.
         self.link.bury_guardian();
         let was_ended = self.ending == Some(EndReason::Over) || was_lost && !ignores;
         if !was_ended {
@@ -291,8 +295,8 @@ impl<'a> LeasedCommand<'a> {
         Ok(LOST)
     }
 
-    /// A signal ended the command, and leasehold ends itself by the same signal. It prints a line
-    /// first, except for Ctrl-C, for a closed pipe, and if enough was said before.
+    /// The failure that ends leasehold by the signal that ended the command. It has a message,
+    /// except for Ctrl-C, for a closed pipe, and if a message was printed before.
     fn end_by_signal(&self, number: i32, was_lent: bool) -> Failure {
         let signal = numbered(number);
         let is_from_terminal = matches!(signal, Some(Signal::HUP | Signal::INT | Signal::QUIT));
@@ -310,15 +314,17 @@ impl<'a> LeasedCommand<'a> {
         self.loss.is_some() || self.ending.is_some()
     }
 
-    /// The guardian does not end the command in time: it is stopped, or hangs.
+    /// Ends the command in place of a guardian that is stopped or hangs, and does not end the
+    /// command in time.
     async fn replace_guardian(&mut self) {
         let (name, verbosity) = (&self.name, self.connection.verbosity);
         let remains = |process: &Remaining| say_that_it_remains(name, verbosity, process);
         self.link.replace_guardian(remains).await;
     }
 
-    /// The guardian ended without a word about the command: it could not start it, and has said
-    /// why, or it was killed, and the kernel has killed the command.
+    /// How the command ended, if the guardian ended without reporting it. Either the guardian could
+    /// not start the command, and has printed why. Or the guardian was killed, and the kernel
+    /// killed the command.
     async fn unsupervised_end(&mut self) -> CommandEnd {
         let (name, verbosity) = (&self.name, self.connection.verbosity);
         let remains = |process: &Remaining| say_that_it_remains(name, verbosity, process);
@@ -344,7 +350,7 @@ fn say_that_it_remains(name: &str, verbosity: Verbosity, process: &Remaining) {
 }
 
 /// Until when the lease may be relied on, by the clock that counts suspended time. The clock is
-/// read first: time that passes between the two makes the result earlier, never later.
+/// read before the validity, so time that passes in between makes the result earlier, never later.
 fn valid_until(guard: &Guard) -> leasehold::time::Instant {
     let now = CLOCK.now();
     now + guard.validity()

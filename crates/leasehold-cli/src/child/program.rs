@@ -1,4 +1,4 @@
-//! Looks the command up before anything is acquired.
+//! Looks the command up before a lock is acquired.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -7,14 +7,14 @@ use rustix::fs::{Access, access};
 
 use crate::report::{Failure, NOT_EXECUTABLE, NOT_FOUND};
 
-/// Where programs are looked for when `PATH` is not set: what execvp(3) of the GNU library takes.
+/// The search path if `PATH` is not set, as execvp(3) of the GNU library has it.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 /// Checks that a program can be started, by the rules of execvp(3).
 ///
 /// # Errors
 ///
-/// Exit code 127 if there is none, 126 if it is there and cannot be executed.
+/// Exit code 127 if there is no such program, 126 if it is there and cannot be executed.
 pub(crate) fn look_up(program: &OsStr) -> Result<(), Failure> {
     let path = std::env::var_os("PATH").unwrap_or_else(|| OsString::from(DEFAULT_PATH));
     let shown = program.to_string_lossy();
@@ -48,7 +48,7 @@ fn find(program: &OsStr, path: &OsStr) -> Found {
     }
     let mut refused = Found::Nowhere;
     for directory in std::env::split_paths(path) {
-        // An empty element means the current directory, and `join` makes it so.
+        // An empty element means the current directory, and `join` gives that result.
         match examine(&directory.join(program)) {
             Found::Executable => return Found::Executable,
             Found::Not(place) => refused = Found::Not(place),

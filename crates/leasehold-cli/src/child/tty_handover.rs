@@ -1,4 +1,4 @@
-//! The terminal, as it is lent to the command and taken back.
+//! Lends the terminal to the command, and takes it back.
 
 use rustix::fs::{FileType, fstat};
 use rustix::process::Pid;
@@ -22,20 +22,20 @@ impl TtyHandover {
         Self { terminal, is_lent_at_once, is_lent: false }
     }
 
-    /// Whether the command has the terminal from the start. In a pipeline the command gets it only
-    /// on request: a pager to the right of leasehold, in the same group, needs the terminal to read
-    /// its keys.
+    /// Whether the command has the terminal from the start. In a pipeline the command gets the
+    /// terminal only on request. A pager to the right of leasehold, in the same group, needs the
+    /// terminal to read keys.
     pub(super) fn is_lent_at_once(&self) -> bool {
         self.is_lent_at_once
     }
 
-    /// Notes that the command was started. It has the terminal if it gets that at once.
+    /// Notes that the command was started, and has the terminal if that is lent at once.
     pub(super) fn note_start(&mut self) {
         self.is_lent |= self.is_lent_at_once;
     }
 
-    /// Lends the terminal to the command's group, if that is known and the terminal listens to this
-    /// process; whether that is so.
+    /// Lends the terminal to the command's group, if the group is known and the terminal listens to
+    /// this process. Returns whether the terminal was lent.
     pub(super) fn lend(&mut self, group: Option<Pid>) -> bool {
         let terminal = self.terminal.as_ref().filter(|terminal| terminal.is_in_foreground());
         let (Some(terminal), Some(group)) = (terminal, group) else { return false };
@@ -43,7 +43,7 @@ impl TtyHandover {
         true
     }
 
-    /// Takes the terminal back; whether it was lent.
+    /// Takes the terminal back, and returns whether it was lent.
     pub(super) fn take_back(&mut self) -> bool {
         let was_lent = std::mem::take(&mut self.is_lent);
         if let Some(terminal) = self.terminal.as_ref().filter(|_| was_lent) {

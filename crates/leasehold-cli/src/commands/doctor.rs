@@ -1,4 +1,4 @@
-//! `leasehold doctor`: what would break a promise, and what mends it.
+//! `leasehold doctor`: finds what would break a promise, and how to repair it.
 
 use leasehold::Error;
 use leasehold::store::{Finding, Level, examine, examine_setup};
@@ -10,22 +10,22 @@ use crate::report::{Failure, NO, Outcome, escaped, print, print_json};
 use crate::runtime::block_on;
 use crate::store_url::StoreUrl;
 
-/// The words for levels that are counted.
+/// The words for the levels that are counted.
 const DANGER: &str = "danger";
 const WARNING: &str = "warning";
 
-/// What is printed with `--json`: a line for each finding at each place.
+/// The output of `--json`, with a finding for each place.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Doctor)]
 pub(super) struct Checkup {
     store: String,
     pub(super) dangers: usize,
     pub(super) warnings: usize,
-    /// The worst first, for readers of the first lines.
+    /// The findings, the worst first, for readers of the first lines.
     findings: Vec<FindingView>,
 }
 
-/// One finding in it.
+/// One finding of a checkup.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Finding)]
 struct FindingView {
@@ -40,7 +40,7 @@ struct FindingView {
     remedy: String,
 }
 
-/// What is printed for people: a finding, and all the places where it was made.
+/// The output for people: a finding, and all places where it was made.
 struct Group<'a> {
     finding: &'a FindingView,
     places: Vec<&'a str>,
@@ -74,7 +74,8 @@ pub(crate) fn doctor(args: &Doctor) -> Outcome {
     Ok(if is_sick { NO } else { 0 })
 }
 
-/// The findings that `--json` prints, but for deadlocks, which would take a scan of all names.
+/// The findings that `--json` prints, without deadlocks, because finding them takes a scan of all
+/// names.
 pub(super) async fn report(url: &StoreUrl) -> Checkup {
     match examine_setup(url.reveal()).await {
         Ok(findings) => Checkup::new(url.to_string(), findings),
@@ -90,7 +91,7 @@ impl Checkup {
         Self { store, dangers: count(DANGER), warnings: count(WARNING), findings }
     }
 
-    /// The finding about a store that could not be looked at.
+    /// The finding about a store that could not be examined.
     fn unreachable(store: String, error: &Error) -> Self {
         let finding = FindingView {
             level: DANGER,
@@ -115,14 +116,14 @@ impl FindingView {
         Self { level, place, topic, found, risk, remedy }
     }
 
-    /// Whether it is the same, at whatever place.
+    /// Whether it is the same finding, perhaps at another place.
     fn is_like(&self, other: &Self) -> bool {
         (self.level, self.topic, &self.found) == (other.level, other.topic, &other.found)
             && (&self.risk, &self.remedy) == (&other.risk, &other.remedy)
     }
 }
 
-/// The same finding at several places is one, where it was made first.
+/// Groups equal findings of several places into one, at the position of the first.
 fn grouped(findings: &[FindingView]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for finding in findings {
@@ -156,7 +157,7 @@ fn summary(dangers: usize, warnings: usize) -> String {
     }
 }
 
-/// Prints a finding in one line, then what could happen and what mends it.
+/// Prints a finding in one line, then the risk and the remedy.
 fn print_group(Group { finding, places }: &Group<'_>) -> Result<(), Failure> {
     let (level, places) = (finding.level, escaped(&places.join(", ")));
     print(format_args!("{level:<8} {places}: {}", escaped(&finding.found)))?;

@@ -1,4 +1,4 @@
-//! `leasehold elect`: leads an election while a command runs, or tells who leads.
+//! `leasehold elect`: leads an election while a command runs, or shows the leader.
 
 use std::slice::from_ref;
 use std::time::Instant;
@@ -22,7 +22,7 @@ use crate::moment::{iso, now_ms};
 use crate::report::{Failure, NO, Outcome, escaped, print, print_json};
 use crate::runtime::block_on;
 
-/// Stands for election, or looks at one.
+/// Becomes a candidate, or observes the election.
 pub(crate) fn elect(args: &Elect) -> Outcome {
     match &args.value {
         Some(value) => stand(args, value),
@@ -31,7 +31,7 @@ pub(crate) fn elect(args: &Elect) -> Outcome {
     }
 }
 
-/// Runs the command while leading, or leads until it is asked to stop.
+/// Runs the command while leading. Without a command, leads until it is asked to stop.
 fn stand(args: &Elect, value: &str) -> Outcome {
     let mut options = LeaseOptions::default();
     options.ttl = args.ttl;
@@ -76,19 +76,19 @@ async fn lead(
         return let_go(connection, from_ref(&args.name), resigned, None);
     }
     let guard = leadership.guard().reenter()?;
-    // The guardian does not start before the candidate leads: that may take months.
+    // The guardian is started only when the candidate leads, which may take months.
     let outcome = match IdleGuardian::start(&args.command) {
         Ok(guardian) => LeasedCommand::run(spec, guardian, connection, guard).await,
         Err(failure) => Err(failure),
     };
     if let Err(error) = leadership.resign().await {
-        // A loss was told when it was noticed.
+        // A loss was reported when it was noticed.
         connection.verbosity.detail(error);
     }
     outcome
 }
 
-/// A line for every change, until somebody ends this or stops reading.
+/// Prints a line for every change, until a signal comes or nobody reads any more.
 fn listen(args: &Elect) -> Outcome {
     let told = watch(args, async |_, election| {
         let mut observation = election.observe().await?;
@@ -122,7 +122,7 @@ fn tell(args: &Elect, leader: Option<&Leader>) -> Result<(), Failure> {
     }
 }
 
-/// Says that the store is away and why, or that it is back.
+/// Prints that the store is away and why, or that it is back.
 fn tell_of_store(args: &Elect, why: Option<&StoreError>) -> Result<(), Failure> {
     let why = why.map(ToString::to_string);
     if args.json {
@@ -136,7 +136,7 @@ fn tell_of_store(args: &Elect, why: Option<&StoreError>) -> Result<(), Failure> 
     }
 }
 
-/// The leader's value; exit code 1 if nobody leads.
+/// Prints the leader's value; exit code 1 if nobody leads.
 fn show(args: &Elect) -> Outcome {
     if args.json {
         return show_json(args);
@@ -148,13 +148,13 @@ fn show(args: &Elect) -> Outcome {
     Ok(if leader.is_some() { 0 } else { NO })
 }
 
-/// The leader, its process and its lease, as `show --json` has them.
+/// Prints the leader, its process and its lease, with the fields of `show --json`.
 fn show_json(args: &Elect) -> Outcome {
     let (leader, status) = watch(args, async |client, election| {
         Ok((election.leader().await?, client.admin().inspect(&args.name).await?))
     })?;
     let mut view = ElectionView::new(&args.name, leader.as_ref());
-    // Another process may lead by now, which the next look finds.
+    // If another process leads by now, the next call finds it.
     let is_leader = |holder: &&Holder| Some(holder.token) == leader.as_ref().map(|it| it.token);
     if let (Some(leader), Some(holder)) = (&mut view.leader, status.holders.iter().find(is_leader))
     {
@@ -164,7 +164,7 @@ fn show_json(args: &Elect) -> Outcome {
     Ok(if leader.is_some() { 0 } else { NO })
 }
 
-/// Does something with the election that takes no part in it.
+/// Runs something with an election in which this process is no candidate.
 fn watch<T>(
     args: &Elect,
     look: impl AsyncFnOnce(&Client, &Election) -> Result<T, Failure>,
@@ -185,7 +185,7 @@ struct StoreView {
     why: Option<String>,
 }
 
-/// Who leads, as JSON.
+/// The leader, as JSON.
 #[derive(Serialize)]
 struct ElectionView<'a> {
     name: &'a LockName,
@@ -199,7 +199,7 @@ struct LeaderView<'a> {
     holder: LeaderHolder<'a>,
 }
 
-/// The facts of the leader; in a line about a change, the token alone.
+/// The facts about the leader. In a line about a change, only the token.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum LeaderHolder<'a> {

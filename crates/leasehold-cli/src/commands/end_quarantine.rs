@@ -1,4 +1,5 @@
-//! `leasehold end-quarantine`: the word of an operator that a store has forgotten nothing.
+//! `leasehold end-quarantine`: ends a quarantine, because an operator says that the store has
+//! forgotten nothing.
 
 use leasehold::Client;
 

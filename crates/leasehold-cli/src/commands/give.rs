@@ -1,4 +1,4 @@
-//! `leasehold give`: lets go of what `take` has taken.
+//! `leasehold give`: releases a lease of `take`.
 
 use super::held_there::StoreOf;
 use crate::args::Give;
@@ -6,8 +6,8 @@ use crate::detached::{Answer, Handle, Request, ask};
 use crate::report::{Failure, LOST, Outcome};
 use crate::runtime::block_on;
 
-/// Asks the holder process to let go. One that was killed, or is on another machine, cannot be
-/// asked: then the lease is ended at the store.
+/// Asks the holder process to release the lease. If that process was killed, or is on another
+/// machine, ends the lease at the store.
 pub(crate) fn give(args: &Give) -> Outcome {
     let handle = Handle::decode(&args.handle).map_err(Failure::usage)?;
     let store = StoreOf { handle: &handle, args: &args.store };
@@ -19,7 +19,8 @@ pub(crate) fn give(args: &Give) -> Outcome {
             }
             Ok(Some(Answer::Lost { why })) => Err(Failure::new(LOST, why)),
             Ok(None) => store.or_lost_here(store.end().await).map(|()| 0),
-            // A holder process that hangs still renews; it learns of this by the loss.
+            // A holder process that hangs may still renew the lease. It learns of this release by
+            // the loss.
             Err(_) => store.end().await.map(|()| 0),
         }
     })?

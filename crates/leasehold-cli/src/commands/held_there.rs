@@ -1,5 +1,4 @@
-//! A lease that was taken, as the store knows it, for the case that its holder process cannot be
-//! asked.
+//! Ends or checks a lease of `take` at the store, if its holder process cannot be asked.
 
 use leasehold::{Client, LockName};
 
@@ -11,14 +10,14 @@ use crate::secrets::Secrets;
 use crate::store_choice::{Because, Choice};
 use crate::store_url::StoreUrl;
 
-/// Where to look for what a handle says.
+/// The lease of a handle, and the options that choose its store.
 pub(super) struct StoreOf<'a> {
     pub(super) handle: &'a Handle,
     pub(super) args: &'a StoreArgs,
 }
 
 impl StoreOf<'_> {
-    /// Ends the lease there.
+    /// Ends the lease at the store.
     ///
     /// # Errors
     ///
@@ -39,7 +38,7 @@ impl StoreOf<'_> {
         ended_before.into_iter().next().map_or(Ok(()), Err)
     }
 
-    /// Says whether it is still held there.
+    /// Checks that the store still has the lease.
     ///
     /// # Errors
     ///
@@ -55,8 +54,8 @@ impl StoreOf<'_> {
         client.close().await.map_err(Failure::from)
     }
 
-    /// The outcome if no holder process of this user is left on this machine. If it was here, its
-    /// lease is not renewed any more, also if the store cannot say so.
+    /// The outcome if this user has no holder process on this machine. If the process was on this
+    /// machine, its lease is not renewed any more, even if the store cannot be asked.
     pub(super) fn or_lost_here(&self, outcome: Result<(), Failure>) -> Result<(), Failure> {
         outcome.map_err(|failure| {
             let is_refused = self.args.store.is_some() && failure.exit == crate::report::USAGE;
@@ -79,8 +78,8 @@ impl StoreOf<'_> {
         connect(&self.choose()?, self.args.verbosity).await
     }
 
-    /// The store that was chosen, if it is that of the handle: it may have a password. Else what
-    /// the handle says, without any: it may come from anybody.
+    /// The chosen store, which may have a password, if it is the store of the handle. Otherwise the
+    /// store that the handle names, without any password, because the handle may be forged.
     fn choose(&self) -> Result<Choice, Failure> {
         let handle = self.handle;
         let taken_in = StoreUrl::from(handle.store.as_str());

@@ -1,4 +1,5 @@
-//! `leasehold hold`: a lease without a command, for scripts. `elect` without one holds so, too.
+//! `leasehold hold`: a lease without a command, for scripts. `elect` without a command uses the
+//! same code.
 
 use std::io::{IsTerminal as _, Read as _, stdin};
 use std::time::{Duration, Instant};
@@ -27,7 +28,7 @@ struct HeldView<'a> {
     token: FencingToken,
     holder: HolderId,
     ttl_seconds: f64,
-    /// All of several; nothing of one.
+    /// All names if there are several; empty for one name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     names: Vec<HeldName>,
 }
@@ -67,8 +68,8 @@ async fn hold_until_asked(
     let_go(connection, &args.names, released, reached)
 }
 
-/// Says that it is held, and waits until stdin ends, a signal comes, the lease is lost or the limit
-/// is reached; gives that limit then.
+/// Prints that the lock is held, and waits until stdin ends, a signal comes, the lease is lost or a
+/// limit is reached. Returns the limit that was reached.
 pub(crate) async fn until_asked<'a>(
     connection: &mut Connection,
     guard: &Guard,
@@ -97,8 +98,8 @@ pub(crate) async fn until_asked<'a>(
     Ok(reached)
 }
 
-/// The outcome of a hold, by the store's answer to its end and by the limit that was reached, if
-/// one was.
+/// The outcome of a hold: it depends on the result of the release, and on the limit that was
+/// reached, if any.
 pub(crate) fn let_go(
     connection: &Connection,
     names: &[LockName],
@@ -117,8 +118,8 @@ pub(crate) fn let_go(
         Err(error) => {
             let mut failure = Failure::from(error);
             failure.message += &lost_because;
-            // A lease that was held until the end counts as held, even if the store could not be
-            // told.
+            // The lease was held until the end, so this is a success, even if the store could not
+            // be told.
             if failure.exit == LOST {
                 Err(failure)
             } else {
@@ -129,14 +130,15 @@ pub(crate) fn let_go(
     }
 }
 
-/// The use that stdin has.
+/// The kinds of stdin.
 #[derive(Clone, Copy, Debug)]
 enum Stdin {
-    /// The end of stdin says when to let go.
+    /// A pipe or file. Its end means to release the lock.
     Ends,
-    /// A script, cron or systemd has put `/dev/null` there, which ends at once and says nothing.
+    /// A script, cron or systemd has set stdin to `/dev/null`, which ends at once and so means
+    /// nothing.
     Null,
-    /// The user ends it with a key.
+    /// A terminal, at which the user ends the input with a key.
     Terminal,
 }
 
@@ -181,12 +183,12 @@ async fn asked_to_end(connection: &mut Connection, stdin: Stdin) {
     }
 }
 
-/// Completes when stdin has ended. A stdin that cannot be read, such as the terminal in the
-/// background, does not end.
+/// Completes when stdin has ended. If stdin cannot be read, such as the terminal in the background,
+/// this never completes.
 async fn end_of_stdin() {
     let (sender, receiver) = oneshot::channel();
-    // The thread is not joined: a read from a terminal cannot be called back, and it ends with the
-    // process.
+    // The thread is not joined: a read from a terminal cannot be cancelled, so the thread ends with
+    // the process.
     std::thread::spawn(move || {
         let mut dropped = [0; 4096];
         if refuse_to_stop_for_input().is_err() {

@@ -1,4 +1,4 @@
-//! One lock among others, as `ls` and `top` list it, and which of them are listed.
+//! One lock in the lists of `ls` and `top`, and the choice of the locks that are listed.
 
 use std::cmp::{Ordering, Reverse};
 use std::time::Duration;
@@ -11,18 +11,18 @@ use super::status_view::{ANOTHER, StatusView};
 use crate::args::Sort;
 use crate::watch::{Look, Row};
 
-/// One lock, as it is shown.
+/// One lock in a list.
 #[derive(Clone, Debug)]
 pub(super) struct LockLine {
     pub(super) name: LockName,
     pub(super) row: Row,
-    /// For how long, if anybody knows: of several holders the first.
+    /// How long the oldest hold has lasted, if that is known.
     pub(super) held: Option<Duration>,
-    /// How long the last of its holds lasts if nobody renews it.
+    /// How long the last of its holds lasts if no hold is renewed.
     pub(super) left: Option<Duration>,
-    /// The longest that a present waiter has waited.
+    /// The longest time that a present waiter has waited.
     pub(super) waited: Option<Duration>,
-    /// Entries per second; none of a lock that is not watched.
+    /// Entries per second; zero for a lock that is not watched.
     pub(super) per_second: f64,
 }
 
@@ -55,12 +55,12 @@ impl LockLine {
         StatusView::new(&self.name, status, unreadable.as_ref(), *seen_ms)
     }
 
-    /// What the lock is held as: `w` by one alone, `r` or `r×2` by readers, with `u` if one of them
-    /// is upgradable, `3/4` of its permits; `?` if its record cannot be read.
+    /// The mode of the lock: `w` for an exclusive holder, `r` or `r×2` for readers, with `u` if one
+    /// of them is upgradable, `3/4` for permits, and `?` if the record cannot be read.
     pub(super) fn mode(&self) -> String {
         let status = &self.row.status;
         if let Some(foreign) = &status.foreign {
-            // How many read in other languages is not known.
+            // The number of readers in other languages is not known.
             return if foreign.mode == Mode::Shared { "r" } else { "w" }.to_owned();
         }
         let taken = status.holders.iter().map(|holder| u64::from(holder.mode.weight()));
@@ -77,7 +77,7 @@ impl LockLine {
         }
     }
 
-    /// The first who holds the lock, and how many others do.
+    /// The first holder of the lock, and the number of other holders.
     pub(super) fn holder(&self) -> String {
         let (status, unreadable) = (&self.row.status, self.row.unreadable.is_some());
         match status.holders.split_first() {
@@ -89,7 +89,7 @@ impl LockLine {
         }
     }
 
-    /// The token with which its oldest hold is revoked.
+    /// The token that revokes the oldest hold.
     pub(super) fn token(&self) -> Option<FencingToken> {
         self.row.status.holders.first().map(|holder| holder.token)
     }
@@ -101,7 +101,7 @@ impl LockLine {
         self.row.unreadable.as_ref().map(ToString::to_string).or(label).unwrap_or_default()
     }
 
-    /// Whether this text is in its name, its holder or a label.
+    /// Whether the name, the holder or a label contains this text.
     pub(super) fn has(&self, text: &str) -> bool {
         let holders = self.row.status.holders.iter();
         let mut labels = holders.filter_map(|holder| holder.info.label.as_deref());
@@ -110,10 +110,10 @@ impl LockLine {
             || labels.any(|label| label.contains(text))
     }
 
-    /// Which of two comes first.
+    /// Compares two lines by an order.
     fn compare(&self, other: &Self, sort: Sort) -> Ordering {
         let longest_first = |line: &Self| Reverse((line.waited, line.held));
-        // A hold without an end, or with one that nobody knows, comes last.
+        // A hold without a known end comes last.
         let ends = |line: &Self| (line.left.is_none(), line.left);
         let by = match sort {
             Sort::Longest => Ordering::Equal,
@@ -128,18 +128,19 @@ impl LockLine {
     }
 }
 
-/// A holder in words. If its process has ended, nobody should look for that.
+/// A holder in words. If its process has ended, the words say so, so that nobody looks for the
+/// process.
 fn first_words(first: &Holder) -> String {
     let cooldown = if first.state == HoldState::Cooldown { "cooldown of " } else { "" };
     format!("{cooldown}{}:{}", first.info.host, first.info.pid)
 }
 
-/// Which locks are listed, and in which order.
+/// The choice of the locks that are listed, and their order.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
-    /// Only names that begin so.
+    /// Only names with this prefix.
     pub(super) prefix: String,
-    /// Only names whose oldest hold has lasted for longer.
+    /// Only names whose oldest hold has lasted for longer than this.
     pub(super) held_longer_than: Option<Duration>,
     /// Also names that nobody holds or awaits.
     pub(super) all: bool,
@@ -147,7 +148,7 @@ pub(super) struct Listing {
 }
 
 impl Listing {
-    /// Those of them that are listed, in order.
+    /// The locks that are listed, in order.
     pub(super) fn of(&self, locks: impl IntoIterator<Item = LockLine>) -> Vec<LockLine> {
         let mut lines: Vec<LockLine> = locks.into_iter().filter(|line| self.has(line)).collect();
         lines.sort_by(|one, other| one.compare(other, self.sort));
@@ -156,7 +157,7 @@ impl Listing {
 
     fn has(&self, line: &LockLine) -> bool {
         let is_old = self.held_longer_than.is_none_or(|least| line.held > Some(least));
-        // A lock that was let go between two requests is idle by now.
+        // A lock that was released between two requests is idle by now.
         let is_wanted = self.all || line.row.is_used();
         is_old && is_wanted && line.name.as_str().starts_with(&self.prefix)
     }

@@ -1,4 +1,4 @@
-//! The commands, a file each.
+//! The commands, each in a file or folder.
 
 pub(crate) mod completions;
 mod doctor;

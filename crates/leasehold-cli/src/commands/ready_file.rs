@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::report::{Failure, escaped};
 
-/// Says `stands by` or `leads` while the process does, and is gone afterwards.
+/// A file that says `stands by` or `leads` as long as that is true, and is removed afterwards.
 #[derive(Clone, Debug)]
 pub(super) struct ReadyFile(Arc<Mutex<Option<PathBuf>>>);
 
 impl ReadyFile {
-    /// Where it will be; a file that a process has left there that was killed is removed.
+    /// A file that will be at this path. If a killed process has left a file there, it is removed.
     ///
     /// # Errors
     ///
-    /// When it cannot be removed.
+    /// If that file cannot be removed.
     pub(super) fn at(path: Option<&Path>) -> Result<Self, Failure> {
         if let Some(path) = path
             && let Err(error) = fs::remove_file(path)
@@ -30,7 +30,7 @@ impl ReadyFile {
     ///
     /// # Errors
     ///
-    /// When it cannot be written.
+    /// If the file cannot be written.
     pub(super) fn say(&self, state: &str) -> Result<(), Failure> {
         let path = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(path) = path.as_ref() else { return Ok(()) };
@@ -40,10 +40,10 @@ impl ReadyFile {
         written.and_then(|()| fs::rename(&beside, path)).map_err(|error| refused(path, &error))
     }
 
-    /// Removes the file for good: it says nothing any more.
+    /// Removes the file for good.
     pub(super) fn remove(&self) {
         if let Some(path) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            // An error cannot be mended here; the next start says what is wrong.
+            // An error cannot be handled here. The next start reports it.
             let _gone = fs::remove_file(path);
         }
     }

@@ -1,4 +1,4 @@
-//! `leasehold renew`: changes when a lease that was taken ends.
+//! `leasehold renew`: changes the end of a lease of `take`.
 
 use super::held_there::StoreOf;
 use crate::args::Renew;
@@ -6,7 +6,7 @@ use crate::detached::{Answer, Handle, Request, ask};
 use crate::report::{Failure, LOST, Outcome, STORE};
 use crate::runtime::block_on;
 
-/// Tells the holder process until when it shall hold.
+/// Tells the holder process how long it must hold the lease from now on.
 pub(crate) fn renew(args: &Renew) -> Outcome {
     let handle = Handle::decode(&args.handle).map_err(Failure::usage)?;
     let names = handle.shown();
@@ -30,7 +30,8 @@ pub(crate) fn renew(args: &Renew) -> Outcome {
     })?
 }
 
-/// Only its process can renew a lease, and it hears its user on its machine alone.
+/// The failure if the holder process cannot be asked: only that process can renew the lease, and
+/// only its user on its machine can ask it.
 fn not_from_here(handle: &Handle, trouble: Option<Failure>) -> Failure {
     let Handle { host, user, .. } = handle;
     let known = match trouble {

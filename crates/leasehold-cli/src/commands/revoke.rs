@@ -4,7 +4,7 @@ use crate::args::Revoke;
 use crate::connection::ask;
 use crate::report::{Failure, NO, Outcome};
 
-/// Ends the lease with this very token.
+/// Revokes the lease with exactly this token.
 pub(crate) fn revoke(args: &Revoke) -> Outcome {
     let choice = args.store.choose()?;
     let (name, token) = (&args.name, args.token);

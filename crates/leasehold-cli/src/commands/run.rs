@@ -20,7 +20,7 @@ pub(crate) fn run(args: &Run) -> Outcome {
     let max_hold = args.lock.hold.max_hold.as_ref();
     let spec = CommandSpec { end: &args.end, kill_after, max_hold };
     block_on(async {
-        // The guardian starts while the lease is asked for.
+        // The guardian starts while leasehold asks for the lease.
         let guardian = IdleGuardian::start(&args.command)?;
         let mut connection =
             Connection::open_for(&args.lock, &choice, args.lock.store.verbosity).await?;

@@ -1,4 +1,4 @@
-//! `leasehold schema`: what a PostgreSQL database needs, printed or installed.
+//! `leasehold schema`: prints or installs the tables and functions in a PostgreSQL database.
 
 use leasehold::store::{Postgres, PostgresOptions, PostgresRoles};
 

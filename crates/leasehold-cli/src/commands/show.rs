@@ -44,7 +44,7 @@ const LAST_HOLDER: [Column; 7] = [
     Column::of_texts("LABEL", 5),
 ];
 
-/// Shows one lock; exit code 1 if it is free, or not held with the token that was given.
+/// Shows one lock; exit code 1 if it is free, or not held with the given token.
 pub(crate) fn show(args: &Show) -> Outcome {
     let verbosity = args.output.store.verbosity;
     let choice = args.output.store.choose()?;
@@ -78,7 +78,7 @@ pub(crate) fn show(args: &Show) -> Outcome {
     Ok(if is_so { 0 } else { NO })
 }
 
-/// Whether the lease with this token holds the lock, and nobody has told it to stop.
+/// Whether the lease with this token holds the lock, and nobody has told its holder to stop.
 fn is_held_with(token: FencingToken, status: &Status) -> bool {
     let mut holders = status.holders.iter();
     holders.any(|holder| holder.token == token && holder.state == HoldState::Claimed)

@@ -1,4 +1,4 @@
-//! What `show` and `ls` print of a lock alike: its JSON, and the words of its cells.
+//! The form of a lock that `show` and `ls` share: its JSON, and the words of its cells.
 
 use leasehold::admin::{
     Ending, ForeignHolder, HoldState, Holder, HolderId, LastHolder, Status, Waiter,
@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use crate::moment::{began_ms, iso};
 
-/// A holder of which nothing else is known.
+/// The name of a holder of which nothing else is known.
 pub(super) const ANOTHER: &str = "another program";
 
 /// A mode in one word, or as permits.
@@ -33,7 +33,7 @@ pub(super) fn state(state: HoldState) -> &'static str {
     }
 }
 
-/// How a hold ended, in few words.
+/// The end of a hold, in few words.
 pub(super) fn ending(ending: Ending) -> &'static str {
     match ending {
         Ending::Adopted => "adopted by another",
@@ -43,13 +43,14 @@ pub(super) fn ending(ending: Ending) -> &'static str {
     }
 }
 
-/// A holder of which only the value is known: its name, what is left of its hold, and that value.
+/// The cells of a holder of which only the value is known: its name, the rest of its hold, and the
+/// value.
 pub(super) fn foreign_words(foreign: &ForeignHolder) -> [String; 3] {
     let left = foreign.ttl_left.map_or_else(|| "no end".to_owned(), show_duration);
     [ANOTHER.to_owned(), left, format!("value {:?}", foreign.value)]
 }
 
-/// One lock as JSON: spans are seconds, tokens are strings, moments are of UTC.
+/// One lock as JSON: spans are seconds, tokens are strings, points in time are in UTC.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Status)]
 pub(super) struct StatusView<'a> {
@@ -62,14 +63,14 @@ pub(super) struct StatusView<'a> {
     #[schema(value_type = Option<String>)]
     last_token: Option<FencingToken>,
     last: Option<LastView<'a>>,
-    /// What keeps a free name from everybody, in words.
+    /// What holds a free name back from all callers, in words.
     held_back: &'a [String],
-    /// Why its record cannot be read: then nothing else is known.
+    /// Why the record cannot be read. Then nothing else is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     unreadable: Option<UnreadableView>,
 }
 
-/// What a store says of a record that it cannot read.
+/// The store's error about a record that it cannot read.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Unreadable)]
 pub(super) struct UnreadableView {
@@ -136,7 +137,7 @@ struct LastView<'a> {
 }
 
 impl<'a> StatusView<'a> {
-    /// The view of one lock that was so at `seen_ms`, in milliseconds since 1970.
+    /// The view of a lock with this status at `seen_ms`, in milliseconds since 1970.
     pub(super) fn new(
         name: &'a LockName,
         status: &'a Status,
@@ -146,7 +147,7 @@ impl<'a> StatusView<'a> {
         Self::with_first(usize::MAX, name, status, unreadable, seen_ms)
     }
 
-    /// The same with the first holders and waiters only.
+    /// The same, with only the first holders and waiters.
     pub(super) fn with_first(
         most: usize,
         name: &'a LockName,
@@ -184,7 +185,7 @@ impl<'a> ForeignView<'a> {
 }
 
 impl<'a> HolderView<'a> {
-    /// The view of a holder that was so at `seen_ms`.
+    /// The view of a holder at `seen_ms`.
     pub(super) fn new(holder: &'a Holder, seen_ms: u64) -> Self {
         Self {
             holder: holder.id,

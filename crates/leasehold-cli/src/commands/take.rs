@@ -9,7 +9,7 @@ use crate::report::{Failure, Outcome};
 use crate::runtime::block_on;
 use crate::secrets::Secrets;
 
-/// Has a separate process take the lease and hold it, and prints the handle.
+/// Takes and holds the lease in a separate process, and prints the handle.
 pub(crate) fn take(args: &Take) -> Outcome {
     if let Some(limit) = &args.lock.hold.max_hold {
         let why = format!("{limit}: a lease that is taken ends with --for; give that instead");
@@ -17,7 +17,7 @@ pub(crate) fn take(args: &Take) -> Outcome {
     }
     let mut choice = args.lock.store.choose()?;
     choice.secrets = Secrets::passed_on();
-    // As they were typed: the process reads them as this one did.
+    // The arguments as they were typed: the holder process parses them as this one did.
     let arguments: Vec<OsString> = std::env::args_os().collect();
     block_on(detached::take(&joined(&args.names), arguments, choice))?
 }

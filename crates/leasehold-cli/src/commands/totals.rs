@@ -1,4 +1,4 @@
-//! How many hold and wait in all, in one line of words.
+//! The totals of holders and waiters, in one line of words.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use leasehold::time::show_duration;
 use crate::report::escaped;
 use crate::watch::{Availability, Picture};
 
-/// What there is in all, as far as names are watched and were looked at.
+/// The totals over all names that are watched and were looked at.
 pub(super) fn totals_in_words(picture: &Picture, now_ms: u64) -> String {
     let totals = picture.totals();
     let longest = totals.waited_since_ms.map(|since_ms| {
@@ -34,7 +34,7 @@ pub(super) fn totals_in_words(picture: &Picture, now_ms: u64) -> String {
     )
 }
 
-/// How many names have a record that cannot be read; none if all can.
+/// The number of names whose record cannot be read, in words; none if there are no such names.
 pub(super) fn unreadable_in_words(names: usize) -> Option<String> {
     match names {
         0 => None,
@@ -43,7 +43,7 @@ pub(super) fn unreadable_in_words(names: usize) -> Option<String> {
     }
 }
 
-/// Why nothing can be seen of the store, and since when it is away; none while it can be.
+/// Why the store cannot be looked at, and since when; none if it can be.
 pub(super) fn away_in_words(store: &Availability, now_ms: u64) -> Option<String> {
     match store {
         Availability::There | Availability::Unknown => None,

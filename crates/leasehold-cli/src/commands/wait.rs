@@ -1,4 +1,4 @@
-//! `leasehold wait`: until names are free, without taking them.
+//! `leasehold wait`: waits until names are free, without taking them.
 
 use leasehold::Error;
 use leasehold::lease::Mode;

@@ -1,4 +1,4 @@
-//! `leasehold where`: which store is used, and why.
+//! `leasehold where`: prints the store that is used, and why.
 
 use leasehold::store::check_url;
 use serde::Serialize;
@@ -12,7 +12,7 @@ struct ChoiceView {
     because: String,
 }
 
-/// Prints the choice and its reason, and says so if it cannot be one.
+/// Prints the chosen store and the reason, and then fails if it is no valid store URL.
 pub(crate) fn print_choice(args: &PlainOutputArgs) -> Outcome {
     let choice = args.store.choose()?;
     let line = ChoiceView { store: choice.url.to_string(), because: choice.because.to_string() };

@@ -1,4 +1,4 @@
-//! What is asked for and under which options, and how it is waited for.
+//! The requested lock and its options, and the wait for it.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use super::describe::{blocker, holder, joined};
 use crate::args::LockArgs;
 use crate::report::Failure;
 
-/// How much longer than `--max-hold` and the time between TERM and KILL a lease lasts: 5 s, for a
-/// command that is started late and looked for slowly on a busy machine. A lease whose command has
-/// ended sooner is let go of sooner.
+/// How much longer a lease lasts than `--max-hold` plus the time between TERM and KILL: 5 s. On a
+/// busy machine, a command may start late, and finding its processes may take long. If the command
+/// ends sooner, the lease is released sooner.
 const ENDING: Duration = Duration::from_secs(5);
 
-/// The options of a lease, checked. The work under it is ended after `--max-hold`; the lease lasts
-/// until the work has ended, which may take a while.
+/// Makes and checks the options of a lease. The work under the lease is ended after `--max-hold`;
+/// the lease lasts until the work has ended, which may take a while.
 ///
 /// # Errors
 ///
-/// The first value that is out of range, before anything is sent.
+/// If a value is out of range. Nothing was sent then.
 pub(crate) fn lease_options(
     args: &LockArgs,
     kill_after: Duration,
@@ -36,7 +36,7 @@ pub(crate) fn lease_options(
     Ok(options)
 }
 
-/// The lock that is asked for.
+/// The requested lock.
 pub(super) fn requested(
     client: &Client,
     names: &[LockName],
@@ -57,7 +57,7 @@ pub(super) fn requested(
     })
 }
 
-/// What is asked for, of each name.
+/// The requested mode, the same for each name.
 pub(super) fn mode(args: &LockArgs) -> Mode {
     match args.permits {
         Some(permits) => permits,
@@ -66,7 +66,7 @@ pub(super) fn mode(args: &LockArgs) -> Mode {
     }
 }
 
-/// Acquires the lock, as long as the options allow it to wait.
+/// Acquires the lock, and waits for as long as the options allow.
 pub(super) async fn acquire(
     lock: &Lock,
     names: &[LockName],
@@ -93,7 +93,7 @@ pub(super) async fn acquire(
 }
 
 async fn busy(names: &[LockName], args: &LockArgs, client: &Client) -> Failure {
-    // The lock may be free again by now, or the store may not say: the refusal counts.
+    // The lock may be free again by now, or the store may not answer. The refusal still counts.
     for name in names {
         let status = client.admin().inspect(name).await.unwrap_or_default();
         if let Some(why) = blocker(mode(args), &status) {

@@ -14,19 +14,18 @@ use crate::report::{Failure, STORE, Verbosity};
 use crate::runtime::block_on;
 use crate::store_choice::Choice;
 
-/// How long connecting may take at least, however short the wait for the lock shall be: 2 s, as a
-/// try of the library has.
+/// The least time for connecting, even if the wait for the lock is shorter: 2 s, as for a try of
+/// the library.
 const LEAST: Duration = Duration::from_secs(2);
 
-/// The pause before it is tried again to connect: 250 ms, as often as a waiter dials a server that
-/// went away later.
+/// The pause between two tries to connect: 250 ms, as for a waiter that dials a lost server.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// How long a command waits: for its lock, and before that for the store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum WaitBudget {
     Forever,
-    /// The command does not wait. A store that does not answer at once has the least time for it.
+    /// The command does not wait. A store that is slow to answer gets the least time.
     Try,
     Within(Duration),
 }
@@ -42,8 +41,8 @@ impl From<&LockArgs> for WaitBudget {
 }
 
 impl WaitBudget {
-    /// Connects to a store, again and again while it is away. Says so once, and again when the
-    /// reason changes. Trouble that does not pass by itself ends this at once.
+    /// Connects to a store, and tries again while it is away. Prints a remark once, and again when
+    /// the reason changes. Trouble that does not pass by itself ends the tries at once.
     pub(crate) async fn connect(
         self,
         choice: &Choice,
@@ -70,7 +69,8 @@ impl WaitBudget {
                     Ok(outcome) => outcome,
                     Err(_) => {
                         let span = show_duration(limit);
-                        // A port without TLS cannot read the greeting, and waits for more of it.
+                        // A port without TLS cannot read the TLS greeting, and waits for more
+                        // bytes.
                         let hint = match choice.url.is_tls() {
                             true => ": if this is a port without TLS, use redis://",
                             false => "",
@@ -104,13 +104,13 @@ impl WaitBudget {
     }
 }
 
-/// Connects to the chosen store once, for a command that waits for nothing.
+/// Connects to the chosen store once, for a command that does not wait.
 pub(crate) async fn connect(choice: &Choice, verbosity: Verbosity) -> Result<Client, Failure> {
     choice.prepare()?;
     Ok(build(choice, verbosity, LeaseEvents::default()).await?)
 }
 
-/// Asks the chosen store something, for a command that waits for nothing.
+/// Runs one request on the chosen store, for a command that does not wait.
 pub(crate) fn ask<T>(
     choice: &Choice,
     verbosity: Verbosity,
@@ -126,7 +126,8 @@ pub(crate) fn ask<T>(
     })?
 }
 
-/// Connects to the chosen store however long it is away, and tells each time why it is.
+/// Connects to the chosen store, even if it is away for long, and calls `tell` with each new
+/// reason.
 pub(crate) async fn connect_patiently(
     choice: &Choice,
     verbosity: Verbosity,
@@ -140,7 +141,8 @@ pub(crate) async fn connect_patiently(
     WaitBudget::Forever.connect(choice, verbosity, connecting).await
 }
 
-/// Connects to the chosen store, and has its events noted and told.
+/// Connects to the chosen store. The client notes its events and prints those that a user should
+/// see.
 pub(super) async fn build(
     choice: &Choice,
     verbosity: Verbosity,
@@ -163,7 +165,7 @@ pub(super) async fn build(
                 verbosity.detail(format_args!("was woken {} late", show_duration(late)));
             }
             Event::WaitingForCapacity { text, .. } => verbosity.remark(text),
-            // Only with `-v`, not in every run of a nightly job.
+            // Warnings are printed only with `-v`, not in every run of a nightly job.
             Event::Warning { text, .. } => verbosity.detail(format_args!("warning: {text}")),
             // Other events are reported where they happen.
             _ => {}

@@ -1,4 +1,4 @@
-//! Locks in words: their names, who holds them, and who blocks a request.
+//! Describes locks in words: their names, their holders, and the clients that block a request.
 
 use leasehold::LockName;
 use leasehold::admin::{HoldState, Holder, Status};
@@ -7,13 +7,13 @@ use leasehold::time::show_duration;
 
 use crate::report::escaped;
 
-/// Names as one text, as the command sees them.
+/// Joins names into one text, in the form in which CMD gets them.
 pub(crate) fn joined(names: &[LockName]) -> String {
     names.iter().map(LockName::as_str).collect::<Vec<_>>().join(" ")
 }
 
-/// The clients that block a request that was refused: the holders of the lock, or the waiters
-/// before it although it would fit beside the holders.
+/// Describes the clients that block a refused request: the holders of the lock, or, if the request
+/// would fit beside the holders, the waiters before it.
 pub(crate) fn blocker(mode: Mode, status: &Status) -> Option<String> {
     let held = holders(status);
     let taken: u64 = status.holders.iter().map(|holder| u64::from(holder.mode.weight())).sum();
@@ -32,7 +32,8 @@ pub(crate) fn blocker(mode: Mode, status: &Status) -> Option<String> {
     Some(format!("{host}:{pid} waits before it, {for_what}, for {waited}{held}"))
 }
 
-/// Says who holds a lock, and for how long the first of them; or who holds it back.
+/// Describes the holders of a lock, with how long the first has held it, or the client that holds
+/// the lock back.
 pub(crate) fn holders(status: &Status) -> Option<String> {
     if status.foreign.is_some() {
         return Some("held by a program other than leasehold".to_owned());
@@ -44,7 +45,7 @@ pub(crate) fn holders(status: &Status) -> Option<String> {
     Some(format!("held back by {}{}", escaped(first), and_more(others.len())))
 }
 
-/// Names one holder of a lock, and says how many others there are.
+/// Describes one holder of a lock, and the number of other holders.
 pub(crate) fn holder(first: &Holder, others: usize) -> String {
     let label = first.info.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
     let who = format!("{}:{}{label}", first.info.host, first.info.pid);

@@ -1,5 +1,5 @@
-//! Events of the client that messages are about: why a lock is still awaited, why a lease is not
-//! renewed, and that one was renewed.
+//! The events of the client that messages need: why a lock is still awaited, why a lease is not
+//! renewed, and that a lease was renewed.
 
 use std::collections::BTreeMap;
 use std::mem::{Discriminant, discriminant};
@@ -16,30 +16,30 @@ pub(crate) struct LeaseEvents(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Rung when a lease was renewed.
+    /// Notified when a lease was renewed.
     renewed: Notify,
     state: Mutex<Reasons>,
 }
 
 #[derive(Debug, Default)]
 struct Reasons {
-    /// Why each name is waited for.
+    /// The reason of the wait for each name.
     waits: BTreeMap<LockName, WaitReason>,
-    /// Why the lease of a name is not renewed.
+    /// The reason why the lease of a name is not renewed.
     overdue: BTreeMap<LockName, String>,
 }
 
-/// Why a name is waited for.
+/// The reason of a wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WaitReason {
-    /// Somebody else has it; whether there is a queue.
+    /// Somebody else has the lock. `is_queued` says whether there is a queue.
     Taken { is_queued: bool },
-    /// The store cannot be had: of what kind that is, and its own words.
+    /// There is trouble with the store: its kind, and the store's message.
     Trouble { kind: Discriminant<StoreErrorKind>, words: String },
 }
 
 impl LeaseEvents {
-    /// Takes note of an event.
+    /// Notes an event.
     pub(super) fn note(&self, event: &Event<'_>) {
         match *event {
             Event::Delayed { request, cause, .. } => {
@@ -76,15 +76,15 @@ impl LeaseEvents {
         self.0.renewed.notified().await;
     }
 
-    /// The first of these names that is waited for, and why.
+    /// The first of these names for which the client waits, and the reason.
     pub(super) fn wait_reason(&self, names: &[LockName]) -> Option<(LockName, WaitReason)> {
         let state = self.state();
         let mut waits = names.iter().filter_map(|name| state.waits.get_key_value(name));
         waits.next().map(|(name, wait)| (name.clone(), wait.clone()))
     }
 
-    /// Why one of these names was not renewed, as the end of a sentence: in brackets; nothing if
-    /// its lease ends for another reason.
+    /// The end of a sentence, in brackets: why one of these names was not renewed. It is empty if
+    /// the lease ends for another reason.
     pub(crate) fn why_not_renewed(&self, names: &[LockName], reason: LossReason) -> String {
         let state = self.state();
         let why = names.iter().find_map(|name| state.overdue.get(name));

@@ -1,20 +1,21 @@
-//! The label of a lease for which the user gave none: what an operator who looks wants to know.
+//! The default label of a lease, if the user gave none: the program and the pod, for operators.
 
 use std::ffi::OsString;
 use std::path::Path;
 
 use leasehold::admin::HolderInfo;
 
-/// The pod that this runs in, as Kubernetes' downward API is usually told to say it.
+/// The variable with the name of the pod, which Kubernetes' downward API usually sets.
 const POD: &str = "POD_NAME";
 
-/// The command that runs, without its arguments, in which secrets may stand, and the pod.
+/// The command that runs and the pod. The arguments are left out, because they may contain secrets.
 pub(crate) fn of_command(command: &[OsString]) -> Option<String> {
     let name = Path::new(command.first()?).file_name()?.to_string_lossy().into_owned();
     fit(with_pod(name, std::env::var(POD).ok()))
 }
 
-/// The program that has started this one: a script, say, which holds the lease in fact.
+/// The program that has started this one: for example a script, which is the real holder of the
+/// lease.
 pub(crate) fn of_caller() -> Option<String> {
     let caller = rustix::process::getppid()?;
     let name = std::fs::read_to_string(format!("/proc/{}/comm", caller.as_raw_nonzero())).ok()?;
@@ -28,10 +29,11 @@ fn with_pod(name: String, pod: Option<String>) -> String {
     }
 }
 
-/// The user has not chosen the label, so one that a store refuses is left out.
+/// Returns the label unless a store would refuse it: the user has not chosen it, so there must be
+/// no error.
 fn fit(label: String) -> Option<String> {
     let is_sound = HolderInfo::new("", 0).with_label(Some(label.clone())).check().is_ok();
-    // Beside it stands the name of the machine.
+    // The store shows the name of the machine beside the label.
     (is_sound && label.len() <= 256).then_some(label)
 }
 

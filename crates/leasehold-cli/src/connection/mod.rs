@@ -1,4 +1,4 @@
-//! What `run`, `hold`, `elect` and `wait` have in common: a client, the signals, and one lease.
+//! The common part of `run`, `hold`, `elect` and `wait`: a client, the signals, and one lease.
 
 mod acquire;
 mod connect;
@@ -27,17 +27,18 @@ use crate::report::{self, Failure, Outcome, Verbosity};
 use crate::signals::{Signals, is_end, signal_name};
 use crate::store_choice::Choice;
 
-/// How long the end waits for the store: 5 s. What could not be given back by then ends by its
-/// deadline, and the user waits for the prompt.
+/// How long leasehold waits for the store at its end: 5 s. A lease that could not be released by
+/// then ends at its deadline, and the user waits for the prompt.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// The same after a failure: 1 s. Little is left to give back, and the store may be out of reach.
+/// The same after a failure: 1 s, because little is left to release, and the store may be out of
+/// reach.
 const SHORT_FAREWELL: Duration = Duration::from_secs(1);
 
 /// How soon a new lease is renewed again if its first renewal was not answered: 100 ms.
 const RENEW_AGAIN: Duration = Duration::from_millis(100);
 
-/// A connection to the store, and what happens meanwhile.
+/// A connection to the store, with its events and this process's signals.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) client: Client,
@@ -50,8 +51,8 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects to the chosen store for what is asked for, and waits for it if it is away: but not
-    /// where such a store could not give it.
+    /// Connects to the chosen store for a request, and waits if the store is away. It fails at once
+    /// if a store of this kind cannot serve the request.
     pub(crate) async fn open_for(
         args: &LockArgs,
         choice: &Choice,
@@ -67,7 +68,7 @@ impl Connection {
         Self::open(choice, verbosity, args.into()).await
     }
 
-    /// Connects to the chosen store, and waits for it if it is away.
+    /// Connects to the chosen store, and waits if the store is away.
     pub(crate) async fn open(
         choice: &Choice,
         verbosity: Verbosity,
@@ -92,7 +93,7 @@ impl Connection {
         Ok(Self { client, signals, events, verbosity, opened, has_held: false })
     }
 
-    /// Acquires one name or several, and says meanwhile what is in the way.
+    /// Acquires one name or several, and meanwhile shows what blocks the request.
     pub(crate) async fn acquire(
         &mut self,
         names: &[LockName],
@@ -108,15 +109,15 @@ impl Connection {
             let guard = self.wait(names, mode(args), acquiring).await?;
             match self.settle(&guard, ttl, asked_at).await {
                 Ok(()) => return Ok(guard),
-                // The lease came with the short validity of a hand-over, and could not be renewed
-                // before that was over. Nothing was done under it.
+                // The lease came with the short validity of a hand-over, which was over before a
+                // renewal. No work was done under the lease.
                 Err(Error::Lost { reason: LossReason::Expired, .. }) => self.has_held = false,
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// Waits for something that is acquired, and says meanwhile what is in the way.
+    /// Waits for an acquisition, and meanwhile shows what blocks it.
     pub(crate) async fn wait<T>(
         &mut self,
         names: &[LockName],
@@ -144,7 +145,7 @@ impl Connection {
         }
     }
 
-    /// Makes sure that a new lease is good for its ttl.
+    /// Renews a new lease until it is valid for its ttl.
     pub(crate) async fn settle(
         &mut self,
         guard: &Guard,
@@ -157,7 +158,7 @@ impl Connection {
         while guard.validity() < ttl / 4 * 3 {
             match guard.renew().await {
                 Ok(_) => break,
-                // The outage passes, or the lease ends.
+                // Either the outage ends, or the lease does.
                 Err(Error::Store(error)) if error.kind().is_outage() => {
                     tokio::time::sleep(RENEW_AGAIN).await;
                 }
@@ -172,11 +173,10 @@ impl Connection {
         Ok(())
     }
 
-    /// Gives back whatever is still held or awaited, and passes the outcome on.
+    /// Releases all that is still held or awaited, and returns the outcome.
     ///
-    /// A failure to give back is worth a line only if a lease was held and not lost. After a loss
-    /// one line has been printed, and a command that only waited leaves nothing that others wait
-    /// for.
+    /// A failed release is reported only if a lease was held and not lost. A loss was reported
+    /// before, and a command that only waited leaves nothing that blocks others.
     pub(crate) async fn close(mut self, outcome: Outcome) -> Outcome {
         let is_lost = match &outcome {
             Ok(exit) => *exit == report::LOST,
@@ -196,14 +196,13 @@ impl Connection {
             self.verbosity
                 .error(format_args!("could not let go, so the lease ends by itself: {why}"));
         }
-        // Dropping the client would wait for the store once more.
+        // Dropping the client would wait for the store again.
         std::mem::forget(self.client);
         outcome
     }
 }
 
-/// Completes when it is known that a lease around this process is in its way: that wait would not
-/// end.
+/// Completes if a lease around this process blocks it, because such a wait would not end.
 async fn own_lease_in_the_way(admin: Admin, names: &[LockName], mode: Mode) -> String {
     if !reentry::is_nested() {
         return std::future::pending().await;
@@ -221,7 +220,7 @@ async fn own_lease_in_the_way(admin: Admin, names: &[LockName], mode: Mode) -> S
     }
 }
 
-/// The end of the place in the queue, for a user who stops waiting.
+/// The end of a message for a user who stops waiting: the place in the queue was given up.
 fn given_up(events: &LeaseEvents, names: &[LockName]) -> &'static str {
     match events.wait_reason(names) {
         Some((_, WaitReason::Taken { is_queued: true })) => "left the queue",
@@ -231,7 +230,7 @@ fn given_up(events: &LeaseEvents, names: &[LockName]) -> &'static str {
     }
 }
 
-/// The signal that ends the waiting. A signal that stops processes stops this one.
+/// Completes with the signal that ends the wait. A signal that stops processes stops this one.
 pub(crate) async fn interruption(signals: &mut Signals) -> Signal {
     loop {
         match signals.next().await {

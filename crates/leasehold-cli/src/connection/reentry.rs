@@ -1,13 +1,13 @@
-//! Commands that ask for a lock while a `leasehold run` around them holds one.
+//! Commands that ask for a lock within a `leasehold run` that already holds one.
 
 use leasehold::admin::{ClientId, HolderId, Status};
 use leasehold::lease::Mode;
 use leasehold::{Guard, LockName};
 
-/// The variable that says who holds the lease.
+/// The variable with the holder of the lease.
 const HOLDER: &str = "LEASEHOLD_HOLDER";
 
-/// The variable that says who holds the leases further out, the outermost first.
+/// The variable with the holders of the outer leases, the outermost first.
 const OUTER_HOLDERS: &str = "LEASEHOLD_OUTER_HOLDERS";
 
 /// Whether this process runs under a lease.
@@ -15,7 +15,7 @@ pub(crate) fn is_nested() -> bool {
     std::env::var_os(HOLDER).is_some()
 }
 
-/// What a command under this lease learns of the leases that it runs under.
+/// The variables by which a command knows the leases that it runs under.
 pub(crate) fn variables(guard: &Guard) -> Vec<(String, String)> {
     let outer: Vec<String> = outer_holders().iter().map(HolderId::to_string).collect();
     let mut variables = vec![(HOLDER.to_owned(), guard.holder().to_string())];
@@ -25,7 +25,7 @@ pub(crate) fn variables(guard: &Guard) -> Vec<(String, String)> {
     variables
 }
 
-/// Who holds the leases that this process runs under, the outermost first.
+/// The holders of the leases that this process runs under, the outermost first.
 fn outer_holders() -> Vec<HolderId> {
     let variables = [OUTER_HOLDERS, HOLDER].map(|name| std::env::var(name).unwrap_or_default());
     variables.iter().flat_map(|ids| ids.split(' ')).filter_map(|id| id.parse().ok()).collect()
@@ -36,8 +36,8 @@ pub(super) fn outer_clients() -> Vec<ClientId> {
     outer_holders().iter().map(|id| id.client).collect()
 }
 
-/// Why a wait for this lock would be for this process itself: what a lease around it holds is not
-/// let go before this process has ended.
+/// The message if this process would wait for itself: a lease around this process is released only
+/// after this process has ended.
 pub(crate) fn waits_for_itself(name: &LockName, mode: Mode, status: &Status) -> Option<String> {
     let outer = outer_clients();
     let own = status.holders.iter().filter(|holder| outer.contains(&holder.id.client));

@@ -1,5 +1,5 @@
-//! The remarks of a waiter. A terminal has one line that is kept up to date. Elsewhere a line comes
-//! when the reason is known, when it changes, and once a minute.
+//! The remarks of a waiter. On a terminal, one line is kept up to date. Elsewhere, a line is
+//! printed when the reason is known, when it changes, and once a minute.
 
 use std::convert::Infallible;
 use std::io::{IsTerminal as _, Write as _, stderr};
@@ -17,26 +17,26 @@ use crate::report::{Verbosity, escaped};
 use crate::store_url::StoreUrl;
 use crate::terminal::{Terminal, columns};
 
-/// A wait that ends within 300 ms is not worth a look.
+/// A wait that ends within 300 ms is not shown.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(300);
 
-/// How often the line is renewed: every second, one request to the store each.
+/// How often the line is updated: every second, with one request to the store.
 pub(crate) const PERIOD: Duration = Duration::from_secs(1);
 
-/// A wait that ends within 2 s is not worth a line that stays.
+/// A wait that ends within 2 s does not get a lasting line.
 const STAYING_PATIENCE: Duration = Duration::from_secs(2);
 
-/// How often a line that stays is said again although nothing has changed.
+/// How often a lasting line is repeated if nothing has changed.
 const AGAIN: Duration = Duration::from_mins(1);
 
-/// What is waited for, and how it is found out why.
+/// A wait: the names, and the sources for its reason.
 struct Waiting<'a> {
     admin: Admin,
     names: &'a [LockName],
     events: &'a LeaseEvents,
 }
 
-/// Says why it waits, until the future is dropped: that erases the line of a terminal.
+/// Shows why the client waits, until the future is dropped. The drop erases the line of a terminal.
 pub(crate) async fn show(
     admin: Admin,
     names: &[LockName],
@@ -53,7 +53,7 @@ pub(crate) async fn show(
     }
 }
 
-/// Shows with which store it is being connected, until the future is dropped.
+/// Shows the store to which leasehold connects, until the future is dropped.
 pub(crate) async fn connecting(url: &StoreUrl, verbosity: Verbosity) -> Infallible {
     let terminal =
         Terminal::of_this_process().filter(|_| stderr().is_terminal() && !verbosity.quiet);
@@ -78,7 +78,7 @@ impl Waiting<'_> {
             if terminal.is_in_foreground() {
                 let fits = line.draw(&sentence);
                 let kind = trouble_of(wait.as_ref());
-                // The remedy stands at its end.
+                // The remedy is at the end of the message, so a cut line is printed in full.
                 if !fits && kind.is_some() && since.elapsed() >= STAYING_PATIENCE {
                     if said.of(kind).is_none() {
                         line.erase();
@@ -98,7 +98,7 @@ impl Waiting<'_> {
         loop {
             let wait = self.events.wait_reason(self.names);
             let kind = trouble_of(wait.as_ref());
-            // The store is asked only then: there may be many waiters without a terminal.
+            // The store is asked only now, because there may be many waiters without a terminal.
             if said.of(kind).is_none_or(|age| age >= AGAIN)
                 && let Some(sentence) = self.sentence(wait.as_ref()).await
             {
@@ -109,14 +109,14 @@ impl Waiting<'_> {
         }
     }
 
-    /// Why it waits, if that is known.
+    /// A sentence about the reason of the wait, if it is known.
     async fn sentence(&self, wait: Option<&(LockName, WaitReason)>) -> Option<String> {
         match wait? {
             (name, WaitReason::Trouble { words, .. }) => {
                 Some(format!("waiting for {name}: {words}"))
             }
             (name, WaitReason::Taken { .. }) => {
-                // A store that hangs must not keep the events about it from being shown.
+                // A store that hangs must not prevent events about it from being shown.
                 let status = timeout(PERIOD, self.admin.inspect(name)).await.ok()?.ok()?;
                 Some(who_is_in_the_way(name, &status))
             }
@@ -136,14 +136,14 @@ fn who_is_in_the_way(name: &LockName, status: &Status) -> String {
     let place = match own_place(status) {
         Some(1) => "; next in line".to_owned(),
         Some(place) => format!("; {} ahead", place.saturating_sub(1)),
-        // Far behind, or where there is no queue.
+        // This client is far behind, or there is no queue.
         None if status.waiting > 0 => format!("; {} ahead", status.waiting),
         None => String::new(),
     };
     format!("waiting for {name}{by}{place}")
 }
 
-/// Where in the queue this process is.
+/// The place of this process in the queue.
 fn own_place(status: &Status) -> Option<u32> {
     let (pid, host) = (std::process::id(), rustix::system::uname());
     let host = host.nodename().to_string_lossy().into_owned();
@@ -151,12 +151,12 @@ fn own_place(status: &Status) -> Option<u32> {
     own.map(|waiter| waiter.position)
 }
 
-/// The kind of reason that was said last, and when.
+/// The last reason that was printed, and when.
 #[derive(Default)]
 struct LastSaid(Option<(Option<Discriminant<StoreErrorKind>>, Instant)>);
 
 impl LastSaid {
-    /// How long ago this was said, unless something else was said since.
+    /// How long ago this reason was printed, if no other was printed since.
     fn of(&self, kind: Option<Discriminant<StoreErrorKind>>) -> Option<Duration> {
         self.0.filter(|(said, _)| *said == kind).map(|(_, at)| at.elapsed())
     }
@@ -166,13 +166,13 @@ impl LastSaid {
     }
 }
 
-/// The line of the terminal that is drawn anew.
+/// The line of the terminal that is redrawn.
 struct DrawnLine {
     is_drawn: bool,
 }
 
 impl DrawnLine {
-    /// Draws as much as there is room for; whether that is all.
+    /// Draws as much of the text as fits, and returns whether all of it fits.
     fn draw(&mut self, text: &str) -> bool {
         let room = columns(stderr()).saturating_sub("leasehold: ".len() + 1);
         let text = escaped(text);

@@ -1,4 +1,4 @@
-//! What `give` and `renew` ask of a holder process, and what it answers: a line of JSON each.
+//! Requests of `give` and `renew` to a holder process, and its answers. Each is a line of JSON.
 
 use std::fs::{remove_file, symlink_metadata};
 use std::io;
@@ -16,24 +16,24 @@ use tokio::time::timeout;
 
 use super::directory::sockets_of;
 
-/// The longest line: 4 KiB, many times what is ever said.
+/// The longest line: 4 KiB, many times the length of any message.
 const LONGEST_LINE: u64 = 4096;
 
 /// How long a client may take to send its order: 5 s. A client sends it at once, unless it was
 /// stopped.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long an answer is waited for: 15 s, more than a release may take that the store does not
-/// answer.
+/// How long a client waits for an answer: 15 s, longer than a release without an answer of the
+/// store takes.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(15);
 
-/// A question to a holder process.
+/// A request to a holder process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Request {
-    /// The holder process lets go and ends.
+    /// The holder process releases the lease and ends.
     Give,
-    /// The holder process holds the lease for this span from now on.
+    /// The holder process holds the lease for this span, counted from now.
     Renew { for_span: Duration },
 }
 
@@ -42,20 +42,20 @@ pub(crate) enum Request {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answer {
     Done,
-    /// The lease has ended before.
+    /// The lease had ended before.
     Lost {
         why: String,
     },
 }
 
-/// The socket of a holder process; removed with it.
+/// The socket of a holder process. Dropping this value removes it.
 #[derive(Debug)]
 pub(super) struct Control {
     listener: UnixListener,
     path: PathBuf,
 }
 
-/// An order, and where its answer goes.
+/// A request, and the connection for its answer.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) order: Request,
@@ -67,10 +67,10 @@ impl Control {
         Ok(Self { listener: UnixListener::bind(&path)?, path })
     }
 
-    /// The next order. Dropping the future loses none that was not begun to be read.
+    /// The next request. Dropping the future loses at most a request that is being read.
     pub(super) async fn next(&self) -> Asked {
         loop {
-            // A failure here concerns that client alone.
+            // A failure concerns only this client.
             let Ok((mut stream, _)) = self.listener.accept().await else {
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
@@ -92,17 +92,18 @@ impl Drop for Control {
 }
 
 impl Asked {
-    /// Answers, if anybody still listens.
+    /// Sends the answer, if the client still listens.
     pub(super) async fn answer(mut self, answer: &Answer) {
         let _unheard = timeout(PATIENCE, send(&mut self.stream, answer)).await;
     }
 }
 
-/// Asks the holder process of a client; `None` if this user has none here.
+/// Sends a request to the holder process of a client. Returns `None` if this user has no such
+/// process on this machine.
 ///
 /// # Errors
 ///
-/// When it does not answer, or not in time.
+/// If the process does not answer in time.
 pub(crate) async fn ask(client: ClientId, order: Request) -> io::Result<Option<Answer>> {
     let mut own = None;
     for socket in sockets_of(client) {
@@ -128,8 +129,8 @@ async fn ask_by(mut stream: UnixStream, order: Request) -> io::Result<Answer> {
     }
 }
 
-/// Connects to a socket of this user's, in a directory that is this user's alone: nobody else can
-/// have put it there, or put something else in its place.
+/// Connects to a socket of this user, in a directory that only this user can write to. So nobody
+/// else can have made or replaced the socket.
 async fn connect(socket: &Path) -> Option<UnixStream> {
     let found = symlink_metadata(socket).ok()?;
     if !found.file_type().is_socket() || found.uid() != geteuid().as_raw() {
@@ -139,7 +140,7 @@ async fn connect(socket: &Path) -> Option<UnixStream> {
         Ok(stream) => is_own(&stream).then_some(stream),
         Err(error) => {
             if error.kind() == io::ErrorKind::ConnectionRefused {
-                // The holder process was killed, and could not tidy up.
+                // The holder process was killed, and could not remove its socket.
                 let _gone = remove_file(socket);
             }
             None
@@ -163,7 +164,7 @@ async fn receive<T: DeserializeOwned>(stream: &mut UnixStream) -> io::Result<T> 
     Ok(serde_json::from_str(&line)?)
 }
 
-/// Only root can be somebody else, so these say nothing of other users' machines.
+/// Only root can act as another user, so other users skip these tests.
 #[cfg(test)]
 mod tests {
     use std::fs::{Permissions, set_permissions};
@@ -181,10 +182,10 @@ mod tests {
     /// A user without rights.
     const NOBODY: u32 = 65_534;
 
-    /// What is read from a stranger, or an answer to one: seconds, where it would come at once.
+    /// A long time: everything for which a test waits comes at once.
     const LONG: Duration = Duration::from_secs(60);
 
-    /// Does something in a thread that is another user's.
+    /// Runs something in a thread of another user.
     fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> T {
         let strange = || {
             set_thread_uid(Uid::from_raw(NOBODY)).unwrap();
@@ -193,7 +194,7 @@ mod tests {
         thread::scope(|scope| scope.spawn(strange).join().unwrap())
     }
 
-    /// A directory that is everybody's, and the path of a socket in it.
+    /// A directory that everybody can write to, and the path of a socket in it.
     fn place() -> (TempDir, PathBuf) {
         let directory = tempfile::tempdir().unwrap();
         set_permissions(directory.path(), Permissions::from_mode(0o777)).unwrap();
@@ -221,7 +222,7 @@ mod tests {
         let (order, answer) = tokio::join!(timeout(LONG, served), own);
         assert_eq!(order.unwrap(), Request::Renew { for_span: LONG }, "the stranger came first");
         assert_eq!(answer.unwrap(), Answer::Done);
-        // What was not read makes it a reset.
+        // Bytes that were not read turn the end into a reset.
         let mut heard = Vec::new();
         let _reset = stranger.read_to_end(&mut heard);
         assert_eq!(heard, b"");

@@ -1,7 +1,7 @@
-//! Where holder processes listen: a directory of this user alone.
+//! The directory in which holder processes listen: only this user can use it.
 //!
-//! The path of a socket follows from the client that holds the lease, and from nothing else that a
-//! handle says: a handle may come from anybody.
+//! The path of a socket depends only on the id of the client that holds the lease. No other part of
+//! a handle is used, because a handle may be forged.
 
 use std::fs::{DirBuilder, symlink_metadata};
 use std::io;
@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use leasehold::admin::ClientId;
 use rustix::process::geteuid;
 
-/// What group and others may do there: nothing.
+/// The rights of group and others, none of which the directory may have.
 const OTHERS: u32 = 0o077;
 
-/// What to do where there is no such directory.
+/// The remedy if there is no such directory.
 const REMEDY: &str = "set XDG_RUNTIME_DIR to a directory in which this user can write";
 
-/// The socket of a new holder process, in a directory that is made for it.
+/// The path of the socket of a new holder process. Makes the directory if it is missing.
 pub(super) fn socket_of(client: ClientId) -> io::Result<PathBuf> {
     Ok(own_directory()?.join(file_name(client)))
 }
@@ -26,7 +26,7 @@ pub(super) fn socket_of(client: ClientId) -> io::Result<PathBuf> {
 ///
 /// # Errors
 ///
-/// Why there is none, and the remedy.
+/// If the directory cannot be made or used. The error names the remedy.
 pub(super) fn own_directory() -> io::Result<PathBuf> {
     let directory = of_environment().unwrap_or_else(of_temporary_files);
     let shown = directory.display();
@@ -43,8 +43,8 @@ pub(super) fn own_directory() -> io::Result<PathBuf> {
     Ok(directory)
 }
 
-/// Where a holder process of this user's may listen. `give` may run in another environment than
-/// `take` did, by cron, say.
+/// The paths where a holder process of this user may listen. There are several because `give` may
+/// run in another environment than `take` did, for example in cron.
 pub(super) fn sockets_of(client: ClientId) -> Vec<PathBuf> {
     let of_login = Path::new("/run/user").join(geteuid().as_raw().to_string()).join("leasehold");
     let places = of_environment().into_iter().chain([of_login, of_temporary_files()]);

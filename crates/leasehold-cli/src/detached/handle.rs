@@ -1,4 +1,4 @@
-//! What `take` prints and `give` needs: which lease it is, and who holds it where.
+//! The handle that `take` prints and `give` needs: it names the lease, its holder, and the store.
 
 use data_encoding::BASE64URL_NOPAD;
 use leasehold::admin::{ClientId, Status};
@@ -7,24 +7,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::user::User;
 
-/// What every handle begins with. It tells a text that is no handle from a handle that was cut.
+/// The beginning of every handle. By it, a text that is no handle is told from a handle that was
+/// cut.
 const MARK: &str = "lh1.";
 
-/// A lease that was taken. It has no secret. The password of the store is not in it. To give a
-/// lease back, a process needs the rights of its user, or rights to the store. It may be forged, so
-/// it has no path, and `give` looks for nothing on this machine by its text.
+/// The handle of a lease that was taken. It has no secret, and does not contain the password of the
+/// store. To give the lease back, a process needs the rights of the user, or rights to the store. A
+/// handle may be forged, so it contains no path, and `give` looks for nothing on this machine by
+/// its text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Handle {
     /// Where the holder process runs.
     pub(crate) host: String,
-    /// As whom it runs.
+    /// The user of the holder process.
     pub(crate) user: String,
-    /// The store, as it may be shown.
+    /// The URL of the store, without its password.
     pub(crate) store: String,
-    /// Who the store knows as the holder.
+    /// The client that the store has as the holder.
     pub(crate) client: ClientId,
-    /// What is held; at least one.
+    /// The names that are held, at least one.
     pub(crate) names: Vec<HeldName>,
 }
 
@@ -36,7 +38,7 @@ pub(crate) struct HeldName {
 }
 
 impl HeldName {
-    /// What a guard holds.
+    /// The names that a guard holds.
     pub(crate) fn all(guard: &Guard) -> Vec<Self> {
         let held = |(name, token): (&LockName, _)| Self { name: name.clone(), token };
         guard.tokens().map(held).collect()
@@ -54,7 +56,7 @@ impl Handle {
     ///
     /// # Errors
     ///
-    /// What is wrong with a text that is none.
+    /// If the text is no handle. The error says what is wrong.
     pub(crate) fn decode(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let Some(encoded) = text.strip_prefix(MARK) else {
@@ -69,22 +71,22 @@ impl Handle {
         if handle.names.is_empty() { Err(damaged.to_owned()) } else { Ok(handle) }
     }
 
-    /// Whether this user took it, on this machine.
+    /// Whether this user took the lease, on this machine.
     pub(crate) fn is_from_here(&self) -> bool {
         self.host == host() && self.user == User::of_this_process().name
     }
 
-    /// What it holds, in words.
+    /// The names of the handle, as a text.
     pub(crate) fn shown(&self) -> String {
         self.names.iter().map(|held| held.name.as_str()).collect::<Vec<_>>().join(" ")
     }
 
-    /// The tokens of its names, in words.
+    /// The tokens of the names, as a text.
     pub(crate) fn tokens(&self) -> String {
         self.names.iter().map(|held| held.token.to_string()).collect::<Vec<_>>().join(" ")
     }
 
-    /// Whether a name is held by this very lease.
+    /// Whether the name is held by exactly this lease.
     pub(crate) fn holds(&self, token: FencingToken, status: &Status) -> bool {
         let mut holders = status.holders.iter();
         holders.any(|holder| holder.token == token && holder.id.client == self.client)

@@ -1,4 +1,4 @@
-//! The holder process: acquires what `take` asks for, and holds it until somebody says otherwise.
+//! The holder process of `take`: acquires the lease, and holds it until it is given back or ends.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, Read as _, stdin};
@@ -29,12 +29,12 @@ use crate::signals::{is_end, signal_name};
 use crate::store_choice::Choice;
 use crate::user::User;
 
-/// Reads the arguments of `take` once more, and does it.
+/// Reads the arguments of `take` again, and takes the lease.
 pub(crate) fn main() -> Outcome {
     let stray = || Failure::usage("a holder process is started by `leasehold take` alone");
     show_as_leasehold();
     let mut line = String::new();
-    // The bytes that follow the line stay in the buffer of stdin, which is read further.
+    // Bytes behind this line stay in the buffer of stdin, and are read later.
     stdin().lock().read_line(&mut line).map_err(|_| stray())?;
     let errand: Errand = serde_json::from_str(&line).map_err(|_| stray())?;
     match parse::parse(&errand.arguments) {
@@ -48,7 +48,7 @@ fn hold(args: &Take, choice: &Choice) -> Outcome {
     let verbosity = args.lock.store.verbosity;
     let user = User::of_this_process().name;
     let mut options = lease_options(&args.lock, Duration::ZERO, None)?;
-    // Before it is held it is not known until when it will be.
+    // Before the lease is held, the label can only name its span, and not its end.
     let over = args.for_span.map(|span| format!("for {}", show_duration(span)));
     options.label = Some(label(args, &user, over));
     options.check()?;
@@ -84,16 +84,16 @@ fn given_up() -> Failure {
     Failure::new(NO, "gave up, because `leasehold take` was ended")
 }
 
-/// When it is over, if nobody gives it back.
+/// The limits of a hold that nobody gives back.
 struct Until {
     over_at: Option<Instant>,
     process: Option<OtherProcess>,
 }
 
-/// A lease, and what concerns it.
+/// A lease, and what the holder process needs for it.
 struct Held<'a> {
     args: &'a Take,
-    /// Who took it.
+    /// The user who took the lease.
     user: String,
     guard: Guard,
     connection: &'a mut Connection,
@@ -102,13 +102,13 @@ struct Held<'a> {
 }
 
 impl Held<'_> {
-    /// Says the handle, and holds on if it was heard.
+    /// Sends the handle to `take`, and holds the lease if `take` has printed it.
     async fn hand_over(self, choice: &Choice, taker: Taker) -> Outcome {
         let failed = |error: io::Error| {
             Failure::new(STORE, format!("cannot hold in the background: {error}"))
         };
         self.tell_others(self.args.for_span).await;
-        // The terminal and its session have nothing to do with this process from now on.
+        // From now on, this process is independent of the terminal and its session.
         setsid().map_err(|error| failed(error.into()))?;
         let client = self.guard.holder().client;
         let control = socket_of(client).and_then(Control::listen).map_err(failed)?;
@@ -158,7 +158,8 @@ impl Held<'_> {
             }
         };
         let answer = match self.guard.release().await {
-            // A lease that was held until now counts as held, even if the store could not be told.
+            // The lease was held until now, so this is a success, even if the store could not be
+            // told.
             Err(Error::Lost { reason, .. }) => {
                 let why = format!("{}: the lease was lost before: {reason}", handle.shown());
                 self.log.say(&why);
@@ -197,7 +198,8 @@ impl Held<'_> {
         self.log.say(&what);
     }
 
-    /// Shows others until when the lease is held. If the store cannot be told now, they see less.
+    /// Writes the end of the hold into the label, for others. If the store cannot be told now, the
+    /// label stays as it was.
     async fn tell_others(&self, for_span: Option<Duration>) {
         let over = for_span.map(|span| format!("until {}", day_and_time(after(span))));
         let _untold = self.guard.set_label(label(self.args, &self.user, over)).await;
@@ -209,8 +211,8 @@ impl Held<'_> {
     }
 }
 
-/// The text that others read beside the lease, because nobody knows its process: what was said of
-/// it, when it is over, and who took it.
+/// The label that others read beside the lease: the user's text, when the hold is over, and who
+/// took it. It is needed because the holder process means nothing to them.
 fn label(args: &Take, user: &str, over: Option<String>) -> String {
     let process = args.pid.map(|pid| format!("while process {} lives", pid.as_raw_nonzero()));
     let ends = over.into_iter().chain(process).collect::<Vec<_>>().join(" and ");
@@ -218,7 +220,7 @@ fn label(args: &Take, user: &str, over: Option<String>) -> String {
     format!("{said}{ends}, by {user}")
 }
 
-/// The `take` that started this process: it says a byte once it has printed the handle.
+/// The `take` that started this process. It sends a byte once it has printed the handle.
 struct Taker(oneshot::Receiver<bool>);
 
 impl Taker {
@@ -232,9 +234,9 @@ impl Taker {
         Self(receiver)
     }
 
-    /// Completes when that process has ended.
+    /// Completes when `take` has ended.
     async fn gone(&mut self) {
-        // Before it is told anything, it can report nothing but its end.
+        // `take` has not got the handle yet, so it can only end.
         let _end = (&mut self.0).await;
     }
 
@@ -243,7 +245,7 @@ impl Taker {
     }
 }
 
-/// Lets go of stdin, stdout and stderr, which a pipeline or a session may wait for the end of.
+/// Closes stdin, stdout and stderr, because a pipeline or a session may wait for their end.
 fn leave_stdio() -> io::Result<()> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
     dup2_stdin(&null)?;

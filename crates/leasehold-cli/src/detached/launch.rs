@@ -1,4 +1,4 @@
-//! `take`'s side: starts a holder process, prints the handle that it says, and lets it go on.
+//! The side of `take`: starts a holder process, prints the handle that it sends, and lets it go on.
 
 use std::ffi::OsString;
 use std::io;
@@ -18,21 +18,21 @@ use crate::secrets;
 use crate::signals::Signals;
 use crate::store_choice::Choice;
 
-/// First argument of the holder process. No lock, option or file name can be mistaken for it,
-/// because only a subcommand can stand there.
+/// First argument of the holder process. It cannot be mistaken for a lock, an option or a file,
+/// because the first argument is always a subcommand.
 pub(crate) const MODE: &str = "@holder";
 
-/// What the holder process is told, in a line of JSON over its stdin: its arguments and its
-/// environment are shown to others for as long as it lives.
+/// The task of the holder process, a line of JSON on its stdin. Its arguments and environment would
+/// be visible to others for as long as it lives.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Errand {
-    /// As they were typed, to be read as `take` read them.
+    /// The arguments as they were typed. The holder process parses them as `take` did.
     pub(super) arguments: Vec<OsString>,
     pub(super) choice: Choice,
 }
 
-/// Takes a lease by a separate process, and prints its handle. That process writes its own
-/// messages: it has our stderr.
+/// Takes a lease in a separate process, and prints the handle. The process inherits stderr, and
+/// prints its messages itself.
 pub(crate) async fn take(names: &str, arguments: Vec<OsString>, choice: Choice) -> Outcome {
     let failed = |error: io::Error| Failure::new(STORE, format!("cannot take: {error}"));
     if is_stdout_closed() {
@@ -44,7 +44,7 @@ pub(crate) async fn take(names: &str, arguments: Vec<OsString>, choice: Choice) 
         .map_err(|error| failed(error.into()))?;
     let mut signals = Signals::catch_all().map_err(failed)?;
     let mut command = relaunched(MODE).map_err(failed)?;
-    // For `ps` alone.
+    // Only `ps` shows this argument.
     command.arg(names);
     secrets::keep_from(&mut command);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -52,14 +52,15 @@ pub(crate) async fn take(names: &str, arguments: Vec<OsString>, choice: Choice) 
     let (Some(mut go), Some(said)) = (holder.stdin.take(), holder.stdout.take()) else {
         return Err(failed(io::Error::other("there is no pipe to the holder process")));
     };
-    // A holder process that has ended has said why.
+    // A holder process that has ended has printed why.
     if go.write_all(format!("{errand}\n").as_bytes()).await.is_err() {
         return ended(&mut holder).await;
     }
     let handle = tokio::select! {
         biased;
         signal = interruption(&mut signals) => {
-            // Without this process the holder process gives up, and says so.
+            // By the end of this pipe, the holder process learns that `take` has ended, and gives
+            // up.
             drop(go);
             let _ended = holder.wait().await;
             return Err(Failure::interrupted(signal.as_raw(), String::new()));
@@ -67,8 +68,8 @@ pub(crate) async fn take(names: &str, arguments: Vec<OsString>, choice: Choice) 
         handle = handle(said) => handle.map_err(failed)?,
     };
     let Some(handle) = handle else { return ended(&mut holder).await };
-    // If the handle cannot be printed, nobody could give the lease back. The holder process learns
-    // of that by the end of the pipe.
+    // If the handle cannot be printed, nobody could give the lease back. The end of the pipe tells
+    // the holder process.
     print(&handle)?;
     match go.write_all(b"\n").await {
         Ok(()) => Ok(0),
@@ -76,9 +77,9 @@ pub(crate) async fn take(names: &str, arguments: Vec<OsString>, choice: Choice) 
     }
 }
 
-/// Whether stdout was closed by the parent, as by `>&-`. The start-up of every program in Rust
-/// opens `/dev/null` in its place, to read and to write; `>/dev/null` only writes, and is
-/// somebody's wish.
+/// Whether the parent closed stdout, as with `>&-`. Every program in Rust then opens `/dev/null` in
+/// its place, for reading and writing. `>/dev/null` opens it only for writing, and is a choice of
+/// the user.
 fn is_stdout_closed() -> bool {
     let stdout = io::stdout();
     let is_null = || Some(fstat(&stdout).ok()?.st_rdev == stat("/dev/null").ok()?.st_rdev);
@@ -86,14 +87,15 @@ fn is_stdout_closed() -> bool {
     is_null() == Some(true) && flags.is_ok_and(|flags| flags & OFlags::ACCMODE == OFlags::RDWR)
 }
 
-/// The line that the holder process says once it holds; `None` if it ends without.
+/// The line that the holder process prints once it holds the lease, or `None` if it ends without
+/// holding.
 async fn handle(said: ChildStdout) -> io::Result<Option<String>> {
     let mut line = String::new();
     let length = BufReader::new(said).read_line(&mut line).await?;
     Ok((length > 0).then(|| line.trim_end().to_owned()))
 }
 
-/// How it ended, which it has explained.
+/// The exit of the holder process, which has printed the reason.
 async fn ended(holder: &mut Child) -> Outcome {
     let status = holder.wait().await;
     let status = status.map_err(|error| Failure::new(STORE, format!("cannot take: {error}")))?;

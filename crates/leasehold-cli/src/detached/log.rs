@@ -1,4 +1,4 @@
-//! Where a holder process says that its lease was lost: it has no terminal any more.
+//! The log of a holder process, which has no terminal any more: it reports a lost lease there.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -11,7 +11,7 @@ use crate::report::{Failure, USAGE, Verbosity, escaped};
 /// Where the machine's log daemon listens.
 const SYSLOG: &str = "/dev/log";
 
-/// Priority of a line there: facility daemon (3), severity error (3), as in syslog(3).
+/// The priority of its lines: facility daemon (3), severity error (3), as in syslog(3).
 const DAEMON_ERROR: u8 = 3 << 3 | 3;
 
 /// A place for one line.
@@ -19,12 +19,12 @@ const DAEMON_ERROR: u8 = 3 << 3 | 3;
 pub(super) enum Log {
     File(File),
     Syslog(UnixDatagram),
-    /// There is no log, and the user was told so.
+    /// There is no log. The user was told that.
     Nowhere,
 }
 
 impl Log {
-    /// The file that was asked for, else the machine's log.
+    /// Opens the file that the user named, or else the machine's log.
     pub(super) fn open(path: Option<&Path>, verbosity: Verbosity) -> Result<Self, Failure> {
         if let Some(path) = path {
             let file = File::options().append(true).create(true).open(path);

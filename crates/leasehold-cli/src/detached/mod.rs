@@ -6,10 +6,11 @@
 //! leasehold give, renew ──(control socket)──┘
 //! ```
 //!
-//! The holder process is this same program, started by itself (`@holder`), which is told over its
-//! stdin what to do, passwords included. It acquires the lease, in the group of `take`, so that
-//! keys reach it while it waits; then it leaves the session and says the handle. It goes on only
-//! once `take` has printed the handle: a lease that nobody can give back is let go.
+//! The holder process is another process of the program leasehold (`@holder`). It gets its task on
+//! stdin, with the passwords. It acquires the lease in the process group of `take`, so that keys
+//! reach it while it waits. Then it leaves the session and sends the handle. It goes on only if
+//! `take` has printed the handle. Otherwise it releases the lease, because nobody could give it
+//! back.
 
 mod control;
 mod directory;

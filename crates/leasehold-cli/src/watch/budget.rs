@@ -1,12 +1,12 @@
-//! The budget of keys that may be looked at: a number a second, however many keys there are.
+//! The budget for looking at keys: a fixed number a second, however many keys there are.
 
 use std::collections::VecDeque;
 
-/// The window in which no more than a share of the budget is spent: 250 ms, so that a server is
-/// asked for a little at a time. Looks that fit into each window fit into each second.
+/// The window in which at most a share of the budget is spent: 250 ms, so that a server is asked
+/// for few keys at a time. Looks that fit into each window fit into each second.
 const WINDOW_MS: u64 = 250;
 
-/// The share that may be spent in a window, and what was spent in the last one.
+/// The share for each window, and what was spent in the last window.
 #[derive(Debug)]
 pub(super) struct Budget {
     per_window: u32,
@@ -20,9 +20,9 @@ impl Budget {
         Self { per_window: (keys_per_second / windows).max(2), spent: VecDeque::new() }
     }
 
-    /// Whether enough is left to begin with: half of what there is in a window. What is spent in
-    /// pieces comes back in pieces. Spending each at once would ask for a few keys at a time, which
-    /// costs a server more than the keys do.
+    /// Whether at least half of a window's share is left, which is enough to begin. A share that
+    /// was spent in pieces comes back in pieces. If each piece were spent at once, requests would
+    /// be for a few keys each. Then they would cost a server more than the keys.
     pub(super) fn is_enough(&mut self, now_ms: u64) -> bool {
         self.left(now_ms) >= self.enough()
     }
@@ -31,7 +31,7 @@ impl Budget {
         self.per_window.div_ceil(2).max(2)
     }
 
-    /// The fewest keys that are worth a question where more can be had later.
+    /// The fewest keys that are worth a request, if more can be asked for later.
     pub(super) fn least(&self) -> u32 {
         (self.per_window / 16).max(1)
     }
@@ -50,7 +50,7 @@ impl Budget {
         self.spent.push_back((now_ms, keys));
     }
 
-    /// When there is enough again to begin with.
+    /// When enough of the budget is there again to begin.
     pub(super) fn refilled_ms(&mut self, mut now_ms: u64) -> u64 {
         let mut left = self.left(now_ms);
         for (at_ms, keys) in &self.spent {

@@ -1,44 +1,44 @@
-//! What has happened between two looks at a lock.
+//! The changes of a lock between two looks at it.
 
 use leasehold::admin::{HoldState, Holder, HolderId, HolderInfo, Status};
 use leasehold::{FencingToken, LockName};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// A lock that is not as it was when it was looked at before.
+/// A lock that has changed since the look before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Which lock.
+    /// The name of the lock.
     pub name: LockName,
-    /// What has happened, oldest first; nothing if only the waiters have changed, or whether they
-    /// are in a deadlock.
+    /// The events, oldest first. Empty if only the waiters have changed, or their being in a
+    /// deadlock.
     pub events: Vec<Event>,
 }
 
 /// A hold that has begun or ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Event {
-    /// Which of both.
+    /// The kind of the event.
     pub kind: EventKind,
-    /// When, in milliseconds since 1970: of an end, when it was noticed.
+    /// The time in milliseconds since 1970. For the end of a hold, it is when the end was noticed.
     pub at_ms: u64,
     /// The token of the hold.
     #[schema(value_type = String)]
     pub token: FencingToken,
-    /// Whose it is or was.
+    /// The holder.
     #[serde(flatten)]
     pub who: Who,
 }
 
-/// What has happened to a hold.
+/// The kinds of events of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
-    /// It was granted at once, or nobody saw its holder wait.
+    /// The hold was granted at once, or the watcher did not see its holder wait.
     Granted,
-    /// Its holder was seen waiting before.
+    /// The hold was granted, and its holder was seen waiting before.
     HandedOver,
-    /// It is held no more: let go, ended by its deadline, or revoked.
+    /// The hold has ended: it was released, expired or revoked.
     Released,
 }
 
@@ -48,11 +48,11 @@ pub enum EventKind {
 pub struct Who {
     /// The client's id, the same for all holds of one client.
     pub client: String,
-    /// The name of its machine.
+    /// The name of the process's machine.
     pub host: String,
-    /// Its number there.
+    /// The number of the process on that machine.
     pub pid: u32,
-    /// What it says of itself.
+    /// The label.
     pub label: Option<String>,
 }
 
@@ -63,7 +63,7 @@ impl Who {
     }
 }
 
-/// The holds that have begun or ended between two looks, of which the later was at `now_ms`.
+/// The holds that have begun or ended between two looks, the later of them at `now_ms`.
 pub(super) fn events(old: &Status, new: &Status, now_ms: u64) -> Vec<Event> {
     let begun = new.holders.iter().filter(|holder| is_new(holder, old));
     let begun: Vec<Event> = begun.map(|holder| began(holder, old, now_ms)).collect();
@@ -81,7 +81,7 @@ pub(super) fn events(old: &Status, new: &Status, now_ms: u64) -> Vec<Event> {
     events
 }
 
-/// Whether anything is different but the time: then nobody needs to be told.
+/// Whether nothing but the time differs, so that there is no change to report.
 pub(super) fn is_alike(old: &Status, new: &Status) -> bool {
     let holders = |status: &Status| {
         let each = status.holders.iter();

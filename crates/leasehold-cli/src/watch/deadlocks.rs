@@ -1,5 +1,5 @@
-//! Clients that wait for each other, as far as the names that were looked at show it. No name is
-//! looked at for this alone.
+//! Finds clients that wait for each other, among the names that were looked at anyway. No name is
+//! looked at only for this.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,16 +12,16 @@ use super::row::Row;
 /// Deadlocks are looked for every second, as often as awaited names are looked at.
 const SEARCH_MS: u64 = 1_000;
 
-/// What tells one deadlock from another: who waits for what.
+/// The identity of a deadlock: the waiters, and the names for which they wait.
 type Key = BTreeSet<(LockName, HolderId)>;
 
 /// The deadlocks that were found, and those that are suspected.
 #[derive(Debug, Default)]
 pub(super) struct Search {
-    /// Since when each has been suspected.
+    /// Each suspected deadlock, and since when it has been suspected.
     suspects: BTreeMap<Key, u64>,
     found: Vec<Deadlock>,
-    /// The names in those.
+    /// The names in these deadlocks.
     names: BTreeSet<LockName>,
     searched_ms: u64,
 }
@@ -35,12 +35,12 @@ impl Search {
         self.names.contains(name)
     }
 
-    /// Searches, if it is time to. Gives the names that are in a deadlock and were in none before,
-    /// or the other way round.
+    /// Searches, if a search is due. Returns the names that have come into a deadlock, or have left
+    /// one.
     ///
-    /// The looks at the names of a circle are of different times. So it counts only once all of its
-    /// names were looked at again, and it is still there. Then it was whole at the moment when it
-    /// was suspected.
+    /// The looks at the names of a circle are of different times. So a circle counts only if it is
+    /// still there after all its names were looked at again. Then all of it existed at the moment
+    /// when it was suspected.
     pub(super) fn search(
         &mut self,
         rows: &BTreeMap<LockName, Row>,

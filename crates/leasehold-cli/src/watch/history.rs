@@ -1,4 +1,4 @@
-//! Who held one lock when, and how many waited: what a timeline shows.
+//! The recent history of one lock, for a timeline: its holds, and the number of waiters.
 
 use std::collections::VecDeque;
 
@@ -12,17 +12,18 @@ use super::change::{Event, EventKind, Who};
 /// The history reaches back for 10 minutes.
 pub const SPAN_MS: u64 = 600_000;
 
-/// The most holds that are remembered of one name, and most lengths of its queue: 64 bars are as
-/// many as can be told apart in a row on a screen.
+/// The most holds of one name that are remembered, and the most lengths of its queue: 64. More bars
+/// in a row on a screen cannot be told apart.
 const MOST: usize = 64;
 
-/// The last holds of a lock, and the lengths that its queue had.
+/// The last holds of a lock, and the lengths of its queue.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct History {
-    /// Oldest first.
+    /// The holds, oldest first.
     #[schema(value_type = Vec<Bar>)]
     pub bars: VecDeque<Bar>,
-    /// When the number of waiters changed, in milliseconds since 1970, and to what; oldest first.
+    /// The changes of the number of waiters, oldest first: the time in milliseconds since 1970, and
+    /// the new number.
     #[schema(value_type = Vec<(u64, u32)>)]
     pub queue: VecDeque<(u64, u32)>,
 }
@@ -30,24 +31,24 @@ pub struct History {
 /// One hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Bar {
-    /// Its token.
+    /// The token of the hold.
     #[schema(value_type = String)]
     pub token: FencingToken,
-    /// Whose it is or was.
+    /// The holder.
     #[serde(flatten)]
     pub who: Who,
-    /// When it was granted, in milliseconds since 1970.
+    /// When the hold was granted, in milliseconds since 1970.
     pub from_ms: u64,
-    /// When it ended; none while it lasts.
+    /// When the hold ended; none while it lasts.
     pub to_ms: Option<u64>,
 }
 
 impl History {
-    /// Notes what has happened, and how the lock is now.
+    /// Notes events, and the present status of the lock.
     pub(super) fn note(&mut self, events: &[Event], status: &Status, now_ms: u64) {
         for event in events {
             match event.kind {
-                // One whose record could not be read meanwhile goes on.
+                // The hold goes on: its record could not be read for a while.
                 EventKind::Granted | EventKind::HandedOver if self.lasts(event.token) => {}
                 EventKind::Granted | EventKind::HandedOver => self.bars.push_back(Bar {
                     token: event.token,
@@ -69,8 +70,7 @@ impl History {
         self.forget(now_ms);
     }
 
-    /// Ends the holds that lasted when the record was last readable, and have ended now that it is
-    /// readable again.
+    /// Once the record is readable again, ends the holds that have ended while it was not.
     pub(super) fn end_others(&mut self, status: &Status, now_ms: u64) {
         let is_held = |bar: &&mut Bar| status.holders.iter().any(|held| held.token == bar.token);
         let lasting = self.bars.iter_mut().filter(|bar| bar.to_ms.is_none());
@@ -81,14 +81,14 @@ impl History {
         self.bars.iter().any(|bar| bar.token == token && bar.to_ms.is_none())
     }
 
-    /// Forgets holds that lie too far back, and the oldest of too many.
+    /// Forgets holds that are too old, and the oldest holds if there are too many.
     fn forget(&mut self, now_ms: u64) {
         let begin_ms = now_ms.saturating_sub(SPAN_MS);
         self.bars.retain(|bar| bar.to_ms.is_none_or(|to_ms| to_ms >= begin_ms));
         while self.bars.len() > MOST {
             self.bars.pop_front();
         }
-        // The last length before the beginning is the one at the beginning.
+        // The last length before the beginning is kept, because it is the length at the beginning.
         while self.queue.len() > MOST || self.queue.get(1).is_some_and(|(at, _)| *at < begin_ms) {
             self.queue.pop_front();
         }

@@ -1,8 +1,9 @@
-//! The one picture of a store behind `ls --watch`, `top` and `serve`: who holds and awaits what.
+//! The picture of a store that `ls --watch`, `top` and `serve` share: which locks are held and
+//! awaited, and by whom.
 //!
-//! [`Picture`] is what is known, and decides what to look at next; it does no I/O. [`Watcher`]
-//! looks at a store within a budget and keeps a picture up to date. Nothing here writes to the
-//! store.
+//! [`Picture`] has all that is known of the locks, and decides which lock to look at next; it does
+//! no I/O. [`Watcher`] looks at a store within a budget, and keeps a picture up to date. This
+//! module never writes to the store.
 
 mod budget;
 mod change;

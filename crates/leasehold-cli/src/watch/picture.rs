@@ -1,4 +1,4 @@
-//! What is known of all locks of a store, and which of them to look at next.
+//! The known state of all locks of a store, and the choice of the lock to look at next.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,18 +11,17 @@ use super::deadlocks::Search;
 use super::history::SPAN_MS;
 use super::row::{Interest, Look, Row};
 
-/// An awaited lock is looked at every second, where the budget allows it.
+/// An awaited lock is looked at every second, if the budget allows it.
 const AWAITED_MS: u64 = 1_000;
 
 /// A lock that is held, or was a moment ago, is looked at every 2 seconds.
 const HELD_MS: u64 = 2_000;
 
-/// A lock that is free, but kept, is looked at every 30 seconds: so a job is noticed that holds it
-/// for a moment between two walks.
+/// A kept lock that is free is looked at every 30 seconds, to notice a job that holds it only
+/// briefly between two walks.
 const KEPT_MS: u64 = 30_000;
 
-/// The most names that are remembered. Further names are in none of the numbers, and the page says
-/// so.
+/// The most names that are remembered. Further names are not counted, and the page says so.
 const MOST_ROWS: usize = 50_000;
 
 /// Whether the store answers.
@@ -32,14 +31,14 @@ pub enum Availability {
     Unknown,
     /// The store answers.
     There,
-    /// The store answers that this user may not look, and what is lacking.
+    /// The store refuses to let this user look.
     Denied {
-        /// In its words.
+        /// The store's message, which names the missing right.
         why: String,
     },
-    /// The store does not answer, since then and for this reason.
+    /// The store does not answer.
     Away {
-        /// In milliseconds since 1970.
+        /// Since when, in milliseconds since 1970.
         since_ms: u64,
         /// The failure.
         why: String,
@@ -47,7 +46,7 @@ pub enum Availability {
 }
 
 impl Availability {
-    /// Why nothing can be seen of the store, if that is so.
+    /// The reason why the store cannot be looked at, if there is one.
     pub fn why(&self) -> Option<&str> {
         match self {
             Self::Unknown | Self::There => None,
@@ -56,55 +55,55 @@ impl Availability {
     }
 }
 
-/// What there is in all.
+/// Totals over all locks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Totals {
     /// Names that somebody holds.
     pub held: usize,
     /// Names that somebody waits for.
     pub awaited: usize,
-    /// How many wait.
+    /// The number of waiters.
     pub waiting: u64,
-    /// How many deadlocks there probably are.
+    /// The number of probable deadlocks.
     pub deadlocks: usize,
-    /// Names whose record cannot be read: they are counted in none of the others.
+    /// Names whose record cannot be read. They are not in the other totals.
     pub unreadable: usize,
-    /// Since when the longest wait lasts.
+    /// When the longest present wait began.
     pub waited_since_ms: Option<u64>,
-    /// Since when the oldest hold lasts.
+    /// When the oldest hold began.
     pub held_since_ms: Option<u64>,
-    /// When the watcher looked at the row that it has not looked at for the longest time.
+    /// The time of the oldest look: that at the row that was not looked at for the longest time.
     pub oldest_look_ms: Option<u64>,
 }
 
-/// All that is known.
+/// The picture of a store.
 #[derive(Debug)]
 pub struct Picture {
     rows: BTreeMap<LockName, Row>,
-    /// When each name that is looked at at all is looked at next.
+    /// The time of the next look at each watched name.
     due: BTreeSet<(u64, LockName)>,
     store: Availability,
     deadlocks: Search,
-    /// How many looks a second the names that are looked at often may cost.
+    /// How many looks a second may be spent on held and awaited names.
     most_looks_per_second: u32,
-    /// The factor by which looks are further apart than they would be, so as not to cost more.
+    /// The factor by which looks are spread further apart, so that they fit into the budget.
     stretch: f64,
     stretched_ms: u64,
     round_began_ms: Option<u64>,
     round_took_ms: Option<u64>,
     /// How many walks over all keys have ended.
     walks: u64,
-    /// How many keys the first of them has passed.
+    /// How many keys the first walk has passed.
     keys: u64,
     is_whole: bool,
     is_cut: bool,
-    /// The prefixes of names that are watched while they are free, too.
+    /// The prefixes of kept names, which are watched also while they are free.
     kept: Vec<String>,
 }
 
 impl Picture {
-    /// The picture of a store that was not looked at yet, with at most this many looks due a
-    /// second. Names that begin with one of `kept` stay remembered once they were given back.
+    /// A picture of a store that was not looked at yet, with at most this many looks a second.
+    /// Names that begin with one of `kept` stay remembered after they were released.
     pub(super) fn new(most_looks_per_second: u32, kept: Vec<String>) -> Self {
         Self {
             rows: BTreeMap::new(),
@@ -124,21 +123,21 @@ impl Picture {
         }
     }
 
-    // ---- what is known
+    // ---- the known state
 
     /// Every lock that is held or awaited, or was in the last minutes, by name.
     pub fn rows(&self) -> impl Iterator<Item = (&LockName, &Row)> {
         self.rows.iter().filter(|(_, row)| row.seen_ms > 0)
     }
 
-    /// The same from the first name behind `after` on.
+    /// The same rows, beginning with the first name behind `after`.
     pub fn rows_after(&self, after: &LockName) -> impl Iterator<Item = (&LockName, &Row)> {
         use std::ops::Bound::{Excluded, Unbounded};
         let rest = self.rows.range::<LockName, _>((Excluded(after), Unbounded));
         rest.filter(|(_, row)| row.seen_ms > 0)
     }
 
-    /// One of them.
+    /// The row of one name.
     pub fn row(&self, name: &LockName) -> Option<&Row> {
         self.rows.get(name).filter(|row| row.seen_ms > 0)
     }
@@ -148,7 +147,7 @@ impl Picture {
         &self.store
     }
 
-    /// How long it took to pass every key of the store; none before the first time.
+    /// How long the last walk over all keys took; none before the first walk has ended.
     pub fn round_took_ms(&self) -> Option<u64> {
         self.round_took_ms
     }
@@ -158,18 +157,18 @@ impl Picture {
         self.walks
     }
 
-    /// Whether every key of the store was passed once, and each name that was found looked at.
-    /// Before that, a name may exist that was not seen.
+    /// Whether every key of the store was passed once, and each name that was found was looked at.
+    /// Before that, there may be names that were not seen.
     pub fn is_whole(&self) -> bool {
         self.is_whole
     }
 
-    /// How many keys have been passed so far; none once all of them have been.
+    /// How many keys the first walk has passed so far; none once it has passed all keys.
     pub fn keys_so_far(&self) -> Option<u64> {
         (!self.is_whole).then_some(self.keys)
     }
 
-    /// Who probably waits for each other: see [`leasehold::admin::deadlocks`].
+    /// The probable deadlocks: see [`leasehold::admin::deadlocks`].
     pub fn deadlocks(&self) -> &[Deadlock] {
         self.deadlocks.found()
     }
@@ -184,7 +183,7 @@ impl Picture {
         self.is_cut
     }
 
-    /// What there is in all.
+    /// The totals over all locks.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals { deadlocks: self.deadlocks().len(), ..Totals::default() };
         let earlier = |one: Option<u64>, other: Option<u64>| match (one, other) {
@@ -203,9 +202,9 @@ impl Picture {
         totals
     }
 
-    // ---- what is learned
+    // ---- new observations
 
-    /// Takes note of names that a page had.
+    /// Notes the names of a page of keys.
     pub(super) fn found(&mut self, names: Vec<LockName>, now_ms: u64) {
         for name in names {
             let is_known = self.rows.get(&name).is_some_and(|row| row.due_ms != u64::MAX);
@@ -221,7 +220,8 @@ impl Picture {
         }
     }
 
-    /// Somebody asks for this name: it is looked at before all others, unless it was just now.
+    /// Makes this name the next to be looked at, unless that was done just now: somebody asks for
+    /// it.
     pub(super) fn want(&mut self, name: &LockName, now_ms: u64) {
         self.found(vec![name.clone()], now_ms);
         let is_under_way = self.rows.get(name).is_some_and(|row| row.due_ms <= now_ms);
@@ -230,7 +230,7 @@ impl Picture {
         }
     }
 
-    /// Takes note of what a look at a lock gave at `now_ms`. Gives what has changed since the look
+    /// Notes the result of a look at a lock at `now_ms`. Returns what has changed since the look
     /// before.
     pub(super) fn saw(&mut self, name: &LockName, look: Look, now_ms: u64) -> Option<Change> {
         let row = self.rows.entry(name.clone()).or_insert_with(|| Row::new(now_ms));
@@ -245,26 +245,27 @@ impl Picture {
         change
     }
 
-    /// Notes whether everything was looked at once. True if that was not known.
+    /// Notes whether everything was looked at once. Returns true if that is new.
     pub(super) fn note_whole(&mut self) -> bool {
         let before = self.is_whole;
         self.is_whole |= self.walks > 0 && self.rows.values().all(|row| row.seen_ms > 0);
         self.is_whole != before
     }
 
-    /// Searches the picture for clients that wait for each other, if it is time to. Gives the names
-    /// for which the result has changed.
+    /// Searches the picture for clients that wait for each other, if a search is due. Returns the
+    /// names for which the result has changed.
     pub(super) fn search_deadlocks(&mut self, now_ms: u64) -> Vec<Change> {
         let changed = self.deadlocks.search(&self.rows, now_ms);
         changed.into_iter().map(|name| Change { name, events: Vec::new() }).collect()
     }
 
-    /// The store answered. True if that was not known.
+    /// Notes that the store answered. Returns true if that is new.
     pub(super) fn note_there(&mut self) -> bool {
         std::mem::replace(&mut self.store, Availability::There) != Availability::There
     }
 
-    /// The store did not answer, or that this user may not look. True if that was not known.
+    /// Notes that the store did not answer, or refused to let this user look. Returns true if that
+    /// is new.
     pub(super) fn note_trouble(&mut self, error: &Error, now_ms: u64) -> bool {
         let why = error.to_string();
         let is_denied =
@@ -277,7 +278,7 @@ impl Picture {
         std::mem::replace(&mut self.store, store.clone()) != store
     }
 
-    /// A walk over all keys begins.
+    /// Notes that a walk over all keys begins.
     pub(super) fn round_begins(&mut self, now_ms: u64) {
         self.round_began_ms = Some(now_ms);
         if self.walks == 0 {
@@ -286,24 +287,24 @@ impl Picture {
         self.forget(now_ms);
     }
 
-    /// A walk over all keys has passed more keys.
+    /// Notes that a walk over all keys has passed more keys.
     pub(super) fn passed(&mut self, keys: u32) {
         if self.walks == 0 {
             self.keys += u64::from(keys);
         }
     }
 
-    /// A walk over all keys has ended.
+    /// Notes that a walk over all keys has ended.
     pub(super) fn round_ends(&mut self, now_ms: u64) {
         self.walks += 1;
         self.round_took_ms = self.round_began_ms.map(|began_ms| now_ms.saturating_sub(began_ms));
         self.is_cut &= self.rows.len() >= MOST_ROWS;
     }
 
-    // ---- what is next
+    // ---- the next looks
 
-    /// At most `most` names whose turn it is, the earliest first; they count as looked at from now
-    /// on.
+    /// Takes at most `most` names whose look is due, the earliest first. From now on they count as
+    /// looked at.
     pub(super) fn take_due(&mut self, now_ms: u64, most: usize) -> Vec<LockName> {
         if now_ms >= self.stretched_ms + 1_000 {
             self.stretch(now_ms);
@@ -311,13 +312,13 @@ impl Picture {
         let due = self.due.iter().take_while(|(at_ms, _)| *at_ms <= now_ms).take(most);
         let names: Vec<_> = due.map(|(_, name)| name.clone()).collect();
         for name in &names {
-            // If that look fails, it is the turn of the others first.
+            // If that look fails, the others come first.
             self.schedule(name, now_ms + HELD_MS);
         }
         names
     }
 
-    /// When it is the turn of the next name.
+    /// When the next look at a name is due.
     pub(super) fn next_due_ms(&self) -> Option<u64> {
         self.due.first().map(|(at_ms, _)| *at_ms)
     }
@@ -331,7 +332,7 @@ impl Picture {
         }
     }
 
-    /// Finds how far apart looks must be for all of them to fit.
+    /// Computes how far apart looks must be so that all of them fit into the budget.
     fn stretch(&mut self, now_ms: u64) {
         let each = self.rows.values().map(|row| match row.interest(now_ms) {
             Interest::Idle => 0.0,
@@ -342,8 +343,7 @@ impl Picture {
         self.stretched_ms = now_ms;
     }
 
-    /// Forgets names that nobody has used for as long as a timeline reaches back, but for those
-    /// that are kept.
+    /// Forgets names that nobody has used for the time of a timeline, except kept names.
     fn forget(&mut self, now_ms: u64) {
         let (due, kept) = (&mut self.due, &self.kept);
         self.rows.retain(|name, row| {
@@ -358,7 +358,8 @@ impl Picture {
     }
 }
 
-/// Whether this is a name that is watched while it is free, too: its last release is worth knowing.
+/// Whether this is a kept name, which is watched also while it is free, for the time of its last
+/// release.
 fn is_kept(kept: &[String], name: &LockName, row: &Row) -> bool {
     row.released_ms().is_some() && kept.iter().any(|prefix| name.as_str().starts_with(prefix))
 }

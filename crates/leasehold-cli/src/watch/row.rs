@@ -1,4 +1,4 @@
-//! What is known of one lock.
+//! The known state of one lock.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,18 +13,19 @@ use super::history::History;
 /// Entries are counted over 2 minutes.
 const ENTRIES_MS: u64 = 120_000;
 
-/// For how long a name whose last holder has gone is looked at as if it were held: a minute, for
-/// many locks are held again and again for a moment.
+/// How long a released name is still looked at as often as a held name: a minute, because many
+/// locks are held again and again for a moment.
 const RECENT_MS: u64 = 60_000;
 
-/// What a look at one lock gives: its status, or why the store refuses this name alone.
+/// The result of a look at one lock: its status, or the reason why the store refuses only this
+/// name.
 pub type Look = Result<Status, StoreError>;
 
-/// Tells a refusal of this name alone from trouble with the store.
+/// Separates a refusal of only this name from trouble with the store.
 ///
 /// # Errors
 ///
-/// When there is trouble with the store.
+/// If there is trouble with the store.
 pub fn look(outcome: Result<Status, Error>) -> Result<Look, Error> {
     match outcome {
         Ok(status) => Ok(Ok(status)),
@@ -33,31 +34,31 @@ pub fn look(outcome: Result<Status, Error>) -> Result<Look, Error> {
     }
 }
 
-/// A lock as it was when it was looked at.
+/// A lock at the time of the last look.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// The holders and waiters; none while the record cannot be read.
     pub status: Status,
-    /// Why its record cannot be read, if that is so.
+    /// The reason why the record cannot be read, if there is one.
     pub unreadable: Option<StoreError>,
-    /// When that was, in milliseconds since 1970.
+    /// The time of the last look, in milliseconds since 1970.
     pub seen_ms: u64,
-    /// The last minutes.
+    /// The history of the last minutes.
     pub history: History,
-    /// When it was first looked at.
+    /// When the lock was first looked at.
     first_ms: u64,
-    /// When it was held or awaited last; zero for never.
+    /// When the lock was last held or awaited; zero for never.
     pub(super) used_ms: u64,
-    /// The token that was last given back, and when, in milliseconds since 1970: also after the
-    /// store has forgotten that.
+    /// The token of the last release, and its time in milliseconds since 1970. It stays known after
+    /// the store has forgotten it.
     released: Option<(FencingToken, u64)>,
-    /// How many holds began, and when that was noticed.
+    /// The number of holds that began, each with the time when that was noticed.
     entries: VecDeque<(u64, u32)>,
-    /// When it is looked at next.
+    /// When the next look is due.
     pub(super) due_ms: u64,
 }
 
-/// How often a lock is worth a look.
+/// The classes of locks by how often they are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Interest {
     /// Nobody holds the lock, nor has for a while.
@@ -69,7 +70,7 @@ pub(super) enum Interest {
 }
 
 impl Row {
-    /// A lock that was not looked at yet.
+    /// The row of a lock that was not looked at yet.
     pub fn new(now_ms: u64) -> Self {
         Self {
             status: Status::default(),
@@ -84,7 +85,7 @@ impl Row {
         }
     }
 
-    /// Notes what a look gave; gives what has changed, if anything but the time has.
+    /// Notes the result of a look. Returns the change, if anything but the time has changed.
     pub fn saw(&mut self, name: &LockName, look: Look, now_ms: u64) -> Option<Change> {
         let events = match look {
             Ok(status) => self.is_as(status, now_ms),
@@ -93,12 +94,13 @@ impl Row {
         events.map(|events| Change { name: name.clone(), events })
     }
 
-    /// Notes the status of the lock. Gives the holds that have begun or ended if anything but the
-    /// time has changed.
+    /// Notes the status of the lock. If anything but the time has changed, returns the holds that
+    /// have begun or ended.
     fn is_as(&mut self, status: Status, now_ms: u64) -> Option<Vec<Event>> {
         let events = events(&self.status, &status, now_ms);
         let begun = events.iter().filter(|event| event.kind != EventKind::Released).count();
-        // A holder that was there at the first look may have come long before.
+        // A holder that was there at the first look may have begun long before, so it is no new
+        // entry.
         if begun > 0 && self.seen_ms > 0 {
             self.entries.push_back((now_ms, u32::try_from(begun).unwrap_or(u32::MAX)));
         }
@@ -120,8 +122,8 @@ impl Row {
         (!is_alike).then_some(events)
     }
 
-    /// Notes when the last holder gave the lock back, once for each holder: two looks reckon
-    /// differently by the time that an answer takes.
+    /// Notes when the last holder gave the lock back, only once for each holder. A second look
+    /// would compute a slightly different time.
     fn note_release(&mut self, status: &Status, now_ms: u64) {
         let released = status.last_holder.as_ref().filter(|last| last.ending == Ending::Released);
         let Some(last) = released else { return };
@@ -130,8 +132,8 @@ impl Row {
         }
     }
 
-    /// Notes that the record cannot be read: its holder is then unknown. Gives no events, if that
-    /// is news.
+    /// Notes that the record cannot be read, so that the holder is unknown. If that is new, returns
+    /// an empty list of events.
     fn cannot_be_read(&mut self, why: StoreError, now_ms: u64) -> Option<Vec<Event>> {
         let before = self.unreadable.as_ref().map(ToString::to_string);
         let is_alike = before == Some(why.to_string());
@@ -140,8 +142,8 @@ impl Row {
         (!is_alike).then(Vec::new)
     }
 
-    /// Whether somebody held or awaited it when it was looked at, or may have: nobody knows while
-    /// its record cannot be read.
+    /// Whether the lock was held or awaited at the last look. While the record cannot be read, the
+    /// lock counts as used.
     pub fn is_used(&self) -> bool {
         !self.status.is_free() || self.status.waiting > 0 || self.unreadable.is_some()
     }
@@ -156,20 +158,20 @@ impl Row {
         }
     }
 
-    /// Since when its oldest hold lasts, in milliseconds since 1970.
+    /// When the oldest present hold began, in milliseconds since 1970.
     pub fn held_since_ms(&self) -> Option<u64> {
         let longest = self.status.holders.iter().map(|holder| holder.held_for).max()?;
         Some(self.seen_ms.saturating_sub(millis(longest)))
     }
 
-    /// Since when the longest wait lasts.
+    /// When the longest present wait began.
     pub fn waited_since_ms(&self) -> Option<u64> {
         let longest = self.status.waiters.iter().map(|waiter| waiter.waited).max()?;
         Some(self.seen_ms.saturating_sub(millis(longest)))
     }
 
-    /// When somebody last gave it back, in milliseconds since 1970, as far as it was watched: a
-    /// hold that ended otherwise does not count.
+    /// When a holder last gave the lock back, in milliseconds since 1970, as far as the lock was
+    /// watched. A hold that ended in another way does not count.
     pub fn released_ms(&self) -> Option<u64> {
         self.released.map(|(_, at_ms)| at_ms)
     }

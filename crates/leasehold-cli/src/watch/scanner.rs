@@ -17,41 +17,41 @@ use super::change::{Change, millis};
 use super::picture::Picture;
 use super::row::{Row, look};
 
-/// The most keys that a server passes in one step: well below a millisecond of its time, as in
-/// `ls`.
+/// The most keys that a server passes in one step: 500, as in `ls`. A step takes well below a
+/// millisecond of the server's time.
 const MOST_KEYS: u32 = 500;
 
-/// The most looks that are under way at the same time, which a distant store needs for a good rate.
+/// The most looks that are under way at the same time. A distant store needs many for a good rate.
 const MOST_LOOKS: usize = 128;
 
 /// The most names of a kept prefix that are remembered at the start: as many as metrics name.
 const MOST_KEPT: u32 = 1_000;
 
-/// The next walk over all keys begins 2 seconds after the last one began, at the soonest. Names
-/// that come and go in between are not seen.
+/// The next walk over all keys begins at the earliest 2 seconds after the start of the last walk.
+/// Names that come and go in between are not seen.
 const ROUND_MS: u64 = 2_000;
 
-/// A look counts as one of now for a second. So a client that asks for the same name again and
-/// again costs no more than one that watches it.
+/// A look counts as current for a second. So a client that asks for one name again and again costs
+/// no more than a client that watches the name.
 const FRESH_MS: u64 = 1_000;
 
-/// For how long what becomes due is gathered: 50 ms. A question that travels alone costs a server
-/// ten times what it costs among others, and names become due one by one.
+/// How long due looks are gathered before they are sent: 50 ms. Names become due one by one, and a
+/// request that travels alone costs a server ten times as much as one among others.
 const GATHER_MS: u64 = 50;
 
 /// A store that did not answer is asked again after half a second.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// What a watcher receives.
+/// A message of a watcher.
 #[derive(Clone, Debug)]
 pub enum Update {
     /// A lock has changed.
     Lock(Change),
-    /// The store has gone away, or is back, or everything in it was looked at for the first time.
+    /// The store was lost, or is back, or everything in it was looked at for the first time.
     Store,
 }
 
-/// A clock that shows milliseconds since 1970, and that nobody sets while it runs.
+/// A clock that shows milliseconds since 1970, and is not set while it runs.
 #[derive(Clone, Debug)]
 pub struct Timekeeper {
     clock: Arc<dyn Clock>,
@@ -60,7 +60,7 @@ pub struct Timekeeper {
 }
 
 impl Timekeeper {
-    /// A timekeeper that begins at what the wall clock shows now.
+    /// A timekeeper that begins at the present time of the wall clock.
     pub fn new(clock: impl Clock) -> Self {
         let (origin, origin_ms) = (clock.now(), clock.wall_us() / 1000);
         Self { clock: Arc::new(clock), origin, origin_ms }
@@ -78,22 +78,22 @@ impl Timekeeper {
     }
 }
 
-/// Watches a store, and shares what it knows.
+/// Watches a store, and shares its picture.
 #[derive(Debug)]
 pub struct Watcher {
     picture: Mutex<Picture>,
     /// The watcher's clock.
     pub time: Timekeeper,
     keys_per_second: u32,
-    /// The prefixes of names that are watched while they are free, too.
+    /// The prefixes of kept names, which are watched also while they are free.
     kept: Vec<String>,
-    /// Somebody wants a name to be looked at now.
+    /// Notified when somebody wants a look at a name now.
     wanted: Notify,
-    /// A name was looked at.
+    /// Notified when a name was looked at.
     inspected: Notify,
 }
 
-/// Where a walk over all keys is.
+/// The position of a walk over all keys.
 #[derive(Debug, Default)]
 struct Walk {
     after: Option<String>,
@@ -103,13 +103,13 @@ struct Walk {
 }
 
 impl Watcher {
-    /// Looks at this many keys a second at most, whatever is in the store.
+    /// A watcher that looks at this many keys a second at most, however many are in the store.
     pub fn new(keys_per_second: u32, time: Timekeeper) -> Self {
         Self::keeping(Vec::new(), keys_per_second, time)
     }
 
-    /// The same, and remembers when names were given back that begin so. At the start they are
-    /// looked for among all keys, once, which is no part of the budget.
+    /// The same, but it also remembers when kept names were given back, which begin with one of
+    /// `kept`. At the start, it looks for these names among all keys once, outside of the budget.
     pub fn keeping(kept: Vec<String>, keys_per_second: u32, time: Timekeeper) -> Self {
         // The other half is for finding new names.
         let picture = Mutex::new(Picture::new(keys_per_second / 2, kept.clone()));
@@ -117,17 +117,17 @@ impl Watcher {
         Self { picture, time, keys_per_second, kept, wanted, inspected }
     }
 
-    /// What is known now.
+    /// The present picture.
     pub fn picture(&self) -> MutexGuard<'_, Picture> {
         self.picture.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One lock as it is now, or was at most a second ago: its turn comes before that of others,
+    /// Returns the state of one lock, at most a second old. Its look comes before other looks,
     /// within the budget. Waits for as long as the store is away.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves nothing behind but that look.
+    /// Dropping the future leaves behind only that look.
     pub async fn inspect(&self, name: &LockName) -> Row {
         let fresh_ms = self.time.now_ms().saturating_sub(FRESH_MS);
         loop {
@@ -142,12 +142,12 @@ impl Watcher {
         }
     }
 
-    /// The store could not even be connected to. True if that was not known.
+    /// Notes that the store could not even be connected to. Returns true if that is new.
     pub fn note_trouble(&self, error: &Error) -> bool {
         self.picture().note_trouble(error, self.time.now_ms())
     }
 
-    /// Watches until it is dropped, and tells what is new.
+    /// Watches until the future is dropped, and calls `tell` with each update.
     pub async fn run(&self, admin: &Admin, tell: impl Fn(Update)) -> Infallible {
         let (mut budget, mut walk) = (Budget::new(self.keys_per_second), Walk::default());
         loop {
@@ -177,8 +177,8 @@ impl Watcher {
         }
     }
 
-    /// Looks at the names whose turn it is, and walks on. Gives whether there was anything to do,
-    /// and enough to spend on it.
+    /// Looks at the names that are due, and continues the walk. Returns whether there was anything
+    /// to do, and enough budget for it.
     async fn step(
         &self,
         admin: &Admin,
@@ -202,7 +202,7 @@ impl Watcher {
         Ok(is_any)
     }
 
-    /// Looks at the names whose turn it is. Gives whether there were any.
+    /// Looks at the names that are due. Returns whether there were any.
     async fn inspect_due(
         &self,
         admin: &Admin,
@@ -227,7 +227,7 @@ impl Watcher {
         Ok(!names.is_empty())
     }
 
-    /// Reads a page, if one is due that is worth it. Gives whether it was.
+    /// Reads a page of keys, if one is due and enough budget is left. Returns whether it read one.
     async fn walk(
         &self,
         admin: &Admin,
@@ -235,7 +235,7 @@ impl Watcher {
         walk: &mut Walk,
     ) -> Result<bool, Error> {
         let now_ms = self.time.now_ms();
-        // A page may cost its keys and as many again.
+        // A page may cost its keys, and as many looks.
         let keys = (budget.left(now_ms) / 2).min(MOST_KEYS);
         if walk.due_ms > now_ms || keys < budget.least() {
             return Ok(false);
@@ -259,8 +259,8 @@ impl Watcher {
         Ok(true)
     }
 
-    /// Waits until there is something to look at, and something to spend on it; where nobody wants
-    /// a name to be looked at now, until more may be.
+    /// Waits until a look is due and the budget allows it, for at least [`GATHER_MS`]. If somebody
+    /// wants a look at a name now, waits only until the budget allows it.
     async fn rest(&self, budget: &mut Budget, walk: &Walk) {
         let now_ms = self.time.now_ms();
         let due_ms = self.picture().next_due_ms().unwrap_or(u64::MAX).min(walk.due_ms);

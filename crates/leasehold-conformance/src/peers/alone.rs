@@ -1,4 +1,4 @@
-//! One holder at a time: leases that end, holders that are forced out, waiters that give up.
+//! Cases of one holder at a time: leases that end, revoked holders, waiters that give up.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::bench::SHORT;
 use crate::library::{Kind, Pair};
 use crate::subject::{Subject, must};
 
-/// The ttl of a waiter that must claim what it is handed within that, on a busy machine.
+/// The ttl of a waiter, within which it must claim a hand-over on a busy machine.
 const CLAIMED: Duration = Duration::from_secs(2);
 
-/// Waiters that give up at the same time.
+/// The number of waiters that give up at the same time.
 const CROWD: u32 = 20;
 
 /// A lease that nothing renews ends, and a waiter gets the lock; later requests of the former
@@ -41,15 +41,15 @@ pub async fn a_lease_that_nothing_renews_goes_to_who_waits(subject: &Subject) {
     subject.drive(join_all(pairs.iter().map(scene))).await;
 }
 
-/// A holder that is forced out learns of it, however late it asks, and can do the next holder no
-/// harm.
+/// A revoked holder learns of the revocation, however late it asks, and cannot harm the next
+/// holder.
 ///
 /// Redisson: `testForceUnlock`. rueidislock: `TestLocker_WithContext_UnlockByOtherForceWithContext`
 /// and its three like. Consul: `TestAPI_LockForceInvalidate`. DistributedLock:
 /// `TestHandleLostTriggersCorrectly`, `TestHandleLostReturnsAlreadyCanceledIfHandleAlreadyLost`.
 pub async fn who_is_forced_out_is_told_and_harms_nobody(subject: &Subject) {
     for pair in Pair::all(subject).await {
-        // Found out by a renewal, a third of this later, where the store has no messages.
+        // If the store has no messages, a renewal finds out after a third of the ttl.
         let lock = pair.by_one().ttl(Duration::from_secs(6));
         let first = must(subject.drive(lock.acquire()).await);
         let token = first.token();
@@ -68,10 +68,10 @@ pub async fn who_is_forced_out_is_told_and_harms_nobody(subject: &Subject) {
     }
 }
 
-/// The signal of a guard that is let go ends with it, and says that nothing was lost.
+/// The loss signal of a released guard ends with the guard, and reports no loss.
 ///
-/// Consul: `TestAPI_LockLockUnlock`. DistributedLock: `TestCanSafelyDisposeWhileMonitoring`; there
-/// the signal of a handle that is disposed of never comes.
+/// Consul: `TestAPI_LockLockUnlock`. DistributedLock: `TestCanSafelyDisposeWhileMonitoring`; in
+/// DistributedLock, the signal of a disposed handle never fires.
 pub async fn the_signal_of_a_guard_that_is_let_go_ends_without_a_loss(subject: &Subject) {
     let pair = Pair::of(subject, Kind::Mutex).await;
     for is_released in [true, false] {
@@ -88,7 +88,7 @@ pub async fn the_signal_of_a_guard_that_is_let_go_ends_without_a_loss(subject: &
     }
 }
 
-/// Waiters that give up, at a limit or in the middle, cost the waiters behind them nothing.
+/// Waiters that give up, at their limit or before it, do not delay the waiters behind them.
 ///
 /// Redisson's fair lock: `testWaitTimeoutDrift`, `testLockAcquiredTimeoutDrift`,
 /// `testFirstThreadDeathTimeoutDrift` and their four `_Descrete`. rueidislock:
@@ -125,7 +125,7 @@ pub async fn a_crowd_that_gives_up_costs_nobody_its_turn(subject: &Subject) {
     pair.until_free().await;
 }
 
-/// Waiters follow each other in the order in which they came, also when nobody lets go.
+/// Waiters get the lock in the order in which they came, even if no holder releases it.
 ///
 /// Redisson's fair lock: `testLeaseTimeout`, `testConcurrency_MultiInstance_Ordering`. tokio:
 /// `write_order`.
@@ -146,7 +146,7 @@ pub async fn waiters_follow_in_order_though_nobody_lets_go(subject: &Subject) {
         }
         let mut last = first.token();
         must(first.release().await);
-        // The first of them keeps it to the end of its lease, whatever it does with its guard.
+        // The first waiter keeps the lock to the end of its lease, whatever it does with its guard.
         let mut guards = Vec::new();
         for (waiter, behind) in waiters.into_iter().zip([2, 1, 0]) {
             let guard = must(waiter.await);
@@ -162,7 +162,7 @@ pub async fn waiters_follow_in_order_though_nobody_lets_go(subject: &Subject) {
     subject.drive(scene).await;
 }
 
-/// A lease says how much longer it may be relied on: at most for as long as the store keeps it.
+/// The validity of a lease never exceeds the time for which the store still keeps it.
 ///
 /// Redisson: `testRemainTimeToLive`, `testRemainTimeToLive2`, `testReadWriteTTL`. redis-py:
 /// `test_timeout`, `test_float_timeout`. bsm/redislock: `TestClient`. etcd:
@@ -186,9 +186,10 @@ pub async fn a_lease_is_relied_on_no_longer_than_the_store_keeps_it(subject: &Su
     }
 }
 
-/// A limit beyond what any clock can show is as good as none.
+/// A limit beyond the range of the clock counts as no limit.
 ///
-/// DistributedLock: `TestBadArguments`, where it is refused. coreutils: `timeout-large-parameters`.
+/// DistributedLock: `TestBadArguments`, which expects a refusal. coreutils:
+/// `timeout-large-parameters`.
 pub async fn a_limit_beyond_any_clock_is_as_good_as_none(subject: &Subject) {
     for pair in Pair::all(subject).await {
         let (first, second) = (pair.by_one().max_hold(Duration::MAX), pair.by_two());

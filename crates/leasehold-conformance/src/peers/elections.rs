@@ -1,11 +1,11 @@
-//! Leaders, candidates and followers.
+//! Cases of leaders, candidates and followers.
 
 use futures_util::future::join;
 use leasehold::election::{Observation, Observed};
 
 use crate::subject::{Subject, must};
 
-/// What the next visible leader says, whichever client led in between.
+/// The value of the next leader that the observer sees, whichever client led in between.
 async fn next_value(observation: &mut Observation) -> String {
     loop {
         if let Observed::Leader(leader) = must(observation.next().await) {
@@ -14,7 +14,7 @@ async fn next_value(observation: &mut Observation) -> String {
     }
 }
 
-/// Followers see each thing a leader says, and then what the next one says.
+/// Followers see each value of a leader, and then the value of the next leader.
 ///
 /// etcd: `TestElectionWait`, `TestElectionObserveFreshResponsesOnProclaim`,
 /// `TestV3ElectionObserve`.
@@ -46,7 +46,7 @@ pub async fn followers_see_what_each_leader_says_in_turn(subject: &Subject) {
     subject.drive(scene).await;
 }
 
-/// A candidate that waits leads once the client of the leader is closed, and is seen to.
+/// A waiting candidate leads once the client of the leader is closed, and observers see that.
 ///
 /// etcd: `TestElectionFailover`, `TestV3ElectionCampaign`. client-go: `TestReleaseOnCancellation`.
 pub async fn a_candidate_leads_once_the_leaders_client_is_closed(subject: &Subject) {

@@ -1,4 +1,4 @@
-//! Permits of a semaphore: all of them, none too many, and back again.
+//! Cases of the permits of a semaphore: all are granted, never too many, and all return.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -11,20 +11,20 @@ use leasehold::store::protocol::Reply;
 use crate::bench::{AFTER_SHORT, Bench, somebody};
 use crate::subject::{Subject, must};
 
-/// Clients that want permits in turn, how often, and how many there are.
+/// The number of clients that take permits in turn, their rounds, and the number of permits.
 const CLIENTS: u32 = 6;
 const ROUNDS: u32 = 8;
 const CAPACITY: u32 = 3;
 
-/// As many permits as a semaphore can have.
+/// The most permits that a semaphore can have.
 const GREATEST: u32 = 2_147_483_646;
 
-/// How many permits are out.
+/// How many permits are held.
 fn taken(status: &Status) -> u32 {
     status.holders.iter().map(|holder| holder.mode.weight()).sum()
 }
 
-/// Permits are given out to the last one, and what is out can be seen.
+/// Every permit is granted, down to the last, and the held permits are shown.
 ///
 /// DistributedLock: `TestDrain`, `TestGetCurrentCountReflectsAcquisitionsAndReleases`. Redisson:
 /// `testAvailablePermits`, `testAcquiredPermits`, `testReleaseAcquire`, `testTryNAcquire`.
@@ -59,8 +59,8 @@ pub async fn permits_are_given_out_to_the_last_one(subject: &Subject) {
     subject.drive(scene).await;
 }
 
-/// Clients ask for one permit and for all permits in turn. Never are more held than there are,
-/// sometimes all are held, and all clients are served.
+/// Clients ask for one permit and for all permits in turn. The held permits never exceed the
+/// capacity, sometimes all are held, and all clients are served.
 ///
 /// DistributedLock: `TestConcurrencyHandling`, `TestSemaphoreParallelism`. Redisson:
 /// `testConcurrencyLoopMax_MultiInstance`, `testConcurrencyMultiPermits`. tokio: `stress_test`,
@@ -119,8 +119,8 @@ pub async fn the_largest_semaphore_counts_exactly(subject: &Subject) {
     subject.drive(scene).await;
 }
 
-/// Permits of a holder of which nothing more is heard come back by themselves, and only those; what
-/// it gives back later is nobody's.
+/// If a holder goes silent, its permits return by themselves, and no others do. Its late release
+/// returns nothing.
 ///
 /// Redisson: `testExpire`, `testReleaseExpired`, `testTryReleaseManyExpired`,
 /// `testReleaseManyNotExistOrExpired` of its expirable permits.

@@ -1,4 +1,4 @@
-//! Readers beside readers, and before and behind writers.
+//! Cases of readers beside readers, and before and behind writers.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -11,12 +11,12 @@ use crate::bench::{AFTER_SHORT, Bench, somebody};
 use crate::library::{Kind, Pair};
 use crate::subject::{Subject, must};
 
-/// Clients that read and write in turn, and how often.
+/// The number of clients that read and write in turn, and how often each does.
 const CLIENTS: u32 = 5;
 const ROUNDS: u32 = 8;
 
-/// A reader of which nothing more is heard keeps a writer out for its own lease and no longer,
-/// whichever of the readers came first.
+/// A reader that goes silent keeps a writer out until its own lease ends and no longer, whichever
+/// reader came first.
 ///
 /// Redisson: `testReadLockExpiration`, `testReadLockLeaseTimeout`, `…DiffThreadsRRW`,
 /// `testMultiInstanceReadLockZombieCleanup`.
@@ -43,8 +43,8 @@ pub async fn a_dead_reader_is_not_kept_by_a_living_one(subject: &Subject) {
     }
 }
 
-/// A waiter behind one that gives up is let in if there is room for it, without a release: readers
-/// behind a writer, few permits behind many.
+/// When a waiter gives up, the waiters behind it are let in without a release if there is room:
+/// readers behind a writer, few permits behind many.
 ///
 /// tokio: `write_read_shared_pending`, `write_read_shared_drop_pending`,
 /// `cancel_acquire_releases_permits`. DistributedLock: `TestWriterTrumpsReader`.
@@ -80,7 +80,7 @@ pub async fn who_waits_behind_one_that_gives_up_is_let_in(subject: &Subject) {
     subject.drive(join(scene(&one, locks), scene(&two, permits))).await;
 }
 
-/// Among many clients that read and write in turn no reader meets a writer.
+/// Among many clients that read and write in turn, no reader and writer hold at the same time.
 ///
 /// tokio: `multithreaded`. Redisson: `testConcurrencyLoop_MultiInstance`. etcd:
 /// `TestRWMutexMultiNode`.

@@ -1,10 +1,10 @@
-//! Several names as one.
+//! Cases of several names that are held as one.
 
 use leasehold::LockName;
 
 use crate::subject::{Subject, must};
 
-/// Sets of names that overlap exclude each other, whatever else is in them.
+/// Overlapping sets of names exclude each other, whatever other names are in them.
 ///
 /// bsm/redislock: `TestLock_ObtainMulti`. Redisson: `testMultiThreads`.
 pub async fn sets_of_names_that_overlap_exclude_each_other(subject: &Subject) {

@@ -1,9 +1,9 @@
-//! Deadlocks and what looks alike, as statuses of names.
+//! Deadlocks, and similar states that are none, as statuses of names.
 
 use super::*;
 use crate::{FencingToken, HolderId, HolderInfo};
 
-/// What a name looks like: `held` by these clients for the given seconds, `awaited` by those.
+/// The statuses of names: `held` by some clients for the given seconds, and `awaited` by others.
 struct Scene(Vec<(LockName, Status)>);
 
 fn seconds(seconds: u64) -> Duration {
@@ -24,7 +24,7 @@ fn waits(client: u128, mode: Mode, since: u64) -> Waiter {
     Waiter::new(id(client), mode, HolderInfo::new("vm", client as u32), seconds(since), 1)
 }
 
-/// The same, of a process that was started under the leases of others.
+/// The same waiter, in a process that was started under the leases of others.
 fn inside(mut waiter: Waiter, of: &[u128]) -> Waiter {
     let of = of.iter().copied().map(ClientId).collect();
     waiter.info = waiter.info.with_on_behalf_of(of);
@@ -160,7 +160,7 @@ fn readers_beside_readers_wait_for_nobody_and_readers_behind_a_writer_for_the_fi
             &[waits(1, ALONE, 20)],
         )
     };
-    // The store serves it in the next moment.
+    // The store will serve the reader in the next moment.
     assert_eq!(scene(&[waits(2, reader, 20)]).deadlocks(), []);
     let behind = scene(&[waits(3, ALONE, 30), waits(4, reader, 25), waits(2, reader, 20)]);
     let [deadlock] = &behind.deadlocks()[..] else { panic!("{:?}", behind.deadlocks()) };
@@ -203,7 +203,7 @@ fn permits_of_one_who_waits_for_another_at_work_come_free() {
 
 #[test]
 fn names_that_are_taken_in_order_are_none() {
-    // Two that ask for several names at once: the one that lacks a name holds only names before it.
+    // Two callers for several names at once: a caller that lacks a name holds only names before it.
     let scene = Scene::new()
         .with("a", &[held(1, ALONE, 60)], &[waits(2, ALONE, 20)])
         .with("b", &[held(3, ALONE, 60)], &[waits(1, ALONE, 30)])

@@ -1,4 +1,4 @@
-//! Tests of who holds and who waits.
+//! Tests of holders and waiters.
 
 use super::*;
 

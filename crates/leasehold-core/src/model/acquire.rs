@@ -1,17 +1,18 @@
-//! Acquire: takes the lock, or joins its queue, or says that it is busy.
+//! Acquire: takes the lock, or joins its queue, or replies that it is busy.
 //!
-//! A semaphore has one capacity at a time: that of the first request after nobody held or waited,
-//! or what an operator has set since ([`super::set_capacity`]). A request for another capacity
-//! waits in line like all others. At its turn it waits until nobody holds; then its capacity is the
-//! one in force. So two capacities are never counted together, and there are never more holders
-//! than any of them has asked for. Nobody overtakes the request, so the holds before it end, and
-//! neither it nor those behind it starve.
+//! A semaphore has one capacity at a time: that of the first request when nobody held or waited, or
+//! the one that an operator has set since ([`super::set_capacity`]). A request for another capacity
+//! waits in line like all others. At its turn it waits until nobody holds; then its capacity is in
+//! force. So two capacities are never counted together, and there are never more holders than any
+//! of them has asked for. Nobody overtakes the request, so all earlier holds end, and no request
+//! starves.
 //!
-//! The capacity that an operator has set stands for the one that the holders asked for: requests
-//! for either number share it. It counts until nobody holds or waits. It also ends at the turn of a
-//! request for a third number, or for more than there is, once nobody holds.
+//! A capacity that an operator has set replaces the one that the holders asked for: requests for
+//! either number share it. It is in force until nobody holds or waits. It also ends at the turn of
+//! a request for a third number, or for more permits than there are, once nobody holds.
 //!
-//! A lock is no semaphore: where one is in use, the other is refused.
+//! A name is either a lock or a semaphore: while it is in use as one, requests for the other are
+//! refused.
 
 use super::limits::{MAX_WAITING, POLL_INTERVAL};
 use super::rows::Waiting;
@@ -73,7 +74,7 @@ impl Step<'_> {
         Reply::Queued(self.place(sequence))
     }
 
-    /// A copy of an acquire that was granted: the same grant again.
+    /// The reply to a copy of an acquire that was granted: the same grant again.
     fn acquire_again(&mut self, slot: usize, state: HoldState, request: &Acquire) -> Reply {
         match state {
             HoldState::Claimed | HoldState::Unclaimed => {
@@ -85,7 +86,7 @@ impl Step<'_> {
         }
     }
 
-    /// A copy of an acquire that waits: the same place, and its client is alive.
+    /// The reply to a copy of an acquire that waits: the same place. Its client counts as alive.
     fn wait_on(&mut self, sequence: u64, request: &Acquire) -> Reply {
         self.see(request.id.client);
         self.promote(Some(request.id));
@@ -95,8 +96,8 @@ impl Step<'_> {
         }
     }
 
-    /// Where a waiter stands, and when to ask again: the head when the earliest hold may end, the
-    /// others by how far behind they are.
+    /// The place of a waiter, and when it has to ask again: the head when the earliest hold may
+    /// end, the others depending on their place.
     pub(super) fn place(&mut self, sequence: u64) -> Place {
         let ahead = self.record.ahead_of(sequence);
         let retry_after = match ahead {
@@ -112,7 +113,7 @@ impl Step<'_> {
     }
 }
 
-/// The waiter, or the holder, that a request asks to be.
+/// The row of a waiter, or of a holder, for a request.
 pub(super) fn asked(request: &Acquire, now_us: u64) -> Waiting {
     Waiting {
         id: request.id,

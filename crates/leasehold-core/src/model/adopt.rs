@@ -1,4 +1,4 @@
-//! Adopt: the hold of a lease that was handed out becomes that of the first adopter.
+//! Adopt: the first adopter takes over the hold of a lease that was handed out.
 
 use super::step::Step;
 use crate::holder::{Ending, HoldState};
@@ -13,7 +13,7 @@ impl Step<'_> {
         self.sweep();
         let is_copy = self.live_hold(id).is_some();
         let reply = match self.usable_hold(id) {
-            // A copy of an adoption that was done: the same grant again.
+            // This is a copy of an adoption that was done: the same grant again.
             Ok(slot) => Reply::Granted(self.confirm(slot, ttl)),
             Err(reply) if is_copy => reply,
             Err(_) => self.take_over(adopt),
@@ -50,15 +50,15 @@ impl Step<'_> {
         let mode = adopt.request.mode;
         let is_same_kind = self.record.is_same_kind(mode.capacity());
         let hold = &mut self.record.holds[slot];
-        // The capacity may have been set since it was handed out.
+        // The capacity may have been changed since the lease was handed out.
         let is_same = hold.weight == mode.weight() && is_same_kind;
-        // The node of a quorum may have granted it with another token.
+        // A node of a quorum may have granted the lease with another token.
         let has_token = adopt.token.is_none_or(|token| token.micros() == hold.token_us);
         (state != HoldState::Cooldown && is_same && has_token).then_some((slot, state))
     }
 
-    /// From now on the hold is another attempt's, and nothing that is sent in the name of the one
-    /// before touches it: its renewals find a newer token, and copies of its acquire a tombstone.
+    /// Gives the hold to another attempt. Requests of the attempt before no longer affect it: its
+    /// renewals find a newer token, and copies of its acquire find a tombstone.
     fn change_hands(&mut self, slot: usize, adopt: &Adopt) {
         let (before, request) = (adopt.from, &adopt.request);
         if self.record.upgrading == Some(before) {

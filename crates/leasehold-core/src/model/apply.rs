@@ -8,47 +8,47 @@ use crate::time::Now;
 
 /// The records of all names.
 pub trait Records {
-    /// Why an operation cannot be applied.
+    /// The error if an operation cannot be applied.
     type Error;
 
-    /// The names that begin with `prefix` and are in use, with those that are `idle` if asked for;
+    /// The names that begin with `prefix` and are in use, and with `idle` also those that are not;
     /// in order, at most `limit` of them.
     ///
     /// # Errors
     ///
-    /// When the records cannot be read.
+    /// If the records cannot be read.
     fn list(&mut self, prefix: &str, limit: u32, idle: bool) -> Result<Vec<LockName>, Self::Error>;
 
-    /// The names that begin with `prefix`, come after `after` and are in use, of the next `keys`;
-    /// in order.
+    /// The names in use, in order, among the next `keys` names that begin with `prefix` and come
+    /// after `after`.
     ///
     /// # Errors
     ///
-    /// When the records cannot be read.
+    /// If the records cannot be read.
     fn page(&mut self, prefix: &str, after: Option<&str>, keys: u32) -> Result<Page, Self::Error>;
 
     /// Applies [`super::step`] to the record of a name.
     ///
     /// # Errors
     ///
-    /// When the record cannot be read or written.
+    /// If the record cannot be read or written.
     fn step(&mut self, now: Now, name: &LockName, action: &Action) -> Result<Outcome, Self::Error>;
 
     /// Renews one lease of several.
     ///
     /// # Errors
     ///
-    /// When none of them can be renewed.
+    /// If none of them can be renewed.
     fn renew(&mut self, now: Now, lease: &RenewLease) -> Result<Outcome, Self::Error> {
         self.step(now, &lease.name, &lease.action())
     }
 }
 
-/// Applies an operation: what to answer, and whom else to tell.
+/// Applies an operation. Returns the answer, and the messages to other clients.
 ///
 /// # Errors
 ///
-/// The first that the records report.
+/// The first error that the records report.
 pub fn apply<R: Records>(
     records: &mut R,
     now: Now,

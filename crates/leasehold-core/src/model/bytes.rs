@@ -2,8 +2,8 @@
 //!
 //! The first byte is the version. Numbers follow in groups of seven bits, the lowest first, each
 //! group but the last with its highest bit set; texts and lists begin with their length; clients
-//! and nonces, which are random, have their full width. What follows from the rest (how much is
-//! taken, where each attempt is, how many wait for each client) is left out.
+//! and nonces, which are random, have their full width. Values that can be computed from the rest
+//! are left out: how much is taken, where each attempt is, how many attempts of each client wait.
 //!
 //! Redis has another encoding, which its scripts can change in place: a hash with a field for each
 //! hold and each waiter.
@@ -18,19 +18,19 @@ use crate::holder::{ClientId, Ending, HoldState, HolderId, HolderInfo, PassedOn}
 use crate::request::Refusal;
 use crate::time::micros;
 
-/// Parts of a holder's info that are there only if their bit is set.
+/// The bits of the parts of a holder's info that may be missing.
 const LABEL: u8 = 1;
 const ON_BEHALF_OF: u8 = 2;
 const PASSED_ON: u8 = 4;
 
-/// Why bytes are no record that can be used.
+/// The reason for which bytes are not a usable record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnreadableRecord {
-    /// No step can have made the record that they say.
+    /// No step can have made this record.
     #[error("the record is damaged")]
     Damaged,
-    /// A release with another version of the encoding has written them.
+    /// A release with another version of the encoding has written the bytes.
     #[error("the record has version {0}, and this release reads {ours}", ours = Record::VERSION)]
     Version(u8),
 }
@@ -65,7 +65,7 @@ impl Record {
     /// # Cost
     ///
     /// An idle record has some 30 bytes, and some 60 more once somebody has held. Each waiter adds
-    /// some 80 and each hold some 75, with its host and label.
+    /// some 80 bytes and each hold some 75, with host and label.
     ///
     /// # Examples
     ///
@@ -85,15 +85,14 @@ impl Record {
         to
     }
 
-    /// The record that some bytes say.
+    /// Reads a record from bytes.
     ///
-    /// Any bytes may be given: those of a damaged disk make no record that a step cannot reckon
-    /// with.
+    /// Any bytes may be given: bytes of a damaged disk never make a record that breaks a step.
     ///
     /// # Errors
     ///
-    /// [`UnreadableRecord`] tells bytes of another version from damage. A store leaves both as they
-    /// are, and gives each caller that asks for the name an error of [this
+    /// [`UnreadableRecord`] distinguishes bytes of another version from damage. A store leaves both
+    /// as they are, and gives each caller that asks for the name an error of [this
     /// kind](UnreadableRecord::kind).
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, UnreadableRecord> {
         let (version, mut rest) = bytes.split_first().ok_or(UnreadableRecord::Damaged)?;
@@ -104,7 +103,7 @@ impl Record {
         record.filter(Self::is_possible).ok_or(UnreadableRecord::Damaged)
     }
 
-    /// The same record with all that was left out; `None` if a client is there without a waiter, or
+    /// The same record with the values that were left out; `None` for a client without a waiter, or
     /// a waiter without its client.
     fn counted(mut self) -> Option<Self> {
         for waiting in self.queue.values() {
@@ -117,15 +116,15 @@ impl Record {
 
 /// A value that is a part of a record.
 trait Encoded: Sized {
-    /// Appends its bytes.
+    /// Appends the bytes of the value.
     fn write(&self, to: &mut Vec<u8>);
 
-    /// Takes its bytes from the front; `None` if they are not what they should be.
+    /// Takes the value's bytes from the front; `None` if they are malformed.
     fn read(from: &mut &[u8]) -> Option<Self>;
 }
 
-/// Writes and reads fields in this order. All are named, so that a new one cannot be forgotten;
-/// those behind `without` follow from the rest, and begin as by default.
+/// Writes and reads fields in this order. All fields are named, so that a new one cannot be
+/// forgotten. The fields after `without` are computed from the rest, and begin with their defaults.
 macro_rules! rows {
     ($(
         $row:ident { $($field:ident $(as $kind:ident)?),+ } $(without $($derived:ident),+)?;
@@ -161,7 +160,7 @@ rows! {
     PassedOn { times, after };
 }
 
-/// A number that is as likely large as small.
+/// Random numbers of all magnitudes.
 struct Random(u64);
 
 impl Encoded for Random {
@@ -208,7 +207,7 @@ impl Encoded for u64 {
     }
 }
 
-/// Numbers that are written as larger ones, and refused if they do not fit.
+/// Small numbers, which are written as larger ones, and refused if they do not fit.
 macro_rules! small {
     ($($small:ty),+) => {$(
         impl Encoded for $small {
@@ -225,7 +224,7 @@ macro_rules! small {
 
 small!(u16, u32, usize);
 
-/// Values by the numbers that stand for them.
+/// Values that are written as numbers.
 macro_rules! numbered {
     ($($kind:ty),+) => {$(
         impl Encoded for $kind {

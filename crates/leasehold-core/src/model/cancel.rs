@@ -1,4 +1,4 @@
-//! Cancel: a waiter leaves, whether it still waits or was granted a moment ago.
+//! Cancel: removes a waiter, whether it still waits or was granted a moment ago.
 
 use super::step::Step;
 use crate::holder::{HoldState, HolderId};
@@ -8,7 +8,7 @@ impl Step<'_> {
     pub(super) fn cancel(&mut self, id: HolderId, unanswered: bool) -> Reply {
         self.sweep();
         let cancelled = self.leave_or_release(id);
-        // An attempt that is not known may be on its way: its acquire must find this.
+        // The acquire of an unknown attempt may be on its way, and must find the tombstone.
         if unanswered || cancelled == Cancelled::Unknown {
             self.add_tombstone(id);
         }
@@ -24,7 +24,8 @@ impl Step<'_> {
         }
         match self.live_hold(id) {
             Some((slot, state)) if state != HoldState::Cooldown => {
-                // Nobody has had it: the caller does not know of the grant.
+                // The hold is not remembered as the last one, because its caller never learned of
+                // the grant.
                 self.record.remove_hold(slot);
                 Cancelled::Released
             }

@@ -1,8 +1,8 @@
 //! Change of mode. A reader becomes the writer once it is alone; an upgradable reader does so
 //! before any other. A writer, or an upgradable reader, becomes a plain reader at once.
 //!
-//! Changes are ordered by the numbers that their holder gives them. What arrives late is refused,
-//! and what a holder believes is compared at each renewal.
+//! Changes are ordered by the numbers that their holder gives them. A late change is refused, and
+//! each renewal compares the mode that the holder assumes with the record.
 
 use super::limits::POLL_INTERVAL;
 use super::step::Step;
@@ -41,9 +41,10 @@ impl Step<'_> {
         let (id, is_writer, is_new) = (hold.id, hold.weight == LOCK_CAPACITY, change > hold.change);
         let is_beside_upgradable = self.is_beside_upgradable(slot);
         match self.record.upgrading {
-            None if !is_writer && !is_new => return Reply::Stale, // it was taken back
+            None if !is_writer && !is_new => return Reply::Stale, // the change was taken back
             Some(other) if other != id => return Reply::WouldDeadlock,
-            // If it waited, the two would wait for each other as soon as that one wants to write.
+            // If this reader waited, the two would wait for each other as soon as the upgradable
+            // reader wants to write.
             Some(_) | None if is_beside_upgradable => return Reply::WouldDeadlock,
             Some(_) | None => self.record.holds[slot].change = change,
         }
@@ -51,7 +52,8 @@ impl Step<'_> {
             return Reply::Granted(self.unchanged(slot));
         }
         if self.record.holds.len() > 1 || self.rules.gives_nothing_new() {
-            // From now on nobody is admitted, or a stream of readers would starve it.
+            // From now on nobody is admitted, because otherwise a stream of readers would starve
+            // the upgrade.
             self.record.upgrading = Some(id);
             return Reply::Busy { retry_after: self.time_left().min(POLL_INTERVAL) };
         }
@@ -60,7 +62,7 @@ impl Step<'_> {
         Reply::Granted(self.unchanged(slot))
     }
 
-    /// Whether it is a reader beside an upgradable one.
+    /// Whether the hold is a plain reader beside an upgradable one.
     fn is_beside_upgradable(&mut self, slot: usize) -> bool {
         self.record.holds[slot].weight < UPGRADABLE_WEIGHT
             && self.record.used >= u64::from(UPGRADABLE_WEIGHT)
@@ -82,8 +84,9 @@ impl Step<'_> {
         }
     }
 
-    /// Compares a hold with what its holder believes of it, by which change. A holder that believes
-    /// less is right from now on; false for one that believes more.
+    /// Compares a hold with the mode that its holder assumes, and the number of that mode's change.
+    /// If the holder assumes a weaker mode, the hold gets that mode. Returns false if the holder
+    /// assumes a stronger mode.
     pub(super) fn agree(&mut self, slot: usize, (mode, change): (Mode, u64)) -> bool {
         let (hold, weight) = (&mut self.record.holds[slot], mode.weight());
         if change < hold.change {

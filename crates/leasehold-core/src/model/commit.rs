@@ -1,8 +1,9 @@
-//! Commit: the nodes of a quorum come to one token, the highest that any of them has granted.
+//! Commit: the nodes of a quorum agree on one token, the highest that any of them has granted.
 //!
-//! Without it, a quorum that took the highest of its nodes' own tokens would give out a lower one
-//! later: last tokens 5, 10 and 4; one caller is granted 6 and 11 by the first two and uses 11; the
-//! next is granted 7 and 5 by the first and the third and uses 7.
+//! Without it, a quorum that used the highest of its nodes' own tokens could grant a lower token
+//! later. For example, the last tokens are 5, 10 and 4. The first two nodes grant one caller 6 and
+//! 11, and it uses 11. Then the first and the third node grant the next caller 7 and 5, and it
+//! uses 7.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Describe: a holder changes what it says of itself. Everything else stays as it is.
+//! Describe: changes the facts about a holder. Everything else stays as it is.
 
 use super::step::Step;
 use crate::holder::{HolderId, HolderInfo};
@@ -10,7 +10,7 @@ impl Step<'_> {
         let reply = match self.usable_hold(id) {
             Ok(slot) => {
                 let hold = &mut self.record.holds[slot];
-                // A late copy from a caller that has passed the lease on since changes nothing.
+                // A late copy from a former caller, which has passed the lease on, changes nothing.
                 if info.passed_on().times >= hold.info.passed_on().times {
                     hold.info = info.clone();
                 }

@@ -1,4 +1,4 @@
-//! Inspect: who holds, who waits, and who held last. Changes nothing.
+//! Inspect: returns the holders, the waiters and the last holder. Changes nothing.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ impl Step<'_> {
                 };
                 holders.push(holder.as_passed_on());
             } else if hold.state != HoldState::Cooldown {
-                // No step has looked at it yet.
+                // No step has noticed the end of this hold yet.
                 let ended = hold.ended(capacity, now_us, Ending::Expired);
                 last = Some(ended.or_later(last, now_us));
             }

@@ -2,61 +2,65 @@
 
 use std::time::Duration;
 
-/// How long a waiter that was granted has to confirm it: 2 s, or its ttl if that is less. Long
-/// enough for a lost message and two polls, short enough that a dead waiter is a short wait.
+/// The time within which a waiter must confirm its grant: 2 s, or its ttl if that is less. That is
+/// long enough for a lost message and two polls, and short enough that a dead waiter delays others
+/// only briefly.
 pub const CLAIM_WINDOW: Duration = Duration::from_secs(2);
 
-/// Every waiter asks at least this often: half a claim window, so that a grant whose message was
-/// lost is found in time. With slower polls, 10 % message loss cost live waiters their turn.
+/// The longest interval between two polls of a waiter: half a claim window, so that a grant whose
+/// message was lost is found in time. With slower polls, 10 % message loss cost live waiters their
+/// turn.
 pub const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How soon to ask again for a name that is [held back](Rules::held_back): 100 ms, since no message
-/// says that the transaction in the way has ended.
+/// The delay before a waiter asks again for a name that is [held back](Rules::held_back): 100 ms,
+/// because no message reports the end of the transaction in the way.
 pub const HELD_BACK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// By the usual [`Rules`], a client that was silent for this long is dead: a claim window and one
+/// The silence after which a client counts as dead by the usual [`Rules`]: a claim window and one
 /// poll.
 pub const DEAD_AFTER: Duration = Duration::from_secs(3);
 
-/// How long a finished attempt is remembered where a late copy of its acquire may still arrive:
-/// 60 s, well above [`NOT_AFTER`].
+/// How long a finished attempt is remembered if a late copy of its acquire may still arrive: 60 s,
+/// well above [`NOT_AFTER`].
 pub const TOMBSTONE_LIFE: Duration = Duration::from_secs(60);
 
-/// How long after it was sent an acquire may still be executed: 10 s.
+/// How long after its sending an acquire may still be executed: 10 s.
 pub const NOT_AFTER: Duration = Duration::from_secs(10);
 
-/// How far a caller's token time may be ahead of the store's clock, and the granted token behind
-/// it: 10 s. Clocks under NTP differ by much less.
+/// How far a proposed token time may be ahead of the store's clock, and how far the granted token
+/// may be behind that clock: 10 s. Clocks under NTP differ by much less.
 ///
-/// A quorum's tokens stay in order beyond the memory of its nodes on one condition: the retention
-/// is longer than twice this lead plus the difference of their clocks ([`LEAST_RETENTION`]).
+/// A quorum's tokens stay in order after its nodes forget a name on one condition: the retention is
+/// longer than twice this lead plus the difference between their clocks ([`LEAST_RETENTION`]).
 pub const BALLOT_LEAD: Duration = Duration::from_secs(10);
 
-/// How long the nodes of a quorum keep the last token of a name at least: 30 s. A token may be one
-/// lead ahead of the node that gave it. The next token is at most one lead behind the node that
-/// gives it. Nodes whose clocks are further apart than one lead do not believe each other's tokens.
+/// The least time for which the nodes of a quorum keep the last token of a name: 30 s. A token may
+/// be one lead ahead of the clock of the node that granted it. The next token is at most one lead
+/// behind the clock of its node. Nodes whose clocks are further apart than one lead do not accept
+/// each other's tokens.
 pub const LEAST_RETENTION: Duration = BALLOT_LEAD.saturating_mul(3);
 
-/// The most clients of which a record remembers finished attempts; the oldest goes first.
+/// The largest number of clients whose finished attempts a record remembers; the oldest is
+/// forgotten first.
 pub const MAX_TOMBSTONES: usize = 64;
 
-/// Most waiters of one name: 100 000, some 26 MB on a server.
+/// The largest number of waiters for one name: 100 000, some 26 MB on a server.
 pub const MAX_WAITING: usize = 100_000;
 
-/// Most dead waiters skipped in one step.
+/// The largest number of dead waiters that one step skips.
 pub const SKIP_BOUND: u32 = 16;
 
-/// Most grants made by one step. Publishing to 64 readers took 0.7 ms, and to 16 it takes less.
+/// The largest number of grants in one step. Publishing to 64 readers took 0.7 ms; 16 take less.
 pub const GRANT_BOUND: u32 = 16;
 
-/// Most holds looked at for expiry in one step.
+/// The largest number of holds that one step checks for expiry.
 pub const REAP_BOUND: u32 = 64;
 
-/// How long a record outlives its last use, with the last token in it: 2 min. Ten thousand new
-/// names a second then hold 240 MB, and would hold 7 GB with an hour.
+/// How long a record outlives its last use, with the last token in it: 2 min. With this, ten
+/// thousand new names a second take 240 MB; with an hour, they would take 7 GB.
 pub const DEFAULT_RETENTION: Duration = Duration::from_secs(120);
 
-/// The rules that differ between stores. A retention alone stands for the usual rest.
+/// The rules that differ between stores. A retention alone implies the usual values of the others.
 ///
 /// ```
 /// use std::time::Duration;
@@ -73,14 +77,14 @@ pub struct Rules {
     ///
     /// [`Acquire::remember`]: crate::Acquire::remember
     pub retention: Duration,
-    /// The longest a waiter far behind may be silent: [`POLL_INTERVAL`], where a lost message and a
-    /// death are found by polls alone.
+    /// The longest silence of a waiter far behind: [`POLL_INTERVAL`] if only polls find lost
+    /// messages and deaths.
     pub longest_silence: Duration,
-    /// Whether nobody may be given a token for now: somebody works under the token before, in a
-    /// transaction that is still open. Holds end, and places are kept, all the same.
+    /// Whether nobody may get a token for now: somebody works under the previous token, in a
+    /// transaction that is still open. Even so, holds end, and waiters keep their places.
     pub held_back: bool,
-    /// Whether the store may have forgotten who holds what: as [held back](Self::held_back), but a
-    /// holder takes back by its token what it had.
+    /// Whether the store may have forgotten holds: like [held back](Self::held_back), but a holder
+    /// may take its forgotten hold back by its token.
     pub in_quarantine: bool,
 }
 
@@ -118,12 +122,12 @@ impl Rules {
         self
     }
 
-    /// Whether nobody is given what it did not have.
+    /// Whether nobody gets a hold that it did not have before.
     pub(super) const fn gives_nothing_new(self) -> bool {
         self.held_back || self.in_quarantine
     }
 
-    /// After this silence a client is dead: a claim window and one poll.
+    /// The silence after which a client counts as dead: a claim window and one poll.
     pub(super) fn dead_after(self) -> Duration {
         self.longest_silence + CLAIM_WINDOW
     }

@@ -1,5 +1,5 @@
 //! The meaning of every action, written once: [`step`] takes a record, the store's time and an
-//! action, changes the record and says what to reply and whom to tell.
+//! action. It changes the record, and returns the reply and the messages to send.
 //!
 //! The memory store is this function behind a mutex, and the file store is this function inside a
 //! transaction. The Redis scripts are a second implementation; a test compares it with this one,
@@ -45,12 +45,13 @@ use crate::time::Now;
 
 /// Applies one action to one record at the store's `now`.
 ///
-/// An action that is refused, busy or late leaves no trace but what time alone has done.
+/// An action that is refused, busy or late leaves no trace, except for changes that are due to time
+/// alone.
 ///
 /// # Cost
 ///
-/// A bounded number of rows, whatever the number of holders and waiters; with
-/// [`Action::Inspect`], besides, the rows that it lists.
+/// A bounded number of rows, whatever the number of holders and waiters; with [`Action::Inspect`],
+/// also the rows that it lists.
 pub fn step(record: &mut Record, now: Now, rules: impl Into<Rules>, action: &Action) -> Outcome {
     let mut step = Step::new(record, now, rules.into());
     let reply = match action {
@@ -75,7 +76,7 @@ pub fn step(record: &mut Record, now: Now, rules: impl Into<Rules>, action: &Act
 ///
 /// # Cost
 ///
-/// The rows of that client, and then those of a step.
+/// The rows of that client, and the rows of a step.
 pub fn reap(record: &mut Record, now: Now, rules: impl Into<Rules>, client: ClientId) -> Outcome {
     let mut step = Step::new(record, now, rules.into());
     step.reap(client);

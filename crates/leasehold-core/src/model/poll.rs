@@ -31,7 +31,7 @@ impl Step<'_> {
         }
     }
 
-    /// Notes that a client with a waiter is alive.
+    /// Records that a client with a waiter is alive.
     pub(super) fn see(&mut self, client: ClientId) {
         let now_us = self.now_us();
         if let Some(seen) = self.record.clients.get_mut(&client) {

@@ -1,4 +1,4 @@
-//! Where holds end by time and waiters are granted: the one place for both.
+//! The only place where holds end by time, and where waiters are granted.
 
 use super::limits::{CLAIM_WINDOW, GRANT_BOUND, POLL_INTERVAL, REAP_BOUND, SKIP_BOUND};
 use super::rows::{Hold, NEVER_US, Waiting};
@@ -9,7 +9,7 @@ use crate::time::micros;
 use crate::token::FencingToken;
 
 impl Step<'_> {
-    /// Ends holds whose time has come, a bounded number of them.
+    /// Ends holds whose time is over, a bounded number of them.
     pub(super) fn sweep(&mut self) {
         let now_us = self.now_us();
         if self.record.holds.is_empty() {
@@ -54,10 +54,10 @@ impl Step<'_> {
         }
     }
 
-    /// Grants to the next waiter, and the next, until one does not fit. Skips the dead.
+    /// Grants to one waiter after the other, until one does not fit. Skips dead waiters.
     ///
-    /// `caller` is the attempt on whose behalf the step runs: it is here, so its grant is
-    /// confirmed at once and needs no message.
+    /// `caller` is the attempt that has sent the request of this step. Its grant is confirmed at
+    /// once, and needs no message.
     pub(super) fn promote(&mut self, caller: Option<HolderId>) {
         if let Some(reader) = self.record.upgrading {
             self.promote_reader(reader);
@@ -107,8 +107,8 @@ impl Step<'_> {
             self.grant(waiting, HoldState::Claimed, token_us, None);
             return;
         }
-        // A silent waiter has until it would count as dead, but at least the time for a poll. So
-        // all dead waiters together cost one claim window, and not one each.
+        // A silent waiter has time until it would count as dead, but at least the time for a poll.
+        // So all dead waiters together cost one claim window, and not one each.
         let dead_at_us = last_seen_us + micros(self.rules.dead_after());
         let patience_us = dead_at_us.max(now_us + micros(POLL_INTERVAL));
         let window_us = micros(CLAIM_WINDOW).min(waiting.ttl_us);
@@ -120,7 +120,7 @@ impl Step<'_> {
     }
 
     /// Writes the hold, for its ttl or until an earlier deadline by which it must be confirmed.
-    /// Gives its slot.
+    /// Returns its slot.
     pub(super) fn grant(
         &mut self,
         waiting: Waiting,

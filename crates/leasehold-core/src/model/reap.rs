@@ -1,4 +1,4 @@
-//! Reap: all that a dead client holds or waits for ends.
+//! Reap: ends all holds and places of a dead client.
 
 use super::step::Step;
 use crate::holder::{ClientId, Ending, HoldState, HolderId};

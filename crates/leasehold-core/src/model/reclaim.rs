@@ -1,4 +1,4 @@
-//! Reclaim: a holder takes back, by its token, what the store has forgotten or let run out.
+//! Reclaim: a holder takes back, by its token, a hold that the store has forgotten or let run out.
 
 use super::acquire::asked;
 use super::step::Step;
@@ -14,7 +14,8 @@ impl Step<'_> {
         if self.is_too_far_ahead(claim.token.micros()) {
             return Reply::Refused(Refusal::Ballot);
         }
-        // Before anything ends by time: a hold that is still here has kept everybody else out.
+        // This comes before anything ends by time: a hold that is still in the record has kept
+        // everybody else out.
         if let Some(slot) = self.held_to_reclaim(claim) {
             let now_us = self.now_us();
             self.record.holds[slot].clamp(now_us);
@@ -35,7 +36,8 @@ impl Step<'_> {
         reply
     }
 
-    /// The attempt's own hold, if it is one of what is claimed and nobody has ended it.
+    /// The attempt's own hold, if it is of the claimed kind, both sides can agree on its mode, and
+    /// nobody has ended it.
     fn held_to_reclaim(&mut self, claim: &Reclaim) -> Option<usize> {
         let mode = claim.request.mode;
         let slot = self.record.hold_of(claim.request.id)?;
@@ -48,7 +50,8 @@ impl Step<'_> {
         (agrees || self.become_writer_again(slot, claim)).then_some(slot)
     }
 
-    /// The writer of which only the reader is known here is the writer again, if nobody else came.
+    /// Makes a writer, of which the record has only the reader, the writer again, if nobody else
+    /// came.
     fn become_writer_again(&mut self, slot: usize, claim: &Reclaim) -> bool {
         let is_next = self.record.holds.len() == 1
             && !self.rules.held_back

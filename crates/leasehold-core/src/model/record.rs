@@ -1,5 +1,5 @@
-//! The record of one name: who holds it, who waits, the last token, and what must be remembered
-//! of attempts that have ended.
+//! The record of one name: its holders, its waiters, the last token, and facts about ended
+//! attempts.
 
 use std::collections::BTreeMap;
 
@@ -8,45 +8,45 @@ use super::rows::{Hold, LastHold, Seen, Sweep, Tombstone, Waiting};
 use crate::bugs::{self, Bug};
 use crate::holder::{ClientId, HolderId, LOCK_CAPACITY};
 
-/// All that a store knows of one name. Times are microseconds of the store's lease clock.
+/// All facts of a store about one name. Times are microseconds of the store's lease clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Record {
-    /// How much there is to take; binds while something is held or awaited.
+    /// The capacity in force; it binds while something is held or awaited.
     pub capacity: u32,
-    /// The capacity that its holders have asked for: another one than that in force once an
-    /// operator has set that.
+    /// The capacity that the holders have asked for. It differs from the capacity in force once an
+    /// operator has changed that.
     pub asked: u32,
-    /// How much is taken: the sum of the weights of the holds.
+    /// The part of the capacity that is taken: the sum of the weights of the holds.
     pub used: u64,
     /// The highest token time ever granted; zero before the first.
     pub last_token_us: u64,
-    /// The holds, in no order that means anything: a removed one is replaced by the last.
+    /// The holds, in arbitrary order: a removed hold is replaced by the last one.
     pub holds: Vec<Hold>,
     /// The slot of each attempt's hold.
     pub slots: BTreeMap<HolderId, usize>,
-    /// How far the search for expired holds is.
+    /// The state of the search for expired holds.
     pub sweep: Sweep,
-    /// The reader that waits to become the writer; nobody is admitted meanwhile.
+    /// The reader that waits to become the writer. Meanwhile nobody is admitted.
     pub upgrading: Option<HolderId>,
-    /// Who waits, by the number drawn on joining.
+    /// The waiters, by the number drawn on joining.
     pub queue: BTreeMap<u64, Waiting>,
-    /// The number of each attempt that waits.
+    /// The number of each waiting attempt.
     pub sequences: BTreeMap<HolderId, u64>,
-    /// The number of the last waiter that joined; begins again when the queue is empty.
+    /// The number of the last waiter that joined. Numbers begin again when the queue is empty.
     pub last_sequence: u64,
     /// When each client with a waiter was last seen.
     pub clients: BTreeMap<ClientId, Seen>,
-    /// Attempts that have ended and of which a copy may still arrive; the oldest first.
+    /// Ended attempts of which a copy may still arrive; the oldest first.
     pub tombstones: Vec<Tombstone>,
-    /// The hold that has ended last.
+    /// The last hold that has ended.
     pub last: Option<LastHold>,
     /// When the record may be forgotten.
     pub collect_at_us: u64,
 }
 
 impl Record {
-    /// The same record with what follows from its holds and its queue: how much is taken, and
-    /// where each attempt is.
+    /// The same record with the values that are computed from its holds and its queue: how much is
+    /// taken, and where each attempt is.
     #[must_use]
     pub fn indexed(mut self) -> Self {
         self.used = self.holds.iter().map(|hold| u64::from(hold.weight)).sum();
@@ -60,12 +60,13 @@ impl Record {
         self.holds.is_empty() && self.queue.is_empty()
     }
 
-    /// Whether it is in use as what this capacity is one of: a lock, or a semaphore.
+    /// Whether the name is in use as the kind of lock that has this capacity: a lock, or a
+    /// semaphore.
     pub(super) fn is_same_kind(&self, capacity: u32) -> bool {
         (self.capacity == LOCK_CAPACITY) == (capacity == LOCK_CAPACITY)
     }
 
-    /// Whether a request shares the capacity with the holders: see [`super::acquire`].
+    /// Whether a request may share the capacity with the holders: see [`super::acquire`].
     pub(super) fn admits(&self, weight: u32, capacity: u32) -> bool {
         [self.capacity, self.asked].contains(&capacity) && weight <= self.capacity
     }
@@ -78,7 +79,7 @@ impl Record {
         }
     }
 
-    /// From now on this is the capacity in force and the capacity asked for.
+    /// Sets the capacity in force and the capacity asked for.
     pub(super) fn begin_with(&mut self, capacity: u32) {
         (self.capacity, self.asked) = (capacity, capacity);
     }
@@ -88,7 +89,7 @@ impl Record {
         self.slots.get(&id).copied()
     }
 
-    /// Adds a hold and gives its slot.
+    /// Adds a hold and returns its slot.
     pub(super) fn add_hold(&mut self, hold: Hold) -> usize {
         self.sweep.bound_us = self.sweep.bound_us.min(hold.deadline_us);
         self.sweep.longest_ttl_us = self.sweep.longest_ttl_us.max(hold.ttl_us);
@@ -99,12 +100,13 @@ impl Record {
         slot
     }
 
-    /// Removes a hold, for `end_hold`, through which each leaves; the last one takes its slot.
+    /// Removes a hold; the last hold takes its slot. A hold that a caller has had ends by
+    /// `end_hold`, which calls this.
     pub(super) fn remove_hold(&mut self, slot: usize) -> Option<Hold> {
         let last = self.holds.pop()?;
         let removed = if slot < self.holds.len() {
             if slot < self.sweep.cursor {
-                // It came from where the sweep has not been to where it will not come again.
+                // The sweep has not checked this hold yet, and will not come back to its new slot.
                 self.sweep.running_us = self.sweep.running_us.min(last.deadline_us);
             }
             self.slots.insert(last.id, slot);
@@ -124,13 +126,13 @@ impl Record {
         Some(removed)
     }
 
-    /// From now on a hold is of this weight.
+    /// Changes the weight of a hold.
     pub(super) fn set_weight(&mut self, slot: usize, weight: u32) {
         let before = std::mem::replace(&mut self.holds[slot].weight, weight);
         self.used = self.used.saturating_sub(before.into()) + u64::from(weight);
     }
 
-    /// From now on a hold is another attempt's.
+    /// Gives a hold to another attempt.
     pub(super) fn set_id(&mut self, slot: usize, id: HolderId) {
         let before = std::mem::replace(&mut self.holds[slot].id, id);
         self.slots.remove(&before);
@@ -169,7 +171,7 @@ impl Record {
         Some(waiting)
     }
 
-    /// At most how many come before `sequence`: exact unless somebody between has left.
+    /// The largest number of waiters before `sequence`: exact unless somebody in between has left.
     pub(super) fn ahead_of(&self, sequence: u64) -> u32 {
         let head = self.queue.first_key_value().map_or(sequence, |(head, _)| *head);
         let most = self.queue.len().saturating_sub(1);
@@ -192,7 +194,8 @@ impl Record {
         })
     }
 
-    /// Adds one in place of that of the same client, whose end and whose later attempt stay.
+    /// Adds a tombstone in place of the client's present one. The later end and the later attempt
+    /// of the two are kept.
     pub(super) fn add_tombstone(&mut self, mut tombstone: Tombstone, now_us: u64) {
         self.tombstones.retain(|old| old.until_us > now_us);
         let client = tombstone.client;

@@ -37,7 +37,7 @@ impl Step<'_> {
         Reply::Released
     }
 
-    /// The name stays taken, by nobody.
+    /// Begins a cooldown, in which the name stays taken by nobody.
     fn cool_down(&mut self, slot: usize, cooldown: Duration) {
         let deadline_us = self.now_us() + micros(cooldown);
         self.note_end(slot, Ending::Released);

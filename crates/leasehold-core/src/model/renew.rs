@@ -1,4 +1,4 @@
-//! Renew: moves a deadline on. Never revives, never shortens.
+//! Renew: moves a deadline to a later time. It never revives and never shortens a hold.
 
 use std::time::Duration;
 

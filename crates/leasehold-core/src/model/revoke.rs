@@ -1,9 +1,9 @@
-//! Revoke: an operator ends the hold that was seen, and no other.
+//! Revoke: an operator ends the hold that the operator has seen, and no other.
 //!
-//! Inside its process a lease goes from hand to hand, and the store learns that later: see
-//! [`super::describe`] and [`crate::PassedOn`]. So the token of the hold counts, which is that of
-//! the holder the store knows. A higher token below the next grant counts, too: the store does not
-//! know its owner yet. A lower token is that of a caller who has let go.
+//! A lease may be passed on inside a process, and the store learns of that later: see
+//! [`super::describe`] and [`crate::PassedOn`]. So the token of the recorded holder counts. A
+//! higher token below the next grant counts, too, because the store has not been told of its owner
+//! yet. A lower token belongs to a caller that has let go.
 
 use super::step::Step;
 use crate::holder::{Ending, HoldState, HolderId};
@@ -24,7 +24,7 @@ impl Step<'_> {
         };
         let is_cooldown = state == HoldState::Cooldown;
         let nonce = self.record.holds[slot].nonce;
-        // A cooldown is held by nobody, so nobody has to be asked.
+        // Nobody holds a cooldown, so nobody has to be asked to stop.
         let forced = force || is_cooldown;
         if forced {
             self.take_away(slot, Ending::Revoked);

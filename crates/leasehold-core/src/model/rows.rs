@@ -1,5 +1,5 @@
-//! What a record is made of: a hold, a waiter, a client that waits, an attempt that has ended, and
-//! a hold that has.
+//! The parts of a record: a hold, a waiter, a client with waiters, an ended attempt, and the last
+//! hold that has ended.
 
 use std::time::Duration;
 
@@ -12,107 +12,108 @@ use crate::token::FencingToken;
 /// One hold.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Hold {
-    /// Which attempt.
+    /// The attempt that holds.
     pub id: HolderId,
-    /// How much of the capacity it takes.
+    /// The part of the capacity that it takes.
     pub weight: u32,
-    /// How far it is in its life.
+    /// The state of the hold.
     pub state: HoldState,
-    /// Its token.
+    /// The token of the hold.
     pub token_us: u64,
-    /// When it was granted.
+    /// The time of the grant.
     pub since_us: u64,
-    /// When it ends.
+    /// The time at which the hold ends.
     pub deadline_us: u64,
-    /// For how long it was last confirmed, or its cooldown lasts.
+    /// The ttl of the last confirmation, or the length of the cooldown.
     pub ttl_us: u64,
-    /// The highest number of a change of its mode that was asked for; 0 before the first.
+    /// The highest number of a requested change of mode; 0 before the first.
     pub change: u64,
     /// The attempt's secret.
     pub nonce: u64,
-    /// Whose it is.
+    /// The facts about the holder.
     pub info: HolderInfo,
 }
 
 /// One waiter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Waiting {
-    /// Which attempt.
+    /// The attempt that waits.
     pub id: HolderId,
-    /// How much of the capacity it asks for.
+    /// The part of the capacity that it asks for.
     pub weight: u32,
     /// The capacity it asks for.
     pub capacity: u32,
-    /// For how long.
+    /// The ttl that it asks for.
     pub ttl_us: u64,
-    /// When it joined.
+    /// The time at which it joined.
     pub since_us: u64,
     /// The attempt's secret.
     pub nonce: u64,
-    /// Whose it is.
+    /// The facts about the waiter.
     pub info: HolderInfo,
 }
 
 /// A client with waiters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Seen {
-    /// When it last asked.
+    /// The time of its last request.
     pub last_us: u64,
-    /// How many of its attempts wait.
+    /// The number of its attempts that wait.
     pub waiting: u32,
 }
 
 /// The highest finished attempt of one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tombstone {
-    /// Whose.
+    /// The client.
     pub client: ClientId,
-    /// This attempt and any before are over.
+    /// The attempt that has ended, like all earlier attempts of the client.
     pub attempt: u64,
-    /// When that may be forgotten.
+    /// The time at which the tombstone may be forgotten.
     pub until_us: u64,
-    /// An operator has ended this attempt's hold at once, and its next renewal says so.
+    /// Whether an operator has ended this attempt's hold at once, which its next renewal reports.
     pub revoked: bool,
 }
 
 /// A hold that has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LastHold {
-    /// Which attempt.
+    /// The attempt that held.
     pub id: HolderId,
-    /// How much of the capacity it took.
+    /// The part of the capacity that it took.
     pub weight: u32,
-    /// That capacity.
+    /// The capacity at that time.
     pub capacity: u32,
-    /// Its token.
+    /// The token of the hold.
     pub token_us: u64,
-    /// When it was granted.
+    /// The time of the grant.
     pub since_us: u64,
-    /// When it ended.
+    /// The time of the end.
     pub ended_us: u64,
-    /// How it ended.
+    /// How the hold ended.
     pub ending: Ending,
-    /// Whose it was.
+    /// The facts about the holder.
     pub info: HolderInfo,
 }
 
-/// The search for expired holds. It looks at a bounded number per step, so it keeps its position
-/// for the next step. It also keeps a lower bound of all deadlines, so most steps need not look at
-/// all.
+/// The search for expired holds. Each step checks a bounded number of holds, so the search keeps
+/// its position for the next step. It also keeps a lower bound of all deadlines, so most steps need
+/// not check any hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sweep {
-    /// The next hold to look at.
+    /// The next hold to check.
     pub cursor: usize,
-    /// No hold ends before this.
+    /// The lower bound of all deadlines: no hold ends before this time.
     pub bound_us: u64,
     /// The earliest deadline among the holds before the cursor.
     pub running_us: u64,
-    /// The longest ttl among the holds. A bound further away than this says that the store's
-    /// clock went back.
+    /// The longest ttl among the holds. A bound that is further away than this shows that the
+    /// store's clock went back.
     pub longest_ttl_us: u64,
 }
 
-/// No deadline: larger than any time (2⁵³ − 1 µs, which a script's numbers hold exactly).
+/// The value for no deadline: larger than any time (2⁵³ − 1 µs, which a script's numbers can hold
+/// exactly).
 pub(super) const NEVER_US: u64 = (1 << 53) - 1;
 
 impl Default for Sweep {
@@ -122,7 +123,8 @@ impl Default for Sweep {
 }
 
 impl Sweep {
-    /// A hold ends at `deadline_us`, maybe earlier than was known.
+    /// Lowers the bounds for a hold that ends at `deadline_us`, which may be earlier than the
+    /// search expected.
     pub(super) fn expect(&mut self, slot: usize, deadline_us: u64) {
         self.bound_us = self.bound_us.min(deadline_us);
         if slot < self.cursor {
@@ -132,19 +134,20 @@ impl Sweep {
 }
 
 impl Hold {
-    /// The deadline, brought back to what the ttl allows if the store's clock went back.
+    /// The deadline. If the store's clock went back, the deadline is first reduced to the latest
+    /// one that the ttl allows.
     pub(super) fn clamp(&mut self, now_us: u64) -> u64 {
         self.deadline_us = self.deadline_us.min(now_us + self.ttl_us + micros(CLAIM_WINDOW));
         self.deadline_us
     }
 
-    /// What it is a hold of, in a record of this capacity.
+    /// The mode of the hold, in a record of this capacity.
     pub(super) fn mode(&self, capacity: u32) -> Mode {
         Mode::of(self.weight, capacity)
     }
 
-    /// What is remembered of the hold in a record of this capacity, when its end is noticed. An end
-    /// by time is dated to the deadline, however late a step notices it.
+    /// The facts to remember about the hold when its end is noticed, in a record of this capacity.
+    /// An end by time has the deadline as its time, even if a step notices it later.
     pub(super) fn ended(&self, capacity: u32, now_us: u64, ending: Ending) -> LastHold {
         let ending = match (self.state, ending) {
             (HoldState::Revoked, _) => Ending::Revoked,
@@ -165,8 +168,8 @@ impl Hold {
 }
 
 impl LastHold {
-    /// This one, or another one that has ended later; not one that has ended in the future, because
-    /// the store's clock went back since then.
+    /// This hold, or the other one if that has ended later. A hold that ended in the future does
+    /// not count: the store's clock went back since then.
     pub(super) fn or_later(self, other: Option<Self>, now_us: u64) -> Self {
         match other {
             Some(other) if self.ended_us < other.ended_us && other.ended_us <= now_us => other,
@@ -174,7 +177,7 @@ impl LastHold {
         }
     }
 
-    /// As it is seen at a time.
+    /// The last holder, as seen at a given time.
     pub fn at(&self, now_us: u64) -> LastHolder {
         let between = |from: u64, to: u64| Duration::from_micros(to.saturating_sub(from));
         let (mode, token) = (Mode::of(self.weight, self.capacity), self.token_us);
@@ -185,7 +188,7 @@ impl LastHold {
             .as_passed_on()
     }
 
-    /// Whether a step can have made it.
+    /// Whether a step can have made this row.
     pub fn is_sound(&self) -> bool {
         let times = [self.token_us, self.since_us, self.ended_us];
         times.iter().all(|us| *us <= NEVER_US) && self.capacity <= LOCK_CAPACITY

@@ -1,7 +1,8 @@
-//! Set capacity: an operator changes how many permits of a semaphore there are while they are held.
+//! Set capacity: an operator changes the number of permits of a semaphore that is in use.
 //!
-//! More are granted in the same step. Fewer end no hold: nothing is granted until what is held
-//! fits. [`super::acquire`] says what requests get meanwhile, and until when the capacity counts.
+//! With a higher number, permits are granted in the same step. A lower number ends no hold: nothing
+//! is granted until the held permits fit. [`super::acquire`] describes the replies to requests
+//! meanwhile, and how long the capacity is in force.
 
 use super::step::Step;
 use crate::holder::LOCK_CAPACITY;
@@ -13,7 +14,7 @@ impl Step<'_> {
             return Reply::Refused(Refusal::Weight);
         }
         self.sweep();
-        // Holders and waiters whose time is over are gone before this step looks.
+        // Holders and waiters whose time is over are removed before this step checks the record.
         self.promote(None);
         if self.record.is_idle() {
             return Reply::CapacitySet { before: None };

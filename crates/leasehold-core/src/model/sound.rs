@@ -1,5 +1,5 @@
 //! The invariants of every record that steps have made. If a record that is read back breaks one of
-//! them, it was damaged. A step on such a record would go wrong in ways that nobody has thought of.
+//! them, it was damaged. A step on such a record could go wrong in unforeseen ways.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ impl Record {
         self.is_possible() && *self == self.clone().indexed() && self.counts_its_waiters()
     }
 
-    /// Whether steps can have made it, if its indexes and its counts are right.
+    /// Whether steps can have made this record, if its indexes and its counts are right.
     pub(super) fn is_possible(&self) -> bool {
         let sweep = &self.sweep;
         let times = [self.last_token_us, self.last_sequence, self.collect_at_us];
@@ -27,7 +27,7 @@ impl Record {
             .all(|us| us <= NEVER_US)
             && self.capacity <= LOCK_CAPACITY
             && self.is_same_kind(self.asked)
-            // More than the capacity, if an operator has lowered that.
+            // It may be more than the capacity, if an operator has lowered that.
             && self.used <= u64::from(LOCK_CAPACITY)
             && self.tombstones.len() <= MAX_TOMBSTONES
             && self.last.as_ref().is_none_or(LastHold::is_sound)
@@ -46,7 +46,8 @@ impl Record {
         [hold.change, hold.since_us, hold.ttl_us].iter().all(|number| *number <= NEVER_US)
             && hold.weight <= LOCK_CAPACITY
             && hold.token_us <= self.last_token_us
-            // Else it would be forgotten while it is held, or outlive its deadline unnoticed.
+            // Otherwise the record would be forgotten while the hold lives, or the hold would
+            // outlive its deadline unnoticed.
             && hold.deadline_us <= self.collect_at_us
             && hold.deadline_us >= self.sweep.bound_us
             && (!is_swept || hold.deadline_us >= self.sweep.running_us)
@@ -59,7 +60,7 @@ impl Record {
             && waiting.capacity <= LOCK_CAPACITY
     }
 
-    /// Whether it knows of each client how many of its attempts wait.
+    /// Whether the count of waiting attempts is right for each client.
     fn counts_its_waiters(&self) -> bool {
         let mut counts = BTreeMap::new();
         self.queue.values().for_each(|it| *counts.entry(it.id.client).or_insert(0) += 1);

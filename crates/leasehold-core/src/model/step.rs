@@ -1,4 +1,4 @@
-//! One action under way, and what several actions do alike.
+//! One action under way, and the work that several actions have in common.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::request::{Addressed, Grant, Reply};
 use crate::time::{Now, micros};
 use crate::token::{FencingToken, TOKEN_EPOCH_US};
 
-/// What a step did, apart from changing the record.
+/// The result of a step, apart from the changed record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The answer to the caller.
     pub reply: Reply,
-    /// Whom else to tell.
+    /// The messages to other clients.
     pub messages: Vec<Addressed>,
-    /// A bound stopped the work: ask again at once.
+    /// Whether a bound stopped the work: then ask again at once.
     pub more: bool,
 }
 
@@ -44,8 +44,8 @@ impl<'a> Step<'a> {
         self.now.lease_us
     }
 
-    /// Keeps the record for the retention after `until_us`, with half a retention of slack so
-    /// that not every step has to move the time.
+    /// Keeps the record for the retention after `until_us`, with half a retention of slack, so that
+    /// not every step has to change the time.
     pub(super) fn keep_until(&mut self, until_us: u64) {
         let retention = micros(self.rules.retention);
         let needed = until_us.max(self.now_us()) + retention;
@@ -54,13 +54,15 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// The next token: the store's time, or the ballot of a caller who asks several stores.
+    /// The next token: the store's time, or the ballot of a caller that asks several stores.
     pub(super) fn mint(&mut self, ballot_us: Option<u64>) -> u64 {
-        // A clock that was never set, before the first token there is, would give one token twice.
+        // A clock that was never set shows a time before the first possible token, and would mint
+        // the same token twice.
         let least = (TOKEN_EPOCH_US + 1).max(self.record.last_token_us + 1);
         let now_us = if bugs::is_on(Bug::CountedToken) { 0 } else { self.now.token_us };
         let proposed_us = match ballot_us {
-            // A store that has forgotten the name would grant what an earlier holder has had.
+            // Without this bound, a store that has forgotten the name could grant a token that an
+            // earlier holder has had.
             Some(ballot_us) => ballot_us.max(now_us.saturating_sub(micros(BALLOT_LEAD))),
             None => now_us,
         };
@@ -68,13 +70,13 @@ impl<'a> Step<'a> {
         self.record.last_token_us
     }
 
-    /// Whether a token time that a caller names would spoil the tokens of all who come after.
+    /// Whether a token time that a caller proposes would spoil all later tokens.
     pub(super) fn is_too_far_ahead(&self, token_us: u64) -> bool {
         token_us > self.now.token_us.max(self.record.last_token_us) + micros(BALLOT_LEAD)
     }
 
-    /// Raises the token of a hold, and the last token with it: nobody is granted a lower one here
-    /// from now on, for whichever attempt this one was committed.
+    /// Raises the token of a hold, and the last token with it: from now on, nobody is granted a
+    /// lower one here, whatever the attempt that committed this one.
     pub(super) fn raise_token(&mut self, slot: usize, token_us: u64) {
         let hold = &mut self.record.holds[slot];
         hold.token_us = hold.token_us.max(token_us);
@@ -86,8 +88,8 @@ impl<'a> Step<'a> {
             .then(|| FencingToken::from_micros(self.record.last_token_us))
     }
 
-    /// The slot and the state of a hold whose time has not come. One that a bounded sweep has not
-    /// reached yet ends here, so that nobody is told "yours" after the deadline.
+    /// The slot and the state of a hold whose time is not over. A hold whose time is over ends here
+    /// if no bounded sweep has reached it yet. So no reply confirms a hold after its deadline.
     pub(super) fn live_hold(&mut self, id: HolderId) -> Option<(usize, HoldState)> {
         let slot = self.record.hold_of(id)?;
         let now_us = self.now_us();
@@ -101,7 +103,7 @@ impl<'a> Step<'a> {
         Some((slot, state))
     }
 
-    /// The slot of a hold with which its holder may go on, or what to say of it.
+    /// The slot of a hold that its holder may still use, or the reply if there is none.
     pub(super) fn usable_hold(&mut self, id: HolderId) -> Result<usize, Reply> {
         match self.live_hold(id) {
             Some((slot, HoldState::Claimed | HoldState::Unclaimed)) => Ok(slot),
@@ -110,26 +112,26 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// Ends a hold that somebody has had, and gives it.
+    /// Ends a hold that a caller has had, and returns it.
     pub(super) fn end_hold(&mut self, slot: usize, ending: Ending) -> Option<Hold> {
         self.note_end(slot, ending);
         self.record.remove_hold(slot)
     }
 
-    /// Ends a hold that its holder has not let go. A late copy of its acquire must not grant to an
-    /// attempt that has no caller left, hence the tombstone.
+    /// Ends a hold that its holder has not released. It leaves a tombstone, so that a late copy of
+    /// the acquire is not granted to an attempt without a caller.
     pub(super) fn take_away(&mut self, slot: usize, ending: Ending) {
         if let Some(hold) = self.end_hold(slot, ending) {
             match ending {
-                // Until its deadline its holder may ask what became of it.
+                // Until the deadline, the holder may ask for the state of its hold.
                 Ending::Revoked => self.bury(hold.id, hold.deadline_us, true),
                 _ => self.add_tombstone(hold.id),
             }
         }
     }
 
-    /// Remembers the hold at a slot as the last one, unless another one ended later. Nobody has one
-    /// in its cooldown: that was noted when it began.
+    /// Remembers the hold at a slot as the last one, unless another one ended later. A hold in its
+    /// cooldown has no holder: its end was recorded when the cooldown began.
     pub(super) fn note_end(&mut self, slot: usize, ending: Ending) {
         let (now_us, capacity) = (self.now_us(), self.record.capacity);
         let hold = &mut self.record.holds[slot];
@@ -139,7 +141,7 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// From now on a late copy of what the attempt has asked for grants nothing.
+    /// Adds a tombstone, so that a late copy of the attempt's request grants nothing.
     pub(super) fn add_tombstone(&mut self, id: HolderId) {
         self.bury(id, 0, false);
     }
@@ -155,8 +157,8 @@ impl<'a> Step<'a> {
     }
 
     /// Confirms a hold for `ttl` from now. A deadline never moves back: the holder may rely on it.
-    /// The ttl stays with its deadline. A shorter ttl beside it would make [`Hold::clamp`] take the
-    /// deadline for one of the future. Then a late copy of a short renewal would end the hold.
+    /// If the deadline stays, its ttl stays, too. With a shorter ttl, [`Hold::clamp`] would
+    /// conclude that the clock went back. Then a late copy of a short renewal would end the hold.
     ///
     /// [`Hold::clamp`]: super::rows::Hold::clamp
     pub(super) fn confirm(&mut self, slot: usize, ttl: Duration) -> Grant {
@@ -173,7 +175,7 @@ impl<'a> Step<'a> {
         grant
     }
 
-    /// The hold as it is: a change of mode or of facts moves no deadline.
+    /// The grant of a hold with its present deadline: a change of mode or of facts moves none.
     pub(super) fn unchanged(&mut self, slot: usize) -> Grant {
         let contended = !self.record.queue.is_empty();
         let hold = &mut self.record.holds[slot];
@@ -181,7 +183,7 @@ impl<'a> Step<'a> {
         Grant { token, deadline_us: hold.deadline_us, contended }
     }
 
-    /// When to ask again: the earliest hold may end, if it is one's turn then.
+    /// The time after which to ask again: the earliest hold may then end.
     pub(super) fn time_left(&self) -> Duration {
         if self.rules.held_back {
             return HELD_BACK_INTERVAL;

@@ -4,38 +4,40 @@ use crate::model::BALLOT_LEAD;
 use crate::time::micros;
 use crate::token::FencingToken;
 
-/// A clock that is moved on by all tokens it sees, as long as nodes can believe them.
+/// A clock that every seen token moves forward, as long as nodes can accept the result.
 ///
-/// It goes by the clocks of the nodes, not by the one of this machine: then a caller whose clock is
-/// wrong neither starves nor spoils the tokens of others. The middle one of them counts, so that a
-/// minority of wrong clocks does not matter either.
+/// It uses the clocks of the nodes, and not the clock of this machine. So a caller whose clock is
+/// wrong neither starves nor spoils the tokens of others. The median of the nodes' clocks counts,
+/// so a minority of wrong clocks does not matter either.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ballots {
     highest_us: u64,
 }
 
 impl Ballots {
-    /// A ballot that is higher than any before and any token seen, if nodes can believe that.
+    /// A ballot that is higher than all earlier ballots and all seen tokens, if nodes can accept
+    /// that.
     ///
-    /// `clocks_us` is what the clocks of the nodes show now, as far as is known; until one is
-    /// known, the wall clock of this machine must do.
+    /// `clocks_us` are the present times of the nodes' clocks, as far as they are known. Until one
+    /// is known, the wall clock of this machine is used.
     pub fn next(&mut self, clocks_us: impl IntoIterator<Item = u64>, wall_us: u64) -> u64 {
         let middle_us = middle(clocks_us).unwrap_or(wall_us);
         let next_us = middle_us.max(self.highest_us.saturating_add(1));
-        // Half of what nodes allow for, because their clocks differ. What moved it on further came
-        // from clocks that were set right since, and would be refused; nodes raise what is too low.
+        // The limit is half of the lead that nodes allow, because their clocks differ. A higher
+        // value came from a clock that has been corrected since, and would be refused. Nodes raise
+        // a ballot that is too low.
         let is_believed = next_us <= middle_us.saturating_add(micros(BALLOT_LEAD) / 2);
         self.highest_us = if is_believed { next_us } else { middle_us };
         self.highest_us
     }
 
-    /// Takes note of a token, so that the next ballot is higher.
+    /// Records a token, so that the next ballot is higher.
     pub fn saw(&mut self, token: FencingToken) {
         self.highest_us = self.highest_us.max(token.micros());
     }
 }
 
-/// The value in the middle; of two, the lower one.
+/// The median; of two middle values, the lower one.
 fn middle(values: impl IntoIterator<Item = u64>) -> Option<u64> {
     let mut values: Vec<u64> = values.into_iter().collect();
     values.sort_unstable();

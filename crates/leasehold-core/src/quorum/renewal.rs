@@ -3,18 +3,18 @@
 use crate::request::{Refusal, Reply};
 use crate::token::FencingToken;
 
-/// What one node says of a lease that it was asked to renew, or to give back.
+/// The vote of one node on a lease that it was asked to renew, or to restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeVote {
-    /// It is held there.
+    /// The node has the lease.
     Held,
-    /// It is not held there; the newest token of the name is this.
+    /// The node does not have the lease; this is the newest token of the name.
     NotHeld(Option<FencingToken>),
-    /// No answer, or one to another question.
+    /// There was no answer, or one that does not fit the request.
     Nothing,
-    /// It cannot say: the record cannot be read, or allows no such renewal.
+    /// The node cannot decide: the record cannot be read, or does not allow the renewal.
     Refused(Refusal),
-    /// An operator asks its holder to stop.
+    /// An operator asks the holder to stop.
     Revoked,
 }
 
@@ -42,10 +42,11 @@ impl From<&Reply> for NodeVote {
     }
 }
 
-/// What the nodes have said of one lease in one renewal.
+/// The votes of the nodes on one lease in one renewal.
 ///
-/// A renewal that fails on some nodes ends nothing: how long the lease lasts is up to
-/// [`quorum_validity`](super::quorum_validity), which counts what every node has said, also before.
+/// A renewal that fails on some nodes does not end the lease.
+/// [`quorum_validity`](super::quorum_validity) computes how long the lease lasts, from the answers
+/// of all nodes, including earlier ones.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RenewTally {
     nodes: usize,
@@ -59,7 +60,7 @@ pub struct RenewTally {
 }
 
 impl RenewTally {
-    /// Nothing is heard yet of `nodes` nodes, `needed` of which extend the lease.
+    /// A tally without votes yet, for `nodes` nodes, of which `needed` extend the lease.
     pub fn new(nodes: usize, needed: usize) -> Self {
         Self {
             nodes,
@@ -73,7 +74,7 @@ impl RenewTally {
         }
     }
 
-    /// Counts what one more node says.
+    /// Counts the vote of one more node.
     pub fn add(&mut self, said: NodeVote) {
         match said {
             NodeVote::Held => self.held += 1,
@@ -90,7 +91,8 @@ impl RenewTally {
         }
     }
 
-    /// Whether a majority holds it: then nobody was told a higher token before this was asked.
+    /// Whether a majority has the lease: then nobody had learned of a higher token before the
+    /// renewal was sent.
     pub fn is_extended(&self) -> bool {
         self.held >= self.needed
     }
@@ -100,24 +102,24 @@ impl RenewTally {
         self.not_held + self.revoked > self.nodes - self.needed
     }
 
-    /// Why it can neither be extended nor be known to be lost, if that is so.
+    /// The refusal for which the lease is neither extended nor known to be lost, if there is one.
     pub fn refusal(&self) -> Option<Refusal> {
         let is_out_of_reach =
             self.not_held + self.revoked + self.refused > self.nodes - self.needed;
         self.refusal.filter(|_| is_out_of_reach && !self.is_lost())
     }
 
-    /// Whether it is known what has become of it.
+    /// Whether the outcome is certain.
     pub fn is_certain(&self) -> bool {
         self.is_extended() || self.is_lost() || self.refusal().is_some()
     }
 
-    /// Whether any node says that an operator asks its holder to stop.
+    /// Whether any node reports that an operator asks the holder to stop.
     pub fn is_revoked(&self) -> bool {
         self.revoked > 0
     }
 
-    /// The newest token that a node which does not hold it knows of.
+    /// The newest token that was reported by a node without the lease.
     pub fn newest(&self) -> Option<FencingToken> {
         self.newest
     }

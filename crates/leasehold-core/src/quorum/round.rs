@@ -1,4 +1,4 @@
-//! The count of one round: is it won, lost, or still open?
+//! The count of one round: whether it is won, lost, or still open.
 
 use std::time::Duration;
 
@@ -8,37 +8,37 @@ use crate::request::Refusal;
 use crate::time::micros;
 use crate::token::FencingToken;
 
-/// What one node said to an acquire or a commit of this attempt, last.
+/// The last answer of one node to an acquire or a commit of this attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Vote {
-    /// Another attempt holds it there, for this long.
+    /// Another attempt holds the name there, for this long.
     Busy(Duration),
-    /// It is held with this token.
+    /// The node has granted this token.
     Granted(FencingToken),
-    /// Nothing was heard yet.
+    /// There is no answer yet.
     Open,
-    /// The node would not consider the request.
+    /// The node refused to consider the request.
     Refused(Refusal),
-    /// No answer, no connection, or an answer that says nothing of who holds it; true if this
-    /// attempt may hold it all the same.
+    /// There is no answer, no connection, or an answer that says nothing about the holder. True if
+    /// this attempt may still hold the name there.
     Silent(bool),
     /// The attempt has ended there before.
     Stale,
 }
 
-/// What a vote leaves behind on its node, to be cleared away when the round is lost.
+/// The state that a vote leaves on its node, and that must be removed if the round is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trace {
-    /// This attempt holds it: release it.
+    /// This attempt holds the name: release it.
     Held,
-    /// This attempt may hold it now or when a late copy arrives: cancel it as unanswered.
+    /// This attempt may hold the name, now or when a late copy arrives: cancel it as unanswered.
     MayBeHeld,
-    /// Nothing.
+    /// The vote leaves nothing.
     None,
 }
 
 impl Vote {
-    /// What it leaves behind.
+    /// The state that this vote leaves on its node.
     pub fn trace(self) -> Trace {
         match self {
             Self::Granted(_) => Trace::Held,
@@ -62,25 +62,25 @@ impl Vote {
     }
 }
 
-/// What a round has come to.
+/// The outcome of a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is won: a majority holds it for this attempt, with this token.
+    /// The round is won: a majority holds the name for this attempt, with this token.
     Agreed(FencingToken),
-    /// A majority granted, with several tokens. Once these nodes have accepted this token, as far
-    /// as they are needed, the round is won. Count their votes again then.
+    /// A majority granted, with different tokens. Once enough of these nodes have accepted this
+    /// token, the round is won. Then count their votes again.
     Commit {
         /// The token.
         token: FencingToken,
-        /// Nodes that granted with a lower one.
+        /// The nodes that granted a lower token.
         nodes: Vec<usize>,
     },
-    /// Still undecided: the votes that are open decide.
+    /// The round is undecided: the open votes will decide it.
     Open,
-    /// It is lost: nodes that answered refuse, and the rest is no majority. So the name is *busy*.
-    /// A few silent nodes alone must never lead to this.
+    /// The round is lost: nodes that answered refuse, and the rest is no majority. So the name is
+    /// *busy*. A few silent nodes alone must never lead to this verdict.
     Refused,
-    /// It is lost: too many nodes are silent to say more.
+    /// The round is lost: too many nodes are silent to say more.
     TooFew,
 }
 
@@ -90,44 +90,44 @@ pub struct Round {
     needed: usize,
     ballot_us: Option<u64>,
     votes: Vec<Vote>,
-    /// What each node has minted, where others may hold beside the caller.
+    /// The token that each node has minted, if others may hold beside the caller.
     minted: Option<Vec<Option<FencingToken>>>,
 }
 
 impl Round {
     /// A round over `nodes` nodes that is won once `needed` of them grant `ballot_us`.
     ///
-    /// Without a ballot the nodes are of a kind that remembers no token. The attempt that holds a
-    /// majority has won, with the highest token that a node gave.
+    /// Without a ballot, the nodes are of a kind that remembers no tokens. The attempt that holds a
+    /// majority has won, with the highest token that a node granted.
     pub fn new(nodes: usize, needed: usize, ballot_us: Option<u64>) -> Self {
         Self { needed, ballot_us, votes: vec![Vote::Open; nodes], minted: None }
     }
 
     /// The same round for a caller that may hold beside others. The low bits of the agreed token
-    /// say which node has minted it, so that nobody else is told the same one.
+    /// say which node has minted it, so that nobody else gets the same token.
     #[must_use]
     pub fn beside_others(mut self) -> Self {
         self.minted = self.ballot_us.map(|_| vec![None; self.votes.len()]);
         self
     }
 
-    /// Counts the vote of one node, instead of what it said before.
+    /// Counts the vote of one node, in place of its earlier vote.
     pub fn vote(&mut self, node: usize, vote: Vote) {
         if let Some(counted) = self.votes.get_mut(node) {
             *counted = vote;
         }
         if let Some(minted) = self.minted.as_mut().and_then(|minted| minted.get_mut(node)) {
-            // What it says later was committed.
+            // A later token of the node was committed, not minted.
             *minted = minted.or(vote.token());
         }
     }
 
-    /// What each node said last.
+    /// The last vote of each node.
     pub fn votes(&self) -> &[Vote] {
         &self.votes
     }
 
-    /// Why a node would not consider the request, if one would not.
+    /// The refusal of a node that would not consider the request, if there is one.
     pub fn refusal(&self) -> Option<Refusal> {
         self.votes.iter().find_map(|vote| match vote {
             Vote::Refused(refusal) => Some(*refusal),
@@ -135,13 +135,13 @@ impl Round {
         })
     }
 
-    /// How many votes are of a kind.
+    /// The number of votes of a kind.
     pub fn count(&self, is_of_kind: impl Fn(Vote) -> bool) -> usize {
         self.votes.iter().filter(|vote| is_of_kind(**vote)).count()
     }
 
-    /// The wait for answers is over: a node that was not heard is silent from now on, and may have
-    /// granted all the same.
+    /// Ends the wait for answers: a node without an answer counts as silent from now on, and may
+    /// have granted.
     pub fn close(&mut self) {
         for vote in &mut self.votes {
             if *vote == Vote::Open {
@@ -164,8 +164,9 @@ impl Round {
         if refusals > spare {
             Verdict::Refused
         } else if tokens.len() + open >= self.needed || refusals + open > spare {
-            // In the second case it is lost, but not yet whether it is busy: with one node down,
-            // the answer must not depend on whether that or the second refusal was noticed first.
+            // In the second case the round is lost, but the name may not be busy. With one node
+            // down, the answer must not depend on whether that or the second refusal was noticed
+            // first.
             Verdict::Open
         } else {
             Verdict::TooFew
@@ -173,8 +174,8 @@ impl Round {
     }
 
     /// A majority has granted: `lowest` is the lowest token that a majority can take. A node that
-    /// granted with a higher one is not needed: its clock is ahead, or its record remembers more. A
-    /// round that took in its token would carry a wrong clock on to all nodes.
+    /// granted with a higher one is not needed: its clock is ahead, or its record remembers more.
+    /// If a round adopted its token, it would spread a wrong clock to all nodes.
     fn granted(&self, tokens: &[FencingToken], lowest: FencingToken, open: usize) -> Verdict {
         let ballot_us = self.ballot_us.filter(|_| !bugs::is_on(Bug::NoCommit));
         let Some(ballot_us) = ballot_us else {
@@ -184,7 +185,8 @@ impl Round {
         {
             return Verdict::Agreed(self.own(same[0]));
         }
-        // Such a token the others would refuse to commit; one of the open votes may do better.
+        // The other nodes would refuse to commit such a token. One of the open votes may allow a
+        // lower one.
         if open > 0 && lowest.micros() > ballot_us.saturating_add(micros(BALLOT_LEAD)) {
             return Verdict::Open;
         }
@@ -193,22 +195,22 @@ impl Round {
         Verdict::Commit { token: lowest, nodes }
     }
 
-    /// A token as its holder is told it: see [`beside_others`](Self::beside_others).
+    /// The token for its holder: see [`beside_others`](Self::beside_others).
     fn own(&self, token: FencingToken) -> FencingToken {
         let minted = self.minted.iter().flatten();
         let by = minted.zip(1..).find(|(minted, _)| **minted == Some(token));
         by.and_then(|(_, node)| token.passed_on(node)).unwrap_or(token)
     }
 
-    /// Whether a lost round was split between callers that are at it now: this one has a few nodes,
-    /// others have the rest, and all of them let go. It is worth trying again after a random pause.
+    /// Whether a lost round was split between present callers: this one has a few nodes, others
+    /// have the rest, and all of them release. Then it is worth trying again after a random pause.
     pub fn is_split(&self) -> bool {
         self.verdict() == Verdict::Refused
             && self.count(|vote| matches!(vote, Vote::Granted(_))) > 0
             && self.count(|vote| matches!(vote, Vote::Busy(_))) > 0
     }
 
-    /// When a majority may be had, as far as the busy nodes know.
+    /// The time until a majority may be free, as far as the busy nodes know.
     pub fn retry_after(&self) -> Duration {
         let mut busy: Vec<Duration> = self
             .votes
@@ -296,7 +298,7 @@ mod tests {
             votes.into_iter().zip(0..).for_each(|(number, node)| round.vote(node, granted(number)));
             round
         };
-        // Each was the first at one of two nodes that answer.
+        // Each caller was the first at one of the two nodes that answer.
         let (mut one, mut other) = (of([6, 7]), of([7, 6]));
         assert_eq!((one.verdict(), other.verdict()), (commit(7, &[0]), commit(7, &[1])));
         one.vote(0, granted(7));

@@ -1,32 +1,33 @@
-//! How long a lease that several nodes keep may be relied on.
+//! The validity of a lease that several nodes keep.
 
 use std::time::Duration;
 
 use crate::time::Instant;
 
-/// What one node has last said of one hold.
+/// The last answer of one node about one hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NodeHold {
-    /// It is held there for `left`, counted from before the request was sent.
+    /// The node keeps the hold for `left`, counted from before the request was sent.
     Held {
-        /// When the request was sent.
+        /// The time at which the request was sent.
         sent: Instant,
-        /// How much longer, by the clock of the node.
+        /// The time left, by the clock of the node.
         left: Duration,
     },
-    /// It is not held there.
+    /// The node does not have the hold.
     NotHeld,
     /// A request was sent that may or may not have been executed.
     Open,
 }
 
-/// How long from `now` on `needed` nodes keep a hold: the `needed`-th longest of what each said.
+/// The time from `now` on for which `needed` nodes keep a hold: the `needed`-th longest of the
+/// nodes' times.
 ///
-/// At any moment before that, `needed` nodes refuse everybody else. It covers renewals that reached
-/// only some nodes: what the others said before still counts.
+/// At any moment before its end, `needed` nodes refuse everybody else. It also covers renewals that
+/// reached only some nodes: the earlier answers of the other nodes still count.
 ///
-/// An earlier answer counts for less, by twice its age. The caller turns this into a validity, and
-/// takes off the drift of what is left as if the answer had come now. Twice the age makes up for
+/// Twice the age of an earlier answer is subtracted from its time. The caller turns the result into
+/// a validity, and subtracts the drift as if the answer had come now. Twice the age makes up for
 /// that. With drift d, `(1 − d) × (left − 2 × age)` is at most `(1 − d) × left − age`, for any d up
 /// to one half, the largest drift.
 pub fn quorum_validity(words: &[NodeHold], needed: usize, now: Instant) -> Duration {
@@ -76,7 +77,7 @@ mod tests {
     }
 
     proptest! {
-        /// With nodes whose clocks run faster than this one by as much as is allowed for.
+        /// The clocks of the nodes run faster than this one, by as much as the drift allows.
         #[test]
         fn before_its_end_a_majority_still_keeps_it(
             said in vec(prop::option::of((0_u64..5000, 1_u64..60_000)), 1..8),

@@ -3,8 +3,8 @@
 use super::{Action, Operation};
 
 impl Operation {
-    /// Its name without what it is about, such as `acquire` or `renew`: one of a few words, for
-    /// logs and metrics.
+    /// The name of the operation without its object, such as `acquire` or `renew`: one of a few
+    /// words, for logs and metrics.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::List { .. } | Self::ListPage { .. } => "list",
@@ -15,7 +15,7 @@ impl Operation {
 }
 
 impl Action {
-    /// Its name, such as `change_mode`: one of a few words, for logs and metrics.
+    /// The name of the action, such as `change_mode`: one of a few words, for logs and metrics.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Acquire(_) => "acquire",

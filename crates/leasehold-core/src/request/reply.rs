@@ -1,4 +1,4 @@
-//! What a store says: the answer to a request, and messages to an inbox without a request.
+//! The output of a store: the answer to a request, and messages to an inbox without a request.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use crate::setters::setters;
 use crate::time::Now;
 use crate::token::FencingToken;
 
-/// What a store says.
+/// The answer of a store to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Answer {
-    /// Store time of the step.
+    /// The store's time of the step.
     pub now: Now,
-    /// A bound stopped the work: ask again at once. Every call makes progress.
+    /// Whether a bound stopped the work: then ask again at once. Every call makes progress.
     pub more: bool,
     /// The answer itself.
     pub reply: Reply,
@@ -36,22 +36,22 @@ impl Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reply {
-    /// Not now. Nothing was changed, except that the record remembers a reader that asked to become
-    /// the writer.
+    /// The name is busy. Nothing was changed, except that the record remembers a reader that asked
+    /// to become the writer.
     Busy {
-        /// When the earliest hold ends, unless it is renewed.
+        /// The time until the earliest hold ends, unless it is renewed.
         retry_after: Duration,
     },
-    /// What became of a cancelled attempt.
+    /// The attempt was cancelled, with this result.
     Cancelled(Cancelled),
     /// The capacity was set.
     CapacitySet {
-        /// The capacity before; `None` if nobody holds or waits, so that there is none to change.
+        /// The capacity before; `None` if nobody holds or waits, so that there was none to change.
         before: Option<u32>,
     },
     /// A poll's attempt neither holds nor waits: join again with a new attempt.
     Gone,
-    /// It is held.
+    /// The attempt holds the name.
     Granted(Grant),
     /// An acquire or an adoption came after its `not_after`; nothing was done.
     Late,
@@ -59,46 +59,47 @@ pub enum Reply {
     Many(Vec<Reply>),
     /// The answer to [`Operation::List`](super::Operation::List).
     Names(Vec<LockName>),
-    /// This attempt holds nothing (any more).
+    /// This attempt holds nothing, or no longer does.
     NotHeld {
-        /// The newest token of the name: a higher one says that somebody came after.
+        /// The newest token of the name: a higher one means that there was a later holder.
         newest: Option<FencingToken>,
     },
     /// The answer to [`Operation::ListPage`](super::Operation::ListPage).
     Page(Page),
-    /// It waits in the queue.
+    /// The attempt waits in the queue.
     Queued(Place),
-    /// Refused; nothing was changed.
+    /// The request was refused; nothing was changed.
     Refused(Refusal),
     /// The hold has ended.
     Released,
-    /// Whether the revoked token was held. As the answer to a renewal: an operator asks the holder
-    /// to stop.
+    /// Whether the revoked token was held. As the answer to a renewal, it means that an operator
+    /// asks the holder to stop.
     Revoked(bool),
     /// This attempt has ended before: the request is a late copy, or needs a new number. As the
-    /// answer to a change of mode: a later change came before, or this one was taken back.
+    /// answer to a change of mode, it means that a later change came before, or that this one was
+    /// taken back.
     Stale,
     /// The answer to [`Action::Inspect`](super::Action::Inspect).
     Status(Box<Status>),
-    /// Another reader waits to become the writer, or is upgradable and may do so: two would wait
-    /// for each other for ever. An upgradable reader never gets this answer.
+    /// Another reader waits to become the writer, or is upgradable and may do so: the two would
+    /// wait for each other for ever. An upgradable reader never gets this answer.
     WouldDeadlock,
 }
 
-/// A hold, as its holder learns of it.
+/// A grant, as the holder receives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Grant {
     /// The token of the grant.
     pub token: FencingToken,
-    /// When the store ends the hold, by its lease clock.
+    /// The time at which the store ends the hold, by its lease clock.
     pub deadline_us: u64,
     /// Whether somebody waits for the name.
     pub contended: bool,
 }
 
 impl Grant {
-    /// The hold of a name that nobody waits for.
+    /// The grant of a name that nobody waits for.
     pub const fn new(token: FencingToken, deadline_us: u64) -> Self {
         Self { token, deadline_us, contended: false }
     }
@@ -114,11 +115,12 @@ impl Grant {
 pub struct Place {
     /// The number drawn on joining: a client's waiters are served in this order.
     pub sequence: u64,
-    /// The largest number of waiters that can come before.
+    /// The largest number of waiters that can be ahead.
     pub ahead: u32,
-    /// When to ask again.
+    /// The time after which to ask again.
     pub retry_after: Duration,
-    /// The capacity in force, if it asks for another one: it is granted once nobody holds.
+    /// The capacity in force, if the waiter asks for another one: then it is granted once nobody
+    /// holds.
     pub other_capacity: Option<u32>,
 }
 
@@ -133,40 +135,41 @@ impl Place {
     }
 }
 
-/// What became of a cancelled attempt.
+/// The result of a cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cancelled {
-    /// It had been granted; the hold was released and handed on.
+    /// The attempt had been granted; the hold was released and handed on.
     Released,
-    /// It waited and left the queue.
+    /// The attempt waited, and was removed from the queue.
     Removed,
-    /// It was not known; a late copy of its acquire will be refused.
+    /// The attempt was not known; a late copy of its acquire will be refused.
     Unknown,
 }
 
-/// Why a store refuses a request.
+/// The reason for which a store refuses a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Refusal {
     /// The token that was proposed, committed or claimed is more than
     /// [`BALLOT_LEAD`](crate::model::BALLOT_LEAD) ahead of the store's clock and of the last token:
     /// one caller or node with a wrong clock must not spoil the tokens of all. The answer's `now`
-    /// says which time the store would believe.
+    /// shows the store's time.
     Ballot,
-    /// The record is damaged. It was left as it is: nobody holds, takes or renews the name until an
-    /// operator has deleted it.
+    /// The record is damaged, and was left as it is: nobody holds, takes or renews the name until
+    /// an operator has deleted the record.
     Damaged,
     /// The name is held or awaited with another capacity (a lock has [`crate::LOCK_CAPACITY`]); or
-    /// the request is for more permits than an operator has left, and would not wait; or one is a
-    /// lock and the other a semaphore.
+    /// an operator has lowered the number of permits below that of the request, which would not
+    /// wait; or one is a lock and the other a semaphore.
     Mismatch {
         /// The capacity in force.
         capacity: u32,
     },
     /// The queue is full.
     QueueFull,
-    /// The record was written by a release of leasehold that this one does not understand.
+    /// The record was written by another release of leasehold, in a version that this release does
+    /// not understand.
     Version {
         /// The version found.
         found: u32,
@@ -175,37 +178,37 @@ pub enum Refusal {
     Weight,
 }
 
-/// What arrives in a client's inbox. Always a hint: nothing depends on its arrival.
+/// A message in a client's inbox. It is always a hint: nothing depends on its arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Message {
     /// Messages may have been lost: ask about everything again.
     Gap,
-    /// An attempt was granted, or a reader became the writer.
+    /// An attempt was granted, or a reader has become the writer.
     Granted {
-        /// Which attempt of this client.
+        /// The number of the attempt of this client.
         attempt: u64,
-        /// The number the attempt came with.
+        /// The secret number of the attempt.
         nonce: u64,
         /// The token of the grant.
         token: FencingToken,
-        /// Store time of the grant.
+        /// The store's time of the grant.
         now_us: u64,
-        /// Until when it must be confirmed.
+        /// The time by which the grant must be confirmed.
         deadline_us: u64,
     },
     /// An operator asks this attempt's holder to stop.
     Revoked {
-        /// Which attempt of this client.
+        /// The number of the attempt of this client.
         attempt: u64,
-        /// The number the attempt came with.
+        /// The secret number of the attempt.
         nonce: u64,
-        /// Its token.
+        /// The token of the hold.
         token: FencingToken,
-        /// The hold has ended already.
+        /// Whether the hold has ended already.
         forced: bool,
     },
 }
 
-/// A message and whose inbox it is for.
+/// A message, with the client whose inbox it is for.
 pub type Addressed = (ClientId, Message);

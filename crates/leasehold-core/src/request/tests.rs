@@ -1,4 +1,4 @@
-//! What stores need to know of every action, said in one place.
+//! The properties of every action that stores need, in one place.
 
 use super::*;
 use crate::holder::ClientId;
@@ -7,8 +7,8 @@ const TTL: Duration = Duration::from_secs(30);
 
 const ID: HolderId = HolderId { client: ClientId(1), attempt: 2 };
 
-/// Every action, with its name, whether its caller names its own attempt, whether it asks for time,
-/// and what it may give.
+/// Every action, with its name, whether its caller names its own attempt, whether it has a ttl, and
+/// its effect.
 fn actions() -> Vec<(Action, &'static str, bool, bool, Option<Effect>)> {
     let acquire = Acquire::new(ID, Mode::Exclusive, TTL);
     let token = FencingToken::from_micros(1_800_000_000_000_000);

@@ -6,12 +6,12 @@ use leasehold::fence::{Fence, Fences};
 /// The largest value of a cell: 64 KiB. A cell is for a balance or a document, not for a file.
 pub const MAX_VALUE_BYTES: usize = 64 << 10;
 
-/// What a cell is between two steps. Version 0 has never been written.
+/// The state of a cell between two steps. Version 0 means never written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
     /// Grows by one with every write.
     pub version: u64,
-    /// What was written last.
+    /// The value that was written last.
     pub value: Vec<u8>,
     /// The tokens that were seen.
     pub fences: Fences,
@@ -20,12 +20,12 @@ pub struct Cell {
 /// A step on a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CellAction {
-    /// Tells the value. With a fence, installs it first: an overtaken holder can no longer write
-    /// what the reader is about to see.
+    /// Reads the value. With a fence, installs the token first: an overtaken holder can no longer
+    /// change the value that is read.
     Read,
     /// Replaces the value.
     Write {
-        /// Only if this is the version; `None` for any.
+        /// The version that the cell must have; `None` for any version.
         version: Option<u64>,
         /// The new value.
         value: Vec<u8>,
@@ -40,7 +40,7 @@ pub enum CellReply {
         /// The version that was found.
         version: u64,
     },
-    /// What there is.
+    /// The content of the cell.
     Found {
         /// The version of the cell, 0 if it was never written.
         version: u64,
@@ -58,7 +58,7 @@ pub enum CellReply {
 ///
 /// # Errors
 ///
-/// The newest token that was seen of the lock of `fence`, if it is a newer one: nothing was done.
+/// The newest token seen of the lock of `fence`, if it is newer than `fence`: nothing was done.
 pub fn step(
     cell: &mut Cell,
     fence: Option<&Fence>,

@@ -1,10 +1,10 @@
-//! What has a time to come, in the order of that time.
+//! Values with a due time, in the order of that time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::id::Id;
 
-/// Values by id, each with a time at which something is to be done with it.
+/// Values by id, each with the time at which it is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Due<T> {
     values: BTreeMap<Id, (u64, T)>,
@@ -18,19 +18,19 @@ impl<T> Default for Due<T> {
 }
 
 impl<T> Due<T> {
-    /// The value of an id, and its time.
+    /// The due time and the value of an id.
     pub fn get(&self, id: &Id) -> Option<&(u64, T)> {
         self.values.get(id)
     }
 
-    /// Puts a value in the place of the id's old one.
+    /// Sets the value of an id, and replaces its old one.
     pub fn put(&mut self, id: Id, until_us: u64, value: T) {
         self.remove(&id);
         self.times.insert((until_us, id.clone()));
         self.values.insert(id, (until_us, value));
     }
 
-    /// Takes a value out.
+    /// Removes a value.
     pub fn remove(&mut self, id: &Id) -> Option<(u64, T)> {
         let (until_us, value) = self.values.remove(id)?;
         self.times.remove(&(until_us, id.clone()));

@@ -1,11 +1,11 @@
-//! Names of what is kept: stocks, items, orders, queues.
+//! Names of stored things: stocks, items, orders, queues.
 
 use std::fmt;
 use std::sync::Arc;
 
 use leasehold::error::InvalidInput;
 
-/// The longest id in bytes: 256, enough for two UUIDs and some words; every order keeps its own.
+/// The longest id in bytes: 256, enough for two UUIDs and some words. Every order stores its id.
 pub const MAX_ID_BYTES: usize = 256;
 
 /// The name of a stock, an item, an order, a queue or one of its entries: 1 to 256 bytes of UTF-8
@@ -14,7 +14,7 @@ pub const MAX_ID_BYTES: usize = 256;
 pub struct Id(Arc<str>);
 
 impl Id {
-    /// Checks an id; `what` names it in the refusal, as in `order`.
+    /// Checks an id. `what` is its kind in the error message, such as `order`.
     ///
     /// # Errors
     ///

@@ -1,9 +1,9 @@
 //! Bounds of the data parts.
 
-/// The most records of the past that one step returns to the shelf or forgets: 64, which takes well
-/// below a millisecond, and is as many as one step can add.
+/// The most expired records that one step forgets or returns to the shelf: 64. That takes well
+/// below a millisecond, and one step can add no more than 64.
 pub const COLLECT_BOUND: usize = 64;
 
-/// The largest number of pieces, or order number, that is kept: 2⁵³ − 1, so that a script's doubles
-/// and JavaScript hold it exactly.
+/// The largest number of pieces, and the largest order number: 2⁵³ − 1, so that doubles in Lua
+/// scripts and in JavaScript hold it exactly.
 pub const MAX_NUMBER: u64 = (1 << 53) - 1;

@@ -1,8 +1,8 @@
-//! The meaning of the data parts, as `leasehold_core::model` is for locks: stock, order numbers,
-//! queues and guarded cells, each a record and a pure `step`.
+//! The model of the data parts, like `leasehold_core::model` for locks. Stock, order numbers,
+//! queues and guarded cells are each a record and a pure `step`.
 //!
 //! A store keeps one record per part and name and applies its step atomically. Time is the store's
-//! wall clock in microseconds since 1970, because what is remembered here outlives a reboot.
+//! wall clock in microseconds since 1970, because the records outlive a reboot.
 
 pub mod cell;
 pub mod due;

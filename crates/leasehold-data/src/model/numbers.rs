@@ -1,29 +1,29 @@
-//! Numbers that are given out once, in blocks.
+//! Numbers that are given out only once, in blocks.
 //!
-//! A plain counter gives a number twice when the store loses its last writes: a promoted replica
-//! counts on from where it was. So a block begins at max(last + 1, floor). The floor grows with the
-//! store's clock, as fencing tokens do. A counter that runs ahead of its floor by more than
-//! [`LEAD_US`] has to wait. A missing record may have been lost a moment ago. So a new one begins
-//! at the far end of that lead, above all numbers that can have been given out.
+//! A plain counter issues a number twice when the store loses its last writes: a promoted replica
+//! continues from its older state. So a block begins at max(last + 1, floor). The floor grows with
+//! the store's clock, as fencing tokens do. A counter that runs ahead of its floor by more than
+//! [`LEAD_US`] has to wait. A missing record may have been lost a moment ago. So a new record
+//! begins at the far end of that lead, above all numbers that can have been given out.
 
 /// How far the numbers may run ahead of the clock: 200 ms. A failover takes longer than that (a
-/// Sentinel needs seconds), so a promoted replica that has lost writes begins above them; and it
-/// lets a burst pass at many times the allowed rate.
+/// Sentinel needs seconds), so a promoted replica that has lost writes begins above their numbers.
+/// The lead also lets a burst pass at many times the allowed rate.
 pub const LEAD_US: u64 = 200_000;
 
-/// The longest time after which to ask again: an hour. Beyond that something else is wrong, and a
-/// script's doubles would no longer be exact.
+/// The longest time after which to ask again: an hour. A longer time means that something else is
+/// wrong, and doubles in the script would no longer be exact.
 const LONGEST_RETRY_US: u64 = 3_600_000_000;
 
 /// A day in microseconds.
 pub const DAY_US: u64 = 86_400_000_000;
 
-/// What a sequence is between two steps.
+/// The state of a sequence between two steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sequence {
     /// The last number that was given out.
     pub last: u64,
-    /// The day it belongs to, since 1970, of a sequence that begins anew each day.
+    /// The day of `last`, counted since 1970, for a sequence that begins anew each day.
     pub day: Option<u64>,
 }
 
@@ -32,7 +32,7 @@ pub struct Sequence {
 pub struct Plan {
     /// Numbers begin anew each day of the time zone this many microseconds east of UTC.
     pub day_offset_us: Option<i64>,
-    /// Microseconds that stand for one number of the floor; 0 for a plain counter.
+    /// The microseconds per number by which the floor grows; 0 for a plain counter.
     pub step_us: u64,
 }
 
@@ -41,7 +41,7 @@ pub struct Plan {
 pub enum NumbersAction {
     /// Takes `count` numbers.
     Take {
-        /// How many; with a floor at most `LEAD_US / step_us`.
+        /// The number of numbers; with a floor, at most `LEAD_US / step_us`.
         count: u64,
         /// How numbers grow.
         plan: Plan,
@@ -51,21 +51,21 @@ pub enum NumbersAction {
 /// The outcome of a step on a sequence of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumbersReply {
-    /// These are the caller's.
+    /// A block of numbers, which now belong to the caller.
     Block {
-        /// The first of them.
+        /// The first number of the block.
         first: u64,
-        /// The day they belong to.
+        /// The day of the block.
         day: Option<u64>,
-        /// How long that day lasts yet; 0 without one.
+        /// How long that day still lasts; 0 without a day.
         day_left_us: u64,
     },
-    /// Too fast: ask again after this. Nothing was taken.
+    /// The caller is too fast and must ask again later. Nothing was taken.
     Early {
-        /// When the clock will have caught up.
+        /// The time until the clock will have caught up.
         retry_after_us: u64,
     },
-    /// The sequence begins anew each day and was asked for without, or the other way round.
+    /// The sequence begins anew each day but the request has no day, or the other way round.
     Mismatch,
     /// The numbers are used up.
     UsedUp,

@@ -1,4 +1,4 @@
-//! What producers append, and what the holder of the lease has made of it.
+//! Entries that producers append, and the results that the holder of the lease has stored.
 //!
 //! An entry leaves the queue in the same step in which its result is stored, so no crash can lose
 //! one of the two.
@@ -18,21 +18,21 @@ pub const MAX_PAYLOAD_BYTES: usize = 64 << 10;
 /// The most entries that wait: 100 000. A queue that nobody drains must not fill the store.
 pub const MAX_WAITING: u64 = 100_000;
 
-/// The most entries that are taken, or finished, at once: as many as one step forgets.
+/// The most entries that one step takes or finishes: as many as one step forgets.
 pub const MAX_BATCH: usize = COLLECT_BOUND;
 
-/// What a queue is between two steps.
+/// The state of a queue between two steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Queue {
-    /// What waits, the oldest first.
+    /// The waiting entries, the oldest first.
     pub entries: BTreeMap<u64, Entry>,
-    /// Where each of those is.
+    /// The key in `entries` of each waiting entry.
     pub places: BTreeMap<Id, u64>,
-    /// How many wait.
+    /// The number of waiting entries.
     pub waiting: u64,
-    /// How many were appended.
+    /// The number of entries that were ever appended.
     pub appended: u64,
-    /// What came of those that are done.
+    /// The results of the finished entries.
     pub results: Due<Vec<u8>>,
     /// The tokens that were seen.
     pub fences: Fences,
@@ -41,32 +41,32 @@ pub struct Queue {
 /// One piece of work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Given by the producer; the same is appended once.
+    /// The producer's id for the entry; an entry with the same id is appended only once.
     pub id: Id,
-    /// The bytes of the entry, of any form.
+    /// The bytes of the entry, in any format.
     pub payload: Vec<u8>,
 }
 
 /// A step on a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueueAction {
-    /// Tells how an entry stands.
+    /// Asks for the progress of an entry.
     Ask {
-        /// Which.
+        /// The id of the entry.
         id: Id,
     },
-    /// Stores results and lets go of their entries.
+    /// Stores results and removes their entries.
     Finish {
-        /// At most [`MAX_BATCH`].
+        /// The results by id, at most [`MAX_BATCH`].
         results: Vec<(Id, Vec<u8>)>,
-        /// How long they are kept.
+        /// How long the results are kept.
         remember_us: u64,
     },
     /// Appends an entry.
     Push(Entry),
-    /// Shows the oldest entries, and leaves them where they are.
+    /// Returns the oldest entries, and leaves them in the queue.
     Take {
-        /// The most entries to give.
+        /// The most entries to return.
         limit: u64,
     },
 }
@@ -78,9 +78,9 @@ pub enum QueueReply {
     Done(Vec<u8>),
     /// The oldest entries.
     Entries(Vec<Entry>),
-    /// This many were waiting and are done now.
+    /// The number of entries that were waiting and are now done.
     Finished(u64),
-    /// No room; nothing was appended.
+    /// The queue has no room; nothing was appended.
     Full,
     /// The entry waits.
     Pending,
@@ -92,7 +92,7 @@ pub enum QueueReply {
 ///
 /// # Errors
 ///
-/// The newest token that was seen of the lock of `fence`, if it is a newer one: nothing was done.
+/// The newest token seen of the lock of `fence`, if it is newer than `fence`: nothing was done.
 pub fn step(
     queue: &mut Queue,
     now_us: u64,
@@ -144,7 +144,8 @@ impl Queue {
         QueueReply::Pending
     }
 
-    /// Whether it was waiting. A result that comes again changes nothing.
+    /// Stores a result, and returns whether its entry was waiting. A repeated result changes
+    /// nothing.
     fn finish(&mut self, id: &Id, until_us: u64, result: &[u8]) -> bool {
         let Some(place) = self.places.remove(id) else { return false };
         self.entries.remove(&place);

@@ -1,4 +1,4 @@
-//! What is asked of the data parts, and what they answer.
+//! Requests to the data parts, and their answers.
 
 use leasehold::FencingToken;
 use leasehold::fence::Fence;
@@ -14,45 +14,45 @@ use super::stock::{StockAction, StockReply};
 pub struct Request {
     /// The name of the record.
     pub name: Id,
-    /// On whose lease the step is done; refused if it was overtaken.
+    /// The fence of the lease under which the step is done. An overtaken fence is refused.
     pub fence: Option<Fence>,
-    /// What to do.
+    /// The step to do.
     pub action: Action,
 }
 
 /// A step, by the part that it is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// To a cell.
+    /// A step on a cell.
     Cell(CellAction),
-    /// To a sequence of numbers.
+    /// A step on a sequence of numbers.
     Numbers(NumbersAction),
-    /// To a queue.
+    /// A step on a queue.
     Queue(QueueAction),
-    /// To a stock.
+    /// A step on a stock.
     Stock(StockAction),
 }
 
-/// What a step answers.
+/// The reply to a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// A cell's.
+    /// The reply of a cell.
     Cell(CellReply),
-    /// A sequence's.
+    /// The reply of a sequence of numbers.
     Numbers(NumbersReply),
-    /// A queue's.
+    /// The reply of a queue.
     Queue(QueueReply),
-    /// The step was not done: of the fence's lock, this token has been seen.
+    /// The step was not done: this newer token of the fence's lock has been seen.
     Fenced(FencingToken),
-    /// A stock's.
+    /// The reply of a stock.
     Stock(StockReply),
 }
 
 /// A reply, and the store's time in microseconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// When it was done.
+    /// The time of the step.
     pub now_us: u64,
-    /// What came of it.
+    /// The outcome of the step.
     pub reply: Reply,
 }

@@ -1,8 +1,8 @@
 //! Pieces on a shelf, and the orders that took them.
 //!
-//! Every order is remembered for a while by its id, with what came of it: so the same order may be
-//! asked for again after a lost reply, and a cancelled one stays cancelled even if its deduction
-//! arrives later.
+//! Every order is remembered for a while by its id, with its outcome. So a caller may repeat an
+//! order after a lost reply, and a cancelled order stays cancelled even if its deduction arrives
+//! later.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::due::Due;
 use super::id::Id;
 use super::limits::{COLLECT_BOUND, MAX_NUMBER};
 
-/// The most items of one order: 64, as names of one lock.
+/// The most items of one order: 64, the same limit as for the names of one lock.
 pub const MAX_LINES: usize = 64;
 
 /// The most pieces of one line: 10⁹.
@@ -25,16 +25,16 @@ pub const MAX_NOTE_BYTES: usize = 256;
 /// A number of pieces of one item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Which.
+    /// The item.
     pub item: Id,
-    /// How many.
+    /// The number of pieces.
     pub quantity: u64,
 }
 
-/// What a stock is between two steps.
+/// The state of a stock between two steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stock {
-    /// What may still be taken.
+    /// The pieces of each item that may still be taken.
     pub levels: BTreeMap<Id, u64>,
     /// The orders that are remembered, each until its time.
     pub orders: Due<Order>,
@@ -42,25 +42,25 @@ pub struct Stock {
     pub fences: Fences,
 }
 
-/// What is remembered of an order.
+/// The record of an order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// What came of it.
+    /// The outcome of the order.
     pub state: OrderState,
     /// Its lines, ordered by item.
     pub lines: Vec<Line>,
-    /// What its first caller wanted to have remembered.
+    /// The note of the first caller.
     pub note: String,
-    /// How long it is remembered after it was settled.
+    /// How long the order is remembered after it was settled.
     pub remember_us: u64,
 }
 
-/// What came of an order.
+/// The outcome of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrderState {
     /// The pieces are gone.
     Deducted,
-    /// The pieces are set apart until they are confirmed or the order's time comes.
+    /// The pieces are set apart until the order is confirmed or its reservation ends.
     Reserved,
     /// The pieces came in: a delivery.
     Restocked,
@@ -73,39 +73,39 @@ pub enum OrderState {
 pub enum StockAction {
     /// Puts the pieces of an order back.
     Cancel {
-        /// Which.
+        /// The id of the order.
         order: Id,
-        /// How long that is remembered.
+        /// How long the cancellation is remembered.
         remember_us: u64,
     },
     /// Makes a reservation final.
     Confirm {
-        /// Which.
+        /// The id of the order.
         order: Id,
     },
-    /// Tells what may still be taken of each.
+    /// Reads how many pieces of each item may still be taken.
     Read {
-        /// Of which.
+        /// The items.
         items: Vec<Id>,
     },
-    /// Adds what was delivered.
+    /// Adds the pieces of a delivery.
     Restock {
-        /// The delivery; the same counts once.
+        /// The id of the delivery; a delivery with the same id counts once.
         order: Id,
-        /// What came.
+        /// The delivered pieces.
         lines: Vec<Line>,
         /// How long the delivery is remembered.
         remember_us: u64,
     },
-    /// Takes all of it or nothing.
+    /// Takes all pieces of an order or none.
     Take {
-        /// The order; the same is done once.
+        /// The id of the order; an order with the same id is done once.
         order: Id,
-        /// What is wanted, ordered by item, each item once.
+        /// The wanted pieces, sorted by item, each item once.
         lines: Vec<Line>,
-        /// What to remember with it.
+        /// The note to remember with the order.
         note: String,
-        /// How long it is remembered.
+        /// How long the order is remembered.
         remember_us: u64,
         /// Sets the pieces apart for this long; 0 takes them for good.
         reserve_us: u64,
@@ -115,28 +115,29 @@ pub enum StockAction {
 /// The outcome of a step on a stock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StockReply {
-    /// What may still be taken, in the order of the question.
+    /// The pieces that may still be taken, in the order of the requested items.
     Levels(Vec<u64>),
     /// The id was used for something else.
     Mismatch,
-    /// More than can be counted.
+    /// The level would exceed the largest number.
     Overflow,
-    /// How the order stands.
+    /// The state of the order.
     Settled {
-        /// What came of it.
+        /// The outcome of the order.
         state: OrderState,
         /// The note of the first call.
         note: String,
-        /// How long it stays so: the rest of a reservation, else of the memory.
+        /// How long the state lasts: the rest of the reservation, or else of the time it is
+        /// remembered.
         left_us: u64,
-        /// Whether an earlier call had done it.
+        /// Whether an earlier call had done the step.
         again: bool,
     },
     /// There is not enough of this item; nothing was taken.
     Short {
-        /// The first that is short, by name.
+        /// The first such item, by name.
         item: Id,
-        /// What there is of it.
+        /// The number of pieces of the item that are available.
         available: u64,
     },
     /// No such order is remembered.
@@ -147,7 +148,7 @@ pub enum StockReply {
 ///
 /// # Errors
 ///
-/// The newest token that was seen of the lock of `fence`, if it is a newer one: nothing was done.
+/// The newest token seen of the lock of `fence`, if it is newer than `fence`: nothing was done.
 pub fn step(
     stock: &mut Stock,
     now_us: u64,
@@ -157,8 +158,8 @@ pub fn step(
     if let Some(Err(newest)) = fence.map(|fence| stock.fences.install(fence)) {
         return Err(newest);
     }
-    // The order that is asked for must be seen as it stands now, even if others whose time came
-    // earlier fill the bound: a confirmation after the end of a reservation is too late, always.
+    // The order of this action must be up to date, even if orders that were due earlier fill the
+    // bound. A confirmation after the end of a reservation is always too late.
     if let Some(order) = action.order() {
         while stock.orders.is_due(order, now_us) {
             stock.collect(order);
@@ -190,7 +191,7 @@ pub fn step(
 }
 
 impl StockAction {
-    /// The order that it is about.
+    /// The id of the order of this action.
     pub fn order(&self) -> Option<&Id> {
         match self {
             Self::Cancel { order, .. }
@@ -207,7 +208,8 @@ impl Stock {
         self.levels.get(item).copied().unwrap_or(0)
     }
 
-    /// A time has come: a reservation returns, anything else is forgotten.
+    /// Handles an order that is due: a reservation returns its pieces, any other order is
+    /// forgotten.
     fn collect(&mut self, id: &Id) {
         let Some((until_us, mut order)) = self.orders.remove(id) else { return };
         if order.state == OrderState::Reserved {
@@ -226,7 +228,7 @@ impl Stock {
 
     fn take(&mut self, now_us: u64, id: &Id, wanted: Order, until_us: u64) -> StockReply {
         if let Some((until_us, found)) = self.orders.get(id) {
-            // A cancel that overtook its order knows none of its lines.
+            // A cancellation that overtook its order has recorded no lines.
             let is_same = found.state != OrderState::Restocked && found.lines == wanted.lines;
             return if is_same || found.lines.is_empty() {
                 found.settled(*until_us - now_us, true)
@@ -279,8 +281,7 @@ impl Stock {
     fn cancel(&mut self, now_us: u64, id: &Id, remember_us: u64) -> StockReply {
         let state = OrderState::Returned;
         let Some((until_us, found)) = self.orders.get(id).cloned() else {
-            // The deduction of the order may still be on its way: it must find that the order was
-            // cancelled.
+            // The deduction of the order may still be on its way: it must find the cancelled order.
             let order = Order { state, lines: Vec::new(), note: String::new(), remember_us };
             return self.settle(now_us, id, now_us + remember_us, order);
         };

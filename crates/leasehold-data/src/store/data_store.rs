@@ -7,16 +7,16 @@ use leasehold::error::StoreError;
 
 use crate::model::{Answer, Request};
 
-/// One place where the data parts live: stock, order numbers, queues and cells.
+/// A store for the data parts: stock, order numbers, queues and cells.
 ///
-/// A store applies the step of the part ([`model`](crate::model)) to the record of a name,
-/// atomically, with its own wall clock.
+/// A store applies the step of a part ([`model`](crate::model)) to the record of a name,
+/// atomically. The time of the step is the store's wall clock.
 pub trait DataStore: Send + Sync + fmt::Debug + 'static {
     /// Does one step.
     ///
     /// # Errors
     ///
-    /// [`StoreError::may_have_executed`] tells whether it is certain that nothing was done.
+    /// [`StoreError::may_have_executed`] says whether the step may have been done.
     ///
     /// # Cancel safety
     ///

@@ -1,8 +1,8 @@
-//! The data parts in the file of a store of locks. One transaction reads the part of a record that
-//! a step can touch, does the step of the model, and writes the changes.
+//! The data parts in the file of a lock store. One transaction reads the part of a record that a
+//! step can touch, does the step of the model, and writes the changes.
 //!
 //! As with locks, a crash of any process loses nothing, and a power cut may lose the last moments
-//! before it; then numbers still come once, because of their floor.
+//! before it. Even then no number is given out twice, because of the floor.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,10 +45,10 @@ const TABLES: &str = "
     CREATE INDEX IF NOT EXISTS data_result_due ON data_result (name, until_us, id);
 ";
 
-/// As many as a step collects, and the one it was asked for, which may be among them.
+/// As many as a step collects, and the record that the request names, which may be among them.
 const LOOK_BOUND: i64 = COLLECT_BOUND as i64 + 1;
 
-/// Data in separate tables, in the file of a store of locks.
+/// Data in separate tables, in the file of a lock store.
 ///
 /// Clones share one connection.
 #[derive(Clone, Debug)]
@@ -172,7 +172,7 @@ impl Tables<'_> {
         StoreError::new(StoreErrorKind::Corrupt, text)
     }
 
-    /// What a step can reckon with.
+    /// A stored number as the unsigned number of the model.
     fn number(&self, number: i64) -> Result<u64, StoreError> {
         let number = u64::try_from(number).ok().filter(|number| *number <= MAX_NUMBER);
         number.ok_or_else(|| self.damaged("a number"))
@@ -307,7 +307,7 @@ impl Tables<'_> {
     }
 }
 
-/// How an operator reads them.
+/// The states as text, readable for an operator.
 const STATES: [(OrderState, &str); 4] = [
     (OrderState::Deducted, "deducted"),
     (OrderState::Reserved, "reserved"),

@@ -1,4 +1,4 @@
-//! The model behind a mutex: data of one process.
+//! The model behind a mutex: the data of one process.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,7 @@ use crate::model::queue::{self, Queue};
 use crate::model::stock::{self, Stock};
 use crate::model::{Action, Answer, Id, Reply, Request};
 
-/// Data of one process, for embedding and for tests with a fake clock.
+/// The data of one process, for embedding and for tests with a fake clock.
 ///
 /// Clones share their records.
 #[derive(Clone, Debug)]

@@ -1,7 +1,8 @@
-//! Where the data parts live: the trait [`DataStore`], and what opens one by its URL.
+//! The stores of the data parts: the trait [`DataStore`], and the function that opens a store by
+//! its URL.
 //!
-//! On Redis and in a file they use the connections of a store of locks ([`leasehold::store`]).
-//! Their data is under separate keys, or in separate tables.
+//! On Redis and in a file, the data parts use the connections of a lock store
+//! ([`leasehold::store`]). Their data is under separate keys, or in separate tables.
 
 mod data_store;
 #[cfg(feature = "file")]

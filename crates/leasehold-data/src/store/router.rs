@@ -1,4 +1,4 @@
-//! Store URLs: the scheme says which store is meant.
+//! Store URLs: the scheme selects the store.
 
 use leasehold::Result;
 #[cfg(feature = "file")]
@@ -15,8 +15,8 @@ use super::memory::Memory;
 ///
 /// # Errors
 ///
-/// As [`leasehold::store::connect`]; [`InvalidInput`](leasehold::Error::Invalid) for a quorum,
-/// which is for locks only.
+/// The same as [`leasehold::store::connect`], and [`InvalidInput`](leasehold::Error::Invalid) for a
+/// quorum, which is for locks only.
 pub(crate) async fn connect(url: &str) -> Result<Box<dyn DataStore>> {
     leasehold::store::check_url(url)?;
     match url.split_once(':').map_or(url, |(scheme, _)| scheme) {

@@ -14,14 +14,14 @@ use super::retry::Retry;
 use crate::keeper::{Held, Keeper};
 use crate::replies::{refused, renewal_outcome, unexpected_reply};
 
-/// A store that does not answer is asked for 5 s, as `connect_timeout`, or for the ttl if that is
-/// less: nobody renews the lease meanwhile.
+/// The time for which a store that does not answer is asked again: 5 s, the same as
+/// `connect_timeout`, or the ttl if that is less. Nobody renews the lease meanwhile.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Takes over a lease, for the first who does.
+/// Takes over a lease. Only the first caller succeeds.
 pub(crate) async fn adopt(keeper: &Arc<Keeper>, lease: Lease) -> Result<Held> {
     let mut options = keeper.defaults.clone();
-    // The acquire of the lease has said how long the name is remembered.
+    // The acquire of the lease has already set how long the name is remembered.
     (options.ttl, options.remember) = (lease.ttl, None);
     options.check()?;
     lease.mode.check()?;
@@ -47,8 +47,8 @@ async fn ask(asked: &Asked<'_>, lease: &Lease) -> Result<Held> {
     let (keeper, store, until) = (asked.keeper, &asked.keeper.store, asked.give_up());
     keeper.ensure_running()?;
     let adoption = |request| Action::Adopt(Adopt::new(lease.holder, Some(lease.token), request));
-    // An attempt that is dropped while the store may know it is cancelled: the lease then ends if
-    // it was adopted, and stays as it was otherwise.
+    // If an attempt is dropped while the store may have it, it is cancelled: the lease then ends if
+    // it was adopted, and otherwise stays as it was.
     let (mut own, mut retry) = (OwnAttempt::new(asked), Retry::new(keeper.jitter(), asked.started));
     loop {
         keeper.ensure_open()?;
@@ -63,7 +63,8 @@ async fn ask(asked: &Asked<'_>, lease: &Lease) -> Result<Held> {
         };
         let error = match answered {
             Ok(timed) => match &timed.answer.reply {
-                // The late answer was a sample of the store's clock.
+                // This answer brought a sample of the store's clock, so the next request is in
+                // time.
                 Reply::Late => late(),
                 Reply::Stale => {
                     own.renumber();
@@ -73,11 +74,11 @@ async fn ask(asked: &Asked<'_>, lease: &Lease) -> Result<Held> {
                     let grant = outcome(reply, lease, &mut own)?;
                     let valid_until = store.valid_until(&timed, grant, lease.ttl);
                     let held = keeper.keep(&own.attempt, grant.token, valid_until, timed.received);
-                    // From now on a release sees to late copies.
+                    // From now on, a release takes care of late copies.
                     own.finish();
                     return match Held::mark_delivered(slice::from_ref(&held)) {
                         true => Ok(held),
-                        // The lease has ended in this moment.
+                        // The lease has ended meanwhile.
                         false => Err(held.ended()),
                     };
                 }
@@ -92,7 +93,7 @@ async fn ask(asked: &Asked<'_>, lease: &Lease) -> Result<Held> {
     }
 }
 
-/// The decision of the store.
+/// The result of the store's final reply.
 fn outcome(reply: &Reply, lease: &Lease, own: &mut OwnAttempt) -> Result<Grant> {
     let Lease { name, token, mode, .. } = lease;
     match (reply, renewal_outcome(reply, *token)) {

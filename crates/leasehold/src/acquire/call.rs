@@ -1,4 +1,4 @@
-//! A call, from its first request to a lease or a refusal, and what the observer hears of it.
+//! A call, from its first request to a lease or a refusal, and its events for the observer.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::keeper::{Ask, Held, Keeper, PendingRelease, Poller, Step, Turn};
 use crate::replies::{refused, unexpected_reply};
 use crate::store::clocked::TimedAnswer;
 
-/// Acquires, or gives `None` if it is busy and the limit is a try.
+/// Acquires, or returns `None` if the name is busy and the limit is a try.
 pub(crate) async fn acquire(mut asked: Asked<'_>) -> Result<Option<Held>> {
     // A call that has no time to wait does not queue: later callers would wait for it.
     let does_not_wait = asked.limit == Limit::Within(Duration::ZERO);
@@ -45,7 +45,7 @@ pub(crate) async fn acquire(mut asked: Asked<'_>) -> Result<Option<Held>> {
     }
 }
 
-/// Whether enough is left of a lease for it to count.
+/// Whether enough of a lease's validity is left.
 pub(crate) fn is_enough(held: &Held, options: &LeaseOptions) -> bool {
     let (signal, now) = (&held.state.signal, held.keeper.store.now());
     let left = signal.valid_until().saturating_since(now);
@@ -53,15 +53,15 @@ pub(crate) fn is_enough(held: &Held, options: &LeaseOptions) -> bool {
     signal.check_at(now).is_none() && (left > options.least_validity() || is_unchecked)
 }
 
-/// One acquire call under way, over all its attempts.
+/// An acquire call under way, across all its attempts.
 pub(super) struct AcquireCall<'a> {
     pub(super) asked: &'a Asked<'a>,
     pub(super) own: OwnAttempt,
     pub(super) reported: Reported,
     pub(super) retry: Retry,
-    /// The seat of the call among those that poll, where the store has no queue.
+    /// The seat of the call among the callers that poll, if the store has no queue.
     pub(super) poller: Option<Poller>,
-    /// When the next request is sent.
+    /// The time at which the next request is sent.
     pub(super) now: Instant,
 }
 
@@ -92,7 +92,7 @@ impl<'a> AcquireCall<'a> {
                 Step::Ask(ask) => self.ask(ask).await?,
                 Step::Wait { turn, behind } => {
                     if let Some(behind) = behind {
-                        // The first of the line polls.
+                        // The first caller of the line polls, so this one needs no seat.
                         self.poller = None;
                         self.asked.report_behind(&mut self.reported, behind);
                     }
@@ -110,7 +110,8 @@ impl<'a> AcquireCall<'a> {
         self.now = self.asked.keeper.store.now();
     }
 
-    /// Asks the store, or stands behind others of its client.
+    /// Decides whether the call asks the store, or stands in line behind other callers of its
+    /// client.
     fn join(&mut self) -> Result<Step> {
         self.own.join(self.asked.waits(), self.now)
     }
@@ -155,7 +156,8 @@ impl<'a> AcquireCall<'a> {
                     asked.report_busy(&mut self.reported);
                     let took = timed.received.saturating_since(timed.sent);
                     self.wait_to_poll(retry_after, took).await?;
-                    // A store made of stores may still be ending this one here or there.
+                    // A store that is made of several stores may still be ending this attempt at
+                    // some of them.
                     return Ok(Step::Join);
                 }
                 Reply::Late => {}
@@ -169,7 +171,7 @@ impl<'a> AcquireCall<'a> {
         }
     }
 
-    /// Sends a copy of the attempt, after the release of what its line had before.
+    /// Sends a copy of the attempt, after the release of the lease that its line had before.
     async fn send(&mut self, release: Option<PendingRelease>) -> Result<TimedAnswer, StoreError> {
         let (waits, until) = (self.asked.waits(), self.asked.answer_until());
         let acquire = |request: Acquire| Action::Acquire(request.with_wait(waits));
@@ -180,19 +182,19 @@ impl<'a> AcquireCall<'a> {
         let (released, sent) = (pin!(release.send()), pin!(sent));
         match select(released, sent).await {
             Either::Left(((), sent)) => sent.await,
-            // Dropping the release leaves it to the keeper.
+            // The drop of the release leaves it to the keeper.
             Either::Right((answer, _)) => answer,
         }
     }
 
-    /// An answer that no waiting changes ends the call, and those of all who stand in line behind
-    /// it.
+    /// Ends the call with an error that waiting does not change, and with it all calls that stand
+    /// in line behind this one.
     pub(super) fn refuse(&self, error: StoreError) -> Error {
         self.asked.keeper.fail_line(&self.own.attempt, &error);
         error.into()
     }
 
-    /// A grant came as the answer. It counts if enough of it is left.
+    /// The store has answered with a grant. The grant counts if enough of its validity is left.
     async fn granted(
         &mut self,
         turn: oneshot::Receiver<Turn>,
@@ -208,7 +210,7 @@ impl<'a> AcquireCall<'a> {
                     || asked.pulse.is_some() && is_enough(&held, asked.options);
                 is_accepted.then_some(held)
             }
-            // A message was faster: the keeper has made the lease of it already.
+            // A message was faster: the keeper has already made a lease of the grant.
             None => match turn.await {
                 Ok(Ok(Step::Held(held))) => self.fetch(held),
                 Ok(_) => return Ok(Step::Join),
@@ -229,15 +231,15 @@ impl<'a> AcquireCall<'a> {
         Ok(Step::Join)
     }
 
-    /// A call was skipped. It fails if its client was closed. If it was not polled while it was the
-    /// first in line, it joins anew.
+    /// The next step of a call that was skipped. It fails if its client was closed. Otherwise it
+    /// was not polled while it was the first in line, and joins again.
     pub(super) fn skipped(&self) -> Result<Step> {
         self.asked.keeper.ensure_open()?;
         Ok(Step::Join)
     }
 
-    /// Fetches a grant that the keeper has made a lease of, unless it was given back before, or too
-    /// little is left of it: then dropping it gives it back.
+    /// Fetches a lease that the keeper has made of a grant, unless the lease was given back before.
+    /// A lease with too little validity left is dropped, which gives it back.
     pub(super) fn fetch(&self, held: Held) -> Option<Held> {
         let Asked { options, pulse, .. } = self.asked;
         let is_fetched = is_enough(&held, options)
@@ -246,7 +248,7 @@ impl<'a> AcquireCall<'a> {
     }
 }
 
-/// Calls of this process so far: one for each name that was asked for.
+/// The number of calls of this process so far, one for each name that was asked for.
 static CALLS: AtomicU64 = AtomicU64::new(0);
 
 /// A call under way. Dropping it before it has ended reports that it was cancelled.
@@ -278,8 +280,8 @@ impl<'a> CallEvents<'a> {
         events
     }
 
-    /// The call has this outcome, with a lease for each name, in the order of the names. Their
-    /// events are reported here, also if they have ended since.
+    /// Reports the outcome of the call, with a lease for each name, in the order of the names. A
+    /// lease that has ended since is reported, too.
     pub(crate) fn end(mut self, outcome: Result<Option<&[Held]>, &Error>) {
         self.has_ended = true;
         match outcome {

@@ -1,5 +1,5 @@
-//! Calls that ask for leases: of one name, of several, of another process, or only whether a name
-//! is free. A call that gives up leaves nothing behind.
+//! Calls that ask for the lease of one name, of several names or of another process, or only
+//! whether a name is free. A call that gives up leaves nothing behind.
 
 mod adopt;
 mod call;

@@ -12,14 +12,14 @@ use crate::keeper::Behind;
 use crate::own_process;
 use crate::replies::waits_for_capacity;
 
-/// A call waits 2 s before it looks whether its own process is in its way. A wait that ends sooner
-/// is not worth a request.
+/// A call has to wait for 2 s before it checks whether its own process is in its way. A shorter
+/// wait is not worth a request.
 const OWN_PROCESS_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The number of holders that are inspected when a wait has ended: 32, each some hundred bytes.
 const STATUS_LIMIT: u32 = 32;
 
-/// What the observer knows of a call, over all its attempts.
+/// The events of a call that were reported so far, across all its attempts.
 #[derive(Debug, Default)]
 pub(super) struct Reported {
     failures: FailureStreak,
@@ -28,8 +28,8 @@ pub(super) struct Reported {
 }
 
 impl Reported {
-    /// Why a call ends with this error: a request that was cut off at the limit says less than the
-    /// one before it.
+    /// The cause of an error that ends a call. A request that was cut off at the limit says less
+    /// than the one before it.
     pub(super) fn cause_of(&self, error: StoreError) -> StoreError {
         match self.failures.cause() {
             Some(before) if is_no_answer(&error) => before.clone(),
@@ -39,7 +39,8 @@ impl Reported {
 }
 
 impl Asked<'_> {
-    /// The store cannot be had, and the call goes on. A try does not wait, so it is not delayed.
+    /// Reports that the store is in trouble, and that the call continues. A try does not wait, so
+    /// it is not delayed.
     pub(super) fn report_delayed(&self, reported: &mut Reported, cause: &StoreError) {
         if !self.waits() {
             return;
@@ -48,7 +49,7 @@ impl Asked<'_> {
         self.keeper.observe(&Event::Delayed { request: self.facts(), cause, lasting });
     }
 
-    /// The call has joined the queue.
+    /// Reports that the call has joined the queue.
     pub(super) fn report_queued(&self, reported: &mut Reported, id: HolderId, place: &Place) {
         reported.failures.end();
         let request = self.facts();
@@ -72,7 +73,7 @@ impl Asked<'_> {
         }
     }
 
-    /// The name is busy, and there is no queue.
+    /// Reports that the name is busy, at a store without a queue.
     pub(super) fn report_busy(&self, reported: &mut Reported) {
         let is_new = !std::mem::replace(&mut reported.is_waiting, true);
         if reported.failures.end() || is_new {
@@ -86,8 +87,9 @@ impl Asked<'_> {
         RequestFacts { name, mode: *mode, label: options.label.as_deref() }
     }
 
-    /// Looks once, after a call has waited for a while: does a client of this process block it, or
-    /// one on whose behalf it acts? It never completes. A later call is behind it.
+    /// After a call has waited for a while, checks once whether another client of its process
+    /// blocks it, or a client that it acts for. The future never completes. A later call is behind
+    /// this one.
     pub(super) async fn report_own_process(&self) -> Infallible {
         if own_process::has_several_clients() || !self.keeper.on_behalf_of().is_empty() {
             Box::pin(self.find_own_process()).await;
@@ -111,7 +113,8 @@ impl Asked<'_> {
         }
     }
 
-    /// `queued` is the attempt, if it is in the queue: a message may have brought its grant.
+    /// Reports a lease of this client that is in the way. `queued` is the attempt, if it is in the
+    /// queue: a message may have brought its grant.
     fn report_own(&self, reported: &mut Reported, queued: Option<HolderId>) {
         if std::mem::replace(&mut reported.own_lease, true) {
             return;
@@ -124,12 +127,13 @@ impl Asked<'_> {
         }
     }
 
-    /// The limit was reached. Says who is in the way, if the store can say that before `until`.
+    /// The error for a call whose limit was reached. It names the holder that is in the way, if the
+    /// store answers before `until`.
     pub(super) async fn timeout(&self, until: Instant, is_queued: bool) -> Error {
         let (keeper, name) = (self.keeper, self.name.clone());
         let own = keeper.own_in_the_way(&name, self.mode, is_queued, None);
-        // The clock is read before the look: by then, a holder of the time when this began has held
-        // for longer than was waited.
+        // The clock is read before the inspection. So a holder that was there when the call began
+        // is shown as holding for longer than the call has waited.
         let waited = keeper.store.now().saturating_since(self.started);
         let mut holders = self.status(until).await.holders;
         let by_self = |holder: &Holder| own.is_some() && holder.id.client == keeper.client;
@@ -142,7 +146,8 @@ impl Asked<'_> {
         Error::timeout(name, waited, holder, others, first.is_some())
     }
 
-    /// The report can do without it.
+    /// The status of the name, which is empty if the store does not answer: a report can do without
+    /// it.
     async fn status(&self, until: Instant) -> Status {
         let look = self.keeper.store.inspect(self.name, STATUS_LIMIT, Some(until));
         *look.await.unwrap_or_default()

@@ -1,4 +1,5 @@
-//! What a call asks for, and its attempts: an acquire that may be sent several times, its cancel.
+//! The request of a call, and its attempts: an acquire that may be sent several times, and its
+//! cancel.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use leasehold_core::{
 use crate::keeper::{Ask, Attempt, Keeper, Left, PendingRelease, Poller, Pulse, Step};
 use crate::store::clocked::TimedAnswer;
 
-/// If no answer comes, a try goes on asking for 2 s, four requests of the default timeout.
+/// If no answer comes, a try asks again for 2 s: four requests of the default timeout.
 const TRY_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The time beyond its limit that a call may take to leave the queue properly: one request.
@@ -26,23 +27,24 @@ pub(crate) enum Limit {
     Within(Duration),
 }
 
-/// What a call asks for, and how long it waits.
+/// The request of a call, and how long it waits.
 #[derive(Clone)]
 pub(crate) struct Asked<'a> {
     pub(crate) keeper: &'a Arc<Keeper>,
     pub(crate) name: &'a LockName,
     pub(crate) mode: Mode,
     pub(crate) options: &'a LeaseOptions,
-    /// The pulse of the call, if it gathers several names: it delivers them together.
+    /// The pulse of the call, if it gathers several names and delivers them together.
     pub(crate) pulse: Option<Arc<Pulse>>,
-    /// Others of its client may pass the lease on to it, and it to them.
+    /// Other callers of the same client may pass the lease on to this caller, and this caller to
+    /// them.
     pub(crate) joins: bool,
     pub(crate) limit: Limit,
     pub(crate) started: Instant,
 }
 
 impl Asked<'_> {
-    /// The same, as a try that begins now.
+    /// The same request, as a try that begins now.
     pub(super) fn tried(&self, now: Instant) -> Self {
         Self { limit: Limit::Try, started: now, ..self.clone() }
     }
@@ -63,7 +65,7 @@ impl Asked<'_> {
         self.give_up().is_some_and(|limit| self.keeper.store.now() >= limit)
     }
 
-    /// Ends when the call's limit is reached.
+    /// A future that completes when the call's limit is reached.
     pub(super) fn at_limit(&self) -> BoxFuture<'static, ()> {
         match self.give_up() {
             Some(limit) => self.keeper.store.clock.sleep_until(limit),
@@ -71,18 +73,18 @@ impl Asked<'_> {
         }
     }
 
-    /// The end of the time for an answer: little after the limit, since an answer that is under way
+    /// The latest time for an answer: shortly after the limit, because an answer that is under way
     /// is worth more than none.
     pub(super) fn answer_until(&self) -> Option<Instant> {
         self.give_up().map(|limit| limit + LEAVE_PATIENCE)
     }
 
-    /// The end of the time for a last request: a cancel, or the question who holds the lock.
+    /// The latest time for the answer to a last request: a cancel, or an inspection of the holders.
     pub(super) fn leave_until(&self) -> Instant {
         self.keeper.store.now() + LEAVE_PATIENCE
     }
 
-    /// Finds out what time it is at the store, which every acquire must carry.
+    /// Asks for the time of the store, which every acquire must carry.
     pub(super) async fn sample_clock(&self, until: Option<Instant>) -> Result<(), StoreError> {
         let action = Action::Inspect { limit: 0 };
         let inspect = Operation::On { name: self.name.clone(), action };
@@ -90,8 +92,8 @@ impl Asked<'_> {
         store.execute_at(inspect, store.now(), until).await.map(drop)
     }
 
-    /// Lets other clients have their chance where nobody queues. A client that asks right after it
-    /// has let go would always be the first.
+    /// If the store has no queue, gives other clients a chance. A client that asks right after its
+    /// release would always be the first.
     pub(super) async fn make_way(&self, release: Option<PendingRelease>) -> Option<PendingRelease> {
         let store = &self.keeper.store;
         if store.inner.capabilities().queued {
@@ -105,22 +107,22 @@ impl Asked<'_> {
     }
 }
 
-/// The present attempt of a call, sent or about to be sent, and its place in line. If it is dropped
-/// before it has ended, the next in line gets both, or the keeper cancels the attempt. So a dropped
-/// future leaves nothing behind.
+/// The present attempt of a call, sent or about to be sent, and its place in line. If this value is
+/// dropped before the attempt has ended, the next in line gets both, or the keeper cancels the
+/// attempt. So a dropped future leaves nothing behind.
 pub(super) struct OwnAttempt {
     keeper: Arc<Keeper>,
     pub(super) attempt: Attempt,
-    /// The keeper knows it as a waiter, or in line.
+    /// The attempt is registered at the keeper, as a waiter or in line.
     is_waiter: bool,
-    /// The store may know it, so it must be cancelled unless somebody else looks after it.
+    /// The store may have the attempt, so it must be cancelled unless somebody else looks after it.
     pub(super) known: bool,
     /// A copy is on its way.
     in_flight: bool,
 }
 
 impl OwnAttempt {
-    /// An attempt that nobody knows yet.
+    /// An attempt that neither the keeper nor the store has yet.
     pub(super) fn new(asked: &Asked<'_>) -> Self {
         let (id, nonce) = asked.keeper.next_attempt();
         let attempt = Attempt {
@@ -138,8 +140,8 @@ impl OwnAttempt {
         Self { keeper, attempt, is_waiter: false, known: false, in_flight: false }
     }
 
-    /// Joins the queue of its name. One that waits is made known to the keeper before it is sent,
-    /// because its grant may arrive before the answer that it was queued.
+    /// Joins the queue of its name. An attempt that waits is registered at the keeper before it is
+    /// sent, because its grant may arrive before the answer that it was queued.
     pub(super) fn join(&mut self, waits: bool, now: Instant) -> Result<Step> {
         let step = self.keeper.join(&mut self.attempt, waits, now)?;
         self.is_waiter = match &step {
@@ -150,7 +152,7 @@ impl OwnAttempt {
         Ok(step)
     }
 
-    /// Ends this attempt, to join with another one. Its place in line is kept.
+    /// Ends this attempt, so that the call joins with a new one. The call keeps its place in line.
     pub(super) fn renumber(&mut self) {
         let is_own = !self.take_is_waiter() || self.keeper.withdraw(&self.attempt);
         if is_own {
@@ -160,8 +162,8 @@ impl OwnAttempt {
         (self.known, self.attempt.unanswered) = (false, false);
     }
 
-    /// Goes on with the attempt of its line, as the first caller of the line from now on. False if
-    /// it was too late, and another caller is the first.
+    /// Continues with the attempt of its line, as the first caller of the line from now on. Returns
+    /// false if it was too late, and another caller is the first.
     pub(super) fn take_over(&mut self, ask: &mut Ask) -> bool {
         let Some(release) = self.shows_life() else { return false };
         ask.release = release;
@@ -170,12 +172,12 @@ impl OwnAttempt {
         true
     }
 
-    /// Whether it is this one that asks for its line.
+    /// Whether this call is the one that asks for its line.
     pub(super) fn shows_life(&self) -> Option<Option<PendingRelease>> {
         self.keeper.shows_life(&self.attempt)
     }
 
-    /// Sends a copy of it, at `now`: the action that `ask` makes of its acquire.
+    /// Sends a copy of the attempt, at `now`. `ask` turns its acquire into an action.
     pub(super) async fn send(
         &mut self,
         ask: impl FnOnce(Acquire) -> Action,
@@ -207,13 +209,14 @@ impl OwnAttempt {
         result
     }
 
-    /// Leaves it to the caller whether the keeper knows it as a waiter, once.
+    /// Takes the mark that the attempt is registered at the keeper. Only the first call returns
+    /// true.
     pub(super) fn take_is_waiter(&mut self) -> bool {
         std::mem::take(&mut self.is_waiter)
     }
 
-    /// Takes it from the keeper, or leaves it to the next in line: then nothing of it is left to
-    /// cancel. False if the keeper has decided its fate already.
+    /// Takes the attempt from the keeper, or leaves it to the next in line: then nothing is left to
+    /// cancel. Returns false if the attempt has already had its turn.
     pub(super) fn take(&mut self) -> bool {
         if !self.take_is_waiter() {
             return true;
@@ -222,7 +225,7 @@ impl OwnAttempt {
         match self.keeper.leave(name, *ticket, *id) {
             Left::Own { id, unanswered } => {
                 if id != self.attempt.id {
-                    // The attempt is now that of the caller that was the first in line before.
+                    // This call has taken over the attempt of the former first caller of the line.
                     (self.attempt.id, self.attempt.unanswered) = (id, unanswered);
                     self.known = true;
                 }
@@ -241,7 +244,7 @@ impl OwnAttempt {
         Action::Cancel { id: self.attempt.id, unanswered }
     }
 
-    /// Leaves it to the keeper to cancel it, if the store may know it.
+    /// Has the keeper cancel the attempt, if the store may have it.
     fn clean(&self) {
         if self.known {
             let Attempt { name, options, .. } = &self.attempt;
@@ -249,15 +252,14 @@ impl OwnAttempt {
         }
     }
 
-    /// Ends an attempt of which the last copy was answered; whether it is certain that nothing of
-    /// it is left.
+    /// Ends an attempt whose last copy was answered. Returns whether nothing of it can be left.
     pub(super) async fn settle(&mut self, until: Instant) -> bool {
-        // Where a message was faster, the lease that the keeper has made of it is dropped.
+        // If a message was faster, the lease that the keeper has made of the grant is dropped.
         !self.known || !self.take() || self.cancel_now(until).await.is_ok()
     }
 
-    /// Ends an attempt that was taken from the keeper, so that no answer to it counts any more.
-    /// Where this fails, dropping the attempt leaves it to the keeper.
+    /// Ends an attempt that was taken from the keeper, so that no answer to it counts any more. If
+    /// this fails, the drop of the attempt leaves the cancel to the keeper.
     pub(super) async fn cancel_now(&mut self, until: Instant) -> Result<(), StoreError> {
         if self.known {
             let name = self.attempt.name.clone();
@@ -269,7 +271,8 @@ impl OwnAttempt {
         Ok(())
     }
 
-    /// Nothing of it is left at the store, or somebody else looks after it.
+    /// Marks the attempt as ended: the store has nothing left of it, or somebody else looks after
+    /// it.
     pub(super) fn finish(&mut self) {
         self.known = false;
     }
@@ -277,8 +280,8 @@ impl OwnAttempt {
 
 impl Drop for OwnAttempt {
     fn drop(&mut self) {
-        // If the keeper has made a lease of it, that lease lies in the dropped channel, and
-        // dropping it has let go of it.
+        // If the keeper has made a lease of the attempt, the lease was in the channel that has been
+        // dropped, and so it was released.
         let undecided = self.take();
         if undecided && !bugs::is_on(Bug::DropWithoutCancel) {
             self.clean();
@@ -286,9 +289,9 @@ impl Drop for OwnAttempt {
     }
 }
 
-/// Whether the store has granted the lease and does not vouch for it: replicas did not acknowledge
-/// it, or the store may have forgotten an earlier holder. The store answers the same attempt again,
-/// and keeps the grant until the attempt is cancelled.
+/// Whether the store has granted the lease but does not vouch for the grant: replicas did not
+/// acknowledge it, or the store may have forgotten an earlier holder. The store answers the same
+/// attempt again, and keeps the grant until the attempt is cancelled.
 pub(super) fn is_granted_in_vain(error: &StoreError) -> bool {
     error.may_have_executed()
         && matches!(error.kind(), StoreErrorKind::NotReplicated | StoreErrorKind::Quarantined)

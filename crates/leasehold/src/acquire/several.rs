@@ -1,13 +1,13 @@
-//! Several names at once, without ever waiting for each other in a circle.
+//! Calls for several names at once, which never wait for each other in a circle.
 //!
 //! Names are taken in their sorted order. A caller that waits for a name holds only names before
-//! it, so two callers cannot each hold what the other waits for. First the caller asks for all of
-//! them at the same time, which is one round trip if they are free. This is sound because a request
-//! that does not queue waits for nobody.
+//! it, so two callers cannot each hold what the other waits for. First the caller asks for all
+//! names at the same time, which is one round trip if they are free. This is sound because a
+//! request that does not queue waits for nobody.
 //!
 //! If several callers try for free names at the same moment, each may get some of them. A caller
-//! that lacks its first name then gives up. The others keep the names before the first that they
-//! lack, and ask on for a moment. So at least one caller gets all its names.
+//! that lacks its first name then gives up. The other callers keep the names before the first that
+//! they lack, and ask again for a moment. So at least one caller gets all its names.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,33 +20,33 @@ use super::call::{self, is_enough};
 use super::request::{Asked, Limit};
 use crate::keeper::{Held, Keeper, Pulse};
 
-/// The most names of one lock: 64. Each is a lease that is renewed; more of them are a sign that
-/// one name for the whole would do.
+/// The largest number of names in one lock: 64. Each of them is a lease that is renewed. A caller
+/// that needs more should use one name for the whole.
 pub(crate) const MAX_NAMES: usize = 64;
 
 /// The first and the longest pause of a caller that holds nothing while it waits, after somebody
-/// else took one of its names: two such callers that move in step would else go on for ever.
+/// else took one of its names. Without the pause, two such callers could collide for ever.
 const COLLISION_BACKOFF: (Duration, Duration) =
     (Duration::from_millis(1), Duration::from_millis(100));
 
-/// A try asks on for 500 ms for names that another caller has just taken. In that time others that
-/// tried have heard what they got, and have given it back. A caller that has a name for longer is
-/// at work.
+/// A try asks again for 500 ms for names that another caller has just taken. Within that time,
+/// other tries have their answers and have given the names back. A caller that keeps a name for
+/// longer is at work.
 const TRY_MOMENT: Duration = Duration::from_millis(500);
 
-/// The first and the longest pause between two questions of a try.
+/// The first and the longest pause between two requests of a try.
 const TRY_BACKOFF: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
 
 /// The names that are held while the caller waits for one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meanwhile {
-    /// The names before it.
+    /// The names that sort before the awaited name.
     KeepEarlier,
-    /// None.
+    /// No name.
     KeepNone,
 }
 
-/// Checks names, and leaves out those that come again.
+/// Checks names, and leaves out duplicates.
 pub(crate) fn parse<N: AsRef<str>>(
     names: impl IntoIterator<Item = N>,
 ) -> Result<Vec<LockName>, InvalidInput> {
@@ -67,8 +67,8 @@ pub(crate) fn parse<N: AsRef<str>>(
     Ok(parsed)
 }
 
-/// Gives a lease for each name, in the order of `names`, each of which is asked for `like` this;
-/// `None` when they are busy and the limit says not to wait.
+/// Returns a lease for each name, in the order of `names`. Each request has the options of `like`.
+/// Returns `None` if names are busy and the limit is a try.
 pub(crate) async fn acquire_all(
     names: &[LockName],
     like: Asked<'_>,
@@ -90,12 +90,13 @@ pub(crate) async fn acquire_all(
     Ok(Some(held))
 }
 
-/// Names on their way to be held together. Dropping it at any point lets go of all.
+/// Names that a call gathers, to hold them together. If this value is dropped at any point, all of
+/// them are released.
 struct Gathering<'a> {
     like: Asked<'a>,
-    /// In sorted order.
+    /// The requests, in the sorted order of their names.
     requests: Vec<Asked<'a>>,
-    /// The lease of each, as far as there is one.
+    /// The lease of each request, if it has one.
     held: Vec<Option<Held>>,
     meanwhile: Meanwhile,
 }
@@ -114,7 +115,7 @@ impl Gathering<'_> {
                 if Held::mark_delivered(&held) {
                     return Ok(Some(held));
                 }
-                // One of them has ended in this moment.
+                // One of the leases has just ended.
                 give_back(held).await;
                 continue;
             };
@@ -128,8 +129,8 @@ impl Gathering<'_> {
             }
             let so_far = self.like.keeper.store.now().saturating_since(self.like.started);
             if matches!(self.like.limit, Limit::Within(span) if so_far >= span) {
-                // A call that keeps nothing while it waits would now get one name after the other,
-                // each by a try. It would ask for the others too late.
+                // A call that keeps nothing while it waits would now try one name after the other.
+                // It would ask for the later names too late.
                 if is_last {
                     let name = self.requests[busy].name.clone();
                     return Err(Error::timeout(name, so_far, None, 0, false));
@@ -145,7 +146,7 @@ impl Gathering<'_> {
         }
     }
 
-    /// Asks for all that is not held, at the same time and without joining a queue.
+    /// Asks for all names that are not held, at the same time and without joining a queue.
     async fn ask_for_missing(&mut self) -> Result<()> {
         let (store, rides_out) = (&self.like.keeper.store, self.like.waits());
         let now = store.now();
@@ -171,8 +172,8 @@ impl Gathering<'_> {
         answers.into_iter().collect()
     }
 
-    /// Asks on for what is missing, one name after the other, so as to hold only what comes before
-    /// it; true if all of it was free in the end.
+    /// Asks again for the missing names, one after the other, so that only names before the missing
+    /// one are held. Returns true if all of them were free in the end.
     async fn asks_on(&mut self, busy: usize) -> Result<bool> {
         if busy == 0 {
             return Ok(false);
@@ -198,14 +199,16 @@ impl Gathering<'_> {
         Ok(true)
     }
 
-    /// A name that was taken early may be lost by now: its renewals failed, or nothing renews it.
+    /// Drops leases that were taken early and have too little validity left: their renewals failed,
+    /// or nothing renews them.
     fn drop_lost(&mut self) {
         for (held, request) in self.held.iter_mut().zip(&self.requests) {
             held.take_if(|held| !is_enough(held, request.options));
         }
     }
 
-    /// Lets go of what must not be held while `busy` is waited for, or given up for.
+    /// Releases the names that the call must not hold while it waits for `busy`, or when it gives
+    /// up.
     async fn let_go_for(&mut self, busy: usize) {
         let from = match (self.like.limit, self.meanwhile) {
             (Limit::Try, _) | (_, Meanwhile::KeepEarlier) => busy,
@@ -232,21 +235,21 @@ impl Gathering<'_> {
     }
 }
 
-/// Whether another caller has a name or waits for it, and is not just trying, too.
+/// Whether another caller holds a name or waits for it, and does not just try it, too.
 async fn is_in_use(keeper: &Keeper, name: &LockName) -> bool {
     let Ok(status) = keeper.store.inspect(name, 1, None).await else { return false };
     let is_at_work = status.holders.iter().any(|holder| holder.held_for >= TRY_MOMENT);
     is_at_work || status.waiting > 0
 }
 
-/// Releases what was taken early. A name whose release is still under way would look busy to our
-/// own next request; what cannot be released now is left to the keeper.
+/// Releases leases that were taken early. It waits for the answers, because a name whose release is
+/// under way would look busy to our own next request. The keeper repeats a release that fails.
 async fn give_back(held: Vec<Held>) {
     let Some(now) = held.first().map(|held| held.keeper.store.now()) else { return };
     join_all(held.iter().map(|held| held.release(now))).await;
 }
 
-/// Whether a wait may go on after this: nothing was refused, the store was just not reached.
+/// Whether a wait may go on after this error: the store was not reached, and has refused nothing.
 fn is_outage(error: &Error) -> bool {
     match error {
         Error::Indeterminate { .. } => true,

@@ -14,7 +14,7 @@ use crate::store::Subscription;
 /// be renewed again and again.
 const LEAST_PAUSE: Duration = Duration::from_millis(50);
 
-/// Waits until all of these are free at the same time.
+/// Waits until all of these names are free at the same time.
 pub(crate) async fn wait_free(
     keeper: &Keeper,
     names: &[LockName],
@@ -28,14 +28,14 @@ pub(crate) async fn wait_free(
         for name in names {
             was_busy |= call.until_free(name).await?;
         }
-        // While one was waited for, another may have been taken.
+        // While the call waited for one name, another may have been taken.
         if !was_busy || names.len() == 1 {
             return Ok(());
         }
     }
 }
 
-/// One call under way.
+/// A call under way.
 struct FreeWait<'a> {
     keeper: &'a Keeper,
     started: Instant,
@@ -44,7 +44,7 @@ struct FreeWait<'a> {
 }
 
 impl FreeWait<'_> {
-    /// Waits until nobody holds this name; whether somebody did.
+    /// Waits until nobody holds this name. Returns whether somebody held it before.
     async fn until_free(&mut self, name: &LockName) -> Result<bool> {
         let store = &self.keeper.store;
         let (mut subscription, mut is_subscribed, mut was_busy) = (None, false, false);
@@ -65,7 +65,8 @@ impl FreeWait<'_> {
                 });
             }
             if polled.is_ok() && !is_subscribed {
-                // A release before this was published to nobody, so it is polled once more.
+                // The message of an earlier release reached no subscriber here, so the call polls
+                // once more.
                 is_subscribed = true;
                 subscription = store.inner.subscribe(name).await.ok().flatten();
                 continue;

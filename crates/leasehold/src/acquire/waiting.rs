@@ -1,4 +1,5 @@
-//! A call that waits: for its turn, for a store without a queue, or for one that is away.
+//! A call that waits: for its turn in a queue, at a store without a queue, or for a store that is
+//! away.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -12,12 +13,12 @@ use super::request::{Limit, is_granted_in_vain};
 use super::retry::Retry;
 use crate::keeper::{Step, Turn};
 
-/// A try goes on asking a quorum of which too few nodes answer in time for 500 ms, several rounds
-/// of the usual timeout. A hiccup is over by then; any other trouble lasts.
+/// If too few nodes of a quorum answer in time, a try asks again for 500 ms: several rounds of the
+/// usual timeout. A hiccup is over by then; any other trouble lasts.
 const QUORUM_PATIENCE: Duration = Duration::from_millis(500);
 
 impl AcquireCall<'_> {
-    /// Finds out what time it is at the store, which every acquire must carry.
+    /// Asks for the time of the store, which every acquire must carry.
     pub(super) async fn sample_clock(&mut self) -> Result<()> {
         let (asked, mut retry) = (self.asked, Retry::new(self.asked.keeper.jitter(), self.now));
         loop {
@@ -37,7 +38,8 @@ impl AcquireCall<'_> {
         }
     }
 
-    /// Decides whether to ask again after no answer, and waits until then. A refusal is an answer.
+    /// Decides whether to ask again after a request without an answer, and waits until it is time.
+    /// A refusal is an answer, and ends the call.
     pub(super) async fn after_failure(&mut self, error: StoreError) -> Result<()> {
         let asked = self.asked;
         if !error.kind().is_outage() {
@@ -69,18 +71,18 @@ impl AcquireCall<'_> {
         Err(source.into())
     }
 
-    /// Waits until the keeper sends its turn, or for the limit.
+    /// Waits until the keeper sends the call its turn, or until the limit.
     pub(super) async fn wait(&mut self, mut turn: oneshot::Receiver<Turn>) -> Result<Step> {
         let asked = self.asked;
         let turn = match select(&mut turn, asked.at_limit()).await {
             Either::Left((turn, _)) => turn,
             Either::Right(((), _)) => {
-                // The last waiter of a name takes with it what is known of that.
+                // This is read first: it is dropped with the last waiter of the name.
                 let failure = asked.keeper.poll_failure(asked.name);
                 if self.own.take() {
                     return self.leave(failure).await;
                 }
-                // The call was granted in the same moment.
+                // The call had its turn at the same moment.
                 turn.await
             }
         };
@@ -109,8 +111,8 @@ impl AcquireCall<'_> {
         }
     }
 
-    /// Leaves the queue, with what was in the way as the error: a store that cannot be reached, or
-    /// who holds the lock.
+    /// Leaves the queue. The error says what was in the way: a store that cannot be reached, or the
+    /// holder of the lock.
     async fn leave(&mut self, failure: Option<StoreError>) -> Result<Step> {
         let until = self.asked.leave_until();
         let left = self.own.cancel_now(until).await;
@@ -133,7 +135,8 @@ impl AcquireCall<'_> {
             match poller {
                 Some(poller) => poller.wait(&keeper.store, retry_after, took).await,
                 None => {
-                    // A release before this was published to nobody, so it is polled once more.
+                    // The message of an earlier release reached no subscriber here, so the call
+                    // polls once more.
                     let name = asked.name;
                     *poller = Some(keeper.poller(name, asked.keeper.jitter()).await);
                 }

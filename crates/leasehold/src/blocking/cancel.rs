@@ -4,8 +4,8 @@ use futures_util::future::{Either, select};
 use leasehold_core::{Error, Result};
 use tokio::sync::watch;
 
-/// Ends waits from another thread, such as one that waits for signals, or that sees that the caller
-/// is gone. Clones end the same waits.
+/// Ends waits from another thread, such as a thread that waits for signals, or that notices that
+/// the caller has gone. Clones end the same waits.
 ///
 /// ```
 /// use leasehold::blocking::{Cancel, Client};
@@ -30,13 +30,13 @@ use tokio::sync::watch;
 pub struct Cancel(watch::Sender<bool>);
 
 impl Cancel {
-    /// A canceller that has ended nothing yet.
+    /// A new canceller, which has not been used yet.
     pub fn new() -> Self {
         Self(watch::Sender::new(false))
     }
 
-    /// Ends the calls that wait, and all that would wait later, with [`Error::Cancelled`]. Their
-    /// places in queues are given up in the background. Never blocks.
+    /// Ends all waiting calls, and all calls that would wait later, with [`Error::Cancelled`].
+    /// Their places in queues are given up in the background. Never blocks.
     pub fn cancel(&self) {
         self.0.send_replace(true);
     }
@@ -46,7 +46,7 @@ impl Cancel {
         *self.0.borrow()
     }
 
-    /// A verb, unless it is cancelled.
+    /// Runs a call until it ends or is cancelled.
     pub(super) async fn or<T>(&self, verb: impl Future<Output = Result<T>>) -> Result<T> {
         let mut cancelled = self.0.subscribe();
         let cancelled = std::pin::pin!(cancelled.wait_for(|is_cancelled| *is_cancelled));

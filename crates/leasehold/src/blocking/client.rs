@@ -13,7 +13,7 @@ use super::{Driver, Election, Guard, Lock, RwLock, Semaphore};
 use crate::event::Observer;
 use crate::store::Store;
 
-/// Gives locks, as [`crate::Client`] does.
+/// A connection to a store, which makes locks, like [`crate::Client`].
 #[derive(Clone, Debug)]
 pub struct Client {
     inner: crate::Client,
@@ -21,21 +21,21 @@ pub struct Client {
 }
 
 impl Client {
-    /// As [`crate::Client::connect`].
+    /// Like [`crate::Client::connect`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The same as [`crate::Client::connect`].
     pub fn connect(url: impl AsRef<str>) -> Result<Self> {
         Self::builder().url(url.as_ref()).build()
     }
 
-    /// As [`crate::Client::memory`].
+    /// Like [`crate::Client::memory`].
     pub fn memory() -> Self {
         Self { inner: crate::Client::memory(), driver: Driver::default() }
     }
 
-    /// As [`crate::Client::builder`].
+    /// Like [`crate::Client::builder`].
     pub fn builder() -> ClientBuilder {
         ClientBuilder { inner: crate::Client::builder(), driver: Driver::default() }
     }
@@ -50,23 +50,23 @@ impl Client {
         hold adopt(lease: Lease) -> Guard;
     });
 
-    /// As [`crate::Client::lifeline`].
+    /// Like [`crate::Client::lifeline`].
     #[cfg(unix)]
     pub fn lifeline(&self) -> Option<OwnedFd> {
         self.inner.lifeline()
     }
 
-    /// As [`crate::Client::close`].
+    /// Like [`crate::Client::close`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The same as [`crate::Client::close`].
     pub fn close(self) -> Result<()> {
         self.driver.wait(self.inner.close())
     }
 }
 
-/// Makes a [`Client`], as [`crate::ClientBuilder`].
+/// Builds a [`Client`], like [`crate::ClientBuilder`].
 #[derive(Debug)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct ClientBuilder {
@@ -86,18 +86,18 @@ impl ClientBuilder {
         set observer(observer: impl Observer);
     });
 
-    /// As [`crate::ClientBuilder::build`].
+    /// Like [`crate::ClientBuilder::build`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The same as [`crate::ClientBuilder::build`].
     pub fn build(self) -> Result<Client> {
         let inner = self.driver.wait(self.inner.build())?;
         Ok(Client { inner, driver: self.driver })
     }
 }
 
-/// The verbs of an operator, as [`crate::admin::Admin`].
+/// The methods for operators, like [`crate::admin::Admin`].
 #[derive(Clone, Debug)]
 pub struct Admin {
     inner: crate::admin::Admin,

@@ -9,10 +9,10 @@ use tokio::runtime::{Handle, Runtime};
 use super::Cancel;
 use crate::process::PerProcess;
 
-/// The driver of a blocking client's requests, which works while one of its callers waits. Renewals
-/// do not depend on it: they are the keeper's.
+/// The driver of a blocking client's requests, which runs while a caller of the client waits.
+/// Renewals do not depend on the driver: the keeper sends them.
 ///
-/// A crate with its own blocking names keeps a driver beside each value that has connections,
+/// A crate with its own blocking types keeps a driver beside each value that has connections,
 /// because connections belong to the runtime that opened them.
 #[derive(Clone, Default)]
 pub struct Driver {
@@ -35,7 +35,7 @@ impl Runtimes {
             let message = format!("no runtime for the blocking client: {error}");
             StoreError::new(StoreErrorKind::Full, message).with_source(error)
         })?;
-        // Another thread may have been faster; nothing runs on ours, which is dropped then.
+        // Another thread may have been faster. Then our runtime, on which nothing runs, is dropped.
         Ok(slot.get_or_init(|| made))
     }
 }
@@ -45,8 +45,8 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// What it returns; [`Error::Invalid`](crate::Error::Invalid) inside an async runtime, which
-    /// this would block.
+    /// The errors of `verb`; [`Error::Invalid`](crate::Error::Invalid) inside an async runtime,
+    /// because this call would block it.
     pub fn wait<T>(&self, verb: impl Future<Output = Result<T>>) -> Result<T> {
         if Handle::try_current().is_ok() {
             let why = "a blocking call inside an async runtime would block it: use \
@@ -60,20 +60,20 @@ impl Driver {
         }
     }
 
-    /// The same, whose waits `cancel` ends.
+    /// The same driver, but `cancel` ends its waits.
     pub(super) fn cancelled_by(self, cancel: &Cancel) -> Self {
         Self { cancel: Some(cancel.clone()), ..self }
     }
 
-    /// The same, whose waits nobody ends.
+    /// The same driver, but nothing ends its waits.
     pub(super) fn not_cancelled(&self) -> Self {
         Self { shared: Arc::clone(&self.shared), cancel: None }
     }
 }
 
 impl Drop for Runtimes {
-    /// Never blocks, and may be dropped inside a runtime. A forked child leaves that of its parent
-    /// alone, with which it shares its epoll and sockets.
+    /// The drop never blocks, and may happen inside a runtime. A forked child leaves the runtime of
+    /// its parent alone, because the two share epoll and sockets.
     fn drop(&mut self) {
         let (own, others) = self.0.split_mut();
         if let Some(runtime) = own.and_then(OnceLock::take) {

@@ -8,7 +8,7 @@ use super::{Cancel, Driver};
 use crate::election::{Leader, Observed};
 use crate::lease_setters::lease_setters;
 
-/// One leader among many candidates, as [`crate::election::Election`].
+/// One leader among many candidates, like [`crate::election::Election`].
 #[derive(Clone, Debug)]
 pub struct Election {
     inner: crate::election::Election,
@@ -20,8 +20,9 @@ impl Election {
         Self { inner, driver: driver.clone() }
     }
 
-    /// The verbs of this election, and its [observations](Election::observe), end with
-    /// [`Error::Cancelled`](crate::Error::Cancelled) once `cancel` is called. A leader goes on.
+    /// The calls of this election, and its [observations](Election::observe), end with
+    /// [`Error::Cancelled`](crate::Error::Cancelled) once `cancel` is called. A leader stays the
+    /// leader.
     pub fn cancelled_by(self, cancel: &Cancel) -> Self {
         Self { driver: self.driver.cancelled_by(cancel), ..self }
     }
@@ -39,14 +40,14 @@ impl Election {
     });
 }
 
-/// A leadership, as [`crate::election::Leadership`]. Dropping it resigns as dropping a
-/// [`Guard`](super::Guard) lets go. It has no guard to ask for more: a leader that needs the
-/// validity of its lease, or another ttl, takes the async one.
+/// A leadership, like [`crate::election::Leadership`]. Dropping it resigns, in the same way as
+/// dropping a [`Guard`](super::Guard) releases. It has no method `guard`: a leader that needs the
+/// validity of its lease, or another ttl, uses the async type.
 #[derive(Debug)]
 #[must_use = "if unused the leadership ends at once"]
 pub struct Leadership {
     inner: crate::election::Leadership,
-    /// Dropped after the lease.
+    /// This field is dropped after the lease.
     _end: End,
     driver: Driver,
 }
@@ -64,17 +65,17 @@ impl Leadership {
         wait proclaim(value: impl Into<String>) -> Result<()>;
     });
 
-    /// As [`crate::election::Leadership::resign`].
+    /// Like [`crate::election::Leadership::resign`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The same as [`crate::election::Leadership::resign`].
     pub fn resign(self) -> Result<()> {
         self.driver.wait(self.inner.resign())
     }
 }
 
-/// Changes of an election, as [`crate::election::Observation`].
+/// The changes of an election, like [`crate::election::Observation`].
 #[derive(Debug)]
 pub struct Observation {
     inner: crate::election::Observation,
@@ -86,11 +87,11 @@ impl Observation {
         Self { inner, driver: driver.clone() }
     }
 
-    /// As [`crate::election::Observation::next`].
+    /// Like [`crate::election::Observation::next`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The same as [`crate::election::Observation::next`].
     #[expect(clippy::should_implement_trait, reason = "the name of the async form; it never ends")]
     pub fn next(&mut self) -> Result<Observed> {
         self.driver.wait(self.inner.next())

@@ -1,20 +1,20 @@
-//! Methods without async, each of which calls that of the same name and waits for it.
+//! Blocking methods, each of which calls the async method of the same name and waits for it.
 
-/// Methods for a type with the fields `inner`, of the type named first, and `driver`. The word
-/// before each says what it does:
+/// Makes methods for a type with the fields `driver` and `inner`, which has the type that is named
+/// first. The word before each method says what the method does:
 ///
-/// - `get` calls that of `inner`; `check` does, and may fail;
-/// - `set` gives this with what it makes of `inner`;
-/// - `make` gives the blocking form of what it returns;
-/// - `wait` and `wait_mut` wait for it;
-/// - `hold` waits for it, and gives the blocking form of what it returns.
+/// - `get` calls the method of `inner`; `check` does, too, and may fail;
+/// - `set` returns `self` with a changed `inner`;
+/// - `make` returns the blocking form of the value that `inner` returns;
+/// - `wait` and `wait_mut` wait for the method of `inner`;
+/// - `hold` waits for the method of `inner`, and returns the blocking form of its value.
 ///
-/// It is exported for crates with blocking forms beside these, and no public API.
+/// It is exported for other crates with blocking forms, and is not part of the public API.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __forward {
     ($of:literal { $($how:ident $name:ident($($arg:ident: $kind:ty),*) $(-> $out:ty)?;)+ }) => {$(
-        $crate::__forward!(@$how concat!("As [`", $of, "::", stringify!($name), "`]."),
+        $crate::__forward!(@$how concat!("Like [`", $of, "::", stringify!($name), "`]."),
             $name($($arg: $kind),*) $(-> $out)?);
     )+};
     (@get $doc:expr, $name:ident($($arg:ident: $kind:ty),*) $(-> $out:ty)?) => {
@@ -40,7 +40,7 @@ macro_rules! __forward {
         ///
         /// # Errors
         ///
-        /// As there.
+        /// The same as the async method.
         pub fn $name(&self $(, $arg: $kind)*) -> $out {
             self.inner.$name($($arg),*)
         }
@@ -50,7 +50,7 @@ macro_rules! __forward {
         ///
         /// # Errors
         ///
-        /// As there.
+        /// The same as the async method.
         pub fn $name(&self $(, $arg: $kind)*) -> $out {
             self.driver.wait(self.inner.$name($($arg),*))
         }
@@ -60,7 +60,7 @@ macro_rules! __forward {
         ///
         /// # Errors
         ///
-        /// As there.
+        /// The same as the async method.
         pub fn $name(&mut self $(, $arg: $kind)*) -> $out {
             self.driver.wait(self.inner.$name($($arg),*))
         }
@@ -70,7 +70,7 @@ macro_rules! __forward {
         ///
         /// # Errors
         ///
-        /// As there.
+        /// The same as the async method.
         pub fn $name(&self $(, $arg: $kind)*) -> $crate::Result<$out> {
             Ok(<$out>::new(self.driver.wait(self.inner.$name($($arg),*))?, &self.driver))
         }

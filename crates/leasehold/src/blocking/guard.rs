@@ -10,18 +10,18 @@ use super::forward::forward;
 use crate::fence::Fence;
 use crate::keeper::Keeper;
 
-/// A held lease, as [`crate::Guard`]. Dropping it lets go before it returns, if the store answers
-/// within 1 s, else in the background.
+/// A held lease, like [`crate::Guard`]. Dropping it releases the lease before the drop returns, if
+/// the store answers within 1 s, and otherwise in the background.
 #[derive(Debug)]
 #[must_use = "if unused the lease is released at once"]
 pub struct Guard {
     inner: crate::Guard,
-    /// Dropped after the lease.
+    /// This field is dropped after the lease.
     _end: End,
     driver: Driver,
 }
 
-/// The end of a lease: waits for a moment until the store knows of it.
+/// The end of a lease. Its drop waits for a moment until the store has been told.
 #[derive(Debug)]
 pub(super) struct End(Arc<Keeper>);
 
@@ -71,41 +71,41 @@ impl Guard {
         wait_mut downgrade() -> Result<()>;
     });
 
-    /// As [`crate::Guard::reenter`].
+    /// Like [`crate::Guard::reenter`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The same as [`crate::Guard::reenter`].
     pub fn reenter(&self) -> Result<Self> {
         Ok(Self::new(self.inner.reenter()?, &self.driver))
     }
 
-    /// As [`crate::Guard::release`].
+    /// Like [`crate::Guard::release`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The same as [`crate::Guard::release`].
     pub fn release(self) -> Result<()> {
         self.driver.wait(self.inner.release())
     }
 
-    /// Runs `work` and releases, for the verbs that do both.
+    /// Runs `work` and releases, for the methods that do both.
     pub(super) fn run<T, E: From<Error>>(
         self,
         work: impl FnOnce(&Self) -> Result<T, E>,
     ) -> Result<T, E> {
         let done = work(&self);
         self.ensure_held()?;
-        // The value counts, whatever becomes of the release.
+        // The value of the work counts, even if the release fails.
         drop(self.release());
         done
     }
 
-    /// As [`crate::Guard::into_lease`].
+    /// Like [`crate::Guard::into_lease`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The same as [`crate::Guard::into_lease`].
     pub fn into_lease(self) -> Result<Lease> {
         self.inner.into_lease()
     }

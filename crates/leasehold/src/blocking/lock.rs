@@ -8,7 +8,8 @@ use super::forward::forward;
 use super::{Cancel, Driver, Guard};
 use crate::lease_setters::lease_setters;
 
-/// A request for one lease, as [`crate::Lock`]. No I/O until a verb is called.
+/// A request for one lease, like [`crate::Lock`]. It does no I/O until one of its methods is
+/// called.
 #[derive(Clone, Debug)]
 #[must_use = "a `Lock` does nothing until `acquire`, `acquire_within`, `try_acquire` or `run`"]
 pub struct Lock {
@@ -21,7 +22,7 @@ impl Lock {
         Self { inner, driver: driver.clone() }
     }
 
-    /// The verbs of this lock end with [`Error::Cancelled`] once `cancel` is called. A lease that
+    /// The calls of this lock end with [`Error::Cancelled`] once `cancel` is called. A lease that
     /// was granted before stays.
     pub fn cancelled_by(self, cancel: &Cancel) -> Self {
         Self { driver: self.driver.cancelled_by(cancel), ..self }
@@ -43,23 +44,24 @@ impl Lock {
         wait status() -> Result<Status>;
     });
 
-    /// As [`crate::Lock::try_acquire`].
+    /// Like [`crate::Lock::try_acquire`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The same as [`crate::Lock::try_acquire`].
     pub fn try_acquire(&self) -> Result<Option<Guard>> {
         let guard = self.driver.wait(self.inner.try_acquire())?;
         Ok(guard.map(|guard| Guard::new(guard, &self.driver)))
     }
 
-    /// Acquires, runs `work` and releases. A thread cannot be stopped from outside: `work` that may
-    /// take long looks at [`Guard::ensure_held`] or registers [`Guard::on_lost`].
+    /// Acquires, runs `work` and releases. A thread cannot be stopped from outside, so `work` that
+    /// may take long must check [`Guard::ensure_held`] or register a callback with
+    /// [`Guard::on_lost`].
     ///
     /// # Errors
     ///
-    /// What `work` returns; [`Error::Lost`] if the lease was lost before it ended; what
-    /// [`acquire`](Lock::acquire) returns.
+    /// The errors of `work` and of [`acquire`](Lock::acquire); [`Error::Lost`] if the lease was
+    /// lost before the work ended.
     pub fn run<T, E: From<Error>>(
         &self,
         work: impl FnOnce(&Guard) -> Result<T, E>,
@@ -67,11 +69,12 @@ impl Lock {
         self.acquire()?.run(work)
     }
 
-    /// As [`run`](Lock::run), if the lease is free, and `None` otherwise: [`crate::Lock::try_run`].
+    /// Like [`run`](Lock::run) if the lease is free; otherwise it returns `None`. See
+    /// [`crate::Lock::try_run`].
     ///
     /// # Errors
     ///
-    /// As [`run`](Lock::run).
+    /// The same as [`run`](Lock::run).
     pub fn try_run<T, E: From<Error>>(
         &self,
         work: impl FnOnce(&Guard) -> Result<T, E>,
@@ -80,7 +83,7 @@ impl Lock {
     }
 }
 
-/// Many readers or one writer, as [`crate::RwLock`].
+/// Many readers or one writer, like [`crate::RwLock`].
 #[derive(Clone, Debug)]
 pub struct RwLock {
     inner: crate::RwLock,
@@ -99,7 +102,7 @@ impl RwLock {
     });
 }
 
-/// A number of permits, as [`crate::Semaphore`].
+/// A number of permits, like [`crate::Semaphore`].
 #[derive(Clone, Debug)]
 pub struct Semaphore {
     inner: crate::Semaphore,
@@ -118,20 +121,20 @@ impl Semaphore {
         hold acquire_within(limit: Duration) -> Guard;
     });
 
-    /// As [`crate::Semaphore::try_acquire`].
+    /// Like [`crate::Semaphore::try_acquire`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The same as [`crate::Semaphore::try_acquire`].
     pub fn try_acquire(&self) -> Result<Option<Guard>> {
         self.permit().try_acquire()
     }
 
-    /// As [`Lock::run`], with one permit.
+    /// Like [`Lock::run`], with one permit.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The same as [`Lock::run`].
     pub fn run<T, E: From<Error>>(
         &self,
         work: impl FnOnce(&Guard) -> Result<T, E>,

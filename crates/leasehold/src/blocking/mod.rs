@@ -1,4 +1,4 @@
-//! The same names without async: for programs that have no runtime.
+//! The types of this crate without async, for programs that have no runtime.
 //!
 //! ```
 //! # fn main() -> leasehold::Result<()> {

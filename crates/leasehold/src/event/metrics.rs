@@ -14,11 +14,11 @@ use metrics::{
 use super::{Event, LeaseFacts, Observer};
 use crate::mutex::Mutex;
 
-/// The most groups of names that are told apart: 100. A label with more values than that costs the
-/// system that keeps the metrics more than it tells.
+/// The largest number of groups of names: 100. A label with more values costs the monitoring system
+/// more than it is worth.
 const MAX_GROUPS: usize = 100;
 
-/// The group of all names that came after that many groups.
+/// The group of all names that come after [`MAX_GROUPS`] groups.
 const OTHER: &str = "other";
 
 const ACQUIRES: &str = "leasehold_acquires_total";
@@ -40,28 +40,28 @@ const RENEWAL_OUTCOMES: [&str; 3] = ["renewed", "overdue", "failed"];
 static METADATA: Metadata<'_> = Metadata::new("leasehold", Level::INFO, Some(module_path!()));
 
 /// Counts events, and measures how long calls wait, leases are held and the store takes, for the
-/// recorder of the crate `metrics` that is installed: that of an exporter for Prometheus,
-/// OpenTelemetry, StatsD and so on. Install it before the client is built: the counters that an
-/// alert watches begin there, at 0, so that the first loss of a process is an increase.
+/// installed recorder of the crate `metrics`. Exporters for Prometheus, OpenTelemetry, StatsD and
+/// so on are such recorders. Install the recorder before the client is built. The counters that an
+/// alert watches then begin at 0, so that the first loss of a process is an increase.
 ///
 /// - `leasehold_acquires_total`: calls that have ended, by `mode` and `outcome` (`granted`, `busy`,
 ///   `timeout`, `cancelled`, `error`)
 /// - `leasehold_waiting`: calls that have not ended, by `mode`
-/// - `leasehold_wait_seconds`: a histogram, from the call of a verb to the grant, by `mode`
+/// - `leasehold_wait_seconds`: a histogram, from the call to the grant, by `mode`
 /// - `leasehold_held`: leases, by `mode`
 /// - `leasehold_hold_seconds`: a histogram, from the grant to the release or the loss, by `mode`
 /// - `leasehold_losses_total`, by `reason` ([`LossReason::as_str`](crate::LossReason::as_str))
 /// - `leasehold_undelivered_total`: grants that reached no caller, by `mode`
-/// - `leasehold_renewals_total`, by `outcome` (`renewed`; `overdue`, the first that fails;
-///   `failed`, each that fails after it)
+/// - `leasehold_renewals_total`, by `outcome` (`renewed`; `overdue` for the first renewal that
+///   fails; `failed` for each later one)
 /// - `leasehold_keeper_late_seconds`: a histogram, from 250 ms on
 /// - `leasehold_store_seconds`: a histogram of round trips, by `operation`
 /// - `leasehold_store_errors_total`, by `kind`
 ///   ([`StoreErrorKind::as_str`](crate::error::StoreErrorKind::as_str))
 /// - `leasehold_reconnects_total`: ends of outages
 ///
-/// `mode` is `exclusive`, `shared`, `upgradable` or `permits`. Names of locks are no label: there
-/// may be millions. [`group_by`](Self::group_by) makes few groups of them.
+/// `mode` is `exclusive`, `shared`, `upgradable` or `permits`. Names of locks are not a label,
+/// because there may be millions. [`group_by`](Self::group_by) puts them into a few groups.
 ///
 /// ```
 /// # #[tokio::main]
@@ -101,14 +101,14 @@ impl Grouping {
 }
 
 impl MetricsObserver {
-    /// One that tells no names apart.
+    /// An observer whose metrics do not distinguish names.
     pub fn new() -> Self {
         Self { grouping: None }
     }
 
-    /// Adds a label `group` to all metrics about a lock: the value that `group` gives for its name,
-    /// such as `invoices` for `invoices/42`. It must give the same value for the same name. There
-    /// may be 100 groups; all later ones are in the group `other`.
+    /// Adds a label `group` to all metrics about a lock: the value that `group` returns for its
+    /// name, such as `invoices` for `invoices/42`. It must return the same value for the same name.
+    /// There may be 100 groups; all later ones are in the group `other`.
     ///
     /// ```
     /// use leasehold::event::MetricsObserver;
@@ -183,7 +183,7 @@ impl Observer for MetricsObserver {
         describe();
         begin_store();
         match self.grouping {
-            // The counters of a group begin with its first call.
+            // The counters of a group start at the group's first call.
             Some(_) => begin_leases(Some(&Label::from_static_parts("group", OTHER))),
             None => begin_leases(None),
         }
@@ -224,7 +224,7 @@ impl Observer for MetricsObserver {
             Event::Undelivered { lease, .. } => {
                 counter(&self.mode_key(UNDELIVERED, lease.name, lease.mode)).increment(1);
             }
-            // The outcome that they announce is counted when it comes.
+            // These events announce an outcome, which is counted when it comes.
             Event::Delayed { .. }
             | Event::OwnLease { .. }
             | Event::Waiting { .. }
@@ -245,18 +245,18 @@ fn store_error(kind: &'static str) -> Counter {
     counter(&key(STORE_ERRORS, &[("kind", kind)], None))
 }
 
-/// Registers what an alert on the store or the keeper watches: a series that begins with its first
-/// event has no increase there.
+/// Registers the metrics that alerts on the store or the keeper watch. A series that began with its
+/// first event would show no increase for it.
 fn begin_store() {
     for kind in StoreErrorKind::WORDS {
         store_error(kind).increment(0);
     }
     counter(&Key::from_static_name(RECONNECTS)).increment(0);
-    // Registered is all that a histogram can be before its first value.
+    // A histogram can only be registered before its first value.
     drop(histogram(&Key::from_static_name(KEEPER_LATE)));
 }
 
-/// The same of leases, for all names or for one group of them.
+/// Registers the metrics that alerts on leases watch, for all names or for one group of names.
 fn begin_leases(group: Option<&Label>) {
     let begin = |metric, label, value| {
         counter(&key(metric, &[(label, value)], group.cloned())).increment(0);

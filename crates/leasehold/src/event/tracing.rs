@@ -12,11 +12,11 @@ use crate::mutex::Mutex;
 /// Hands every event to `tracing`: losses and warnings as `WARN`, delays as `INFO`, requests to the
 /// store as `TRACE`, and all others as `DEBUG`.
 ///
-/// Calls and leases are spans of level `INFO`: `leasehold.acquire` from the call of a verb to its
-/// end, and `leasehold.hold` from the grant to the end of the lease. Both are children of the span
-/// in which the verb was called, so that a trace shows waiting and holding as bars; a hold follows
-/// from its acquire. A span stays open while a child of it is open. To keep a guard for longer than
-/// the span around the verb, acquire it in a span that lives as long as the guard.
+/// Calls and leases are spans of level `INFO`: `leasehold.acquire` from the call to its end, and
+/// `leasehold.hold` from the grant to the end of the lease. Both are children of the span in which
+/// the call was made, so that a trace shows waiting and holding as bars; a hold follows from its
+/// acquire. A span stays open while a child of it is open. To keep a guard for longer than the span
+/// around the call, acquire it in a span that lives as long as the guard.
 ///
 /// Fields are `leasehold.name`, `leasehold.mode`, `leasehold.label`, `leasehold.token`,
 /// `leasehold.holder` and `leasehold.outcome`. After an error there are also `error.type` and
@@ -28,7 +28,7 @@ pub struct TracingObserver {
 }
 
 impl TracingObserver {
-    /// One without spans yet.
+    /// An observer without open spans.
     pub fn new() -> Self {
         Self::default()
     }
@@ -50,8 +50,8 @@ impl TracingObserver {
         self.holds.lock().get(&holder).cloned().unwrap_or_else(Span::none)
     }
 
-    /// Opens and closes the spans that an event begins or ends, and gives the one in which it is
-    /// told: none to tell it where it happened.
+    /// Opens and closes the spans that an event begins or ends. Returns the span in which the event
+    /// is logged; without one, it is logged in the present span.
     fn span_of(&self, event: &Event<'_>) -> Span {
         match *event {
             Event::Acquiring { call, request: RequestFacts { name, mode, label }, .. } => {
@@ -131,14 +131,14 @@ fn record_end(span: &Span, outcome: &str, error: Option<&dyn fmt::Display>) {
     }
 }
 
-/// The kind of error with which a call ended: one of a few words.
+/// The kind of error with which a call ended, as one of a few words.
 fn error_type(error: &Error) -> &'static str {
     match error {
         Error::Closed => "closed",
         Error::Indeterminate { .. } => "indeterminate",
         Error::NotAdopted { reason, .. } => reason.as_str(),
         Error::Store(error) => error.kind().as_str(),
-        // The word that OpenTelemetry has for the rest.
+        // The word that OpenTelemetry uses for all other errors.
         _ => "_OTHER",
     }
 }

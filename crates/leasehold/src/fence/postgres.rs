@@ -1,8 +1,9 @@
-//! Fencing by the locks themselves, where they and the data are in one PostgreSQL database.
+//! Fencing by the locks themselves, if they and the data are in the same PostgreSQL database.
 //!
 //! A transaction that has passed [`FENCE`] commits before anybody else is granted the name, or not
-//! at all: no clock takes part. Take the lease first, and begin the transaction after that. Exact
-//! at READ COMMITTED, REPEATABLE READ and SERIALIZABLE; for exclusive leases only.
+//! at all. This depends on no clock. Take the lease first, and begin the transaction after that.
+//! The fence is exact at READ COMMITTED, REPEATABLE READ and SERIALIZABLE, and only for exclusive
+//! leases.
 //!
 //! Cost: one round trip, and one record in the log, without a flush.
 //!
@@ -27,37 +28,38 @@
 //! # }
 //! ```
 
-/// The statement that passes or fails: `$1` is the name, a `text`, and `$2` the token, a `bigint`.
+/// The statement that passes or fails a transaction: `$1` is the name, a `text`, and `$2` the
+/// token, a `bigint`.
 ///
 /// This is for the schema `leasehold`. With another `schema=`, write that name in place of
 /// `leasehold`.
 pub const FENCE: &str = "SELECT leasehold.fence($1, $2)";
 
-/// The statement that fences a transaction as [`FENCE`] does, with the same values, and ends the
-/// lease with its commit: what was written and the end of the lease are one.
+/// The statement that fences a transaction like [`FENCE`], with the same values, and ends the lease
+/// with its commit: the writes and the end of the lease take effect together.
 ///
 /// Let go of the guard after the commit: it has nothing left to release, and hands the name on. If
-/// the process dies before that, the name is free all the same, and the next waiter is granted it
-/// within a second. Make it the last statement of its transaction. Do not use it with a guard of
-/// [`run`](crate::Lock::run), which would take the end for a loss. A `min_hold` is not kept.
+/// the process dies before that, the name is still free, and the next waiter gets it within a
+/// second. Make it the last statement of its transaction. Do not use it inside
+/// [`run`](crate::Lock::run), which would treat the end as a loss. The statement does not keep a
+/// `min_hold`.
 pub const RELEASE_AT_COMMIT: &str = "SELECT leasehold.release_at_commit($1, $2)";
 
-/// The statement that selects whether nobody holds the name `$1`. If so, nobody is granted the name
-/// before this transaction ends. This is a lock for one transaction: it has no lease and no token,
-/// and nothing to release.
+/// The statement that selects true if nobody holds the name `$1`. In that case, nobody is granted
+/// the name before this transaction ends. This is a lock for one transaction: it has no lease and
+/// no token, and nothing to release.
 ///
-/// At READ COMMITTED only, outside savepoints. A holder that died is in the way until its end is
-/// noticed: when the next caller asks for a lease, or once its `retention` is over.
+/// Use it at READ COMMITTED only, outside savepoints. A holder that died is in the way until its
+/// end is noticed: when the next caller asks for a lease, or once its `retention` is over.
 pub const TRY_HOLD: &str = "SELECT leasehold.try_hold($1)";
 
 /// The code with which a fenced transaction fails if its lease is over: `LH001`.
 pub const OVERTAKEN: &str = "LH001";
 
 /// Whether the code of an error (SQLSTATE) says that the lease is over. For drivers that show no
-/// codes, such as diesel, the name of the constraint of that error is the same text.
+/// codes, such as diesel, the name of the error's constraint is the same text.
 ///
-/// Above READ COMMITTED a transaction may fail with `40001` instead, and is to be tried again, as
-/// always there.
+/// Above READ COMMITTED, a transaction may fail with `40001` instead. Repeat it then, as usual.
 pub fn is_overtaken(sqlstate: &str) -> bool {
     sqlstate == OVERTAKEN
 }

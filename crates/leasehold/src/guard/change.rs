@@ -13,15 +13,15 @@ use crate::lost::Lost;
 use crate::replies::{renewal_outcome, unexpected_reply};
 use crate::store::clocked::TimedAnswer;
 
-/// How long an upgrade waits before it asks a store again that is away: 100 ms.
+/// The pause between two requests of an upgrade while the store is away: 100 ms.
 const OUTAGE_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long to wait for a request that is out at the limit of an upgrade, or follows it: 500 ms, as
-/// for a waiter that leaves a queue.
+/// The longest wait for a request that is under way at the limit of an upgrade, or is sent after
+/// it: 500 ms. A waiter that leaves a queue waits as long.
 const LAST_PATIENCE: Duration = Duration::from_millis(500);
 
-/// Makes a reader the writer as soon as it is alone; false if others still read at `give_up`, and
-/// then nothing of the wish is left.
+/// Makes a reader the writer as soon as it is alone. Returns false if others still read at
+/// `give_up`; the request is then withdrawn.
 pub(super) async fn upgrade(held: &Held, give_up: Option<Instant>) -> Result<bool> {
     let Some(number) = held.state.begin_upgrade() else { return Ok(true) };
     let mut change = Change::new(held, number);
@@ -42,7 +42,7 @@ pub(super) async fn upgrade(held: &Held, give_up: Option<Instant>) -> Result<boo
                 held.keeper.report_mode(&held.state, Mode::Exclusive);
                 return Ok(true);
             }
-            // A request that was given up before has come in between.
+            // A request that was given up earlier has reached the store in between.
             Ok(Reply::Granted(_) | Reply::Stale) => {}
             Ok(Reply::Busy { .. }) if left.is_zero() => {
                 let until = held.keeper.store.now() + LAST_PATIENCE;
@@ -54,16 +54,16 @@ pub(super) async fn upgrade(held: &Held, give_up: Option<Instant>) -> Result<boo
             }
             Ok(reply) => return Err(not_changed(held, &reply)),
         }
-        // Each question has its own number, so that the store writes whenever it grants: replicas
-        // acknowledge what is written, and the upgrade itself may have been written for somebody
-        // else, by the release of the last other reader.
+        // Each request has a new number, so that the store writes something whenever it grants:
+        // replicas acknowledge only writes. The upgrade itself may have been written already, by
+        // the release of the last other reader.
         if !change.renumber() {
             return Ok(true);
         }
     }
 }
 
-/// Makes the writer a reader, or an upgradable reader one like others.
+/// Makes the writer a reader, or an upgradable reader a plain reader.
 pub(super) async fn downgrade(held: &Held) -> Result<()> {
     let (mode, number) = held.state.begin_downgrade();
     held.keeper.leave_line(held);
@@ -71,17 +71,17 @@ pub(super) async fn downgrade(held: &Held) -> Result<()> {
     Change::new(held, number).become_reader(mode, None).await
 }
 
-/// Who holds beside this one, if the store says so in time.
+/// Another holder of the name, if the store answers in time.
 pub(super) async fn another_holder(held: &Held) -> Option<Box<Holder>> {
     let store = &held.keeper.store;
     let until = store.now() + LAST_PATIENCE;
-    // Its own hold may be the first.
+    // Two, because the first may be this holder.
     let status = store.inspect(&held.state.name, 2, Some(until)).await.ok()?;
     let mut holders = status.holders.into_iter();
     holders.find(|holder| holder.id != held.state.id).map(Box::new)
 }
 
-/// The error that an answer other than the expected one stands for.
+/// The error for an unexpected answer to a change of mode.
 pub(super) fn not_changed(held: &Held, reply: &Reply) -> Error {
     match renewal_outcome(reply, held.state.grant_token()) {
         Some(Err(reason)) => {
@@ -103,12 +103,13 @@ async fn until_rung(held: &Held, at_most: Duration) -> Result<()> {
     }
 }
 
-/// A change of mode under way. Dropping it has the keeper see to it that the lease is a reader: an
-/// upgrade is taken back, so that readers are admitted again, and a downgrade is finished.
+/// A change of mode under way. If it is dropped, the keeper makes sure that the lease is a
+/// reader's: it takes an upgrade back, so that readers are admitted again, and finishes a
+/// downgrade.
 struct Change<'a> {
     held: &'a Held,
     number: u64,
-    /// The store knows.
+    /// The store has been told the outcome, or need not be told.
     is_settled: bool,
 }
 
@@ -127,14 +128,14 @@ impl<'a> Change<'a> {
         store.execute_at(operation, store.now(), until).await
     }
 
-    /// Draws another number to ask again with; false if there is nothing left to ask for.
+    /// Draws a new number for the next request. Returns false if there is nothing left to ask for.
     fn renumber(&mut self) -> bool {
         let drawn = self.held.state.begin_upgrade();
         self.number = drawn.unwrap_or(self.number);
         drawn.is_some()
     }
 
-    /// The store changes no modes, so there is nothing to take back there.
+    /// Ends the change: this store cannot change modes, so it has nothing to take back.
     fn settle_unsupported(&mut self) {
         self.held.state.give_up_change(self.number);
         self.is_settled = true;
@@ -148,11 +149,11 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Tells the store what kind of reader has the lease. Without an answer it is left to the
-    /// keeper.
+    /// Tells the store what kind of reader has the lease. If no answer comes, the keeper tells the
+    /// store later.
     async fn become_reader(mut self, mode: Mode, until: Option<Instant>) -> Result<()> {
         let answered = self.ask(mode, until).await;
-        // Else dropping it leaves it to the keeper, which is as good.
+        // Otherwise the drop of `self` leaves the change to the keeper, which is as good.
         self.is_settled = !answered.as_ref().is_err_and(|error| error.kind().is_transient());
         if !self.is_settled {
             return Ok(());

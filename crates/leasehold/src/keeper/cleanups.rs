@@ -1,10 +1,10 @@
 //! Cleanups: releases and cancels that must still reach the store although nobody waits for them;
-//! and endings that a store may have forgotten.
+//! and ends of leases that a store may have forgotten.
 //!
-//! A failover to a replica that missed the last writes sets a store back in time. It still has the
-//! places of waiters that were served meanwhile. Their client lives, so the store would grant each
-//! of them in turn, and wait for its claim window. So the client gives such a grant back as soon as
-//! a message announces it.
+//! After a failover to a replica that missed the last writes, the store still has the places of
+//! waiters that were served meanwhile. Their client lives, so the store would grant each of them in
+//! turn, and wait for its claim window. So the client gives such a grant back as soon as a message
+//! announces it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +50,7 @@ impl Drop for PendingRelease {
 }
 
 impl Keeper {
-    /// Sees to it that `action` reaches the store, for as long as it matters.
+    /// Sends `action` to the store until it arrives, for as long as it matters.
     pub(crate) fn clean(self: &Arc<Self>, name: LockName, action: Action, ttl: Duration) {
         let until = self.store.now() + ttl.max(NOT_AFTER);
         let was_running = {
@@ -61,12 +61,13 @@ impl Keeper {
         };
         self.wake.notify_one();
         if !was_running {
-            // Without a thread nobody sends the cleanup; the lease then ends by its deadline.
+            // If no thread can be started, nobody sends the cleanup, and the lease ends by its
+            // deadline.
             let _ = self.start();
         }
     }
 
-    /// Sees to it that the store has no place for a waiter that was taken from the table.
+    /// Cancels the place at the store of a waiter that was taken from the table.
     pub(super) fn cancel(self: &Arc<Self>, waiter: &Waiter) {
         let Attempt { name, id, options, unanswered, .. } = &waiter.attempt;
         let cancel = Action::Cancel { id: *id, unanswered: *unanswered };
@@ -98,7 +99,8 @@ impl Keeper {
         })
     }
 
-    /// Rights may be given back later, but a caller of `close` does not wait for that.
+    /// Whether a cleanup that failed may succeed later. A missing right may be given back, but a
+    /// caller of `close` does not wait for that.
     fn is_worth_trying_again(&self, kind: StoreErrorKind) -> bool {
         if self.is_closed() { kind.is_transient() } else { may_pass(kind) }
     }
@@ -124,8 +126,8 @@ impl RecentlyEnded {
         self.0.push_back((id, token, name.clone()));
     }
 
-    /// The name that an ended attempt was granted again. A message that is only late says nothing
-    /// new: it has the token of the present lease, or a lower one if its holder has become the
+    /// The name of an ended attempt that was granted again. A message that is only late does not
+    /// count: it has the token of the ended lease, or a lower one if its holder has become the
     /// writer since.
     pub(super) fn granted_again(&self, id: HolderId, token: FencingToken) -> Option<LockName> {
         let ended = self.0.iter().rev().find(|(ended, ..)| *ended == id);

@@ -20,7 +20,7 @@ impl<K: Ord> DueQueue<K> {
         self.0.remove(&(at, key));
     }
 
-    /// When the first key is due.
+    /// The time at which the first key is due.
     pub(super) fn first(&self) -> Option<Instant> {
         self.0.first().map(|(at, _)| *at)
     }

@@ -7,8 +7,8 @@ use leasehold_core::{Error, Result};
 
 use super::state::Keeper;
 
-/// A keeper in the hands of somebody who may ask for leases. While there is a handle, or a lease,
-/// the keeper keeps its connection.
+/// A handle on a keeper, for a client or a lock that may ask for leases. While there is a handle or
+/// a lease, the keeper keeps its connection.
 #[derive(Debug)]
 pub(crate) struct Handle(Arc<Keeper>);
 
@@ -18,11 +18,12 @@ impl Handle {
         Self(keeper)
     }
 
-    /// The keeper of this process, which a forked child makes anew.
+    /// The keeper of this process. A forked child makes a new one.
     ///
     /// # Errors
     ///
-    /// [`Error::Forked`] if it cannot, and why the store could not be opened.
+    /// [`Error::Forked`] if a child cannot make one; otherwise the reason why it could not open the
+    /// store.
     pub(crate) async fn here(&self) -> Result<&Arc<Keeper>> {
         match self.0.is_of_parent() {
             false => Ok(&self.0),
@@ -31,16 +32,16 @@ impl Handle {
         }
     }
 
-    /// As [`here`](Self::here), for what goes on using it.
+    /// Like [`here`](Self::here), but returns a handle, for a value that keeps using the keeper.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The same as [`here`](Self::here).
     pub(crate) async fn handle_here(&self) -> Result<Self> {
         Ok(Self::new(Arc::clone(self.here().await?)))
     }
 
-    /// The keeper of this process, unless that is a forked child that has not used it.
+    /// The keeper of this process, or `None` in a forked child that has not made one yet.
     pub(crate) fn known(&self) -> Option<&Arc<Keeper>> {
         match self.0.is_of_parent() {
             false => Some(&self.0),
@@ -84,8 +85,8 @@ impl Keeper {
         self.made_in.is_another()
     }
 
-    /// Sees to it that a keeper of another process is never dropped; says whether this one is such
-    /// a keeper.
+    /// Makes sure that a keeper of another process is never dropped. Returns whether this keeper is
+    /// one.
     pub(crate) fn forget_parents(self: &Arc<Self>) -> bool {
         let is_of_parent = self.is_of_parent();
         if is_of_parent {
@@ -94,12 +95,12 @@ impl Keeper {
         is_of_parent
     }
 
-    /// The same client in this process, which was forked, with a new identity and a new connection.
-    /// The first call makes it.
+    /// The keeper of the same client in this forked process, with a new identity and a new
+    /// connection. The first call makes it.
     async fn successor(&self) -> Result<&Arc<Self>> {
         let make = || async {
             let made = self.remake.as_ref().ok_or(Error::Forked)?().await?;
-            // Until the last handle of this one is gone.
+            // The new keeper has a handle until the last handle of this one is dropped.
             made.add_handle();
             Ok::<_, Error>(made)
         };
@@ -110,7 +111,7 @@ impl Keeper {
         self.handles.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Drops a handle, and says whether it was the last.
+    /// Drops a handle, and returns whether it was the last.
     fn drop_handle(&self) -> bool {
         self.handles.fetch_sub(1, Ordering::AcqRel) == 1
     }

@@ -1,7 +1,7 @@
-//! Whether a grant has reached the caller that asked for it.
+//! The hand-off of a grant to the caller that asked for it.
 //!
-//! A future may be alive and not be polled: another branch of a `select!` is at work, or its thread
-//! is blocked. A lease that is granted to it meanwhile would be renewed for ever, and a whole fleet
+//! A future may be alive but not polled: another branch of a `select!` is at work, or its thread is
+//! blocked. A lease that is granted to it meanwhile would be renewed for ever, and a whole fleet
 //! would wait for a process that looks healthy. So a grant that nobody fetches in time is given
 //! back. The table decides under its lock whether a grant was fetched or is given back: a call that
 //! is polled too late finds no grant.
@@ -17,7 +17,7 @@ use leasehold_core::{Clock, Instant};
 
 use crate::sync::AtomicU64;
 
-/// How far a grant is on its way to a guard.
+/// The state of a grant on its way to a guard.
 #[derive(Debug)]
 pub(crate) enum Handoff {
     /// The caller has the grant.
@@ -25,18 +25,18 @@ pub(crate) enum Handoff {
     /// A call that gathers several names has the grant. The lease is renewed while that call is
     /// polled.
     Gathered(Arc<Pulse>),
-    /// The grant waits to be fetched until then. Its lease is not renewed.
+    /// The grant waits until this time to be fetched. Its lease is not renewed.
     Waiting { until: Instant },
 }
 
 impl Handoff {
-    /// A grant with this validity, on its way to a future that waits. A future that fetches it in
-    /// the last moment has a quarter of the validity left to renew it.
+    /// A grant with this validity, on its way to a waiting future. A future that fetches the grant
+    /// at the last moment has a quarter of the validity left to renew it.
     pub(super) fn waiting(now: Instant, validity: Duration) -> Self {
         Self::Waiting { until: now + patience(validity) }
     }
 
-    /// When the grant is given back, as things are.
+    /// The time at which the grant is given back, unless its state changes.
     pub(super) fn until(&self) -> Option<Instant> {
         match self {
             Self::Done => None,
@@ -46,8 +46,8 @@ impl Handoff {
     }
 }
 
-/// The time in which a grant must be fetched: as long as a store waits for a claim, or a part of
-/// the validity, if that is less.
+/// The time within which a grant must be fetched: as long as a store waits for a claim, or a part
+/// of the validity if that is less.
 fn patience(validity: Duration) -> Duration {
     CLAIM_WINDOW.min(validity / 4 * 3)
 }
@@ -55,7 +55,7 @@ fn patience(validity: Duration) -> Duration {
 /// The last poll of a call that keeps some names while it asks for others.
 #[derive(Debug)]
 pub(crate) struct Pulse {
-    /// The time of that poll, in nanoseconds since the clock's origin.
+    /// The time of the last poll, in nanoseconds since the clock's origin.
     polled_at: AtomicU64,
     patience: Duration,
 }
@@ -76,7 +76,7 @@ impl Pulse {
         Instant::from_origin(polled_at) + self.patience
     }
 
-    /// Runs a call, notes when it is polled, and has it polled often enough.
+    /// Runs a call, records when it is polled, and makes sure that it is polled often enough.
     pub(crate) async fn of<T>(&self, clock: &dyn Clock, call: impl Future<Output = T>) -> T {
         let mut call = pin!(call);
         let mut timer = clock.sleep_until(clock.now());

@@ -1,4 +1,4 @@
-//! The life of a keeper: it is made, driven, woken and closed.
+//! The life of a keeper: how it is made, driven, woken and closed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, MutexGuard};
@@ -23,11 +23,13 @@ use crate::process::{MadeIn, PerProcess};
 use crate::store::clocked::ClockedStore;
 use crate::sync::AtomicUsize;
 
-/// The time that closing waits for a store that does not answer: 5 s, as `connect_timeout`.
+/// The time for which closing waits for a store that does not answer: 5 s, the same as
+/// `connect_timeout`.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// The time that dropping the last handle or guard of a client waits until the store knows: 1 s.
-/// The process may end in the next moment, and what was held would stay taken for its ttl.
+/// The longest wait until the store has been told, when the last handle or guard of a client is
+/// dropped: 1 s. The process may end right after, and a lease that was held would stay taken for
+/// its ttl.
 const LAST_MOMENT: Duration = Duration::from_secs(1);
 
 impl Table {
@@ -58,7 +60,7 @@ impl Table {
 }
 
 impl Keeper {
-    /// The keeper of a new client, which is `random`.
+    /// The keeper of a new client. Its id and its seeds come from `random`.
     pub(crate) fn new(
         store: ClockedStore,
         random: [u128; 2],
@@ -90,18 +92,18 @@ impl Keeper {
         }
     }
 
-    /// The same, but a forked child makes it anew.
+    /// The same keeper, but a forked child makes a new one with `remake`.
     pub(crate) fn with_remake(self, remake: Box<Remake>) -> Self {
         Self { remake: Some(remake), ..self }
     }
 
-    /// The identity of a new attempt, and the number only it knows.
+    /// The identity of a new attempt, and its secret number.
     pub(crate) fn next_attempt(&self) -> (HolderId, u64) {
         let attempt = self.attempts.fetch_add(1, Ordering::Relaxed) + 1;
         (self.id(attempt), Jitter::new(self.secret ^ attempt).next_u64())
     }
 
-    /// Jitter that no other call of this client draws, nor of another.
+    /// A jitter that differs from that of all other calls, of this client and of others.
     pub(crate) fn jitter(&self) -> Jitter {
         Jitter::new(Jitter::new(self.seeds.fetch_add(1, Ordering::Relaxed)).next_u64())
     }
@@ -110,23 +112,23 @@ impl Keeper {
         self.table.lock()
     }
 
-    /// How often the table was locked.
+    /// The number of times that the table was locked.
     #[cfg(test)]
     pub(super) fn table_locks(&self) -> usize {
         self.table.locked()
     }
 
-    /// How this client presents itself to others.
+    /// The facts about this client that others see.
     pub(crate) fn info(&self, label: Option<String>) -> HolderInfo {
         self.who.clone().with_label(label)
     }
 
-    /// How the holder of this lease presents itself.
+    /// The facts about the holder of this lease that others see.
     pub(super) fn info_of(&self, state: &LeaseState) -> HolderInfo {
         self.info(state.shown_label()).with_passed_on(state.passed_on_since())
     }
 
-    /// The clients that let go of nothing before this one has.
+    /// The clients that release nothing before this client has ended.
     pub(crate) fn on_behalf_of(&self) -> &[ClientId] {
         self.who.on_behalf_of()
     }
@@ -142,8 +144,7 @@ impl Keeper {
     // ---- the end
 
     /// Blocks for a moment until the cleanups of this client are done, if the keeper has its own
-    /// thread to do them. If no handle is left that could ask for more, has the store forget the
-    /// client.
+    /// thread to do them. If no handle is left, tells the store to forget the client.
     pub(crate) fn settle(&self) {
         if self.store.clock.is_driven_by_caller() || background::is_this_thread() {
             return;
@@ -154,8 +155,8 @@ impl Keeper {
         self.forget_if_over();
     }
 
-    /// Has the store forget a client that nobody can ask for more. The keeper's thread, which drops
-    /// the store, may not come to that before the process ends.
+    /// Tells the store to forget a client that nobody can use any more. The keeper's thread drops
+    /// the store, but the process may end before that.
     pub(super) fn forget_if_over(&self) {
         let is_over = {
             let table = self.table();
@@ -168,20 +169,20 @@ impl Keeper {
 
     // ---- running
 
-    /// Sees to it that something drives this keeper.
+    /// Makes sure that something drives this keeper.
     pub(crate) fn ensure_running(self: &Arc<Self>) -> Result<(), StoreError> {
         let was_running = std::mem::replace(&mut self.table().running, true);
         if was_running { Ok(()) } else { self.start() }
     }
 
-    /// Has something drive this keeper. The caller has marked it as running.
+    /// Starts the task that drives this keeper. The caller has marked the keeper as running.
     pub(super) fn start(self: &Arc<Self>) -> Result<(), StoreError> {
         let task = Box::pin(Arc::clone(self).run());
         background::spawn(&*self.store.clock, task).inspect_err(|_| self.table().running = false)
     }
 
-    /// Wakes the keeper if it would wake too late by itself. Most leases end long before they are
-    /// due for anything, so most calls of a verb wake nobody.
+    /// Wakes the keeper if it would wake later than `due` by itself. Most leases end long before
+    /// they are due for anything, so most calls of a verb do not wake the keeper.
     pub(super) fn wake_by(&self, table: &mut Table, due: Instant) {
         if due < table.planned {
             table.planned = due;
@@ -189,8 +190,8 @@ impl Keeper {
         }
     }
 
-    /// Wakes the keeper where a line may have a new first caller, which is skipped unless it shows
-    /// a sign of life.
+    /// Wakes the keeper if a line may have a new first caller. The keeper skips that caller unless
+    /// it shows a sign of life.
     pub(super) fn wake_for_queues(&self, table: &mut Table) {
         if let Some(due) = table.queues.next_due() {
             self.wake_by(table, due);
@@ -203,12 +204,13 @@ impl Keeper {
         self.table().closed
     }
 
-    /// [`Error::Closed`] once the client is closed.
+    /// Returns [`Error::Closed`] once the client is closed.
     pub(crate) fn ensure_open(&self) -> Result<()> {
         if self.is_closed() { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// Ends everything that this client holds or waits for, and waits until the store knows.
+    /// Ends everything that this client holds or waits for, and waits until the store has been
+    /// told.
     pub(crate) async fn close(self: &Arc<Self>) -> Result<(), StoreError> {
         let (leases, waiters, callers) = {
             let mut table = self.table();
@@ -218,7 +220,7 @@ impl Keeper {
             self.wake.notify_one();
             (table.leases.all(), waiters, callers)
         };
-        // Dropping the sender of its turn ends a call.
+        // A call ends when the sender of its turn is dropped.
         drop(callers);
         for waiter in waiters {
             self.cancel(&waiter);
@@ -226,7 +228,7 @@ impl Keeper {
         let now = self.store.now();
         for state in leases {
             state.signal.end(LossReason::Closed);
-            // Another thread may just have taken on the release, and not have come to it yet.
+            // Another thread may have taken on the release, but not have started it yet.
             state.finish();
             self.let_go(&state, now);
         }

@@ -1,4 +1,4 @@
-//! Leases come into keeping and out of it.
+//! The keeper takes leases into its table, and out of it.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -16,20 +16,20 @@ use super::state::{Cleanup, Held, Keeper, Table, Wakeup};
 use crate::lost::{End, Signal};
 use crate::replies::{end_notice, may_pass, renewal_outcome};
 
-/// What becomes of a lease that its holder lets go of.
+/// The outcome for a lease that its holder has let go.
 pub(super) struct LetGo {
-    /// The next in line has the lease. Otherwise the store has it again.
+    /// The lease was passed on to the next in line. Otherwise it goes back to the store.
     pub(super) is_passed: bool,
-    /// The lease was kept until now, so its end has to be reported.
+    /// The lease was in the table until now, so its end has to be reported.
     pub(super) was_kept: bool,
-    /// The keeper has to hear of the cleanup.
+    /// The keeper has to be woken for the cleanup.
     pub(super) rings: bool,
     /// The message to a caller in line: the lease, or that this caller may have to ask for it.
     pub(super) wakeup: Wakeup,
 }
 
 impl Table {
-    /// The times at which a lease that is valid until then is renewed.
+    /// The schedule for the renewals of a lease that is valid until `valid_until`.
     pub(super) fn renewing(
         &mut self,
         attempt: &Attempt,
@@ -40,8 +40,8 @@ impl Table {
         Renewing::new(ttl, renewal, valid_until, now, self.seed())
     }
 
-    /// Keeps a lease no longer, and says whether it was kept until now. The first in its line asks
-    /// for another one.
+    /// Removes a lease from the table, and returns whether it was there. The first caller of its
+    /// line then asks for a new lease.
     pub(super) fn forget(&mut self, state: &LeaseState, now: Instant) -> (bool, Wakeup) {
         match self.leases.remove(state) {
             Some(_) => (true, self.queues.lease_ended(state, now, false)),
@@ -53,7 +53,7 @@ impl Table {
 impl Keeper {
     // ---- into keeping
 
-    /// Takes a lease into keeping that was granted at `now`, to a caller that has it.
+    /// Adds a lease to the table that was granted at `now`, for a caller that has it already.
     pub(crate) fn keep(
         self: &Arc<Self>,
         attempt: &Attempt,
@@ -66,10 +66,10 @@ impl Keeper {
         self.hold(&mut table, attempt.clone(), token, (renewing, Handoff::Done), now)
     }
 
-    /// Keeps a lease that the answer to an acquire has granted, received at `now`. Delivers it if
-    /// enough of it is left and no other names are gathered with it. `None` if the acquire was
-    /// known as a waiter and has had its turn, or if its caller was skipped. Then the caller that
-    /// is now first in line has the lease.
+    /// Adds a lease to the table that an answer has granted, which was received at `now`. Delivers
+    /// the lease if enough of its validity is left and no other names are gathered with it. Returns
+    /// `None` if the acquire was registered as a waiter and has had its turn, or if its caller was
+    /// skipped. In the second case, the caller that is now first in line has the lease.
     pub(crate) fn grant(
         self: &Arc<Self>,
         attempt: &Attempt,
@@ -140,9 +140,9 @@ impl Keeper {
         Held { keeper: Arc::clone(self), state }
     }
 
-    /// The caller has these leases from now on. False, and it has none of them, if one is not kept
-    /// any more. The most that it may hold counts from the last of the grants, and not from when
-    /// the caller fetched them.
+    /// Hands these leases to their caller. If one of them is no longer in the table, it returns
+    /// false, and the caller gets none of them. `max_hold` counts from the last of the grants, and
+    /// not from when the caller fetched them.
     pub(super) fn mark_delivered(&self, held: &[Held]) -> bool {
         let states = held.iter().map(|held| &held.state);
         let from = states.clone().map(|state| state.granted_at).max().unwrap_or_default();
@@ -159,7 +159,7 @@ impl Keeper {
         true
     }
 
-    /// Renews leases for this long from now on.
+    /// Changes the ttl for which these leases are renewed from now on.
     pub(super) fn change_ttl<'a>(
         &self,
         states: impl IntoIterator<Item = &'a LeaseState>,
@@ -188,7 +188,7 @@ impl Keeper {
 
     // ---- out of keeping
 
-    /// Takes a lease out of keeping and reports its end. The store still has to be told.
+    /// Removes a lease from the table and reports its end. The store still has to be told.
     pub(crate) fn forget(&self, state: &LeaseState) {
         let now = self.store.now();
         let (was_kept, wakeup) = {
@@ -204,7 +204,8 @@ impl Keeper {
         wakeup.deliver();
     }
 
-    /// Ends a lease for a reason that was found out, whichever caller has it now, and reports that.
+    /// Ends a lease that is lost for this reason, whichever caller has it now, and reports the
+    /// loss.
     pub(crate) fn lose(&self, state: &LeaseState, reason: LossReason) {
         let now = self.store.now();
         let (holder, wakeup) = {
@@ -224,7 +225,7 @@ impl Keeper {
         wakeup.into_iter().for_each(Wakeup::deliver);
     }
 
-    /// A lease was changed since its line was granted it: the next in line asks for a new one.
+    /// Takes a changed lease out of its line: the next in line asks for a new one.
     pub(crate) fn leave_line(&self, held: &Held) {
         let now = self.store.now();
         let wakeup = {
@@ -237,7 +238,7 @@ impl Keeper {
     }
 
     /// Gives back a lease that nobody has fetched in time, unless the next in line has it. The
-    /// table has forgotten the lease already.
+    /// lease is no longer in the table.
     pub(super) fn give_back(
         self: &Arc<Self>,
         state: &Arc<LeaseState>,
@@ -254,8 +255,8 @@ impl Keeper {
         }
     }
 
-    /// Lets go of a lease: passes it on to the next in line, or has it released in the background,
-    /// if nobody takes it over before.
+    /// Lets go of a lease: passes it on to the next in line, or releases it in the background,
+    /// unless another caller takes it over before that.
     pub(crate) fn let_go(self: &Arc<Self>, state: &Arc<LeaseState>, now: Instant) {
         let cleanup = || Cleanup {
             name: state.name.clone(),
@@ -274,13 +275,15 @@ impl Keeper {
             self.wake.notify_one();
         }
         if !was_running {
-            // Without a thread there is nobody to do it; the lease then ends by its deadline.
+            // If no thread can be started, nobody sends the release, and the lease ends by its
+            // deadline.
             let _ = self.start();
         }
     }
 
-    /// The holder of a lease lets go of it. Where nobody is in line, `cleanup` has the keeper
-    /// release it, or a caller that comes before that; without one its holder releases it.
+    /// Takes a lease from its holder. If nobody is in line, `cleanup` is the release that the
+    /// keeper sends, or a caller that comes before that. Without `cleanup`, the holder sends the
+    /// release.
     pub(super) fn take_from_holder(
         self: &Arc<Self>,
         table: &mut Table,
@@ -317,7 +320,8 @@ impl Keeper {
         LetGo { is_passed: false, was_kept, rings, wakeup }
     }
 
-    /// Ends and reports a lease that was let go of; gives the caller that is to be woken.
+    /// Ends a lease that was let go, and reports its end. Returns the message to the caller that is
+    /// to be woken.
     fn was_let_go(&self, state: &LeaseState, let_go: LetGo, now: Instant) -> Wakeup {
         let end = state.signal.release_at(now);
         if let_go.was_kept {
@@ -326,16 +330,17 @@ impl Keeper {
         let_go.wakeup
     }
 
-    /// The notice of a lease's end at `now`, for those who watch the name without a place in its
-    /// queue. A short lease has none: they ask soon anyway, and publishing costs as much as the
-    /// lease. Where there is no queue, the store publishes every end itself.
+    /// The notice of a lease's end at `now`, for callers that watch the name without a place in its
+    /// queue. The end of a short lease is not published: watchers ask soon anyway, and a
+    /// publication costs as much as the lease. If the store has no queue, it publishes every end
+    /// itself.
     pub(super) fn end_notice(&self, state: &LeaseState, now: Instant) -> Option<String> {
         let held = now.saturating_since(state.granted_at);
         let is_published = self.store.inner.capabilities().queued && held >= POLL_INTERVAL;
         is_published.then(|| end_notice(state.grant_token()))
     }
 
-    /// Publishes a notice. It is a hint: watchers of the name find out by asking as well.
+    /// Publishes a notice. It is only a hint, because watchers of the name also ask the store.
     pub(super) async fn publish(&self, name: &LockName, notice: Option<String>) {
         if let Some(notice) = notice {
             let _ = self.store.inner.publish(name, &notice).await;
@@ -344,13 +349,13 @@ impl Keeper {
 }
 
 impl Held {
-    /// The caller has all of these leases from now on. False, and it has none of them, if one was
-    /// given back or has ended before.
+    /// Hands all of these leases to their caller. If one of them was given back or has ended, it
+    /// returns false, and the caller gets none of them.
     pub(crate) fn mark_delivered(held: &[Self]) -> bool {
         held.first().is_some_and(|first| first.keeper.mark_delivered(held))
     }
 
-    /// The error for a lease that has ended before any caller had it.
+    /// The error for a lease that ended before any caller had it.
     pub(crate) fn ended(&self) -> Error {
         let reason = self.state.signal.check().and_then(End::loss);
         self.state.lost(reason.unwrap_or(LossReason::Expired))
@@ -360,19 +365,20 @@ impl Held {
         self.ensure_held_at(self.keeper.store.now())
     }
 
-    /// The same for several leases at one time.
+    /// Like [`ensure_held`](Self::ensure_held), but at `now`, so that several leases are checked at
+    /// the same time.
     pub(crate) fn ensure_held_at(&self, now: Instant) -> Result<()> {
         let loss = self.state.signal.check_here(now).and_then(End::loss);
         loss.map_or(Ok(()), |reason| Err(self.state.lost(reason)))
     }
 
-    /// Lets go of the lease, at `now`. If no answer comes, the keeper goes on with the release,
-    /// which is as good.
+    /// Releases the lease, at `now`. If no answer comes, the keeper repeats the release, which is
+    /// as good.
     pub(crate) async fn release(&self, now: Instant) -> Result<()> {
         let (keeper, state) = (&self.keeper, &self.state);
         match state.signal.check_at(now) {
             Some(End::Lost(reason)) => return Err(state.lost(reason)),
-            Some(End::Released) => return Ok(()), // by the keeper, before anybody had it
+            Some(End::Released) => return Ok(()), // by the keeper, before a caller had it
             None => {}
         }
         let let_go = keeper.take_from_holder(&mut keeper.table(), state, None, now);
@@ -402,7 +408,7 @@ impl Held {
                     Some(Ok(_)) | None => Ok(()),
                 }
             }
-            // Dropping the release leaves it to the keeper.
+            // The drop of this lease leaves the release to the keeper.
             Err(error) if error.kind().is_transient() => Ok(()),
             Err(error) => {
                 if !may_pass(error.kind()) {
@@ -414,7 +420,7 @@ impl Held {
     }
 }
 
-/// The most that a lease may be held counts from its delivery on.
+/// Limits the hold of a lease that was delivered.
 fn limit_to(state: &LeaseState, limit: Option<Instant>) {
     if let Some(limit) = limit {
         state.signal.limit_to(limit);

@@ -1,4 +1,4 @@
-//! An attempt to get a lease, and what its guards and the keeper share of one that is held.
+//! An attempt to get a lease, and the state of a held lease that its guards and the keeper share.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, OnceLock};
@@ -17,7 +17,7 @@ use crate::lost::{End, Signal};
 use crate::mutex::Mutex;
 use crate::sync::AtomicBool;
 
-/// What guards and keeper share of one lease.
+/// The state of a lease, shared by its guards and the keeper.
 #[derive(Debug)]
 pub(crate) struct LeaseState {
     pub(crate) name: LockName,
@@ -25,61 +25,61 @@ pub(crate) struct LeaseState {
     pub(crate) options: LeaseOptions,
     pub(crate) granted_at: Instant,
     pub(crate) signal: Arc<Signal>,
-    /// The start of the hold: the grant, or the last one of several names. It is empty until the
-    /// caller has the lease. A lease that no caller ever had (given back, cancelled, one of several
-    /// names) keeps nothing taken.
+    /// The start of the hold: the grant or, with several names, the last grant. It is empty until
+    /// the caller has the lease. If no caller ever has the lease (given back, cancelled, one of
+    /// several names), `min_hold` does not keep the name taken.
     delivered: OnceLock<Instant>,
-    /// Rung when a message announces that this reader has become the writer.
+    /// Notified when a message announces that this reader has become the writer.
     pub(crate) upgraded: Notify,
-    /// A caller or the keeper has taken on its release, or it was handed out.
+    /// A caller or the keeper has taken on the release, or the lease was handed out.
     finished: AtomicBool,
-    /// The number of times that the lease was passed on since. The token of this guard is higher by
-    /// that number.
+    /// The number of times that the lease was passed on since the grant. The token of this guard is
+    /// higher by that number.
     passed_on: PassedOn,
     changing: Mutex<Changing>,
     pub(super) observed: Mutex<Observed>,
 }
 
-/// What changes while a lease is held.
+/// The state that changes while a lease is held.
 #[derive(Debug)]
 struct Changing {
-    /// The ttl of its renewals, and the longest that this ever was.
+    /// The ttl of the renewals, and the longest ttl so far.
     ttl: Duration,
     longest_ttl: Duration,
-    /// The least time that the name stays taken; zero for no longer than it is held.
+    /// The least time for which the name stays taken; zero if the name is free at the release.
     min_hold: Duration,
-    /// Some copy of the acquire, or of a reclaim, was never answered and may still arrive.
+    /// A copy of the acquire, or of a reclaim, was never answered and may still arrive.
     unanswered: bool,
     /// The label that others see.
     shown_label: Option<String>,
-    /// The token of the grant, as the store knows it.
+    /// The token of the grant, as the store has it.
     token: FencingToken,
     modes: ModeChanges,
-    /// The reasons why its renewals fail, since the last one that succeeded.
+    /// The failures of renewals since the last renewal that succeeded.
     failures: FailureStreak,
 }
 
-/// What the observer knows of a lease: that it was granted, and then once that it has ended.
+/// The events of a lease that were reported so far: its grant, and then its end, once.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Observed {
     #[default]
     Nothing,
-    /// The observer knows nothing yet, and the lease has ended: the caller that reports the grant
-    /// reports the end, too.
+    /// Nothing was reported yet, and the lease has ended: the caller that reports the grant reports
+    /// the end, too.
     Ending(End),
     Held(Mode),
     Ended,
 }
 
-/// The keeper tells the store who holds a passed lease after that holder has had it for 100 ms.
-/// Most have let go by then, and nobody asks the store for each of them.
+/// The keeper tells the store the holder of a passed lease once that holder has had it for 100 ms.
+/// Most holders have let go by then, and telling the store of each would cost a request.
 const TELL_AFTER: Duration = Duration::from_millis(100);
 
-/// The number of a place in line: the caller with the lower one is served first.
+/// The number of a place in line. The caller with the lowest number is served first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket(pub(super) u64);
 
-/// An attempt to get a lease: what its caller asks for.
+/// An attempt to get a lease, with the request of its caller.
 #[derive(Clone, Debug)]
 pub(crate) struct Attempt {
     pub(crate) name: LockName,
@@ -87,18 +87,18 @@ pub(crate) struct Attempt {
     pub(crate) nonce: u64,
     pub(crate) mode: Mode,
     pub(crate) options: LeaseOptions,
-    /// The pulse of the call, if that gathers several names.
+    /// The pulse of the call, if the call gathers several names.
     pub(crate) pulse: Option<Arc<Pulse>>,
-    /// The attempt may stand in line with others of its client that ask for the same.
+    /// The attempt may stand in line with other callers of its client that ask for the same.
     pub(crate) joins: bool,
     /// The place of its caller in line, if it has one.
     pub(crate) ticket: Option<Ticket>,
-    /// Some copy of its acquire was not answered, as far as is known.
+    /// A copy of its acquire was not answered, as far as is known.
     pub(crate) unanswered: bool,
 }
 
-/// The terms of a line: what all its callers ask for. A caller that wants anything else asks the
-/// store itself.
+/// The terms of a line: the options that all its callers ask for. A caller with other options asks
+/// the store itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Terms {
     ttl: Duration,
@@ -106,8 +106,8 @@ pub(super) struct Terms {
 }
 
 impl Terms {
-    /// The terms of an attempt that may stand in line. Options that limit a hold, have it
-    /// remembered, or leave renewals to the holder are about one grant, and keep it out.
+    /// The terms of an attempt that may stand in line. It may not if an option concerns a single
+    /// grant: a limit of the hold, `remember`, or renewals by the holder.
     pub(super) fn of(attempt: &Attempt) -> Option<Self> {
         let LeaseOptions { ttl, renewal, min_validity, max_hold, min_hold, remember, .. } =
             attempt.options;
@@ -122,7 +122,7 @@ impl Terms {
 }
 
 impl LeaseState {
-    /// The lease that an attempt was granted at `now`.
+    /// The state of a lease that was granted to an attempt at `now`.
     pub(super) fn new(
         attempt: Attempt,
         token: FencingToken,
@@ -166,8 +166,8 @@ impl LeaseState {
         }
     }
 
-    /// The same lease for the next caller in line; `None` when its tokens are used up, or when it
-    /// is no longer what was granted.
+    /// The same lease for the next caller in line. `None` if its tokens are used up, or if its mode
+    /// or ttl was changed since the grant.
     pub(super) fn passed_on(&self, options: LeaseOptions, now: Instant) -> Option<Self> {
         let PassedOn { times, after } = self.passed_on;
         let after = after + now.saturating_since(self.granted_at);
@@ -200,22 +200,22 @@ impl LeaseState {
     /// The token of this guard.
     pub(crate) fn token(&self) -> FencingToken {
         let grant = self.grant_token();
-        // The default is unreachable: whether there is such a token was asked on passing the lease
-        // on.
+        // The default is unreachable: a lease is passed on only if it has another token.
         grant.passed_on(self.passed_on.times).unwrap_or(grant)
     }
 
-    /// The token of the grant, by which the store knows the lease.
+    /// The token of the grant, by which the store identifies the lease.
     pub(crate) fn grant_token(&self) -> FencingToken {
         self.changing().token
     }
 
-    /// How often the lease was passed on since the grant, and when.
+    /// How many times the lease was passed on since the grant, and when the last time was.
     pub(crate) fn passed_on_since(&self) -> PassedOn {
         self.passed_on
     }
 
-    /// When the store is told who has the lease, if it knows another caller as the holder.
+    /// The time at which to report the present holder to the store, if its record names an earlier
+    /// holder.
     pub(super) fn tell_at(&self) -> Option<Instant> {
         (self.passed_on.times > 0).then(|| self.granted_at + TELL_AFTER)
     }
@@ -225,8 +225,8 @@ impl LeaseState {
         self.changing().ttl
     }
 
-    /// The longest that a store may keep the lease without a renewal: no shorter ttl takes that
-    /// back.
+    /// The longest time for which a store may keep the lease without a renewal: a shorter ttl does
+    /// not reduce it.
     pub(crate) fn longest_ttl(&self) -> Duration {
         self.changing().longest_ttl
     }
@@ -245,8 +245,8 @@ impl LeaseState {
         self.changing().modes.mode
     }
 
-    /// The mode as it is believed, and the change that made it so. While a reader waits to become
-    /// the writer, both are as before.
+    /// The mode that the guard assumes, and the number of the change that led to it. While a reader
+    /// waits to become the writer, both are as before.
     pub(super) fn mode_and_change(&self) -> (Mode, u64) {
         let modes = self.changing().modes;
         (modes.mode, modes.change)
@@ -258,13 +258,14 @@ impl LeaseState {
         RenewLease::new(self.name.clone(), self.id, self.ttl(), mode).with_change(change)
     }
 
-    /// The number with which to ask to become the writer; `None` if it is the writer already.
+    /// The number of a new request to become the writer; `None` if the lease is the writer's
+    /// already.
     pub(crate) fn begin_upgrade(&self) -> Option<u64> {
         self.changing().modes.begin_upgrade()
     }
 
-    /// The store has made it the writer, by the request with this number. False if another was
-    /// made since, of which nothing is known yet.
+    /// Records that the request with this number has made the holder the writer. Returns false if a
+    /// later request was made, whose answer is not known yet.
     pub(crate) fn upgraded(&self, number: u64, token: FencingToken) -> bool {
         let mut changing = self.changing();
         let is_last = changing.modes.upgraded(number);
@@ -274,18 +275,19 @@ impl LeaseState {
         is_last
     }
 
-    /// Makes it a reader from now on, and gives the number to say so with.
+    /// Makes the holder a reader from now on, and returns the number of the request for that.
     pub(crate) fn begin_downgrade(&self) -> (Mode, u64) {
         self.changing().modes.begin_downgrade()
     }
 
-    /// As what kind of reader the change with this number must be taken back, if it must.
+    /// Gives up the change with this number. Returns the kind of reader that the store must be
+    /// told, or `None` if nothing must be taken back.
     pub(crate) fn give_up_change(&self, number: u64) -> Option<Mode> {
         self.changing().modes.give_up(number)
     }
 
-    /// Notes the store's token of a hold. It is higher than that of the guard if the store made the
-    /// reader the writer after that had given up. It is the token of the same lease.
+    /// Records the store's token of a hold. If a reader gave up an upgrade that the store then
+    /// granted, that token is higher than the guard's. It is a token of the same lease.
     pub(super) fn note_token(&self, token: FencingToken) {
         let mut changing = self.changing();
         if changing.modes.mode.is_reader() && token > changing.token {
@@ -298,7 +300,7 @@ impl LeaseState {
         self.changing().shown_label.clone()
     }
 
-    /// The facts that observers learn of the lease, held in this mode.
+    /// The facts about the lease for observers, as held in this mode.
     pub(super) fn facts(&self, mode: Mode) -> LeaseFacts<'_> {
         let (label, token) = (self.options.label.as_deref(), self.token());
         LeaseFacts { holder: self.id, name: &self.name, mode, label, token }
@@ -308,13 +310,14 @@ impl LeaseState {
         self.changing().shown_label = label;
     }
 
-    /// A copy of something that grants may arrive late: the release leaves a tombstone.
+    /// Records that a late copy of a request may still be granted: the release then leaves a
+    /// tombstone.
     pub(super) fn expect_late_copies(&self) {
         self.changing().unanswered = true;
     }
 
-    /// A renewal has failed. Gives for how long renewals have failed for this kind of reason: zero
-    /// for the first failure alone, also while the clock stands still.
+    /// Records a failed renewal. Returns for how long renewals have failed for this kind of reason:
+    /// zero for the first failure only, even if the clock stands still.
     pub(super) fn renewal_failed(&self, cause: &StoreError, now: Instant) -> Duration {
         let lasting = self.changing().failures.record(cause, now);
         lasting.map_or(Duration::ZERO, |lasting| lasting.max(Duration::from_nanos(1)))
@@ -324,7 +327,7 @@ impl LeaseState {
         self.changing().failures.end();
     }
 
-    /// Why the lease was not renewed, if it ended because of that.
+    /// The error of the failed renewals, if the lease ended because of them.
     pub(super) fn cause(&self, reason: LossReason) -> Option<StoreError> {
         let changing = self.changing();
         changing.failures.cause().filter(|_| reason == LossReason::Expired).cloned()
@@ -334,17 +337,17 @@ impl LeaseState {
         Error::lost(self.name.clone(), self.token(), reason)
     }
 
-    /// Takes on the duty to release; true for the first caller that does.
+    /// Takes on the duty to release. Returns true for the first caller only.
     pub(crate) fn finish(&self) -> bool {
         !self.finished.swap(true, Ordering::AcqRel)
     }
 
-    /// The caller has the lease, and the hold counts from then.
+    /// Records that the caller has the lease. The hold counts from `from`.
     pub(super) fn mark_delivered(&self, from: Instant) {
         self.delivered.get_or_init(|| from);
     }
 
-    /// The instant from which its caller's hold counts, once the caller has the lease.
+    /// The instant from which the caller's hold counts, once the caller has the lease.
     pub(super) fn held_from(&self) -> Instant {
         self.delivered.get().copied().unwrap_or(self.granted_at)
     }
@@ -365,9 +368,9 @@ impl LeaseState {
 
 /// The mode in which a lease is held.
 ///
-/// A request that was given up may still be under way when the next one is made. Each has its own
-/// number, and an answer counts only while no later request was made. So the mode here is the one
-/// that the store comes to, in any order in which the requests arrive there.
+/// A request that was given up may still be under way when the next one is made. Each request has
+/// its own number, and an answer counts only while no later request was made. So the store ends up
+/// with the mode that is recorded here, in whatever order the requests arrive.
 #[derive(Clone, Copy, Debug)]
 struct ModeChanges {
     mode: Mode,
@@ -390,7 +393,8 @@ impl ModeChanges {
         self.drawn > 0
     }
 
-    /// The number with which to ask to become the writer; `None` if it is the writer already.
+    /// The number of a new request to become the writer; `None` if the mode is the writer's
+    /// already.
     fn begin_upgrade(&mut self) -> Option<u64> {
         if self.mode == Mode::Exclusive {
             return None;
@@ -399,8 +403,8 @@ impl ModeChanges {
         Some(self.drawn)
     }
 
-    /// The store has made it the writer, by the request with this number. False if another was
-    /// made since, of which nothing is known yet.
+    /// Records that the request with this number has made the holder the writer. Returns false if a
+    /// later request was made, whose answer is not known yet.
     fn upgraded(&mut self, number: u64) -> bool {
         let is_last = self.drawn == number;
         if is_last {
@@ -409,8 +413,9 @@ impl ModeChanges {
         is_last
     }
 
-    /// Makes it a reader from now on, and gives the number to say so with. One that was upgradable
-    /// before it became the writer is that again, and one that is upgradable is so no more.
+    /// Makes the holder a reader from now on, and returns the number of the request for that. A
+    /// writer that was upgradable before becomes upgradable again. An upgradable reader becomes a
+    /// plain one.
     fn begin_downgrade(&mut self) -> (Mode, u64) {
         if self.mode == Mode::Upgradable {
             self.reader = Mode::Shared;
@@ -422,8 +427,9 @@ impl ModeChanges {
         (self.mode, self.change)
     }
 
-    /// As what kind of reader the request with this number must be taken back, now that nobody
-    /// waits for its answer: not at all if it was believed, nor if a later one has taken its place.
+    /// Gives up the request with this number, whose answer nobody waits for any more. Returns the
+    /// kind of reader that the store must be told. Returns `None` if the request has succeeded, or
+    /// if a later one has taken its place.
     fn give_up(&mut self, number: u64) -> Option<Mode> {
         let gives_up = self.mode.is_reader() && self.drawn == number;
         if gives_up {

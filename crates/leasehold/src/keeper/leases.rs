@@ -1,4 +1,4 @@
-//! The leases that are kept, and when each of them is due for something.
+//! The leases in the keeper's table, and when each of them is due for some work.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use super::due_queue::DueQueue;
 use super::handoff::Handoff;
 use super::lease::LeaseState;
 
-/// If messages may have been lost, all leases are renewed within 1 s: ten thousand of them are a
-/// hundred calls.
+/// If messages may have been lost, all leases are renewed within 1 s. For ten thousand leases, that
+/// is a hundred calls.
 const RENEW_ALL: Duration = Duration::from_secs(1);
 
 /// The leases of one client.
@@ -31,18 +31,18 @@ struct KeptLease {
     state: Arc<LeaseState>,
     renewing: Renewing,
     handoff: Handoff,
-    /// When the store is told who has the lease, if it has to be told.
+    /// The time at which to report the present holder to the store, if that is still to do.
     tell_at: Option<Instant>,
     due: Instant,
 }
 
-/// The work that is due for leases now. Leases that are lost are not kept any more.
+/// The work that is due for leases now. Lost leases have been removed from the table.
 #[derive(Debug, Default)]
 pub(super) struct DueLeases {
     pub(super) lost: Vec<(Arc<LeaseState>, LossReason)>,
     /// The leases to renew, each with the time that its renewal may take.
     pub(super) renewals: Vec<(Arc<LeaseState>, Duration)>,
-    /// Leases of which the store does not know yet who has them.
+    /// Leases whose present holder the store has not been told.
     pub(super) untold: Vec<Arc<LeaseState>>,
     /// Leases whose callers have not fetched them in time.
     pub(super) unfetched: Vec<Arc<LeaseState>>,
@@ -66,7 +66,7 @@ impl KeptLease {
         }
     }
 
-    /// Whether the store is to be told now who has it.
+    /// Whether the store has to be told now who has the lease.
     fn tells(&mut self, now: Instant) -> bool {
         let is_due = matches!(self.handoff, Handoff::Done)
             && self.tell_at.is_some_and(|at| at <= now + BATCH_SLACK);
@@ -76,8 +76,8 @@ impl KeptLease {
         is_due
     }
 
-    /// Moves a lease in the queue if it is due earlier now. A lease that is due too early in the
-    /// queue costs one look; a lease that goes from hand to hand would otherwise move each time.
+    /// Moves a lease in the queue if it is due earlier now. An entry that is too early in the queue
+    /// only costs one look. Otherwise a lease that goes from caller to caller would move each time.
     fn reschedule_earlier(&mut self, due: &mut DueQueue<HolderId>) {
         if self.wake_at() < self.due {
             self.reschedule(due);
@@ -109,7 +109,7 @@ impl Leases {
         self.due.first()
     }
 
-    /// Adds a lease, and gives when it is due.
+    /// Adds a lease, and returns when it is due.
     pub(super) fn add(
         &mut self,
         state: Arc<LeaseState>,
@@ -119,7 +119,8 @@ impl Leases {
         let id = state.id;
         let wake_at = renewing.wake_at();
         let tell_at = state.tell_at();
-        // A lease that is fetched soon, as most are, is due no earlier because of that.
+        // The entry is inserted at the earliest of these times. So when the lease is fetched, as
+        // most are soon, the entry need not move to an earlier time.
         let due = handoff.until().into_iter().chain(tell_at).fold(wake_at, Instant::min);
         self.due.insert(due, id);
         self.by_name.insert((state.name.clone(), id));
@@ -135,13 +136,13 @@ impl Leases {
         self.entries.values().map(|entry| Arc::clone(&entry.state)).collect()
     }
 
-    /// Whether a lease is kept, and in these hands.
+    /// Whether the table has this lease, and with this holder.
     pub(super) fn keeps(&self, state: &LeaseState) -> bool {
         self.get(state.id).is_some_and(|kept| std::ptr::eq(&**kept, state))
     }
 
-    /// Takes out a lease, and gives its renewal, if it was there in these hands: the caller that
-    /// removes a lease reports its end.
+    /// Removes a lease and returns its renewal, if the table had it with this holder. The caller
+    /// that removes a lease reports its end.
     pub(super) fn remove(&mut self, state: &LeaseState) -> Option<Renewing> {
         let entry = self.take_if_kept(state)?;
         self.due.remove(entry.due, state.id);
@@ -152,8 +153,8 @@ impl Leases {
         self.keeps(state).then(|| self.take(state.id)).flatten()
     }
 
-    /// Passes a lease on to the next caller, if more of it is left than the least that this caller
-    /// accepts. The caller has to fetch it. Gives the lease, and when it is due.
+    /// Passes a lease on to the next caller, if its validity exceeds the least that the line
+    /// accepts. The next caller has to fetch it. Returns the lease, and when it is due.
     pub(super) fn pass_on(
         &mut self,
         state: &LeaseState,
@@ -176,15 +177,15 @@ impl Leases {
         Some((Arc::clone(&entry.state), entry.due))
     }
 
-    /// Takes out an entry that is not due for anything any more.
+    /// Removes an entry. The caller looks after the queue of due times.
     fn take(&mut self, id: HolderId) -> Option<KeptLease> {
         let entry = self.entries.remove(&id)?;
         self.by_name.remove(&(entry.state.name.clone(), id));
         Some(entry)
     }
 
-    /// The callers of these leases have them from now on, unless one of them is not kept any more:
-    /// then none is delivered. Gives when the first of them is due.
+    /// Marks these leases as delivered to their callers, and returns when the first of them is due.
+    /// If one of them is no longer in the table, none is delivered.
     pub(super) fn mark_delivered<'a>(
         &mut self,
         states: impl Iterator<Item = &'a Arc<LeaseState>> + Clone,
@@ -206,8 +207,8 @@ impl Leases {
         Some(due)
     }
 
-    /// Has the store told at `at` who has a lease, if that is still in these hands; gives when the
-    /// lease is due.
+    /// Plans to tell the store at `at` who has a lease, if it still has this holder. Returns when
+    /// the lease is due.
     pub(super) fn tell_at(&mut self, state: &LeaseState, at: Instant) -> Option<Instant> {
         if !self.keeps(state) {
             return None;
@@ -218,8 +219,8 @@ impl Leases {
         Some(entry.due)
     }
 
-    /// Updates the renewal of a lease, and gives the output of that; `None` if the lease is not
-    /// kept any more.
+    /// Updates the renewal of a lease, and returns the output of `update`; `None` if the lease is
+    /// no longer in the table.
     pub(super) fn update<T>(
         &mut self,
         id: HolderId,
@@ -233,8 +234,8 @@ impl Leases {
         Some(output)
     }
 
-    /// Messages may have been lost, perhaps because the store has forgotten everything: every lease
-    /// is renewed soon, and so finds out.
+    /// Renews every lease soon. Messages may have been lost, perhaps because the store has
+    /// forgotten everything, and the renewals find that out.
     pub(super) fn renew_all(&mut self, now: Instant) {
         for entry in self.entries.values_mut() {
             entry.renewing.renew_by(now + self.jitter.between(Duration::ZERO, RENEW_ALL));
@@ -242,8 +243,8 @@ impl Leases {
         }
     }
 
-    /// The token of a lease, other than `own`, that must end before one of `mode` is granted. A
-    /// reader that is queued is so behind a writer.
+    /// The token of a lease, other than `own`, that must end before a lease of `mode` is granted. A
+    /// reader that is queued must be behind a writer.
     pub(super) fn own_in_the_way(
         &self,
         name: &LockName,
@@ -263,7 +264,7 @@ impl Leases {
         of_name.filter_map(|(_, id)| self.get(*id))
     }
 
-    /// Takes out what is due at `now`.
+    /// Takes out the work that is due at `now`.
     pub(super) fn take_due(&mut self, now: Instant) -> DueLeases {
         let mut due = DueLeases::default();
         // The keeper looks a little ahead, so that leases that are due at almost the same time

@@ -1,9 +1,10 @@
-//! The keeper: renews leases, finishes releases and cancels that nobody waits for, polls on behalf
+//! The keeper renews leases, finishes releases and cancels that nobody waits for, polls on behalf
 //! of waiters and hands grants to them. Its renewing half is what other libraries call a watchdog.
 //!
-//! One future per client. In production the process's one background thread drives it. So a caller
-//! that blocks its runtime does not lose its lease, a guard can be dropped anywhere, and no slow
-//! command delays a renewal. With a clock that a test moves, the caller's runtime does.
+//! There is one future for each client. In production, the one background thread of the process
+//! drives it. So a caller that blocks its runtime does not lose its lease, a guard can be dropped
+//! anywhere, and no slow command delays a renewal. With a clock that a test moves, the caller's
+//! runtime drives it.
 
 mod cleanups;
 mod due_queue;

@@ -1,7 +1,7 @@
-//! What the observer learns of leases: who has one, in which mode, and once how it has ended.
+//! The events of leases for the observer: each grant, the changes of its mode, and its end, once.
 //!
-//! Its caller reports the grant and the keeper may find the end, at the same moment and in another
-//! thread. An observer that counts what is held must not hear of the end first, nor of a grant that
+//! The caller of a lease reports the grant, while the keeper may find its end at the same moment in
+//! another thread. An observer that counts held leases must not see the end first, nor a grant that
 //! never ends.
 
 use leasehold_core::{Instant, Mode};
@@ -12,7 +12,7 @@ use crate::event::Event;
 use crate::lost::End;
 
 impl Keeper {
-    /// The caller that asked at `started` has this lease, which was delivered.
+    /// Reports the grant of a delivered lease to the caller that asked at `started`.
     pub(crate) fn report_granted(&self, call: u64, state: &LeaseState, started: Instant) {
         let mode = state.mode();
         let waited = state.held_from().saturating_since(started);
@@ -23,7 +23,7 @@ impl Keeper {
         }
     }
 
-    /// A lease is held in another mode from now on.
+    /// Reports that a lease is held in another mode from now on.
     pub(crate) fn report_mode(&self, state: &LeaseState, mode: Mode) {
         let from = state.observed.lock().changed(mode);
         if let Some(from) = from {
@@ -31,7 +31,7 @@ impl Keeper {
         }
     }
 
-    /// A lease has ended that was kept, and it is `now`.
+    /// Reports the end, at `now`, of a lease that was in the table.
     pub(super) fn report_end(&self, state: &LeaseState, end: End, now: Instant) {
         if !state.is_delivered() {
             let held = now.saturating_since(state.granted_at);
@@ -57,8 +57,8 @@ impl Keeper {
 }
 
 impl Observed {
-    /// The grant was reported. Gives the end of the lease if that has come before, and is to be
-    /// reported now.
+    /// Records that the grant was reported. Returns the end of the lease if it came before the
+    /// grant was reported, and has to be reported now.
     fn granted(&mut self, mode: Mode) -> Option<End> {
         match *self {
             Self::Nothing => *self = Self::Held(mode),
@@ -71,7 +71,8 @@ impl Observed {
         None
     }
 
-    /// The lease is held in another mode. Gives the mode before, if the change is to be reported.
+    /// Records that the lease is held in another mode. Returns the mode before, if the change has
+    /// to be reported.
     fn changed(&mut self, mode: Mode) -> Option<Mode> {
         match self {
             Self::Held(held) if *held != mode => Some(std::mem::replace(held, mode)),
@@ -79,7 +80,8 @@ impl Observed {
         }
     }
 
-    /// The lease has ended. Gives the mode in which it was held, if its end is to be reported now.
+    /// Records that the lease has ended. Returns the mode in which it was held, if its end has to
+    /// be reported now.
     fn ended(&mut self, end: End) -> Option<Mode> {
         match *self {
             Self::Nothing => *self = Self::Ending(end),

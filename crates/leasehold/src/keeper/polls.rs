@@ -1,4 +1,4 @@
-//! Waiters are made known, are polled for, and get their turn.
+//! How waiters are registered, are polled for, and get their turn.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use crate::event::{Event, RequestFacts};
 use crate::replies::unusable_reply;
 use crate::store::clocked::TimedAnswer;
 
-/// A hand-over that was entered before it was confirmed is confirmed after 100 ms, or a little less
-/// where another renewal is due: a critical section that is over by then needs no confirmation, and
-/// two seconds were granted. That is a script less for most hand-overs.
+/// A waiter may enter as soon as a message announces its grant, which lasts for two seconds. The
+/// client confirms the grant after 100 ms, or a little earlier with another renewal. A critical
+/// section that is over by then needs no confirmation, which saves most hand-overs a script.
 const CONFIRM_AFTER: Duration = Duration::from_millis(100);
 
 impl Keeper {
-    /// Notes the place of a waiter that has joined the store's queue.
+    /// Records the place of a waiter that has joined the store's queue.
     pub(crate) fn queued(&self, id: HolderId, place: Place, unanswered: bool) {
         let now = self.store.now();
         let mut table = self.table();
@@ -31,7 +31,7 @@ impl Keeper {
         }
     }
 
-    /// Why the last poll for the waiters of a name failed, if it did.
+    /// The error of the last poll for the waiters of a name, if that failed.
     pub(crate) fn poll_failure(&self, name: &LockName) -> Option<StoreError> {
         self.table().queues.failure(name)
     }
@@ -110,11 +110,11 @@ impl Keeper {
                 };
                 if let Some(waiter) = waiter {
                     if waiter.attempt.unanswered {
-                        // A late copy of the acquire must not bring the attempt back.
+                        // A late copy of the acquire must not put the attempt into the queue again.
                         let cancel = Action::Cancel { id, unanswered: true };
                         self.clean(name.clone(), cancel, waiter.attempt.options.ttl);
                     }
-                    // The caller may have given up: then there is nobody to tell.
+                    // The send fails if the caller has given up.
                     let _ = waiter.turn.send(Ok(Step::Join));
                 }
             }
@@ -129,7 +129,8 @@ impl Keeper {
         Some((first.attempt.mode, first.attempt.options.label.clone()))
     }
 
-    /// No caller of this client waits for the name or keeps a place in the store's queue.
+    /// Fails all callers of this client that wait for the name, and gives up their places in the
+    /// store's queue.
     fn fail_all(self: &Arc<Self>, name: &LockName, error: &StoreError) {
         let now = self.store.now();
         let (waiters, behind) = {
@@ -152,8 +153,9 @@ impl Keeper {
 
     // ---- grants
 
-    /// A message says that an attempt was granted a lease, and from when until when by the store's
-    /// clock. The waiter enters at once where that is sound, else the store is asked first.
+    /// Handles a message that an attempt was granted a lease, with its start and end by the store's
+    /// clock. The waiter enters at once if that is sound; otherwise the keeper asks the store
+    /// first.
     pub(super) fn announced(
         self: &Arc<Self>,
         id: HolderId,
@@ -176,7 +178,7 @@ impl Keeper {
         let is_meant = |nonce_of| nonce_of == nonce || bugs::is_on(Bug::GrantMatchedByName);
         let waiter = table.queues.asking.get(&id);
         let Some(waiter) = waiter.filter(|waiter| is_meant(waiter.attempt.nonce)) else { return };
-        // Without a renewal nothing would confirm it in the background.
+        // Without renewals, nothing would confirm the grant in the background.
         let may_enter = waiter.attempt.options.renewal == Renewal::Auto
             && !self.store.inner.capabilities().claims_first;
         let newest = self.store.newest(&waiter.attempt.name).filter(|_| may_enter);
@@ -195,8 +197,8 @@ impl Keeper {
         }
     }
 
-    /// Gives a waiter its lease, and its line with it. If the waiter has gone, dropping the lease
-    /// lets go, and so does the keeper if the waiter does not fetch it in time.
+    /// Gives a waiter, and so its line, the lease. If the waiter has gone, the drop of the lease
+    /// releases it. If the waiter does not fetch it in time, the keeper releases it.
     pub(super) fn enter(
         self: &Arc<Self>,
         waiter: Waiter,

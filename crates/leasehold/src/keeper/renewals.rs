@@ -1,5 +1,5 @@
-//! What the keeper tells a store of leases that are held: renewals, many in one request; what the
-//! store has forgotten; and who has a lease that was passed on.
+//! The messages of the keeper to a store about held leases: renewals, many in one request; leases
+//! that the store has forgotten; and the holders of leases that were passed on.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use crate::event::Event;
 use crate::replies::{renewal_outcome, unexpected_reply, unusable_reply};
 use crate::store::clocked::TimedAnswer;
 
-/// The delay after which a store that has not answered is told again.
+/// The delay after which the keeper tells a store again that has not answered.
 const TELL_AGAIN: Duration = Duration::from_secs(1);
 
 impl Keeper {
-    /// Renews leases, and takes back what the store has forgotten.
+    /// Renews leases, and takes leases back that the store has forgotten.
     pub(super) fn renew(
         self: &Arc<Self>,
         states: Vec<Arc<LeaseState>>,
@@ -39,7 +39,7 @@ impl Keeper {
         })
     }
 
-    /// Takes note of the answers to renewals, and gives the leases that are to be taken back.
+    /// Records the answers to renewals, and returns the leases that have to be taken back.
     fn renewed(
         &self,
         states: &[Arc<LeaseState>],
@@ -71,12 +71,12 @@ impl Keeper {
         forgotten
     }
 
-    /// The holder of this lease now.
+    /// The present holder of this lease.
     fn holder_of(&self, state: &Arc<LeaseState>) -> Arc<LeaseState> {
         Arc::clone(self.table().leases.get(state.id).unwrap_or(state))
     }
 
-    /// The renewals of these leases were answered "yours". The present holder of each learns that:
+    /// Extends the leases whose renewals were granted. Each extension is for the present holder:
     /// the lease may have been passed on since the renewal was sent.
     pub(super) fn extend<'a>(
         &self,
@@ -103,7 +103,8 @@ impl Keeper {
                 extended.extend(until.map(|until| (holder, until)));
             }
         }
-        // The answer came after the end: a lost lease stays lost, and is not renewed any more.
+        // The answer came after the end of the lease. A lost lease stays lost, and is not renewed
+        // any more.
         over.iter().for_each(|state| self.forget(state));
         for (state, until) in extended {
             let validity = until.saturating_since(now);
@@ -111,8 +112,8 @@ impl Keeper {
         }
     }
 
-    /// The renewals of these leases were not answered, or not with an answer that this client
-    /// understands.
+    /// Records that the renewals of these leases were not answered, or not with an answer that this
+    /// client understands.
     pub(super) fn renewals_failed<'a>(
         &self,
         states: impl IntoIterator<Item = &'a Arc<LeaseState>>,
@@ -142,18 +143,18 @@ impl Keeper {
 
     // ---- what the store has forgotten
 
-    /// Whether a lease that the store does not know (any more) may be taken back: while its holder
-    /// still relies on it, and nobody is known to have come after. Later the store may grant it
-    /// anew, and forget that too.
+    /// Whether a lease that the store does not have, or no longer has, may be taken back. Its
+    /// holder must still rely on it, and no later holder may be known. After the lease has ended,
+    /// the store may have granted the name again, and have forgotten that, too.
     fn may_reclaim(&self, state: &LeaseState, reason: LossReason) -> bool {
         self.store.inner.capabilities().reclaims
             && matches!(reason, LossReason::Expired | LossReason::Vanished)
             && state.signal.check().is_none()
     }
 
-    /// Asks for a lease by its token, and takes note of the answer.
+    /// Asks for a lease by its token, and records the answer.
     async fn reclaim(&self, state: &Arc<LeaseState>, reason: LossReason) -> Result<(), StoreError> {
-        // If the guard is dropped meanwhile, its release must win also where it comes first.
+        // If the guard is dropped meanwhile, its release must win even if it arrives first.
         state.expect_late_copies();
         let ttl = state.ttl();
         let now = self.store.now();
@@ -172,7 +173,7 @@ impl Keeper {
         failure.map_or(Ok(()), Err)
     }
 
-    /// The reclaim was answered or has failed. If no answer came, the next renewal finds out.
+    /// Records the result of a reclaim. If no answer came, the next renewal finds out.
     fn reclaimed(
         &self,
         state: &Arc<LeaseState>,
@@ -198,8 +199,8 @@ impl Keeper {
 
     // ---- who has a lease that was passed on
 
-    /// Tells the store who has a lease: it knows the first holder of one that is passed on inside
-    /// this process.
+    /// Tells the store who has a lease. If a lease is passed on inside this process, the store has
+    /// only been told of its first holder.
     pub(super) fn tell(self: &Arc<Self>, state: Arc<LeaseState>) -> BoxFuture<'static, ()> {
         let keeper = Arc::clone(self);
         Box::pin(async move {
@@ -209,8 +210,8 @@ impl Keeper {
         })
     }
 
-    /// The store was told, or that has failed. If it does not know the lease (any more), the
-    /// renewal finds that out.
+    /// Records whether the store was told. If the store does not have the lease, or no longer has
+    /// it, the renewal finds that out.
     fn told(&self, state: &LeaseState, result: Result<TimedAnswer, StoreError>) {
         if result.is_err_and(|error| error.kind().is_transient()) {
             let mut table = self.table();
@@ -222,8 +223,8 @@ impl Keeper {
 }
 
 impl Held {
-    /// Takes note of the answers to the renewals of these leases, perhaps for another ttl: of each,
-    /// also of those after one that is lost.
+    /// Records the answers to the renewals of all these leases, perhaps for another ttl. A lost
+    /// lease does not end the loop.
     pub(crate) async fn renewed(
         held: &[Self],
         another: Option<Duration>,
@@ -249,8 +250,8 @@ impl Held {
         join_all(others).await.into_iter().collect()
     }
 
-    /// A renewal found that the store does not know the lease (any more). The lease is taken back
-    /// if that is allowed, perhaps for another ttl.
+    /// Handles a lease that the store does not have, or no longer has, as a renewal found. The
+    /// lease is taken back if that is allowed, perhaps for another ttl.
     async fn not_held(&self, reason: LossReason, another: Option<Duration>) -> Result<()> {
         let (keeper, state) = (&self.keeper, &self.state);
         if !keeper.may_reclaim(state, reason) {

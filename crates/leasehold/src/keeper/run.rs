@@ -1,4 +1,4 @@
-//! The keeper's loop: it starts what is due, and each request takes note of the answer to it.
+//! The keeper's loop: it starts the work that is due, and each request records its answer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::state::{Cleanup, Keeper, Poll, Seat, Table, Wakeup};
 use crate::event::Event;
 use crate::store::Inbox;
 
-/// The most leases that are renewed in one call; all of them are of one shard.
+/// The largest number of leases that are renewed in one call; all of them are on the same shard.
 const BATCH: usize = 100;
 
 /// If the keeper is woken later than this, it reports a pause or an overload.
@@ -30,7 +30,7 @@ const IDLE: Duration = Duration::from_hours(1);
 const INBOX_BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
 /// The number of messages that are taken in a row before the jobs have a turn: 64, some
-/// microseconds. A store that always has another must not keep a renewal from being sent.
+/// microseconds. A store that always has another message must not delay a renewal for ever.
 const MESSAGES_IN_A_ROW: usize = 64;
 
 /// The work that is due now.
@@ -39,11 +39,11 @@ pub(super) struct Due {
     pub(super) cleanups: Vec<Cleanup>,
     pub(super) leases: DueLeases,
     pub(super) polls: Vec<Poll>,
-    /// Leases that their callers have not fetched. If a next in line has one now, the message to
-    /// that caller is beside it.
+    /// Leases that their callers have not fetched. If the next in line has such a lease now, the
+    /// message to that caller is beside it.
     pub(super) unfetched: Vec<(Arc<LeaseState>, Option<Wakeup>)>,
     pub(super) wakeups: Vec<Wakeup>,
-    /// Empty seats, which are dropped with the rest.
+    /// Empty seats, which are dropped with this value.
     _empty_seats: Vec<Seat>,
 }
 
@@ -53,26 +53,26 @@ struct Running {
     /// The requests that are under way.
     jobs: FuturesUnordered<BoxFuture<'static, ()>>,
     listener: Listener,
-    /// Messages since the jobs last had a turn.
+    /// The number of messages since the jobs last had a turn.
     messages: usize,
 }
 
-/// Where the messages of a client arrive, once it wants any.
+/// The receiver for the messages of a client, once the client wants any.
 struct Listener {
     keeper: Arc<Keeper>,
     inbox: Option<Box<dyn Inbox>>,
     /// An inbox that is being opened.
     opening: Option<BoxFuture<'static, Result<Box<dyn Inbox>, StoreError>>>,
-    /// When the next inbox is opened.
+    /// The time at which the next inbox is opened.
     open_at: Instant,
     backoff: Backoff,
-    /// The observer knows that the inbox cannot be opened.
+    /// The observer has been warned that the inbox cannot be opened.
     is_warned: bool,
     is_wanted: bool,
     jitter: Jitter,
 }
 
-/// What woke the keeper.
+/// The reason for which the keeper woke.
 enum Woken {
     Message(Message),
     /// A job is done, or the table has something that is due.
@@ -106,7 +106,7 @@ impl Keeper {
         Due { cleanups, leases, polls, unfetched, wakeups, _empty_seats }
     }
 
-    /// Runs until there is nothing left to look after and nobody left who could ask for more.
+    /// Runs until no work is left, and no handle is left that could ask for more.
     pub(super) async fn run(self: Arc<Self>) {
         let listener = Listener::new(&self);
         let jobs = FuturesUnordered::new();
@@ -134,7 +134,7 @@ impl Running {
         }
     }
 
-    /// Starts the work that is due, and gives when more will be due; `None` to stop.
+    /// Starts the work that is due, and returns when more will be due; `None` to stop.
     fn start_due(&mut self) -> Option<Instant> {
         let now = self.keeper.store.now();
         let (due, next) = {
@@ -157,7 +157,7 @@ impl Running {
 
     fn start(&mut self, due: Due, now: Instant) {
         for (state, reason) in due.leases.lost {
-            // The table has forgotten it already, so nobody else reports it.
+            // The lease is no longer in the table, so nobody else reports its end.
             self.keeper.report_end(&state, state.signal.end(reason), now);
         }
         for (state, next) in due.unfetched {
@@ -211,15 +211,15 @@ impl Running {
                     table.queues.end_kept(id);
                     table.leases.get(id).cloned()
                 };
-                // A higher token is that of the same lease, too, of an upgrade in which it does not
-                // believe (yet).
+                // A higher token may belong to the same lease: to an upgrade that the guard does
+                // not assume yet, or has given up.
                 if let Some(state) = state
                     && token.micros() >= state.grant_token().micros()
                 {
                     keeper.lose(&state, LossReason::Revoked);
                 }
             }
-            // A gap, or a message that only a later release knows: it may be about anything.
+            // A gap, or a message that only a later release understands. It may be about anything.
             _ => {
                 let now = keeper.store.now();
                 let mut table = keeper.table();
@@ -251,8 +251,8 @@ impl Listener {
         self.is_wanted || self.inbox.is_some() || self.opening.is_some()
     }
 
-    /// The next message. An inbox that was opened just now begins with a gap: a waiter that joined
-    /// before may have been granted. Dropping the future loses nothing.
+    /// The next message. A new inbox begins with a gap, because a waiter that joined before may
+    /// have been granted. Dropping the future loses nothing.
     async fn next(&mut self) -> Message {
         loop {
             if let Some(inbox) = &mut self.inbox {
@@ -264,7 +264,7 @@ impl Listener {
         }
     }
 
-    /// Opens the inbox, and says whether it is open.
+    /// Opens the inbox, and returns whether it is open.
     async fn open(&mut self) -> bool {
         let keeper = &self.keeper;
         if self.opening.is_none() {
@@ -281,7 +281,8 @@ impl Listener {
                 self.inbox = Some(inbox);
                 self.backoff.reset();
                 self.is_warned = false;
-                // The client may have ended meanwhile, and the inbox has brought it to life again.
+                // The client may have ended meanwhile. The new inbox has registered it at the store
+                // again.
                 keeper.forget_if_over();
                 true
             }

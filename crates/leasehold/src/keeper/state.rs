@@ -1,5 +1,5 @@
-//! What a keeper owns: the leases, the queues of callers and what must still be done, behind one
-//! mutex. Types only; the files beside this one say who changes what.
+//! The state of a keeper behind one mutex: its leases, the queues of callers, and the cleanups.
+//! This file has types only; the files beside it have the code that changes them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt;
@@ -31,7 +31,7 @@ pub(crate) struct Keeper {
     pub(super) made_in: MadeIn,
     pub(crate) store: ClockedStore,
     pub(crate) client: ClientId,
-    /// How this client presents itself to others, but for the label.
+    /// The facts about this client that others see, except for the label.
     pub(super) who: HolderInfo,
     /// The options that each lock of this client begins with.
     pub(crate) defaults: LeaseOptions,
@@ -39,24 +39,24 @@ pub(crate) struct Keeper {
     pub(super) table: Mutex<Table>,
     /// The number of attempts so far.
     pub(super) attempts: AtomicU64,
-    /// From this come the numbers that only an attempt knows.
+    /// The seed of the secret numbers of attempts.
     pub(super) secret: u64,
     pub(super) seeds: AtomicU64,
     /// The number of clients and locks that could ask for more.
     pub(super) handles: AtomicUsize,
-    /// There is none if its store was given as a value.
+    /// It is `None` if the store was given as a value.
     pub(super) remake: Option<Box<Remake>>,
     /// The same client in children that were forked.
     pub(super) successors: PerProcess<OnceCell<Arc<Keeper>>>,
-    /// Rung when the table has something that is due before the keeper wakes by itself.
+    /// Notified when the table has work that is due before the keeper wakes by itself.
     pub(super) wake: Notify,
-    /// Rung when a cleanup is done.
+    /// Notified when a cleanup is done.
     pub(super) cleaned: Notify,
     /// The same signal as `cleaned`, for threads.
     pub(super) settled: Condvar,
 }
 
-/// Makes the keeper of a client anew, in a forked child.
+/// Makes a new keeper for a client, in a forked child.
 pub(crate) type Remake = dyn Fn() -> BoxFuture<'static, Result<Arc<Keeper>, Error>> + Send + Sync;
 
 /// Everything that one keeper looks after.
@@ -67,14 +67,14 @@ pub(super) struct Table {
     pub(super) cleanups: Vec<Cleanup>,
     /// Cleanups that are queued or under way.
     pub(super) unfinished: usize,
-    /// Why a cleanup was given up, for the caller of `close`.
+    /// The error for which a cleanup was given up, for the caller of `close`.
     pub(super) given_up: Option<StoreError>,
     pub(super) ended: RecentlyEnded,
     /// A task drives the keeper.
     pub(super) running: bool,
     pub(super) closed: bool,
     pub(super) wants_inbox: bool,
-    /// When the keeper will wake next by itself.
+    /// The time at which the keeper will wake next by itself.
     pub(super) planned: Instant,
     pub(super) jitter: Jitter,
 }
@@ -86,13 +86,14 @@ pub(super) struct Table {
 pub(super) struct Cleanup {
     pub(super) name: LockName,
     pub(super) action: Action,
-    /// From this instant on the action does not matter any more: time has done the same.
+    /// From this instant on, the action is no longer needed: the lease or the place has ended by
+    /// itself.
     pub(super) until: Instant,
-    /// The notice that is published of the name, once the action is done.
+    /// The notice that is published under the name, once the action is done.
     pub(super) notice: Option<String>,
 }
 
-/// The attempts whose release was asked for last, each with its token.
+/// The attempts that were released last, each with its token.
 #[derive(Debug, Default)]
 pub(super) struct RecentlyEnded(pub(super) VecDeque<(HolderId, FencingToken, LockName)>);
 
@@ -105,15 +106,15 @@ pub(crate) struct Held {
     pub(crate) state: Arc<LeaseState>,
 }
 
-/// The release of the lease that a queue has had, in the hands of the caller that asks next.
-/// Dropping it before it is done leaves it to the keeper.
+/// The release of the last lease of a queue, which the next caller that asks has to send. If it is
+/// dropped before it is done, the keeper sends it.
 #[derive(Debug)]
 pub(crate) struct PendingRelease {
     pub(super) keeper: Arc<Keeper>,
     pub(super) cleanup: Option<Box<Cleanup>>,
 }
 
-/// What a call does next.
+/// The next step of a call.
 #[derive(Debug)]
 pub(crate) enum Step {
     /// The call joins the queue, with a new attempt.
@@ -129,21 +130,21 @@ pub(crate) enum Step {
     Held(Held),
 }
 
-/// A caller asks the store for its queue, with this attempt.
+/// The caller asks the store on behalf of its queue, with this attempt.
 #[derive(Debug)]
 pub(crate) struct Ask {
     pub(crate) id: HolderId,
     pub(crate) nonce: u64,
-    /// The store may know the attempt: the caller that was the first before has sent it.
+    /// The store may have the attempt: the former first caller has sent it.
     pub(crate) is_known: bool,
-    /// Its queue has just let go of a lease, whose slice was over.
+    /// The queue has just released a lease, because its slice was over.
     pub(crate) yields: bool,
     /// The release that is sent before the attempt, or together with it.
     pub(crate) release: Option<PendingRelease>,
     pub(crate) turn: oneshot::Receiver<Turn>,
 }
 
-/// A caller stands behind others of its client, which may have a lease.
+/// The place of a caller behind other callers of its client, which may have a lease.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Behind {
     pub(crate) ahead: u32,
@@ -153,7 +154,7 @@ pub(crate) struct Behind {
 /// The message to a caller that waits: its next step, or the error with which its call fails.
 pub(crate) type Turn = Result<Step, StoreError>;
 
-/// What is left of the place of a caller that gives it up.
+/// The remains of a place that its caller gives up.
 #[derive(Debug)]
 pub(crate) enum Left {
     /// The caller's attempt, which nobody else looks after.
@@ -181,18 +182,18 @@ pub(super) struct LocalQueues {
     pub(super) by_name: HashMap<LockName, LocalQueue>,
     /// The callers that ask the store, or wait there, by their attempts.
     pub(super) asking: HashMap<HolderId, Waiter>,
-    /// The time for which a lease goes from hand to hand; zero where it never does.
+    /// The time for which a lease is passed on from caller to caller; zero if it never is.
     pub(super) slice: Duration,
     pub(super) tickets: u64,
     /// Names with a release that the keeper has not taken yet.
     pub(super) let_go: Vec<LockName>,
-    /// When the first of a line must have shown a sign of life.
+    /// The times by which the first caller of each line must have shown a sign of life.
     pub(super) watched: DueQueue<LockName>,
-    /// When the store is polled for a name.
+    /// The times at which the store is polled for each name.
     pub(super) polled: DueQueue<LockName>,
     /// The polls that are to be sent at once.
     pub(super) polls: Vec<Poll>,
-    /// When a seat is looked at that may be empty.
+    /// The times at which each seat is checked, because it may be empty.
     pub(super) seats: DueQueue<LockName>,
     pub(super) jitter: Jitter,
 }
@@ -205,17 +206,18 @@ pub(super) struct LocalQueue {
     pub(super) seat: Option<Seat>,
 }
 
-/// A caller that waits, as the keeper knows it.
+/// A waiting caller, as registered at the keeper.
 #[derive(Debug)]
 pub(super) struct Waiter {
     pub(super) attempt: Attempt,
     /// The channel on which its turn is sent, once.
     pub(super) turn: oneshot::Sender<Turn>,
-    /// Its place in the store's order, once it is known. From then on the keeper polls, and before
-    /// its acquire does: there are never two requests about it at once.
+    /// The waiter's place in the store's order, once that is known. From then on, the keeper polls
+    /// for it; before, its acquire asks. So there are never two requests about it at once.
     pub(super) sequence: Option<u64>,
     pub(super) in_flight: bool,
-    /// A message announced its grant while a poll was in flight whose answer may not say so.
+    /// A message announced the grant while a poll was in flight, whose answer may not include the
+    /// grant.
     pub(super) is_announced: bool,
 }
 
@@ -234,15 +236,15 @@ pub(super) struct Line {
 /// The state of a line.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Head {
-    /// The line's first caller asks, with an attempt that is a waiter of this client, or draws one.
+    /// The first caller of the line asks with this attempt, or is about to draw one.
     Asking { front: Ticket, attempt: Option<HolderId>, seen: Instant },
-    /// A lease, in somebody's hands.
+    /// A caller has the lease.
     Held { id: HolderId, slice_until: Instant },
-    /// A lease that was dropped, and whose release nobody has sent yet.
+    /// The lease was dropped, and nobody has sent its release yet.
     LetGo,
 }
 
-/// A lease that was dropped with nobody in line.
+/// A lease that was dropped while nobody was in line.
 #[derive(Debug)]
 pub(super) struct KeptForNext {
     pub(super) state: Arc<LeaseState>,
@@ -252,20 +254,20 @@ pub(super) struct KeptForNext {
 }
 
 /// The places of this client in the store's queue. They are served in the order of their sequence
-/// numbers, so a poll in the name of the first finds whatever message was lost.
+/// numbers, so a poll for the first of them makes up for any lost message.
 #[derive(Debug)]
 pub(super) struct Places {
     pub(super) members: BTreeSet<(u64, HolderId)>,
-    /// Members that may have lost their place together with one that did.
+    /// Members that may have lost their place, because another member has lost its place.
     pub(super) recheck: VecDeque<HolderId>,
     pub(super) due: Instant,
     pub(super) in_flight: bool,
     pub(super) backoff: Backoff,
-    /// The reasons why polls fail, since the last one that succeeded.
+    /// The failures of polls since the last poll that succeeded.
     pub(super) failures: FailureStreak,
 }
 
-/// A request about a waiter, and for how long it wants the lock.
+/// A poll for a waiter, with the ttl that the waiter wants.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Poll {
     pub(super) name: LockName,
@@ -273,8 +275,8 @@ pub(super) struct Poll {
     pub(super) ttl: Duration,
 }
 
-/// The seat of callers that the store does not queue. The first of them has it, with the
-/// subscription in it if the store has any.
+/// The seat of callers at a store without queues. The first caller has the seat, and with it the
+/// subscription, if the store has subscriptions.
 pub(super) struct Seat {
     pub(super) subscription: SharedSubscription,
     pub(super) used: Instant,

@@ -1,4 +1,4 @@
-//! A keeper, between a store that does not answer and callbacks of users when a lease ends.
+//! A keeper at a store that does not answer, and callbacks of users at the end of a lease.
 
 mod cost;
 
@@ -54,7 +54,7 @@ impl Store for Deaf {
     }
 }
 
-/// A store whose inboxes cannot be opened, and what it keeps alive.
+/// A store whose inboxes cannot be opened, and a value that it keeps alive.
 #[derive(Debug)]
 struct NoInbox(Memory, #[expect(dead_code, reason = "it is counted")] Arc<()>);
 
@@ -100,8 +100,8 @@ async fn settle() {
     }
 }
 
-/// The keeper is woken when the lease has ended, with a renewal that has failed, and takes note of
-/// that first.
+/// The keeper wakes when the lease has ended and its renewal has failed. It records the failure
+/// first.
 #[tokio::test]
 async fn a_callback_that_drops_another_guard_does_not_stop_the_keeper() {
     let clock = FakeClock::new();

@@ -1,21 +1,22 @@
-//! Notes for a forked child: the descriptors and files that its parent has of file stores.
+//! Notes for a forked child: the descriptors and the files of its parent's file stores.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Most notes of one kind that a process can have.
+/// The largest number of notes of one kind in a process.
 const MOST: usize = 1024;
 
-/// Descriptors that keep others from seeing that their process has ended.
+/// Descriptors that hide the end of their process from others, as long as a child has them open.
 pub(super) static LIFELINES: Notes = Notes::new();
 
 /// Files that SQLite has open.
 pub(super) static FILES: Notes = Notes::new();
 
-/// Things of one kind: a number of 56 bits for each, below that of the process that has it.
+/// Things of one kind. An entry has a number of 56 bits for the thing, below the number of its
+/// process.
 #[derive(Debug)]
 pub(super) struct Notes([AtomicU64; MOST]);
 
-/// A thing that is noted until this is dropped.
+/// A thing that is noted until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Note(&'static AtomicU64);
 
@@ -46,13 +47,13 @@ impl Drop for Note {
     }
 }
 
-/// The highest bit is set, so that none is zero.
+/// The entry of a thing. Its highest bit is set, so that no entry is zero.
 fn entry(process: usize, thing: u64) -> u64 {
     1 << 63 | (process as u64) << 56 | thing & ((1 << 56) - 1)
 }
 
-/// The descriptors that are closed here are never used again: they belong to values that a child
-/// neither uses nor drops.
+/// Closes the lifelines of the parents. They are never used again: they belong to values that a
+/// child neither uses nor drops.
 pub(super) fn close_lifelines_of_parents(process: usize) {
     for slot in &LIFELINES.0 {
         let noted = slot.load(Ordering::Acquire);
@@ -68,6 +69,7 @@ fn close(descriptor: i32) {
     let _ = nix::unistd::close(descriptor);
 }
 
-/// Elsewhere a killed holder is noticed when its children have ended, too, or its lease.
+/// On other systems, the death of a holder is noticed when its children have ended, too, or its
+/// lease.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn close(_descriptor: i32) {}

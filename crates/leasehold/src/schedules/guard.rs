@@ -1,4 +1,4 @@
-//! A guard's last drop, re-entry beside release, and the end of the client beside both.
+//! The last drop of a guard, re-entry during a release, and the end of the client during both.
 
 use std::time::Duration;
 

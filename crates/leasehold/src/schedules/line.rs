@@ -1,4 +1,4 @@
-//! The keeper's table and its lines: callers come, go and give up beside the holder.
+//! The keeper's table and its lines: callers come, go and give up while another one holds.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,7 +20,7 @@ const SLICE: Duration = Duration::from_millis(5);
 /// Longer than anything here takes.
 const LONG_SLICE: Duration = Duration::from_hours(1);
 
-/// What only one may be in at a time.
+/// A critical section: only one caller may be in it at a time.
 #[derive(Default)]
 struct Section {
     is_taken: AtomicBool,
@@ -28,7 +28,7 @@ struct Section {
 }
 
 impl Section {
-    /// Others may go on while a guard is in it.
+    /// Enters the section. Other threads may run while this guard is in it.
     fn enter(&self, guard: &Guard) {
         let token = guard.token().get();
         assert!(guard.is_held(), "it ends with this");
@@ -107,7 +107,7 @@ fn a_caller_that_gives_up_in_the_moment_of_its_turn_leaves_that_to_the_next() {
     });
 }
 
-/// The lease is asked to end while one lets go of it and another takes it.
+/// The lease is revoked while one caller releases it and another takes it.
 #[test]
 fn a_lease_that_is_revoked_while_it_is_passed_on_is_lost_by_its_holder() {
     explore(|| {
@@ -120,7 +120,7 @@ fn a_lease_that_is_revoked_while_it_is_passed_on_is_lost_by_its_holder() {
             let client = client.clone();
             thread::spawn(move || {
                 let guard = acquire(&client);
-                // What the store grants after that is another lease.
+                // A grant of the store after that is another lease.
                 if guard.token().micros() != token.micros() {
                     return;
                 }
@@ -138,7 +138,7 @@ fn a_lease_that_is_revoked_while_it_is_passed_on_is_lost_by_its_holder() {
     });
 }
 
-/// A renewal is answered while the lease goes from one to the next.
+/// A renewal is answered while the lease is passed on from one caller to the next.
 #[test]
 fn a_renewal_that_is_answered_while_the_lease_is_passed_on_counts_for_its_holder() {
     explore(|| {
@@ -149,8 +149,8 @@ fn a_renewal_that_is_answered_while_the_lease_is_passed_on_counts_for_its_holder
             let (client, clock) = (client.clone(), world.clock.clone());
             thread::spawn(move || {
                 let guard = acquire(&client);
-                // A renewal that was sent before the clock was moved prolongs it by little: then it
-                // is the next one that counts.
+                // A renewal that was sent before the clock was moved extends the lease only a
+                // little. In that case the next renewal counts.
                 while guard.validity() < TTL * 3 / 4 {
                     assert!(guard.is_held(), "it was not prolonged");
                     clock.advance(Duration::from_millis(50));
@@ -165,7 +165,7 @@ fn a_renewal_that_is_answered_while_the_lease_is_passed_on_counts_for_its_holder
     });
 }
 
-/// A caller comes for its grant in the moment in which that is given back.
+/// A caller comes for its grant at the moment in which the grant is given back.
 #[test]
 fn a_caller_too_late_for_its_grant_is_served_as_is_the_one_that_has_it_instead() {
     explore(|| {
@@ -183,7 +183,7 @@ fn a_caller_too_late_for_its_grant_is_served_as_is_the_one_that_has_it_instead()
     });
 }
 
-/// The validity is over while one lets go of it and another takes it.
+/// The validity ends while one caller releases the lease and another takes it.
 #[test]
 fn a_lease_that_runs_out_while_it_is_passed_on_is_held_by_nobody_after_that() {
     explore(|| {

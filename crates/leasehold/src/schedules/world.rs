@@ -1,4 +1,4 @@
-//! Schedules, and clients of a store whose requests take their time.
+//! Schedules, and clients of a store whose requests can be interrupted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,20 +17,20 @@ use crate::store::{Capabilities, Inbox, Memory, Store};
 use crate::sync::explored::Exploration;
 use crate::{Client, Guard};
 
-/// How many schedules a scenario has of each kind, unless this says otherwise.
+/// The variable that changes the number of schedules of each kind for a scenario.
 const MANY: &str = "LEASEHOLD_SCHEDULES";
 const FEW: usize = 100;
 
-/// Any, but the same each time.
+/// Any number will do, but it is the same each time.
 const SEED: u64 = 2026;
 
-/// How often the order of priorities changes: most mistakes need no more.
+/// The number of changes of the priorities: most mistakes need no more.
 const CHANGES: usize = 3;
 
-/// What one thread may have on its stack: as much as the system gives to a thread that is spawned.
+/// The size of a thread's stack: as much as the system gives to a thread that is spawned.
 const STACK: usize = 2 << 20;
 
-/// Steps of a scenario that goes round in circles.
+/// The number of steps after which a scenario counts as endless.
 const TOO_MANY: usize = 200_000;
 
 pub(super) const TTL: Duration = Duration::from_secs(30);
@@ -47,7 +47,7 @@ pub(super) fn explore(scenario: fn()) {
     Runner::new(PctScheduler::new_from_seed(SEED, CHANGES, many), config).run(scenario);
 }
 
-/// A store in memory that counts its requests, before and after each of which others may go on.
+/// A store in memory that counts its requests. Other threads may run before and after each of them.
 #[derive(Clone, Debug)]
 struct Slow {
     memory: Memory,
@@ -81,7 +81,7 @@ impl Store for Slow {
     }
 }
 
-/// A clock that stands still until a thread moves it, and a store by it.
+/// A clock that stands still until a thread moves it, and a store that uses the clock.
 #[derive(Clone)]
 pub(super) struct World {
     pub(super) clock: FakeClock,
@@ -106,7 +106,7 @@ impl World {
         self.store.memory.record(&LockName::new(NAME).unwrap()).unwrap_or_default()
     }
 
-    /// How often the store was asked to release.
+    /// The number of releases that the store was asked for.
     pub(super) fn releases(&self) -> usize {
         self.store.releases.load(Ordering::Relaxed)
     }
@@ -118,7 +118,7 @@ impl World {
         }
     }
 
-    /// Ends a client: nothing of it is left.
+    /// Closes a client, and checks that nothing of it is left.
     pub(super) fn close(&self, client: Client) {
         block_on(client.close()).unwrap();
         assert!(self.record().is_idle(), "nothing is left: {:?}", self.record());

@@ -1,4 +1,4 @@
-//! Samples of a store's clock, and what two of them say of it.
+//! Samples of a store's clock, and whether the clock was set between two of them.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,22 +8,22 @@ use leasehold_core::{Answer, Instant, Sample};
 
 use super::traits::Reading;
 
-/// A store's clock that is off by more than the time a request took, and by this, was set: 1 s, far
-/// above what NTP corrects by slewing.
+/// The least step of a store's clock that counts as setting it, beyond the time that a request
+/// took: 1 s, far above what NTP corrects by slewing.
 const STEP: Duration = Duration::from_secs(1);
 
-/// What a store's clock showed at some time between two readings of the client's.
+/// A reading of a store's clock, at some time between two readings of the client's clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClockSample {
     pub(crate) sent: Instant,
     pub(crate) received: Instant,
     /// The clock by which leases end.
     pub(crate) lease_us: u64,
-    /// The clock from which tokens are minted, where it was read.
+    /// The clock from which tokens are minted, if it was read.
     pub(crate) token_us: Option<u64>,
 }
 
-/// A store's clock did not go on as time did.
+/// A step of a store's clock, backwards or forwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClockStep {
     Back(Duration),
@@ -42,7 +42,7 @@ impl ClockSample {
         Self { sent, received, lease_us: reading.lease_us, token_us: None }
     }
 
-    /// The pair by which a grant is judged that came in a message.
+    /// The lease clock's part of the sample, by which a grant is judged that came in a message.
     pub(crate) fn lease_clock(self) -> Sample {
         Sample { sent: self.sent, server_us: self.lease_us }
     }
@@ -52,8 +52,8 @@ impl ClockSample {
         self.lease_clock().latest_us(now, drift)
     }
 
-    /// How the store's clock was set between this sample and a newer one: by how much it differs
-    /// from the least or the most that can have passed.
+    /// How the store's clock was set between this sample and a newer one: the difference from the
+    /// least or the most time that can have passed.
     pub(super) fn step_to(self, newer: Self, drift: f64) -> Option<ClockStep> {
         let most = newer.received.saturating_since(self.sent).mul_f64(1.0 + drift);
         let least = newer.sent.saturating_since(self.received).mul_f64(1.0 - drift);

@@ -1,4 +1,4 @@
-//! A store whose every answer is a sample of its clock.
+//! A wrapper of a store, which takes a sample of the store's clock from every answer.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard};
@@ -19,7 +19,7 @@ use crate::failures::no_answer;
 use crate::mutex::Mutex;
 use crate::replies::unusable_reply;
 
-/// An acquire whose store's time is not known yet may be executed at any time.
+/// The latest time for an acquire at a store whose time is not known yet: any time.
 const ANY_TIME_US: u64 = (1 << 53) - 1;
 
 /// A store, the client's clock, and the newest sample of the store's clock.
@@ -84,8 +84,9 @@ impl ClockedStore {
         Ok(TimedAnswer { answer, sent, received })
     }
 
-    /// The same, but without an answer by `deadline` its outcome is unknown; and a read that fails
-    /// has done nothing, whatever the store says of it.
+    /// Like [`send`](Self::send), but the outcome is unknown if no answer comes by `deadline`. A
+    /// read that fails has done nothing, whatever the store says. The request and the end of an
+    /// outage are reported.
     pub(crate) async fn execute_at(
         &self,
         operation: Operation,
@@ -118,7 +119,8 @@ impl ClockedStore {
         result
     }
 
-    /// Tells of the end of an outage of the shard that has answered, or would have.
+    /// Reports the end of an outage, if the shard of this name has answered for the first time
+    /// since.
     fn note_outage(&self, name: &LockName, error: Option<&StoreError>, now: Instant) {
         let ended = match error {
             Some(error) => self.outages.failed(&*self.inner, name, error, now),
@@ -134,7 +136,7 @@ impl ClockedStore {
         self.execute_at(operation, self.now(), None).await
     }
 
-    /// The same for an action on one name.
+    /// Sends an action on one name now.
     pub(crate) async fn apply(
         &self,
         name: &LockName,
@@ -153,7 +155,7 @@ impl ClockedStore {
         self.execute_at(Operation::On { name: name.clone(), action }, sent, None).await
     }
 
-    /// Looks at a name: its first holders and waiters, at most `limit` of each.
+    /// Inspects a name: its first holders and waiters, at most `limit` of each.
     pub(crate) async fn inspect(
         &self,
         name: &LockName,
@@ -173,7 +175,7 @@ impl ClockedStore {
     fn keep_sample(&self, name: &LockName, sample: ClockSample) {
         let step = {
             let mut samples = self.samples();
-            // The shard that has answered: the name may just have moved there.
+            // The shard is looked up now, because the name may just have moved to it.
             let newest = samples.entry(self.inner.shard(name)).or_insert(sample);
             if newest.sent > sample.sent {
                 return;
@@ -185,7 +187,7 @@ impl ClockedStore {
         }
     }
 
-    /// Whether it is known what time it is at the store.
+    /// Whether there is a sample of the store's clock.
     pub(crate) fn has_sample(&self) -> bool {
         !self.samples().is_empty()
     }
@@ -218,7 +220,7 @@ impl ClockedStore {
         })
     }
 
-    /// Until when a grant may be relied on that came in this answer.
+    /// The end of the validity of a grant that came in this answer.
     pub(crate) fn valid_until(&self, timed: &TimedAnswer, grant: Grant, ttl: Duration) -> Instant {
         let left_us = grant.deadline_us.saturating_sub(timed.answer.now.lease_us);
         let from = if bugs::is_on(Bug::ValidityFromReply) { timed.received } else { timed.sent };
@@ -245,7 +247,7 @@ mod tests {
     use super::*;
     use crate::store::traits::{Capabilities, Inbox, Reading};
 
-    /// Servers whose clocks are a minute apart; a name of n bytes lives on the nth.
+    /// Servers whose clocks are a minute apart. A name of n bytes is on the nth server.
     #[derive(Debug)]
     struct Shards;
 
@@ -288,7 +290,7 @@ mod tests {
         assert_eq!(later, 60_000_000);
     }
 
-    /// Answers nothing, and says that anything may have been done.
+    /// A store that answers nothing, and reports that each request may have been executed.
     #[derive(Debug)]
     struct Away;
 
@@ -405,7 +407,7 @@ mod tests {
         );
         let name = LockName::new("a").unwrap();
         assert!(store.has_sample());
-        // A second has passed since, and no more than a hundredth more by the store's clock.
+        // A second has passed since, and by the store's clock at most a hundredth more.
         let latest_us = 61_010_000 + NOT_AFTER.as_micros() as u64;
         assert_eq!(store.not_after_us(&name, store.now()), latest_us);
     }

@@ -1,4 +1,4 @@
-//! What an examination of a store says of deadlocks.
+//! The findings about deadlocks, for an examination of a store.
 
 use leasehold_core::{Deadlock, Error, LockName, Obstacle, Result, StoreError, StoreErrorKind};
 
@@ -6,26 +6,26 @@ use super::deadlocks;
 use super::finding::Finding;
 use super::traits::Store;
 
-/// What findings are about.
+/// The topic of these findings.
 const TOPIC: &str = "deadlocks";
 
-/// What could happen, in the words of a finding.
+/// The risk of a deadlock.
 const RISK: &str = "they wait for ever, because the leases that they hold are renewed";
 
-/// What findings about records are about.
+/// The topic of findings about records.
 const RECORDS: &str = "records";
 
-/// What could happen where a record cannot be read.
+/// The risk of a record that cannot be read.
 const UNREADABLE: &str =
     "nobody can take or renew such a name, and it was left out of the search for deadlocks";
 
-/// What mends a record of another release.
+/// The remedy for a record of another release.
 const UPGRADE: &str = "use one release of leasehold everywhere";
 
-/// How many names a finding tells.
+/// The largest number of names that a finding shows.
 const MOST_NAMED: usize = 5;
 
-/// What an examination says of it.
+/// The findings about deadlocks at a store, or about an error of the search.
 pub(super) async fn findings(place: &str, store: Result<Box<dyn Store>>) -> Vec<Finding> {
     let found = match store {
         Ok(store) => deadlocks::find(&*store).await.map_err(Error::from),
@@ -49,15 +49,15 @@ pub(super) async fn findings(place: &str, store: Result<Box<dyn Store>>) -> Vec<
     }
 }
 
-/// What cannot be read at a node of a quorum, where nobody is seen to wait. Nothing of a node that
-/// cannot be asked: that is said elsewhere.
+/// The findings about unreadable records at a node of a quorum, which has no queue to search for
+/// deadlocks. A node that does not answer has none: another finding reports it.
 #[cfg(feature = "redis")]
 pub(super) async fn unreadable_at(place: &str, node: &dyn Store) -> Vec<Finding> {
     let found = deadlocks::look_at_all(node).await.unwrap_or_default();
     unreadable(place, &found.unreadable)
 }
 
-/// The names that were passed over, as one finding for those of another release and one for the
+/// The names that were skipped: one finding for the records of another release, and one for all
 /// others.
 fn unreadable(place: &str, names: &[(LockName, StoreError)]) -> Vec<Finding> {
     let (other_release, rest): (Vec<_>, Vec<_>) =
@@ -84,13 +84,13 @@ fn unreadable(place: &str, names: &[(LockName, StoreError)]) -> Vec<Finding> {
     groups.map(finding).collect()
 }
 
-/// It is not known whether there are any, and nothing is wrong with that.
+/// The finding that deadlocks cannot be searched for at a store without a queue. That is no fault.
 #[cfg(feature = "redis")]
 pub(super) fn no_queue(place: &str) -> Finding {
     Finding::ok(place, TOPIC, "deadlocks cannot be looked for: there is no queue")
 }
 
-/// It is not known whether there are any, because a user lacks these rights.
+/// The finding that deadlocks could not be searched for, because a user lacks these rights.
 #[cfg(feature = "redis")]
 pub(super) fn not_allowed(place: &str, user: &str, rights: &str) -> Finding {
     let found = format!("deadlocks cannot be looked for: the user {user} lacks {rights}");

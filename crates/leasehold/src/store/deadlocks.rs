@@ -12,30 +12,30 @@ use leasehold_core::{
 use super::traits::Store;
 use crate::replies::{refused, unexpected_reply};
 
-/// The most names that are looked at: 10 000, some seconds of questions.
+/// The largest number of names that a search inspects: 10 000, which takes some seconds.
 const SCAN_LIMIT: u32 = 10_000;
 
-/// How many names are asked for at the same time: 32, which hides the round trips and leaves the
-/// store to those who lock.
+/// The number of names that are inspected at the same time: 32. That hides the round trips, and
+/// leaves the store free for locking.
 const SCAN_WIDTH: usize = 32;
 
-/// The most holders and waiters of one name that are looked at.
+/// The largest number of holders and waiters of one name that are read.
 const LOOK_LIMIT: u32 = 1000;
 
-/// What a search finds.
+/// The result of a search.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) deadlocks: Vec<Deadlock>,
-    /// The names that were passed over, and why each cannot be read.
+    /// The names that were skipped, and why each record cannot be read.
     pub(crate) unreadable: Vec<(LockName, StoreError)>,
 }
 
-/// Finds clients that wait for each other, by two looks at each finding. With one look, a client
-/// could only seem to wait, because names are looked at one after the other.
+/// Finds clients that wait for each other, and inspects the names of each finding twice. After one
+/// look, clients may only seem to wait, because names are inspected one after the other.
 ///
 /// # Errors
 ///
-/// When the store does not answer, or has no queue.
+/// If the store does not answer, or has no queue.
 pub(crate) async fn find(store: &dyn Store) -> Result<Found, StoreError> {
     if !store.capabilities().queued {
         let why = "this store has no queue, so nobody can see who waits for whom";
@@ -44,11 +44,11 @@ pub(crate) async fn find(store: &dyn Store) -> Result<Found, StoreError> {
     look_at_all(store).await
 }
 
-/// The same where nobody may be seen to wait: then it finds what cannot be read.
+/// Like [`find`], also for a store without a queue: there it only finds unreadable records.
 ///
 /// # Errors
 ///
-/// When the store does not answer.
+/// If the store does not answer.
 pub(super) async fn look_at_all(store: &dyn Store) -> Result<Found, StoreError> {
     let list = Operation::List { prefix: String::new(), limit: SCAN_LIMIT, idle: false };
     let names = match store.execute(list).await?.reply {

@@ -1,39 +1,39 @@
-//! What an examination of a store finds.
+//! The findings of an examination of a store.
 
 use std::fmt;
 
-/// What a finding means for the promises.
+/// The effect of a finding on the promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Level {
     /// A promise breaks in the course of an ordinary failure, or nothing can be locked at all.
     Danger,
-    /// As it should be.
+    /// All is well.
     Ok,
-    /// It costs something, or breaks a promise together with something else.
+    /// It costs something, or breaks a promise together with another fault.
     Warning,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// How bad it is.
+    /// The severity of the finding.
     pub level: Level,
-    /// The server or the file.
+    /// The server or the file that was checked.
     pub place: String,
-    /// What was looked at, in a word: `persistence`.
+    /// The topic of the check in one word, such as `persistence`.
     pub topic: &'static str,
-    /// What was found.
+    /// The state that was found.
     pub found: String,
     /// What could happen; empty if all is well.
     pub risk: String,
-    /// The setting or the right that mends it; empty if all is well.
+    /// The setting or the right that mends the fault; empty if all is well.
     pub remedy: String,
 }
 
 impl Finding {
-    /// It is as it should be.
+    /// The finding that all is well.
     pub fn ok(place: &str, topic: &'static str, found: impl Into<String>) -> Self {
         Self {
             level: Level::Ok,
@@ -45,7 +45,8 @@ impl Finding {
         }
     }
 
-    /// It costs something, or breaks a promise together with something else.
+    /// The finding that something costs more than it should, or breaks a promise together with
+    /// another fault.
     pub fn warning(
         place: &str,
         topic: &'static str,
@@ -57,7 +58,7 @@ impl Finding {
         Self { level: Level::Warning, risk, remedy, ..Self::ok(place, topic, found) }
     }
 
-    /// It breaks a promise in the course of an ordinary failure.
+    /// The finding that something breaks a promise in the course of an ordinary failure.
     pub fn danger(
         place: &str,
         topic: &'static str,
@@ -69,7 +70,7 @@ impl Finding {
     }
 }
 
-/// What is looked at, and where: what its findings have in common.
+/// The place and the topic that several findings have in common.
 #[cfg(any(feature = "file", feature = "postgres", feature = "redis"))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Topic<'a>(pub(crate) &'a str, pub(crate) &'static str);
@@ -99,7 +100,7 @@ impl Topic<'_> {
     }
 }
 
-/// One line: the place, what was found there, what could happen, what mends it.
+/// One line: the place, the state that was found, the risk, and the remedy.
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.place, self.found)?;

@@ -1,5 +1,6 @@
-//! Targets of fuzzing for all that comes from outside: whatever the bytes are, nothing panics, and
-//! what is read says no more than they do. For leasehold's own tests: it is no public API.
+//! Fuzzing targets for all input from outside: for any bytes, nothing panics, and the parsed value
+//! holds no more than the bytes say. They are for leasehold's own tests, and not part of the public
+//! API.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use super::redis;
 pub use super::redis::fuzzing::Scene;
 use super::router::{check_url, shown_url};
 
-/// What reads bytes, behind the name of its corpus.
+/// The name of a corpus, and the function that reads its bytes.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target of the library.
@@ -31,12 +32,12 @@ pub const TARGETS: [Target; 7] = [
 /// A password that is part of no other text.
 const PASSWORD: &str = "s3cret";
 
-/// A call of a script whose arguments are what the bytes make of sound ones.
+/// A call of a script, whose sound arguments the bytes have changed.
 pub fn scene(bytes: &[u8]) -> Option<Scene> {
     redis::fuzzing::scene(bytes, &actions())
 }
 
-/// Reads a record and, if it can be reckoned with, does everything to it.
+/// Reads a record and, if it is sound, applies every action to it.
 fn record(bytes: &[u8]) {
     const NOW: Now = Now { lease_us: 1_000_000_000, token_us: 1_800_000_000_000_000 };
     let Ok(record) = Record::from_bytes(bytes) else { return };
@@ -46,7 +47,7 @@ fn record(bytes: &[u8]) {
     }
 }
 
-/// Reads it, and shows its password nowhere.
+/// Reads a store URL, and checks that nothing shows its password.
 fn store_url(bytes: &[u8]) {
     let Ok(url) = std::str::from_utf8(bytes) else { return };
     let complaint = check_url(url).err().map(|error| error.to_string()).unwrap_or_default();
@@ -62,7 +63,7 @@ fn store_url(bytes: &[u8]) {
     }
 }
 
-/// Values that have a text: what is read is written so that it is read as the same.
+/// Values with a text form: a value that was read is written so that it is read as the same value.
 fn text(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(lease) = text.parse::<Lease>() {
@@ -82,7 +83,8 @@ fn text(bytes: &[u8]) {
     }
 }
 
-/// One of each, most by one attempt; another one holds what it adopts.
+/// One action of each kind. Most are by one attempt; another attempt holds the lease that it
+/// adopts.
 fn actions() -> [Action; 14] {
     let (id, ttl) = (HolderId { client: ClientId(1), attempt: 1 }, Duration::from_secs(30));
     let from = HolderId { client: ClientId(2), attempt: 1 };

@@ -26,7 +26,7 @@ pub struct Memory {
     shared: Arc<Mutex<Shared>>,
 }
 
-/// What a store in memory means for the promises.
+/// The finding about a store in memory.
 pub(super) fn finding() -> Finding {
     Finding::warning(
         "memory:",
@@ -42,7 +42,7 @@ struct Shared {
     names: Names,
     inboxes: HashMap<ClientId, mpsc::UnboundedSender<Message>>,
     subscribers: HashMap<LockName, Vec<mpsc::UnboundedSender<String>>>,
-    /// When to look for records that are out of use.
+    /// The time of the next search for records that are out of use.
     next_collection_us: u64,
 }
 
@@ -89,7 +89,7 @@ impl Memory {
         self
     }
 
-    /// What the store knows of a name, for tests that compare stores.
+    /// The store's record of a name, for tests that compare stores.
     pub fn record(&self, name: &LockName) -> Option<Record> {
         self.shared().names.records.get(name).cloned()
     }
@@ -225,7 +225,7 @@ impl Inbox for MemoryInbox {
         Box::pin(async {
             match self.0.recv().await {
                 Some(message) => message,
-                // Another inbox was opened for the same client: this one is silent from now on.
+                // Another inbox was opened for the same client, so this one is silent from now on.
                 None => std::future::pending().await,
             }
         })

@@ -1,5 +1,5 @@
-//! Where locks live: the trait [`Store`], the stores that come with leasehold, and their URLs,
-//! which [`MANUAL`] describes.
+//! Stores of locks: the trait [`Store`], the stores that come with leasehold, and their URLs, which
+//! [`MANUAL`] describes.
 //!
 //! # Writing a store
 //!
@@ -8,9 +8,9 @@
 //! messages of that step to their inboxes. A store never retries a request that may have been
 //! executed. The error says that it may have been, and the caller asks again with the same attempt.
 //!
-//! All that it needs is in this module, in [`protocol`] and in [`crate::time`]. The crate
-//! `leasehold-conformance` tests that a store does what every store must do, and the example
-//! `own_store` in the repository is one that does.
+//! All types that a store needs are in this module, in [`protocol`] and in [`crate::time`]. The
+//! crate `leasehold-conformance` tests whether a store behaves as every store must, and the example
+//! `own_store` in the repository is such a store.
 
 pub(crate) mod clock_sample;
 pub(crate) mod clocked;
@@ -76,7 +76,7 @@ pub use self::postgres::wire as postgres_wire;
 #[doc(hidden)]
 pub use self::redis::wire as redis_wire;
 
-/// The TLS library that the options of stores on servers take a configuration of.
+/// The TLS library whose configuration the options of stores on servers take.
 #[cfg(any(feature = "postgres", feature = "redis"))]
 pub use tokio_rustls::rustls;
 

@@ -1,12 +1,12 @@
-//! The table of the options of a store on a server, each once. The macro makes from a row: the
-//! setter, the option of a store URL, its range, its row in the manual, its name in refusals.
+//! The table of the options of a store on a server, each once. A row gives the setter, the option
+//! of a store URL, its range, its row in the manual and its name in errors.
 
 /// Makes `Settings`, the setters of `$options` and `TABLE`.
 ///
-/// First stand the fields that a URL does not have as options, with what they begin as; `servers`
-/// is given. Then a row for each option, `name: field = default; (argument of the setter) => the
-/// field from it`, the range of a span, what the option is, and its default in the words of the
-/// manual.
+/// First come the fields that are not options of a URL, with their first values; `servers` is
+/// given. Then comes a row for each option: `name: field = default; (argument of the setter) => the
+/// field from it`. The row ends with the range of a span, the meaning of the option, and its
+/// default in the words of the manual.
 macro_rules! option_table {
     (
         $options:ident at $servers:ty;
@@ -18,7 +18,7 @@ macro_rules! option_table {
             $meaning:literal, $shown:literal;
         )+
     ) => {
-        /// Everything that may be asked for.
+        /// All settings.
         #[derive(Clone, Debug)]
         pub(crate) struct Settings {
             pub(crate) servers: $servers,
@@ -31,7 +31,7 @@ macro_rules! option_table {
                 Self { servers, $($beside: $first,)+ $($name: $default,)+ }
             }
 
-            /// Takes over what a store URL says of one option.
+            /// Reads the value of one option of a store URL.
             pub(crate) fn read(
                 &mut self,
                 name: &str,
@@ -53,7 +53,7 @@ macro_rules! option_table {
             }
         }
 
-        /// The options that a store URL has, too.
+        /// The setters of the options that a store URL also has.
         impl $options {
             $(
                 #[doc = concat!("The option `", stringify!($name), "`: ", $meaning, ".")]
@@ -67,12 +67,12 @@ macro_rules! option_table {
             )+
         }
 
-        /// The name of each, what it is, and its default.
+        /// The name of each option, its meaning and its default.
         const TABLE: &[[&str; 3]] = &[$([stringify!($name), $meaning, $shown]),+];
     };
 }
 
-/// The rows of a manual are those of a table.
+/// Asserts that the rows of a manual are those of a table.
 #[cfg(test)]
 pub(super) fn assert_told(manual: &str, table: &[[&str; 3]]) {
     let (_, section) = manual.split_once("\n## Options\n").unwrap();

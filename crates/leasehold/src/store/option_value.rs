@@ -1,4 +1,4 @@
-//! Values of options of servers' store URLs, of the usual types.
+//! Values of options in the URLs of servers, for the usual types.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::secret::Secret;
 use super::span;
 use super::url_parts::invalid;
 
-/// Refuses an option that is not in a table of names, meanings and defaults.
+/// The error for an option that is not in a table of names, meanings and defaults.
 pub(super) fn unknown(name: &str, table: &[[&str; 3]]) -> InvalidInput {
     let names: Vec<_> = table.iter().map(|[name, ..]| *name).collect();
     let (last, others) = names.split_last().unwrap_or((&"", &[]));
@@ -19,9 +19,9 @@ pub(super) fn unknown(name: &str, table: &[[&str; 3]]) -> InvalidInput {
     ))
 }
 
-/// A value that a store URL can say.
+/// A value that a store URL can have.
 pub(super) trait Value: Sized {
-    /// Reads it; a refusal names the option.
+    /// Reads the value. An error names the option.
     fn read(name: &str, text: String) -> Result<Self, InvalidInput>;
 }
 

@@ -1,4 +1,4 @@
-//! Which shards of a store are away, and since when.
+//! The shards of a store that are away, and since when.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,26 +10,26 @@ use super::traits::Store;
 use crate::failures::is_no_answer;
 use crate::mutex::Mutex;
 
-/// The outages of one store, as its requests find them.
+/// The outages of one store, as found by its requests.
 #[derive(Debug, Default)]
 pub(super) struct Outages {
-    /// The outages that last, by the shard whose requests fail.
+    /// The present outages, by the shard whose requests fail.
     lasting: Mutex<BTreeMap<u64, Outage>>,
-    /// Whether there is one, for the many requests that fail not.
+    /// Whether there is an outage, so that most requests need not lock `lasting`.
     any: AtomicBool,
 }
 
 #[derive(Debug)]
 struct Outage {
     since: Instant,
-    /// One of the names that cannot be asked for. The server that takes over may be another shard,
-    /// and serves it.
+    /// A name of the shard that is away. The server that takes over may be another shard, which
+    /// then has this name.
     name: LockName,
 }
 
 impl Outages {
-    /// A request for a name has failed. Gives how long its shard was away, if this was an answer
-    /// and the first since then.
+    /// Records a failed request for a name. If the error is an answer, and the first since an
+    /// outage, returns how long the shard was away.
     pub(super) fn failed(
         &self,
         store: &dyn Store,
@@ -53,8 +53,8 @@ impl Outages {
         }
     }
 
-    /// A request for a name was answered. Gives how long its shard was away, or the one that it has
-    /// taken over from, if this is the first since then.
+    /// Records an answer for a name. If it is the first since an outage, returns how long its shard
+    /// was away, or the shard from which it has taken over.
     pub(super) fn answered(
         &self,
         store: &dyn Store,

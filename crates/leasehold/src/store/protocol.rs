@@ -1,8 +1,8 @@
-//! What a [`Store`](super::Store) is asked and what it says, for stores of your own.
+//! The requests to a [`Store`](super::Store) and its replies, for stores of your own.
 //!
-//! [`step`] is the meaning of every [`Action`]: a store that keeps a [`Record`] for each name and
-//! applies it atomically is right. What a record consists of is the model's own and may change with
-//! any release; [`Record::to_bytes`] makes bytes of it to keep.
+//! [`step`] defines every [`Action`]: a store that keeps a [`Record`] for each name and applies
+//! `step` atomically is correct. The fields of a record belong to the model and may change with any
+//! release. [`Record::to_bytes`] turns a record into bytes to keep.
 
 pub use leasehold_core::model::{
     DEFAULT_RETENTION, NOT_AFTER, Outcome, Record, Rules, UnreadableRecord, step,

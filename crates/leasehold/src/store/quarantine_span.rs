@@ -1,4 +1,4 @@
-//! How long a quarantine lasts: an option of stores on servers.
+//! The length of a quarantine: an option of stores on servers.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(crate) const QUARANTINES: Range = (Duration::from_secs(1), Duration::from_ho
 /// Whether there is a quarantine, and how long it lasts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum QuarantineSpan {
-    /// It was not given: the store knows what is best.
+    /// The option was not given, and the store has a default.
     #[default]
     Default,
     Off,

@@ -1,4 +1,4 @@
-//! Store URLs: the scheme says which store is meant.
+//! Store URLs: the scheme selects the kind of store.
 
 use leasehold_core::text::split_scheme;
 use leasehold_core::{InvalidInput, Result};
@@ -59,12 +59,12 @@ pub async fn connect(url: &str) -> Result<Box<dyn Store>> {
     connect_with(url, |name| std::env::var(name).ok()).await
 }
 
-/// As [`connect`], with another place for passwords that are not in the URL than the environment of
-/// this process: asked with the names of the variables.
+/// Like [`connect`], but passwords that are not in the URL come from `environment` instead of this
+/// process's environment. It is called with the names of the variables.
 ///
 /// # Errors
 ///
-/// As [`connect`].
+/// The same as [`connect`].
 #[cfg_attr(
     not(any(feature = "postgres", feature = "redis")),
     expect(unused_variables, reason = "only servers ask for passwords")
@@ -86,11 +86,11 @@ pub async fn connect_with(
     }
 }
 
-/// Reads a store URL, and goes nowhere.
+/// Checks a store URL, without connecting.
 ///
 /// # Errors
 ///
-/// [`InvalidInput`] names the part of it that is wrong.
+/// [`InvalidInput`] names the part of the URL that is wrong.
 pub fn check_url(url: &str) -> Result<(), InvalidInput> {
     match Scheme::of(url)? {
         #[cfg(feature = "file")]
@@ -108,25 +108,25 @@ pub(crate) fn is_memory(url: &str) -> bool {
     Scheme::of(url) == Ok(Scheme::Memory)
 }
 
-/// Looks at everything a store is made of, and says what would break a promise: one finding for
-/// each thing that was looked at, also where all is well; and who probably waits for each other
-/// ([`Admin::deadlocks`](crate::admin::Admin::deadlocks)). Changes nothing, and takes no lock.
+/// Checks all parts of a store for faults that would break a promise, and returns one finding for
+/// each check, even if all is well. It also searches for clients that probably wait for each other
+/// ([`Admin::deadlocks`](crate::admin::Admin::deadlocks)). It changes nothing, and takes no lock.
 ///
 /// Cost: some seconds at most, a connection to each server, and a scan of all names.
 ///
 /// # Errors
 ///
-/// As [`connect`], where there is nothing to look at.
+/// The same as [`connect`], if there is nothing to check.
 pub async fn examine(url: &str) -> Result<Vec<Finding>> {
     examine_and(url, true).await
 }
 
-/// As [`examine`], but without a search for deadlocks, which scans all names: for a caller that
+/// Like [`examine`], but without a search for deadlocks, which scans all names: for a caller that
 /// examines a store again and again.
 ///
 /// # Errors
 ///
-/// As [`connect`], where there is nothing to look at.
+/// The same as [`connect`], if there is nothing to check.
 pub async fn examine_setup(url: &str) -> Result<Vec<Finding>> {
     examine_and(url, false).await
 }
@@ -140,7 +140,7 @@ async fn examine_and(url: &str, finds_deadlocks: bool) -> Result<Vec<Finding>> {
         #[cfg(feature = "file")]
         Scheme::File => {
             let mut findings = File::examine(url).await?;
-            // To look into one that is not there would make it.
+            // A connection would create a database that does not exist.
             if finds_deadlocks && File::is_there(url)? {
                 findings.extend(deadlock_findings::findings(url, connect(url).await).await);
             }
@@ -150,7 +150,7 @@ async fn examine_and(url: &str, finds_deadlocks: bool) -> Result<Vec<Finding>> {
         #[cfg(feature = "postgres")]
         Scheme::Postgres => {
             let mut findings = postgres::examine(url).await?;
-            // To connect where the schema is missing would make it.
+            // A connection would create a schema that is missing.
             if finds_deadlocks && postgres::has_schema(&findings) {
                 findings.extend(deadlock_findings::findings(url, connect(url).await).await);
             }
@@ -184,7 +184,7 @@ async fn examine_and(url: &str, finds_deadlocks: bool) -> Result<Vec<Finding>> {
 ///
 /// # Errors
 ///
-/// As [`Redis::open`]; of a quorum, why a majority of its nodes is not there.
+/// The same as [`Redis::open`]; for a quorum, why a majority of its nodes cannot be reached.
 ///
 /// # Cancel safety
 ///
@@ -203,9 +203,9 @@ pub async fn open(options: RedisOptions) -> Result<Box<dyn Store>> {
     Ok(Box::new(quorum))
 }
 
-/// A store URL as it may be shown, in logs and messages: with `***` for its password, and for a
-/// user without one, which may be a password in the wrong place. Of what is no sound URL only its
-/// scheme is shown: any other part of it may be a piece of a password.
+/// A store URL as it may be shown in logs and messages: with `***` for its password. A user without
+/// a password is hidden, too, because it may be a password in the wrong place. Of a text that is no
+/// sound URL, only the scheme is shown: any other part may be a piece of a password.
 pub fn shown_url(url: &str) -> String {
     let Some((scheme, rest)) = split_scheme(url) else { return "***".to_owned() };
     let shown = match Scheme::named(scheme) {
@@ -228,7 +228,7 @@ pub fn shown_url(url: &str) -> String {
 fn unknown(url: &str) -> InvalidInput {
     let begins = match split_scheme(url) {
         Some((scheme, rest)) if rest.starts_with("//") => format!("begins with {scheme:?}"),
-        // What stands there may be a password.
+        // The text may be a password.
         Some(_) | None => "begins with no scheme that is known".to_owned(),
     };
     InvalidInput::new(

@@ -1,4 +1,5 @@
-//! Passwords, and users that may be one in the wrong place: nobody is shown them.
+//! Passwords, which are never shown. The same goes for users that may be a password in the wrong
+//! place.
 
 use std::error::Error;
 use std::fmt;
@@ -35,10 +36,10 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What came of asking for a password.
+/// The result of asking for a password.
 pub(crate) type Fetched = Result<Secret, Box<dyn Error + Send + Sync>>;
 
-/// Where a password comes from.
+/// The source of a password.
 #[derive(Clone)]
 pub(crate) enum Password {
     /// The password stays the same.

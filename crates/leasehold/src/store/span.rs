@@ -1,15 +1,16 @@
-//! Spans among the options of a store: how a store URL says them, and their ranges.
+//! Spans among the options of a store: their form in a store URL, and their ranges.
 
 use std::time::Duration;
 
 use leasehold_core::InvalidInput;
 use leasehold_core::text::parse_duration;
 
-/// The range of `retention`: from the time it takes to notice a lost reply to the longest lease.
+/// The range of `retention`: from the time that it takes to notice a lost reply, up to the longest
+/// lease.
 pub(super) const RETENTIONS: (Duration, Duration) =
     (Duration::from_secs(1), Duration::from_hours(24));
 
-/// The least and the most that a span may be.
+/// The least and the greatest value of a span.
 #[cfg(any(feature = "postgres", feature = "redis"))]
 pub(super) type Range = (Duration, Duration);
 

@@ -1,4 +1,5 @@
-//! TLS by rustls: whom to trust, who we are. Nothing is installed process-wide.
+//! TLS by rustls: the servers to trust, and the client's own certificate. Nothing is installed
+//! process-wide.
 
 use std::fs;
 use std::path::Path;
@@ -28,23 +29,23 @@ pub(crate) struct TlsFiles<'a> {
     pub(crate) key: (&'static str, Option<&'a Path>),
 }
 
-/// Which servers are believed.
+/// The servers that are trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
     /// Any server that answers.
     Anybody,
-    /// One with a certificate of a known authority for any name.
+    /// A server with a certificate of a known authority, for any name.
     #[cfg(feature = "postgres")]
     AnyName,
-    /// One with a certificate of a known authority for the name that was asked for.
+    /// A server with a certificate of a known authority, for the name that was asked for.
     Name,
 }
 
-/// The configuration that some files and options make.
+/// Makes a configuration from files and options.
 ///
 /// # Errors
 ///
-/// [`InvalidInput`] names the option whose file is missing or is not what it should be.
+/// [`InvalidInput`] names the option whose file is missing or not valid.
 pub(crate) fn config(files: TlsFiles<'_>) -> Result<ClientConfig, InvalidInput> {
     let provider = Arc::new(ring::default_provider());
     let versions = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -68,7 +69,7 @@ pub(crate) fn config(files: TlsFiles<'_>) -> Result<ClientConfig, InvalidInput> 
     };
     Ok(match (files.cert, files.key) {
         ((cert, Some(certificate)), (key, Some(path))) => {
-            // There is one at least.
+            // `pem` returns at least one.
             let private: PrivateKeyDer<'_> = pem(key, path, "private key")?.swap_remove(0);
             trusting
                 .with_client_auth_cert(pem(cert, certificate, "certificate")?, private)
@@ -89,7 +90,7 @@ fn read(option: &str, path: &Path) -> Result<Vec<u8>, InvalidInput> {
     })
 }
 
-/// What a PEM file has of one kind, which is `what`.
+/// The items of one kind, named `what`, in a PEM file.
 fn pem<T: PemObject>(option: &str, path: &Path, what: &str) -> Result<Vec<T>, InvalidInput> {
     let found: Vec<T> = T::pem_slice_iter(&read(option, path)?)
         .collect::<Result<_, _>>()
@@ -104,7 +105,7 @@ fn pem<T: PemObject>(option: &str, path: &Path, what: &str) -> Result<Vec<T>, In
 fn authorities((option, file): (&str, Option<&Path>)) -> Result<RootCertStore, InvalidInput> {
     let mut store = RootCertStore::empty();
     let Some(file) = file else {
-        // What cannot be read or understood is skipped: systems carry such certificates, and a
+        // Certificates that cannot be read or understood are skipped: some systems have them. A
         // server that needs one of them is refused by name later.
         store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         return Ok(store);
@@ -115,8 +116,8 @@ fn authorities((option, file): (&str, Option<&Path>)) -> Result<RootCertStore, I
     Ok(store)
 }
 
-/// Looks at less of a server's certificate than there is: `insecure=on`, `sslmode=require` and
-/// `sslmode=verify-ca` ask for it.
+/// Checks less of a server's certificate than usual, for `insecure=on`, `sslmode=require` and
+/// `sslmode=verify-ca`.
 #[derive(Debug)]
 struct Lenient {
     provider: Arc<CryptoProvider>,
@@ -137,7 +138,7 @@ impl ServerCertVerifier for Lenient {
         let Some(strict) = &self.authority else { return Ok(ServerCertVerified::assertion()) };
         match strict.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
         {
-            // The name is looked at last, so all else is right.
+            // The name is checked last, so everything else is right.
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => Ok(ServerCertVerified::assertion()),

@@ -1,4 +1,4 @@
-//! The trait [`Store`], and what its methods give.
+//! The trait [`Store`], and the types that its methods return.
 
 use std::fmt;
 #[cfg(unix)]
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use leasehold_core::{Answer, BoxFuture, ClientId, LockName, Message, Operation, StoreError};
 
-/// What a store can do. All other requests are refused with a typed error, never imitated.
+/// The capabilities of a store. All other requests are refused with a typed error, never imitated.
 ///
 /// ```
 /// use leasehold::store::Capabilities;
@@ -21,9 +21,9 @@ use leasehold_core::{Answer, BoxFuture, ClientId, LockName, Message, Operation, 
 pub struct Capabilities {
     /// A reader becomes the writer and a writer a reader, and there are upgradable readers.
     pub changes_mode: bool,
-    /// A hand-over counts only once its claim was answered: a message alone grants nothing. This is
-    /// for stores whose grant may not count yet: replicas have not acknowledged it, or a majority
-    /// was not asked.
+    /// A hand-over counts only once its claim was answered: a message alone grants nothing. A store
+    /// sets this if a grant in a message may not count yet: replicas have not acknowledged it, or a
+    /// majority was not asked.
     pub claims_first: bool,
     /// Locks survive the end of every process that uses the store.
     pub durable: bool,
@@ -32,9 +32,11 @@ pub struct Capabilities {
     pub local_tokens: bool,
     /// The store grants permits of a semaphore.
     pub permits: bool,
-    /// Every release is published to the subscribers of the name; without, waiters poll more often.
+    /// Every release is published to the subscribers of the name. Otherwise waiters poll more
+    /// often.
     pub publishes_releases: bool,
-    /// Waiters queue, and a release hands over to the first; without, they ask again and again.
+    /// Waiters queue, and a release hands the lock to the first of them. Otherwise they ask again
+    /// and again.
     pub queued: bool,
     /// A holder whose hold was forgotten may take it back by its token before it counts as lost:
     /// nobody else is granted what may still be held.
@@ -51,81 +53,82 @@ pub struct Capabilities {
     pub wakes: bool,
 }
 
-/// What time it was at a store.
+/// A reading of a store's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reading {
-    /// How long ago it was asked.
+    /// How long ago the store was asked.
     pub age: Duration,
-    /// The time at that moment, in microseconds, by the clock by which leases end.
+    /// The time at that moment, in microseconds, by the clock that ends leases.
     pub lease_us: u64,
 }
 
 impl Reading {
-    /// That it was `lease_us` when it was asked `age` ago.
+    /// The reading of a store that showed `lease_us` when it was asked `age` ago.
     pub const fn new(age: Duration, lease_us: u64) -> Self {
         Self { age, lease_us }
     }
 }
 
-/// One place where locks live. Cheap to call from many tasks at once.
+/// A store of locks. Its methods are cheap to call from many tasks at once.
 pub trait Store: Send + Sync + fmt::Debug + 'static {
-    /// What this store can do; constant during its life.
+    /// The capabilities of this store; constant during its life.
     fn capabilities(&self) -> Capabilities;
 
     /// Executes one operation, atomically per name.
     ///
     /// # Errors
     ///
-    /// [`StoreError::may_have_executed`] tells whether it is certain that nothing was done.
+    /// [`StoreError::may_have_executed`] is false only if the operation was certainly not executed.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future leaves it open whether the operation is executed.
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>>;
 
-    /// Opens the inbox of a client: where its grants and revocations arrive. Once this has
+    /// Opens the inbox of a client, in which its grants and revocations arrive. Once this has
     /// returned, no message is missed without a [`Message::Gap`]. But a store may listen only while
     /// something of that client waits. At other times the next renewal finds a revocation.
     ///
     /// # Errors
     ///
-    /// When the store cannot be reached or does not allow it.
+    /// If the store cannot be reached or does not allow it.
     fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>>;
 
-    /// Which shard a name lives in, for stores that are made of several servers. Names of one shard
-    /// share a clock and outages. The time at one shard says nothing about another, and a renewal
-    /// that hangs at one delays no lease of another. A name may move to another shard at any time.
+    /// The shard of a name, for stores that are made of several servers. Names of one shard share a
+    /// clock and outages. The time at one shard says nothing about another shard, and a renewal
+    /// that hangs at one shard delays no lease of another. A name may move to another shard at any
+    /// time.
     fn shard(&self, name: &LockName) -> u64 {
         let _ = name;
         0
     }
 
-    /// How far the clocks of servers that take over from each other may be apart; constant during
-    /// the life of this store. A holder considers its lease over by that much earlier than the
-    /// store does. Zero where a lease ends by the clock on which it began.
+    /// The largest difference between the clocks of servers that take over from each other;
+    /// constant during the life of this store. A holder considers its lease over earlier than the
+    /// store does, by this difference. Zero if a lease ends by the clock on which it began.
     fn clock_offset(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Publishes a message to all subscribers of `name`. A hint like every message: it may be
-    /// lost, and subscribers find out by asking as well.
+    /// Publishes a message to all subscribers of `name`. It is a hint, like every message: it may
+    /// be lost, and subscribers also ask the store.
     ///
     /// # Errors
     ///
-    /// When the store cannot be reached or does not allow it.
+    /// If the store cannot be reached or does not allow it.
     fn publish(&self, name: &LockName, message: &str) -> BoxFuture<'_, Result<(), StoreError>> {
         let _ = (name, message);
         Box::pin(async { Ok(()) })
     }
 
-    /// Subscribes to what is published of a name, in the order in which it is published; `None`
-    /// where the store carries no such messages. Once this has returned, no message is missed
-    /// without a `None` from [`Subscription::next`].
+    /// Subscribes to the messages that are published under a name, in the order of their
+    /// publication. `None` if the store has no such messages. Once this has returned, no message is
+    /// missed without a `None` from [`Subscription::next`].
     ///
     /// # Errors
     ///
-    /// When the store cannot be reached.
+    /// If the store cannot be reached.
     fn subscribe(
         &self,
         name: &LockName,
@@ -134,7 +137,7 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
         Box::pin(async { Ok(None) })
     }
 
-    /// A descriptor of a client. The store takes the client for alive while any process has a copy
+    /// A descriptor of a client. The store considers the client alive while any process has a copy
     /// of it open. `None` if the store does not watch processes, and before the first acquire or
     /// inbox of that client.
     ///
@@ -147,39 +150,39 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
         None
     }
 
-    /// A client has ended its work. The store removes at once what it has made for this client's
-    /// life alone, because the process may end in the next moment. If the client still holds or
-    /// awaits something, nothing changes.
+    /// Tells the store that a client has ended its work. The store at once removes what it has made
+    /// only for the life of this client, because the process may end right after. If the client
+    /// still holds or waits for something, nothing changes.
     fn forget(&self, client: ClientId) {
         let _ = client;
     }
 
-    /// Ends a quarantine on the word of an operator: the store is new, or has forgotten nothing, so
-    /// no lease that it does not know can be valid. Gives whether the store keeps quarantines at
-    /// all, and does nothing if it does not.
+    /// Ends a quarantine because an operator says so: the store is new, or has forgotten nothing,
+    /// so no lease that it does not have can be valid. Returns whether the store has quarantines at
+    /// all; if not, the call does nothing.
     ///
     /// # Errors
     ///
-    /// When the store cannot be reached or does not allow it.
+    /// If the store cannot be reached or does not allow it.
     fn end_quarantine(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
         Box::pin(async { Ok(false) })
     }
 
-    /// What time it was when the store was opened, if it was asked then and all leases end by that
-    /// clock (shard 0): a client need not ask once more before its first acquire.
+    /// The reading of the clock when the store was opened, if there is one and all leases end by
+    /// that clock (shard 0). A client then need not ask for the time before its first acquire.
     fn opened_at(&self) -> Option<Reading> {
         None
     }
 
-    /// What was found on connecting that weakens a promise, in words, with the remedy.
+    /// Texts about faults that were found on connecting and weaken a promise, each with the remedy.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// Where the messages of one client arrive.
+/// The inbox in which the messages of one client arrive.
 pub trait Inbox: Send {
-    /// The next message. Waits for one, and mends its connection by itself meanwhile.
+    /// Waits for the next message, and repairs its connection by itself meanwhile.
     ///
     /// # Cancel safety
     ///
@@ -187,10 +190,10 @@ pub trait Inbox: Send {
     fn next(&mut self) -> BoxFuture<'_, Message>;
 }
 
-/// Where the messages arrive that are published about one name.
+/// A subscription to the messages that are published under one name.
 pub trait Subscription: Send {
-    /// The next message, or `None` if some may have been lost. Waits, and reconnects by itself
-    /// meanwhile.
+    /// Waits for the next message, and reconnects by itself meanwhile. Returns `None` if some
+    /// messages may have been lost.
     ///
     /// # Cancel safety
     ///

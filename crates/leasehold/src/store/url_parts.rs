@@ -1,5 +1,5 @@
-//! Parts of the URLs of servers: logins, hosts and ports, options, what is escaped, and passwords
-//! that are not in them.
+//! Parts of the URLs of servers: logins, hosts and ports, options, escapes, and passwords from
+//! elsewhere.
 
 use std::fs;
 
@@ -8,23 +8,23 @@ use leasehold_core::text::percent_decode;
 
 use super::secret::Secret;
 
-/// Environment variables that carry a password, so that no URL has to.
+/// The environment variable with a password, so that no URL needs one.
 const PASSWORD: &str = "LEASEHOLD_PASSWORD";
 const PASSWORD_FILE: &str = "LEASEHOLD_PASSWORD_FILE";
 
-/// Who the client is, as a URL says before its first host.
+/// The login in a URL, before its first host.
 #[derive(Debug, Default)]
 pub(crate) struct UrlLogin {
     pub(crate) user: Option<Secret>,
     pub(crate) password: Option<Secret>,
 }
 
-/// A refusal of what a URL says.
+/// The error for a URL that is wrong.
 pub(crate) fn invalid(why: impl Into<String>) -> InvalidInput {
     InvalidInput::new("url", why)
 }
 
-/// Undoes `%2F` and the like.
+/// Decodes `%2F` and other escapes.
 pub(crate) fn decode(part: &str, text: &str) -> Result<String, InvalidInput> {
     percent_decode(text).ok_or_else(|| {
         invalid(format!(
@@ -33,7 +33,7 @@ pub(crate) fn decode(part: &str, text: &str) -> Result<String, InvalidInput> {
     })
 }
 
-/// A host and its port; the scheme is for the remedy alone.
+/// Reads a host and its port. The scheme is only used for the remedy in an error.
 pub(crate) fn host(
     scheme: &str,
     text: &str,
@@ -66,8 +66,8 @@ pub(crate) fn no_host(scheme: &str) -> InvalidInput {
     invalid(format!("there is no host: write {scheme}://HOST[:PORT]"))
 }
 
-/// Refuses a delimiter where none belongs: it is a password that was not escaped, and no later
-/// message may show a piece of it.
+/// Refuses a delimiter where none belongs: it is part of a password that was not escaped, and no
+/// later message may show a piece of that.
 pub(crate) fn check_delimiters(place: &str, query: &str) -> Result<(), InvalidInput> {
     let (authority, path) = place.split_once('/').unwrap_or((place, ""));
     let strays = path.contains('@')
@@ -84,7 +84,7 @@ pub(crate) fn check_delimiters(place: &str, query: &str) -> Result<(), InvalidIn
     Ok(())
 }
 
-/// Who the client is, as a URL says before its first host, and the hosts.
+/// Splits the login from the hosts of a URL.
 pub(crate) fn split_login(authority: &str) -> Result<(UrlLogin, &str), InvalidInput> {
     let Some((credentials, hosts)) = authority.split_once('@') else {
         return Ok((UrlLogin::default(), authority));
@@ -113,10 +113,10 @@ pub(crate) fn options(query: &str) -> Result<Vec<(&str, String)>, InvalidInput> 
     Ok(options)
 }
 
-/// A sound URL as it may be shown: without its password, and without a user that has none, since
-/// that may be the password in the wrong place.
+/// A sound URL as it may be shown: without its password, and without a user that has no password,
+/// because that may be a password in the wrong place.
 pub(crate) fn without_password(url: &str) -> Option<String> {
-    // There is one `@` at most, and the login stands before it.
+    // There is one `@` at most, and the login is before it.
     let Some((before, after)) = url.split_once('@') else { return Some(url.to_owned()) };
     let (scheme, login) = before.split_once("://")?;
     let user = login.split_once(':').map_or("", |(user, _)| user);

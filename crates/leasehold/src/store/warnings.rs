@@ -1,4 +1,4 @@
-//! What was found that weakens a promise, in words, each once.
+//! Warnings about faults that weaken a promise, each of them once.
 
 use crate::mutex::Mutex;
 

@@ -1,8 +1,8 @@
-//! The mutex and the atomics of the standard library, before each use of which another thread may
-//! go on, while schedules are explored. Elsewhere they are what they are.
+//! The mutex and the atomics of the standard library. While schedules are explored, another thread
+//! may run before each use of them. Otherwise they behave as usual.
 //!
-//! All threads of an exploration are coroutines of one, so what lies between two such points is one
-//! step. Channels and notifications of tokio are such steps.
+//! All threads of an exploration are coroutines of one thread. So the code between two such points
+//! is one step; channels and notifications of tokio are inside steps.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -37,14 +37,14 @@ pub(crate) fn is_on() -> bool {
     IS_EXPLORED.get()
 }
 
-/// Another thread may go on here.
+/// A point at which another thread may run.
 fn point() {
     if is_on() && !std::thread::panicking() {
         thread::sleep(Duration::ZERO);
     }
 }
 
-/// Has a task driven to its end, without which no schedule ends.
+/// Spawns a task that runs to its end, as every schedule needs it to.
 pub(crate) fn spawn(task: BoxFuture<'static, ()>) {
     std::mem::forget(future::spawn(task));
 }

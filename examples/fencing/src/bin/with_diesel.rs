@@ -1,7 +1,7 @@
 //! Charges an invoice under the fence, with diesel.
 //!
-//! diesel shows no code of an error (SQLSTATE). It shows the name of a constraint, and the fence
-//! gives its code there, too.
+//! diesel does not show the code of an error (SQLSTATE). It shows the name of a constraint, so the
+//! fence gives its code there, too.
 
 use std::env;
 use std::error::Error;

@@ -1,6 +1,6 @@
-//! Exports the trace of a request that waits for a lock and holds it, as OpenTelemetry has it.
+//! Exports the trace of a request that waits for a lock and holds it, with OpenTelemetry.
 //!
-//! The exporter prints; one that sends to a collector is put in its place.
+//! This exporter prints. In a service, use an exporter that sends to a collector.
 
 use std::error::Error;
 use std::time::Duration;

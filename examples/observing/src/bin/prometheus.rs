@@ -1,7 +1,7 @@
-//! Prints what Prometheus would scrape of a service that has used some locks.
+//! Prints the metrics that Prometheus would scrape from a service that has used some locks.
 //!
-//! A service serves that text under `/metrics`: with the feature `http-listener` of the exporter,
-//! `PrometheusBuilder::install` does so by itself.
+//! A service serves this text under `/metrics`. With the feature `http-listener` of the exporter,
+//! `PrometheusBuilder::install` does that.
 
 use std::error::Error;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use leasehold::Client;
 use leasehold::event::MetricsObserver;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 
-/// Bounds of the buckets in seconds: from a round trip to a wait that somebody complains about.
+/// Bounds of the buckets in seconds: from a round trip to a wait about which somebody complains.
 const BUCKETS: [f64; 9] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 10.0, 60.0];
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // First of all: what is recorded before is lost.
+    // The exporter is installed first: earlier records would be lost.
     let prometheus = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &BUCKETS)?
         .install_recorder()?;

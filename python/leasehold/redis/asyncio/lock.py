@@ -1,6 +1,6 @@
-"""The asyncio lock of redis-py, with the renewal, the waits and the tokens of leasehold.
+"""The asyncio lock of redis-py, with the renewals, the waiting and the tokens of leasehold.
 
-The keys are those of ``redis.asyncio.lock.Lock``: old and new exclude each other.
+The keys are those of ``redis.asyncio.lock.Lock``, so old and new locks exclude each other.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ __all__ = ["Lock", "LockError", "LockNotOwnedError"]
 
 
 class Lock(Base):
-    """As ``redis.asyncio.lock.Lock``: the same arguments, keys, return values and exceptions.
+    """Like ``redis.asyncio.lock.Lock``: the same arguments, keys, return values and exceptions.
 
-    Also by ``client.lock(name, lock_class=Lock)``. ``local.token`` is the fencing token as bytes.
+    ``client.lock(name, lock_class=Lock)`` makes one, too. ``local.token`` is the fencing token as
+    bytes.
     """
 
     _clients = Clients(AsyncClient)
@@ -33,7 +34,7 @@ class Lock(Base):
         blocking_timeout: float | None = None,
         token: None = None,
     ) -> bool:
-        """As that of ``leasehold.redis.lock.Lock``."""
+        """Like ``acquire`` of ``leasehold.redis.lock.Lock``."""
         limit = self._limit(token, blocking_timeout)
         with self._errors("acquire"):
             lock = self._native()
@@ -45,29 +46,29 @@ class Lock(Base):
                 return False
 
     async def release(self) -> None:
-        """As that of ``leasehold.redis.lock.Lock``."""
+        """Like ``release`` of ``leasehold.redis.lock.Lock``."""
         with self._releasing() as guard:
             await guard.release()
 
     async def extend(self, additional_time: float, replace_ttl: bool = False) -> Literal[True]:
-        """As that of ``leasehold.redis.lock.Lock``."""
+        """Like ``extend`` of ``leasehold.redis.lock.Lock``."""
         with self._renewing("extend") as guard:
             await guard.renew(self._longer(guard, additional_time, replace_ttl))
         return True
 
     async def reacquire(self) -> Literal[True]:
-        """As that of ``leasehold.redis.lock.Lock``."""
+        """Like ``reacquire`` of ``leasehold.redis.lock.Lock``."""
         with self._renewing("reacquire") as guard:
             await guard.renew(self.timeout)
         return True
 
     async def locked(self) -> bool:
-        """As that of ``leasehold.redis.lock.Lock``."""
+        """Like ``locked`` of ``leasehold.redis.lock.Lock``."""
         with self._errors("look at"):
             return not (await self._native().status()).is_free
 
     async def owned(self) -> bool:
-        """As that of ``leasehold.redis.lock.Lock``."""
+        """Like ``owned`` of ``leasehold.redis.lock.Lock``."""
         with self._errors("look at"):
             return self._may_own() and self._owns(await self._native().status())
 

@@ -1,9 +1,8 @@
-//! The processes that the command has started, in all process groups: how they are found and
-//! signalled.
+//! Finds and signals the processes that the command has started, in all process groups.
 //!
-//! A process does not leave this tree by outliving its parent: orphans become children of the
-//! guardian, which is their subreaper. Only a process that makes a new session (`setsid`) leaves
-//! it, and thereby says that it must stay.
+//! A process that outlives its parent stays in this tree: orphans become children of the guardian,
+//! which is their subreaper. A process leaves the tree only by making a new session (`setsid`).
+//! leasehold takes that as a request to let the process stay.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -17,23 +16,23 @@ use rustix::process::{
 };
 use serde::{Deserialize, Serialize};
 
-/// The guardian looks again, up to 10 times, if an unknown process ended meanwhile. On a machine
-/// that starts a thousand programs a second, one may end each time.
+/// How often the guardian looks at most: 10 times. It looks again if an unknown process ended
+/// meanwhile, and on a machine that starts a thousand programs a second, one may end each time.
 const MOST_LOOKS: u32 = 10;
 
-/// Where to look for what the command has started.
+/// Where to look for the processes that the command has started.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tree {
-    /// All of it descends from this process.
+    /// All these processes descend from this one.
     pub(crate) root: Pid,
-    /// This one does, too, and is not meant.
+    /// The guardian, which also descends from `root` and is not one of them.
     pub(crate) guardian: Pid,
     /// The command's own process group, once it is known.
     pub(crate) group: Option<Pid>,
 }
 
 impl Tree {
-    /// Looks who is there.
+    /// Looks for the processes that are there.
     pub(crate) fn scan(&self) -> Descendants {
         for looks in 1.. {
             let Some(snapshot) = Snapshot::take() else { break };
@@ -42,22 +41,22 @@ impl Tree {
                 return found;
             }
         }
-        // Without a `/proc` of this process's numbers, the group is all that can be known.
+        // Without a `/proc` that shows this process, only the group can be checked.
         let is_empty = |group| test_kill_process_group(group) == Err(rustix::io::Errno::SRCH);
         let is_nobody = self.group.is_none_or(is_empty);
         let (processes, groups) = (Vec::new(), HashSet::new());
         Descendants { group: self.group, processes, groups, is_nobody }
     }
 
-    /// Kills all.
+    /// Kills all these processes.
     pub(crate) fn kill(&self) {
         self.kill_children();
         self.scan().signal(Signal::KILL);
     }
 
-    /// Kills the children of this process, which are found at once. A process may start itself
-    /// again in group after group, and end before the search reaches it. But then the new process
-    /// is an orphan, and so a child of this process.
+    /// Kills the children of this process, which takes no search. A process could escape the search
+    /// by starting itself again and again in new groups, and ending each time. But then each new
+    /// process is an orphan, and so a child of this process.
     fn kill_children(&self) {
         if self.root != getpid() {
             return;
@@ -76,7 +75,7 @@ impl Tree {
         }
     }
 
-    /// The descendants among all processes.
+    /// Selects the descendants among all processes.
     fn among(&self, processes: Vec<Process>) -> Descendants {
         let myself = getpid().as_raw_pid();
         let own = processes.iter().find(|process| process.pid == myself);
@@ -90,14 +89,14 @@ impl Tree {
         let processes: Vec<_> = ours.into_iter().filter(|process| !process.has_ended).collect();
         let groups = processes.iter().map(|process| process.group);
         let groups: HashSet<i32> = groups.filter(|group| !shared.contains(group)).collect();
-        // An empty group's number may be another's by now.
+        // If the group is empty, its number may belong to another group by now.
         let group = self.group.filter(|group| groups.contains(&group.as_raw_pid()));
         let is_nobody = processes.is_empty();
         Descendants { group, processes, groups, is_nobody }
     }
 }
 
-/// The processes below this one, by their numbers.
+/// The numbers of all processes that descend from `root`.
 fn below(root: i32, processes: &[Process]) -> HashSet<i32> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for process in processes {
@@ -106,7 +105,7 @@ fn below(root: i32, processes: &[Process]) -> HashSet<i32> {
     let mut found = HashSet::new();
     let mut unvisited = vec![root];
     while let Some(parent) = unvisited.pop() {
-        // Each has one parent, so none comes twice.
+        // A process has one parent, so none is visited twice.
         let children = children.remove(&parent).unwrap_or_default();
         found.extend(&children);
         unvisited.extend(children);
@@ -117,37 +116,38 @@ fn below(root: i32, processes: &[Process]) -> HashSet<i32> {
 /// The processes that were found: the command and those that it has started.
 #[derive(Debug)]
 pub(crate) struct Descendants {
-    /// The command's group, if anybody is in it.
+    /// The command's group, if it is not empty.
     group: Option<Pid>,
     processes: Vec<Process>,
-    /// The groups of the processes, without groups that others are in, too.
+    /// The groups of these processes, without groups that also have other processes.
     groups: HashSet<i32>,
     is_nobody: bool,
 }
 
 impl Descendants {
-    /// Whether nobody is left.
+    /// Whether no process is left.
     pub(crate) fn is_nobody(&self) -> bool {
         self.is_nobody
     }
 
-    /// Sends a signal to the command's group, if anybody is in it.
+    /// Sends a signal to the command's group, if it is not empty.
     pub(crate) fn signal_group(&self, signal: Signal) {
         if let Some(group) = self.group {
-            // The group may be empty by now, or its processes another user's.
+            // The group may be empty by now, or its processes may belong to another user.
             let _nobody = kill_process_group(group, signal);
         }
     }
 
-    /// Sends a signal to all, group by group: each in one step, which no fork escapes. So a process
-    /// that was forked since they were looked for is sent it too, unless it has made its own group.
+    /// Sends a signal to all these processes. A group gets it in one step, which no fork escapes.
+    /// So a process that was forked since the search gets it, too, unless it has made another
+    /// group.
     pub(crate) fn signal(&self, signal: Signal) {
         if self.processes.is_empty() {
             self.signal_group(signal);
         }
         let mut signalled = HashSet::new();
         for process in self.processes.iter().filter(|process| process.is_still_there()) {
-            // The processes may have ended just now, or be another user's.
+            // The processes may have ended just now, or belong to another user.
             let _gone_or_denied = match self.groups.contains(&process.group) {
                 true if signalled.insert(process.group) => {
                     Pid::from_raw(process.group).map(|group| kill_process_group(group, signal))
@@ -158,8 +158,8 @@ impl Descendants {
         }
     }
 
-    /// One of the remaining processes, to name it to people: one that cannot be signalled, if there
-    /// is any.
+    /// One of the remaining processes, for a message. If one of them cannot be signalled, it is
+    /// that one.
     pub(crate) fn example(&self) -> Option<Remaining> {
         let remaining: Vec<Remaining> = self.processes.iter().map(Process::remaining).collect();
         let denied = remaining.iter().position(|process| process.is_denied).unwrap_or(0);
@@ -167,19 +167,19 @@ impl Descendants {
     }
 }
 
-/// A process that was killed and is still there.
+/// A process that was killed and has not ended.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Remaining {
     pid: i32,
     program: String,
-    /// Its effective user, if that can be known.
+    /// Its effective user, if that is known.
     user: Option<u32>,
     /// The process belongs to another user, so it could not be sent the signal.
     is_denied: bool,
 }
 
 impl Remaining {
-    /// Says who it is, and what follows from it.
+    /// A sentence that names the process, and says what follows from it.
     pub(crate) fn sentence(&self) -> String {
         let Self { pid, program, user, is_denied } = self;
         let user = match user.map(Uid::from_raw) {
@@ -205,21 +205,22 @@ impl Remaining {
 /// All processes at one time.
 struct Snapshot {
     processes: Vec<Process>,
-    /// Every process that was there when the look began is among them.
+    /// Whether the snapshot has every process that existed when it was begun.
     is_complete: bool,
 }
 
 impl Snapshot {
-    /// Looks at all processes; `None` where `/proc` does not show those that this one sees.
+    /// Looks at all processes. Returns `None` if `/proc` is missing, or belongs to another PID
+    /// namespace.
     ///
-    /// The numbers are read first, so a process that is not among them began later. A process that
-    /// ended before this function looked at it may have left children that are not among them
-    /// either; then the snapshot is not complete. A parent that ends meanwhile gives its children
-    /// away before it is gone. It is missing in the numbers, or ended while this function looked at
-    /// it.
+    /// The numbers are read first, so a process without a number in this list began later. A
+    /// process that ended before this function looked at it may have left children that are not in
+    /// the list either; then the snapshot is not complete. A parent that ends meanwhile passes its
+    /// children on before it is gone: it is missing in the list, or ended while this function
+    /// looked at it.
     fn take() -> Option<Self> {
         let myself = fs::read_link("/proc/self").ok()?;
-        // In a namespace of processes without its own /proc these are the numbers of others.
+        // In a PID namespace without its own /proc, these numbers belong to other processes.
         if !cfg!(target_os = "linux") || myself.to_str() != Some(&getpid().to_string()) {
             return None;
         }
@@ -229,7 +230,7 @@ impl Snapshot {
         let mut is_complete = true;
         let read = |pid: &i32| {
             let process = Process::read(*pid);
-            // One that is there and may not be looked at was not started by this process.
+            // A process that exists and may not be read was not started by this one.
             is_complete &= process.is_some() || Path::new(&format!("/proc/{pid}")).exists();
             process
         };
@@ -245,11 +246,11 @@ struct Process {
     parent: i32,
     group: i32,
     session: i32,
-    /// When it began, in ticks since the machine did: with it, a number that is used again is
-    /// another process.
+    /// When the process began, in ticks since the machine was started. So a number that is used
+    /// again is recognised as another process.
     began: u64,
     program: String,
-    /// The process has ended, and its parent has not taken notice yet.
+    /// The process has ended, and its parent has not waited for it yet.
     has_ended: bool,
 }
 
@@ -262,7 +263,8 @@ impl Process {
 
     /// Reads `/proc/PID/stat` (proc_pid_stat(5)).
     fn parse(stat: &str) -> Option<Self> {
-        // The name of the program may have spaces and brackets, and stands in the outer brackets.
+        // The name of the program is in the outermost brackets, and may have spaces and brackets
+        // itself.
         let (pid, rest) = stat.split_once(" (")?;
         let (program, rest) = rest.rsplit_once(") ")?;
         let fields: Vec<&str> = rest.split_whitespace().collect();
@@ -280,8 +282,8 @@ impl Process {
         })
     }
 
-    /// Whether its number and that of its group are still its own: much time may have passed since
-    /// it was looked at, and this process may have been stopped meanwhile.
+    /// Whether the number still belongs to this process, and its group is the same. Much time may
+    /// have passed since it was read, because this process may have been stopped meanwhile.
     fn is_still_there(&self) -> bool {
         Self::read(self.pid).is_some_and(|now| (now.began, now.group) == (self.began, self.group))
     }

@@ -1,9 +1,9 @@
-//! The last step before the command: a moment of our own code in the command's process.
+//! The last step before the command: our own code, which runs in the command's process.
 //!
-//! What must be done there (asking the kernel for a death signal, taking the terminal) cannot be
-//! asked of a library that starts programs. So the guardian forks, and the child does it and then
-//! becomes the command. It can do whatever it likes until then: the guardian has one thread, so
-//! nothing is locked by another that is not there in the child, and no runtime yet.
+//! That process must ask the kernel for a death signal, and take the terminal. A library that
+//! starts programs cannot do that. So the guardian forks, and the child does both and then becomes
+//! the command. The child may run any code until then: the guardian has one thread and no runtime
+//! yet, so no lock is held by a thread that the child lacks.
 
 use std::ffi::OsString;
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
@@ -23,7 +23,7 @@ use crate::args::OnLost;
 use crate::report::{Failure, LOST, NOT_EXECUTABLE, NOT_FOUND, Outcome, Verbosity};
 use crate::terminal::Terminal;
 
-/// Where the program goes on after the fork.
+/// The two processes after the fork.
 pub(super) enum Forked {
     /// In the guardian.
     Guardian(Stage),
@@ -31,7 +31,7 @@ pub(super) enum Forked {
     Command(Permission),
 }
 
-/// The command's process before it becomes the command, as its guardian knows it.
+/// The guardian's handle of the command's process, before that becomes the command.
 pub(super) struct Stage {
     pub(super) leader: Pid,
     go_on: PipeWriter,
@@ -60,15 +60,16 @@ pub(super) fn fork() -> io::Result<Forked> {
 }
 
 impl Stage {
-    /// Lets it become the command. Not before leasehold was told the number of its group: were the
-    /// guardian killed in between, nobody would end what the command had started by then.
+    /// Lets the process become the command. Call it only after leasehold was told the number of the
+    /// group. Otherwise, if the guardian were killed in between, nobody would end the processes
+    /// that the command had started.
     pub(super) fn go_on(mut self) -> io::Result<()> {
         self.go_on.write_all(b"\n")
     }
 }
 
 impl Permission {
-    /// Becomes the command once it may. Returns only if that fails.
+    /// Becomes the command once the guardian permits it. Returns only if that fails.
     pub(super) fn become_command(
         mut self,
         command: &[OsString],
@@ -85,7 +86,7 @@ impl Permission {
             return Ok(NOT_EXECUTABLE); // the guardian has died
         }
         if begin.lend_terminal {
-            // Without a terminal the command runs all the same, in the background.
+            // Without a terminal the command still runs, in the background.
             let _gone = Terminal::of_this_process().map(|it| it.listen_to(Some(getpid())));
         }
         // A process that was stopped or suspended since the grant must not begin after the lease.
@@ -96,9 +97,9 @@ impl Permission {
         if callers_mask.thread_set_mask().is_err() {
             return Ok(NOT_EXECUTABLE);
         }
-        // This sets PIPE to its default, whatever the caller had. Every Rust program ignores PIPE
-        // before its first line runs, so the caller's setting is not known any more. Programs are
-        // written for the default: a script must end when its reader has gone.
+        // This sets PIPE to its default, even if the caller had ignored it. Every Rust program
+        // ignores PIPE before its first line runs, so the caller's setting is not known any more.
+        // Programs are written for the default: a script must end when its reader has gone.
         let variables = begin.variables.iter().map(|(name, value)| (name, value));
         let error = Command::new(program).args(arguments).envs(variables).exec();
         let exit = match error.kind() {
@@ -119,8 +120,8 @@ fn is_over(begin: &Begin) -> bool {
     }
 }
 
-/// Asks the kernel to kill the command if its guardian dies: nobody would supervise it then. The
-/// kernel forgets the wish when it executes a program with a set-user-ID bit.
+/// Asks the kernel to kill the command if its guardian dies, because nobody would supervise the
+/// command then. The kernel drops this request when it executes a program with a set-user-ID bit.
 fn die_with(guardian: Pid) -> Result<(), Failure> {
     #[cfg(target_os = "linux")]
     {
@@ -128,7 +129,7 @@ fn die_with(guardian: Pid) -> Result<(), Failure> {
 
         let dead = || Failure::new(NOT_EXECUTABLE, "the guardian of the command has died");
         set_parent_process_death_signal(Some(Signal::KILL)).map_err(|_| dead())?;
-        // The guardian may have died before the kernel knew: then another process is the parent by
+        // The guardian may have died before this request. Then another process is the parent by
         // now.
         if getppid() != Some(guardian) {
             return Err(dead());

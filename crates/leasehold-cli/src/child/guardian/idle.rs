@@ -1,4 +1,4 @@
-//! A guardian before there is anything to guard.
+//! A guardian that waits for its command.
 
 use std::ffi::OsString;
 use std::io;
@@ -14,7 +14,7 @@ use super::relaunch::{MODE, relaunched};
 use crate::report::{Failure, NOT_EXECUTABLE};
 use crate::secrets;
 
-/// A guardian that has nothing to do yet. It ends when it is dropped, or with this process.
+/// A guardian without a task yet. It ends when this value is dropped, or with this process.
 #[derive(Debug)]
 pub(crate) struct IdleGuardian<'a> {
     command: &'a [OsString],
@@ -24,8 +24,8 @@ pub(crate) struct IdleGuardian<'a> {
 }
 
 impl<'a> IdleGuardian<'a> {
-    /// Starts a guardian for this command. To start takes it about as long as a local store takes
-    /// to grant a lease.
+    /// Starts a guardian for this command. The start takes about as long as a grant by a local
+    /// store.
     pub(crate) fn start(command: &'a [OsString]) -> Result<Self, Failure> {
         Self::spawn(command).map_err(cannot_start)
     }
@@ -36,13 +36,13 @@ impl<'a> IdleGuardian<'a> {
         let mut guardian = relaunched(MODE)?;
         secrets::keep_from(&mut guardian);
         guardian.args(command).stdin(Stdio::from(OwnedFd::from(theirs)));
-        // In a separate group: a signal to leasehold's whole group (kill -9 %1), or from the
-        // terminal, must not hit the process that ends the command in time.
+        // The guardian has a separate group. A signal to leasehold's whole group (kill -9 %1), or
+        // from the terminal, must not hit the process that ends the command in time.
         let process = Process(Some(guardian.process_group(0).spawn()?));
         Ok(Self { command, process, control, is_reaper })
     }
 
-    /// Has the guardian start the command with this process's stdin, stdout, stderr and
+    /// Makes the guardian start the command with this process's stdin, stdout, stderr and
     /// environment. From then on stdin and stdout belong to the command alone.
     pub(crate) async fn begin(
         self,
@@ -54,7 +54,7 @@ impl<'a> IdleGuardian<'a> {
 
     async fn hand_over(mut self, lifeline: Option<OwnedFd>, begin: &Begin) -> io::Result<Link> {
         if self.process.has_ended()? {
-            // The guardian was killed while the lease was waited for.
+            // The guardian was killed while leasehold waited for the lease.
             self = Self::spawn(self.command)?;
         }
         let Self { mut process, control, is_reaper, .. } = self;
@@ -67,7 +67,7 @@ fn cannot_start(error: io::Error) -> Failure {
     Failure::new(NOT_EXECUTABLE, format!("cannot start: {error}"))
 }
 
-/// A process without a task, if it was not taken out to get one.
+/// A guardian's process without a task, or `None` once it was taken out to get one.
 #[derive(Debug)]
 struct Process(Option<Child>);
 
@@ -80,8 +80,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // This process waits for the guardian, because the process that takes on the children of
-        // the dead may wait for none of them.
+        // This process reaps the guardian, because the reaper of orphans may reap none of them.
         if let Some(child) = &mut self.0
             && child.kill().is_ok()
         {

@@ -1,4 +1,4 @@
-//! Leasehold's side of its guardian.
+//! Leasehold's side of the connection to its guardian.
 
 use std::io::{self, stdin};
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,18 +16,17 @@ use super::descendants::{Remaining, Tree};
 use super::protocol::{self, Begin, Incoming, Order, Report};
 use super::timing::{AFTER_KILL, CLOCK, LOOK_INTERVAL, RARE_LOOK_INTERVAL};
 
-/// How long an order may wait for room in the socket: 1 s. A guardian that was stopped for hours
-/// leaves none.
+/// How long an order may wait for room in the socket: 1 s. If a guardian was stopped for hours, the
+/// socket has no room left.
 const NO_ROOM: Duration = Duration::from_secs(1);
 
-/// A running guardian, and through it the command.
+/// A running guardian, and the command that it supervises.
 #[derive(Debug)]
 pub(crate) struct Link {
     guardian: Child,
     orders: OwnedWriteHalf,
     reports: Incoming,
-    /// The process whose descendants the command and all that it starts are, besides the
-    /// guardian's.
+    /// The process from which the command, all that it starts, and the guardian descend.
     root: Pid,
     group: Option<Pid>,
 }
@@ -53,7 +52,7 @@ impl Link {
         Ok(link)
     }
 
-    /// Tells the guardian something.
+    /// Sends an order to the guardian.
     pub(crate) async fn order(&mut self, order: Order) {
         if let Ok(line) = protocol::line(&order) {
             self.write(&line).await;
@@ -61,8 +60,7 @@ impl Link {
     }
 
     async fn write(&mut self, bytes: &[u8]) {
-        // If the guardian is dead, the end of its reports says so; if it does not read, the watch
-        // notices.
+        // If the guardian is dead, its reports end; if it does not read, the watch notices.
         let _dead = timeout(NO_ROOM, self.orders.write_all(bytes)).await;
     }
 
@@ -84,23 +82,23 @@ impl Link {
         self.group
     }
 
-    /// Lets the guardian go on, if it was stopped.
+    /// Continues the guardian, if it was stopped.
     pub(crate) fn wake(&self) {
-        // Until it is waited for, its number is its own.
+        // Its number is not used again before this process reaps it.
         let _ended = kill_process(Pid::from_child(&self.guardian), Signal::CONT);
     }
 
-    /// Ends the command and all that it started in the guardian's place, and then the guardian.
-    /// `remains` gets one of the processes that do not end.
+    /// Ends the command and all that it started in the guardian's place, and then the guardian. It
+    /// calls `remains` with one of the processes that do not end.
     pub(crate) async fn replace_guardian(&mut self, remains: impl FnOnce(&Remaining)) {
-        // The guardian must not begin the command now; and while it is there, orphans are its
-        // children.
+        // The guardian is stopped first, so that it cannot start the command now. It is killed
+        // later, because orphans are its children while it lives.
         let _ended = kill_process(Pid::from_child(&self.guardian), Signal::STOP);
         self.end_all(remains).await;
         let _ended = self.guardian.kill();
     }
 
-    /// Waits for the guardian to end, and ends what it has left.
+    /// Waits for the guardian to end, and ends the processes that it has left.
     pub(crate) async fn outlive_guardian(
         &mut self,
         remains: impl FnOnce(&Remaining),
@@ -110,17 +108,17 @@ impl Link {
         status
     }
 
-    /// Waits for a guardian that has no more to do. This process does it, because the process that
-    /// takes on the children of the dead may wait for none of them: the first process of a
-    /// container seldom does, and each command would leave one dead process there.
+    /// Reaps a guardian that has no more to do. This process must do it, because the reaper of
+    /// orphans may reap none of them: the first process of a container seldom does. Each command
+    /// would leave a zombie there.
     pub(crate) fn bury_guardian(&mut self) {
-        // One that has been stopped meanwhile would never end.
+        // A guardian that was stopped meanwhile would never end by itself.
         if self.guardian.kill().is_ok() {
             let _ended = self.guardian.wait();
         }
     }
 
-    /// Kills until nobody is left.
+    /// Kills these processes until none is left.
     async fn end_all(&self, remains: impl FnOnce(&Remaining)) {
         let guardian = Pid::from_child(&self.guardian);
         let tree = Tree { root: self.root, guardian, group: self.group };

@@ -5,16 +5,17 @@
 //!  holds and renews the lease         holds the deadline
 //! ```
 //!
-//! It is this same program, started by itself (`@guardian`) while leasehold still asks for the
-//! lease, so the command need not wait for the guardian. It does one thing: it ends CMD and all
-//! processes that CMD started, in any process group ([`descendants`]), by TERM first and KILL in
-//! time. It does so in three cases: the deadline comes near and no renewal has moved it, leasehold
-//! says that the lease is lost, or the control socket ends because leasehold died. So it works when
-//! leasehold is killed with -9, and when it is stopped.
+//! The guardian is another process of the program leasehold (`@guardian`). leasehold starts it
+//! while it still asks for the lease, so the command need not wait for the guardian. The guardian
+//! does one thing: it ends CMD and all processes that CMD started, in any process group
+//! ([`descendants`]), by TERM first and KILL in time. It does so in three cases: the deadline comes
+//! near and no renewal has moved it, leasehold says that the lease is lost, or the control socket
+//! ends because leasehold died. So it also works if leasehold is killed with -9, or stopped.
 //!
-//! If the guardian itself is killed, the kernel kills CMD (see [`exec`]), and leasehold the rest.
-//! If it is stopped, leasehold continues it, and takes its place if that is of no use ([`watch`]).
-//! Only if both are killed or both are stopped, something goes on.
+//! If the guardian itself is killed, the kernel kills CMD (see [`exec`]), and leasehold kills the
+//! other processes. If the guardian is stopped, leasehold continues it; if that does not help,
+//! leasehold does its work ([`watch`]). Processes of CMD survive only if leasehold and the guardian
+//! are both killed or both stopped.
 
 pub(crate) mod descendants;
 mod exec;

@@ -14,10 +14,10 @@ use super::supervisor::{Supervisor, Watched};
 use crate::report::{Failure, NOT_EXECUTABLE, Outcome};
 use crate::signals::survive_file_limits;
 
-/// Runs the guardian: the rest of the command line is CMD.
+/// Runs the guardian. The rest of its command line is CMD.
 pub(crate) fn main(command: &[OsString]) -> Outcome {
     show_as_leasehold();
-    // Signals that are sent to the guardian before it catches them wait until then.
+    // Blocked signals wait until the guardian catches them.
     let callers_mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK);
     let callers_mask = callers_mask.map_err(|error| failed(&error.into()))?;
     let received = protocol::receive_begin().map_err(|error| failed(&error))?;
@@ -54,25 +54,26 @@ fn supervise(
         survive_file_limits()?;
         control.set_nonblocking(true)?;
         let (orders, reports) = tokio::net::UnixStream::from_std(control)?.into_split();
-        // Without this wait there would seem to be no room for the first report.
+        // Before this wait the runtime takes the socket for full, and would drop the first report.
         reports.writable().await?;
         let watched = Watched::new(protocol::incoming(orders))?;
         unblock_signals(callers_mask)?;
         let supervisor = Supervisor::new(stage.leader, begin, reports);
         stage.go_on()?;
-        // The command has it now. Held here too, a pipe would not end when the command closes it.
+        // The command has stdin now. If the guardian held it, too, a pipe would not end when the
+        // command closes it.
         drop(rights.stdin);
         protocol::forget_stdio()?;
         supervisor.run(watched).await;
-        // Only now: a store that knows its clients by an open file must not think that this one
-        // has died while the command is still being ended.
+        // The lifeline is dropped last. A store that knows its clients by an open file must not
+        // think that this client has died while the command is still being ended.
         drop(rights.lifeline);
         Ok(0)
     })
 }
 
-/// Lets signals arrive that are caught by now; also the one that tells of ended children, should
-/// the caller have blocked it.
+/// Unblocks the signals that are now caught, and the signal about ended children, which the caller
+/// may have blocked.
 fn unblock_signals(mut callers_mask: SigSet) -> io::Result<()> {
     callers_mask.remove(Signal::SIGCHLD);
     Ok(callers_mask.thread_set_mask()?)

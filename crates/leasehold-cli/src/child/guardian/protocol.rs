@@ -1,5 +1,5 @@
-//! The messages between leasehold and its guardian: lines of JSON over a socket. Before the first
-//! line comes the task of the guardian.
+//! The messages between leasehold and its guardian: first the guardian's task, then lines of JSON
+//! over a socket.
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Read as _};
@@ -22,11 +22,11 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use super::descendants::Remaining;
 use crate::args::OnLost;
 
-/// What the guardian is told.
+/// An order to the guardian.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// The lease is valid until then: a time since the origin of the clock that counts suspended
-    /// time.
+    /// The lease is valid until this time, measured from the origin of the clock that counts
+    /// suspended time.
     Deadline { until: Duration },
     /// The lease is lost: end the command.
     Lost,
@@ -46,13 +46,13 @@ pub(crate) struct Begin {
     pub(crate) signal: i32,
     /// This runs within the command of another `leasehold run`.
     pub(crate) is_nested: bool,
-    /// The command shall have the terminal from its first line on.
+    /// The command gets the terminal from its first line on.
     pub(crate) lend_terminal: bool,
-    /// The variables that the command's environment has besides those of leasehold.
+    /// The variables that the command gets besides those in leasehold's environment.
     pub(crate) variables: Vec<(String, String)>,
 }
 
-/// What the guardian tells.
+/// A report of the guardian.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Report {
     /// The command runs, as the leader of this process group.
@@ -63,7 +63,7 @@ pub(crate) enum Report {
     LeftBehind { wait: Duration },
     /// The command is being ended, with all that it started.
     Ending { why: EndReason },
-    /// This was killed, and is still there.
+    /// This process was killed, and has not ended.
     Remains { process: Remaining },
     /// The command ended, and no process that it started is left.
     Ended { how: CommandEnd },
@@ -80,7 +80,7 @@ pub(crate) enum EndReason {
     LeftBehind,
     /// Leasehold told the guardian that the lease is lost.
     Lost,
-    /// The command has run for as long as it may.
+    /// The limit of --max-hold is over.
     Over,
     /// The lease was not renewed in time.
     Overdue,
@@ -113,13 +113,14 @@ pub(crate) async fn receive<T: DeserializeOwned>(from: &mut Incoming) -> Option<
     serde_json::from_str(&line).ok()
 }
 
-/// Writes one line to leasehold, or none if there is no room: leasehold may be stopped, and the
-/// guardian waits for nobody. Room is there for thousands of lines, and few are written.
+/// Writes one line to leasehold, or none if the socket has no room: leasehold may be stopped, and
+/// the guardian must not wait for it. The socket has room for thousands of lines, and few are
+/// written.
 pub(crate) fn send_or_drop(to: &OwnedWriteHalf, report: &Report) -> io::Result<()> {
     to.try_write(&line(report)?).map(drop)
 }
 
-/// A message of one side to the other, as it is written.
+/// A message as a line of JSON.
 pub(crate) fn line(message: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
@@ -129,14 +130,15 @@ pub(crate) fn line(message: &impl Serialize) -> io::Result<Vec<u8>> {
 /// The descriptors that the guardian gets besides the control socket.
 #[derive(Debug)]
 pub(crate) struct Rights {
-    /// The command's stdin: the guardian's own is the control socket.
+    /// The command's stdin, because the guardian's own stdin is the control socket.
     pub(crate) stdin: OwnedFd,
-    /// Open as long as leasehold or the guardian lives, if the store wants to know that.
+    /// A descriptor that stays open as long as leasehold or the guardian lives, for a store that
+    /// watches that.
     pub(crate) lifeline: Option<OwnedFd>,
 }
 
-/// Hands over the descriptors, which travel with the length of what follows them. Gives these
-/// bytes: the task of the guardian, which is written next.
+/// Sends the descriptors, together with the length of the task that follows. Returns the bytes of
+/// this task, which the caller writes next.
 pub(crate) fn send_rights(
     control: &UnixStream,
     stdin: BorrowedFd<'_>,
@@ -154,8 +156,8 @@ pub(crate) fn send_rights(
     Ok(begin)
 }
 
-/// The other side: its control socket, which is its stdin, the descriptors, and what to begin with.
-/// Waits for them; `None` if leasehold has ended without them.
+/// Receives, in the guardian, the control socket (its stdin), the descriptors and the task. Waits
+/// for them, and returns `None` if leasehold has ended without sending them.
 pub(crate) fn receive_begin() -> io::Result<Option<(UnixStream, Rights, Begin)>> {
     let mut control = UnixStream::from(rustix::stdio::stdin().try_clone_to_owned()?);
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
@@ -170,7 +172,7 @@ pub(crate) fn receive_begin() -> io::Result<Option<(UnixStream, Rights, Begin)>>
         }
     }
     for descriptor in &descriptors {
-        // The command must inherit neither: it would keep the lifeline as long as it likes.
+        // The command must inherit neither of them: it could keep the lifeline open for any time.
         fcntl_setfd(descriptor, FdFlags::CLOEXEC)?;
     }
     let mut descriptors = descriptors.into_iter();
@@ -184,7 +186,7 @@ pub(crate) fn receive_begin() -> io::Result<Option<(UnixStream, Rights, Begin)>>
     }
 }
 
-/// Lets go of stdin and stdout, which are the command's alone.
+/// Closes stdin and stdout, which belong to the command alone.
 pub(crate) fn forget_stdio() -> io::Result<()> {
     let nothing = File::options().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(nothing.as_fd())?;

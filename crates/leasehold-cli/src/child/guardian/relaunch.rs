@@ -1,4 +1,4 @@
-//! This program started by itself: as the guardian, or as the process that holds what was taken.
+//! Starts this program again: as the guardian, or as the holder process of `take`.
 
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -10,12 +10,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// First argument of the guardian. No lock, option or file name of the command line can be
-/// mistaken for it, because only a subcommand can stand there.
+/// First argument of the guardian. It cannot be mistaken for a lock, an option or a file, because
+/// the first argument is always a subcommand.
 pub(crate) const MODE: &str = "@guardian";
 
-/// This program in one of these modes, even if its file was replaced or removed since it was
-/// started. Without `/proc`, as in a bare `chroot`, it is the file that it was started by.
+/// The command that starts this program in one of these modes, even if its file was replaced or
+/// removed since. Without `/proc`, as in a bare `chroot`, it is the file from which this process
+/// was started.
 pub(crate) fn relaunched(mode: &str) -> io::Result<Command> {
     #[cfg(target_os = "linux")]
     let program = own_program(Path::new("/proc/self/exe"), rustix::param::linux_execfn())?;
@@ -37,8 +38,8 @@ fn own_program(link: &Path, started_by: &CStr) -> io::Result<PathBuf> {
     Err(io::Error::new(error.kind(), why))
 }
 
-/// Gives this process the name of the program: the kernel took it from the link it was started by,
-/// `exe`, and `ps` and `top` show it.
+/// Names this process after the program, for `ps` and `top`. The kernel had named it after the link
+/// `exe`, from which it was started.
 pub(crate) fn show_as_leasehold() {
     #[cfg(target_os = "linux")]
     let _unnamed = std::fs::write("/proc/self/comm", "leasehold");

@@ -1,4 +1,4 @@
-//! The guardian's one loop: orders, ended children, and time.
+//! The loop of the guardian: orders, ended children, and time.
 
 use std::io;
 use std::time::Duration;
@@ -25,8 +25,9 @@ use crate::signals::{Signals, numbered};
 pub(super) struct Watched {
     orders: Incoming,
     children: unix::Signal,
-    /// Signals to the guardian itself are dropped: leasehold gets its own and passes them on, and
-    /// a `kill` of everything called leasehold must not leave the command alone.
+    /// Signals to the guardian itself, which are dropped. leasehold gets the same signals and
+    /// passes them on, and a `kill` of everything called leasehold must not leave the command
+    /// alone.
     dropped: Signals,
 }
 
@@ -37,46 +38,46 @@ impl Watched {
     }
 }
 
-/// How long what a command leaves behind is awaited without a word: 200 ms. A `tee` that a shell
-/// script writes through ends a little after the script.
+/// How long the guardian waits for processes that a command leaves behind before it reports them:
+/// 200 ms. A `tee` that a shell script writes through ends a little after the script.
 const SILENT_DRAINING: Duration = Duration::from_millis(200);
 
-/// How far the end of the command has come.
+/// The phases of the command's end.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     /// The command runs, and the lease is valid.
     Running,
-    /// The command has ended by itself. The processes that it left may finish until then, and are
-    /// reported if they take longer than a moment: a `tee` that a shell script writes through ends
-    /// a little after that.
+    /// The command has ended by itself. The processes that it left may go on until `until`, and are
+    /// reported at `tell_at`.
     Draining { until: Instant, tell_at: Option<Instant> },
-    /// All were sent TERM, or what the user wants instead.
+    /// All processes were sent TERM, or the signal that the user chose.
     Stopping { kill_at: Instant },
-    /// All processes are sent KILL again and again, because what forks meanwhile is found only by
-    /// looking again. At `tell_at` the guardian reports a process that has not ended to leasehold.
+    /// All processes are sent KILL again and again, because a process that was forked meanwhile is
+    /// found only by another search. At `tell_at` the guardian reports a process that has not ended
+    /// to leasehold.
     Killed { tell_at: Option<Instant> },
 }
 
-/// Supervises one command and what it starts.
+/// Supervises one command and the processes that it starts.
 #[derive(Debug)]
 pub(super) struct Supervisor {
-    /// The command; its group has the same number.
+    /// The command's process; its group has the same number.
     leader: Pid,
     tree: Tree,
     /// No child is left, not even one in a separate session.
     is_childless: bool,
-    /// The processes that were told to end: they can be killed without looking for them.
+    /// The processes that were told to end. They can be killed without a search.
     told: Option<Descendants>,
     on_lost: OnLost,
     signal: Signal,
     kill_after: Duration,
     is_nested: bool,
     deadline: Instant,
-    /// When the command has run for as long as it may.
+    /// When the limit of --max-hold is over.
     over_at: Option<Instant>,
     phase: Phase,
     how: Option<CommandEnd>,
-    /// Leasehold, which therefore runs, has had the command go on since it stopped.
+    /// Whether leasehold has continued the command since it stopped. If so, leasehold itself runs.
     is_continued: bool,
     reports: OwnedWriteHalf,
     /// Leasehold has died: nobody reads reports or sends orders.
@@ -84,7 +85,7 @@ pub(super) struct Supervisor {
 }
 
 impl Supervisor {
-    /// Tells leasehold which group it is, and takes it on.
+    /// Takes on a command, and tells leasehold its process group.
     pub(super) fn new(leader: Pid, begin: &Begin, reports: OwnedWriteHalf) -> Self {
         let supervisor = Self {
             leader,
@@ -107,7 +108,7 @@ impl Supervisor {
         supervisor
     }
 
-    /// Supervises until the command has ended and nothing of what it started is left.
+    /// Supervises until the command and all processes that it started have ended.
     pub(super) async fn run(mut self, mut watched: Watched) {
         while !self.is_over() {
             tokio::select! {
@@ -122,13 +123,13 @@ impl Supervisor {
             self.reap();
             self.check_clock(CLOCK.now());
         }
-        // Processes that have ended since the last time must not keep the group's number.
+        // Processes that have ended since the last round must not keep the group's number.
         self.reap();
         if let Some(how) = self.how {
             self.report(&Report::Ended { how });
         }
-        // The line comes last: the reader of stderr may not read, and nothing else may wait for
-        // that.
+        // The line comes last, because a reader of stderr that does not read must delay nothing
+        // else.
         if self.alone && self.on_lost != OnLost::Ignore {
             Verbosity::usual().error("leasehold itself was killed, so its command was ended");
         }
@@ -229,7 +230,7 @@ impl Supervisor {
         }
     }
 
-    /// Whether nobody has been told to end yet.
+    /// Whether no process has been told to end yet.
     fn is_undisturbed(&self) -> bool {
         match self.phase {
             Phase::Running | Phase::Draining { .. } => true,
@@ -237,7 +238,7 @@ impl Supervisor {
         }
     }
 
-    /// Tells all to end. There is no way back: a renewal that comes now is too late.
+    /// Tells all processes to end. This is final: a renewal that comes now is too late.
     fn stop(&mut self, why: EndReason) {
         // The guardian of an outer lease kills a leasehold only after it passed TERM on and the
         // grace of the outer lease is over. So no grace is left here.
@@ -254,7 +255,7 @@ impl Supervisor {
             self.phase = Phase::Stopping { kill_at };
             let all = self.tree.scan();
             all.signal(self.signal);
-            // A stopped process acts on it only when it runs again.
+            // A stopped process handles the signal only when it runs again.
             all.signal(Signal::CONT);
             self.told = Some(all);
         }
@@ -270,11 +271,11 @@ impl Supervisor {
         self.phase = Phase::Killed { tell_at: Some(CLOCK.now() + AFTER_KILL) };
     }
 
-    /// Sends a signal to the command's group: by its number, as long as the command was not waited
-    /// for, because until then no other group can have that number.
+    /// Sends a signal to the command's group. Until the command is reaped, the group's number is
+    /// enough, because no other group can have it.
     fn signal_group(&self, signal: Signal) {
         match self.how {
-            // The processes may be another user's.
+            // The processes may belong to another user.
             None => drop(kill_process_group(self.leader, signal)),
             Some(_) => self.tree.scan().signal_group(signal),
         }
@@ -288,7 +289,7 @@ impl Supervisor {
                 Ok(Some(_)) => {}
                 Ok(None) => return,
                 Err(error) => {
-                    // Elsewhere orphans are not children of the guardian.
+                    // On other systems, orphans are not children of the guardian.
                     self.is_childless = cfg!(target_os = "linux") && error == Errno::CHILD;
                     return;
                 }
@@ -301,9 +302,10 @@ impl Supervisor {
             self.is_continued = false;
             self.report(&Report::Stopped { signal });
         } else if status.continued() {
-            // Leasehold may have stopped itself along with the command, and another process
-            // continued the command. If leasehold continued it, it would take this for a request to
-            // do so again, and a Ctrl-Z in between would not stop the command.
+            // Leasehold may have stopped itself along with the command. If another process
+            // continued the command, leasehold must go on, too. If leasehold itself continued the
+            // command, it gets no CONT: it would pass the CONT on, and a Ctrl-Z in between would
+            // not stop the command.
             let is_needed = !self.alone && !self.is_continued;
             if let (true, Some(leasehold)) = (is_needed, getppid()) {
                 let _died = kill_process(leasehold, Signal::CONT);
@@ -316,7 +318,7 @@ impl Supervisor {
     }
 
     fn report(&self, report: &Report) {
-        // If nobody reads it, the end of the orders says so.
+        // If leasehold is dead, its orders end, and that is noticed elsewhere.
         let _dead = protocol::send_or_drop(&self.reports, report);
     }
 }

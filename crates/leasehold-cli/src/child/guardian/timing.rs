@@ -1,4 +1,4 @@
-//! Time for leasehold and its guardian: the clock of both, and how often and how long they look.
+//! The clock of leasehold and its guardian, and how often and how long they look for processes.
 
 use std::time::Duration;
 
@@ -15,18 +15,19 @@ pub(crate) async fn sleep_until(at: Option<Instant>) {
     }
 }
 
-/// How often the remaining processes are looked for once the command has ended or was killed: 50
-/// ms. A signal tells of the end of the last one, but nothing tells when one makes a new session.
+/// How often the guardian looks for remaining processes once the command has ended or was killed:
+/// 50 ms. A signal reports the end of the last process, but not that a process makes a new session.
 pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The same once it was said that a process does not end: 1 s, because it may take hours.
+/// The same once a process that does not end was reported: 1 s, because that process may take
+/// hours.
 pub(super) const RARE_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long killed processes are waited for before one that remains is named: 2 s.
+/// How long the guardian waits for killed processes before it reports one that remains: 2 s.
 pub(super) const AFTER_KILL: Duration = Duration::from_secs(2);
 
-/// How long before the end of the lease all processes must have been killed: an eighth of
-/// the time between TERM and KILL, 250 ms at most. To find them takes some milliseconds, on a busy
+/// How long before the end of the lease all processes must have been killed: an eighth of the time
+/// between TERM and KILL, 250 ms at most. Finding the processes takes some milliseconds, on a busy
 /// machine more.
 pub(super) fn head_start(kill_after: Duration) -> Duration {
     (kill_after / 8).min(Duration::from_millis(250))

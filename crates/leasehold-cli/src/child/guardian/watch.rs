@@ -1,5 +1,5 @@
-//! Whether the guardian does its work, as far as leasehold can see: a guardian that is stopped, or
-//! hangs, must not let the command outlive the lease.
+//! Watches whether the guardian does its work: if the guardian is stopped or hangs, the command
+//! must not outlive the lease.
 
 use std::time::Duration;
 
@@ -11,17 +11,18 @@ use crate::args::OnLost;
 /// How long the guardian may take to answer while the lease is valid: 2 s, for a busy machine.
 const LONGEST_SILENCE: Duration = Duration::from_secs(2);
 
-/// The same once it is not: 100 ms, which a process that is not stopped usually needs less of.
+/// The same once the lease is not valid: 100 ms. A process that is not stopped usually answers
+/// faster.
 const SHORTEST_SILENCE: Duration = Duration::from_millis(100);
 
 /// The advice on what leasehold should do about its guardian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Advice {
-    /// The command must be ended now: let the guardian go on, if it was stopped.
+    /// The command must be ended now: continue the guardian, in case it was stopped.
     Wake,
     /// The guardian has not begun to end the command: end it in its place.
     Replace,
-    /// The guardian has begun to end the command and does not get done: end it in its place.
+    /// The guardian has begun to end the command and does not finish: end it in its place.
     Finish,
 }
 
@@ -29,15 +30,15 @@ pub(crate) enum Advice {
 enum Expectation {
     /// The guardian has nothing to do.
     Idle,
-    /// The guardian should say by then that it ends the command.
+    /// The guardian should report by `answer_by` that it ends the command.
     Asked { answer_by: Instant },
-    /// The guardian should have ended the command by then, or say that it cannot.
+    /// By `done_by` the guardian should have ended the command, or have reported that it cannot.
     Ending { done_by: Instant },
-    /// The guardian has said that it cannot end the command.
+    /// The guardian has reported that it cannot end the command.
     Hopeless,
 }
 
-/// What the guardian is expected to do, and by when.
+/// The watch on a guardian: what it should do, and by when.
 #[derive(Debug)]
 pub(crate) struct Watch {
     kill_after: Duration,
@@ -47,12 +48,12 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// For a lease that is valid until then.
+    /// A watch for a lease that is valid until this instant.
     pub(crate) fn new(on_lost: OnLost, kill_after: Duration, valid_until: Instant) -> Self {
         Self { kill_after, on_lost, valid_until, state: Expectation::Idle }
     }
 
-    /// The lease is valid for longer.
+    /// Notes that the lease was renewed.
     pub(crate) fn renewed(&mut self, valid_until: Instant) {
         self.valid_until = self.valid_until.max(valid_until);
         if let Expectation::Asked { .. } = self.state {
@@ -60,7 +61,7 @@ impl Watch {
         }
     }
 
-    /// The guardian is asked to end the command.
+    /// Notes that the guardian was asked to end the command.
     pub(crate) fn asked(&mut self, now: Instant) {
         if let (Expectation::Idle, OnLost::Kill | OnLost::Term) = (self.state, self.on_lost) {
             let kill_by = self.valid_until.saturating_sub(head_start(self.kill_after));
@@ -69,18 +70,18 @@ impl Watch {
         }
     }
 
-    /// The guardian says that it ends the command.
+    /// Notes that the guardian has begun to end the command.
     pub(crate) fn ending(&mut self, now: Instant) {
         let done_by = now + self.kill_after + AFTER_KILL + LONGEST_SILENCE;
         self.state = Expectation::Ending { done_by };
     }
 
-    /// The guardian says that it cannot.
+    /// Notes that the guardian cannot end the command.
     pub(crate) fn hopeless(&mut self) {
         self.state = Expectation::Hopeless;
     }
 
-    /// When [`Self::look`] is due.
+    /// When [`Self::check`] is due.
     pub(crate) fn due(&self) -> Option<Instant> {
         match (self.state, self.on_lost) {
             (Expectation::Idle, OnLost::Ignore) | (Expectation::Hopeless, _) => None,
@@ -94,7 +95,7 @@ impl Watch {
         }
     }
 
-    /// The advice, now that a look is due.
+    /// Returns the advice when a check is due.
     pub(crate) fn check(&mut self, now: Instant) -> Advice {
         match self.state {
             Expectation::Idle => {

@@ -1,5 +1,5 @@
-//! The words that may stand where the cursor is: options and commands of the command line, and
-//! names of locks that the store knows.
+//! The candidates for the word at the cursor: options and commands of the command line, and names
+//! of locks in the store.
 
 use std::ffi::{OsStr, OsString};
 use std::sync::mpsc;
@@ -18,21 +18,21 @@ use crate::runtime::block_on;
 use crate::store_choice;
 use crate::store_url::StoreUrl;
 
-/// The first argument of a question by a script of a shell. The words behind the command's own name
-/// follow, up to the one that is typed.
+/// The first argument when a completion script asks for candidates. The words behind the command's
+/// own name follow, up to the word that is being typed.
 pub(crate) const MODE: &str = "@complete";
 
-/// How long a store may take to say its names: 1 s. The user who pressed TAB waits for that long.
+/// How long a store may take to list its names: 1 s. The user who pressed TAB waits for that long.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The most names that are offered: 1 000, more than anybody reads.
 const LIMIT: u32 = 1_000;
 
-/// Commands that take a lock, and may want one that was used before; the others look at those that
-/// are held or awaited.
+/// Commands that take a lock, for which names that were used before are candidates, too. For other
+/// commands, only names that are held or awaited are.
 const TAKING: [&str; 3] = ["elect", "hold", "run"];
 
-/// Arguments that are names of locks or their beginnings.
+/// Arguments that are names of locks, or prefixes of names.
 const NAMES: [&str; 3] = ["name", "names", "prefix"];
 
 /// Prints the candidates, one per line, each with its meaning behind a tab. Errors are not printed,
@@ -41,13 +41,13 @@ pub(crate) fn complete(words: &[OsString]) -> Outcome {
     let words = options_last(words);
     let store = given_store(&words);
     let mut all = Cli::command();
-    all.build(); // the arguments of subcommands, too
+    all.build(); // also defines the arguments of subcommands
     let all = all.mut_subcommands(|command| with_candidates(command, store.as_ref()));
     let typed = words.last().cloned().unwrap_or_default();
     let line: Vec<OsString> = [OsString::from("leasehold")].into_iter().chain(words).collect();
     let last = line.len() - 1;
     let mut found = engine::complete(&mut { all }, line, last, None).unwrap_or_default();
-    // Options are offered only to a user who has begun one.
+    // Options are candidates only for a word that begins with `-`.
     let begins_so = |text: &OsStr| text.as_encoded_bytes().starts_with(b"-");
     found.retain(|candidate| begins_so(&typed) || !begins_so(candidate.get_value()));
     let lines = found.iter().map(|candidate| {
@@ -62,7 +62,7 @@ pub(crate) fn complete(words: &[OsString]) -> Outcome {
     Ok(0)
 }
 
-/// A command whose arguments know what may stand in their place.
+/// Gives the arguments of a command their candidates.
 fn with_candidates(command: Command, store: Option<&StoreUrl>) -> Command {
     let is_taking = TAKING.contains(&command.get_name());
     let is_man = command.get_name() == "man";
@@ -82,8 +82,8 @@ fn pages() -> Vec<CompletionCandidate> {
     man::pages().into_iter().map(CompletionCandidate::new).collect()
 }
 
-/// Names of locks that begin so, as far as the store says them in time. A store that hangs holds up
-/// only a thread, which ends with this process.
+/// Names of locks that begin with the typed text, if the store lists them in time. A store that
+/// hangs blocks only a thread, which ends with this process.
 fn names(store: Option<StoreUrl>, is_taking: bool, typed: &OsStr) -> Vec<CompletionCandidate> {
     let Some(prefix) = typed.to_str().map(str::to_owned) else { return Vec::new() };
     let (sender, receiver) = mpsc::channel();
@@ -99,7 +99,7 @@ fn names(store: Option<StoreUrl>, is_taking: bool, typed: &OsStr) -> Vec<Complet
 fn ask(store: Option<&StoreUrl>, is_taking: bool, prefix: &str) -> Result<Vec<LockName>, Failure> {
     let choice = store_choice::choose(store)?;
     if choice.url.file().is_some_and(|path| !path.exists()) {
-        return Ok(Vec::new()); // completing a word takes no lock, and makes no store
+        return Ok(Vec::new()); // a completion must not create a store
     }
     block_on(async {
         let client = connect(&choice, Verbosity { quiet: true, verbose: false }).await?;

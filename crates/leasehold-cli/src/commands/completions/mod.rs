@@ -1,5 +1,5 @@
-//! `leasehold completions`: a script that completes the command in a shell, and what the script
-//! asks this program for at every TAB.
+//! `leasehold completions`: prints the completion script of a shell, and answers the script at
+//! every TAB.
 
 mod candidates;
 
@@ -10,14 +10,14 @@ pub(crate) use self::candidates::{MODE, complete};
 use crate::args::Cli;
 use crate::report::{Outcome, print};
 
-/// Prints a completion script. Those of the shells that are most in use ask the program, so that
-/// they know the names of locks, too; the others know the command line alone.
+/// Prints a completion script. The scripts of the most common shells ask this program, so they also
+/// complete the names of locks. The others complete only the command line.
 pub(crate) fn completions(shell: Shell) -> Outcome {
     let script = match shell {
         Shell::Bash => include_str!("leasehold.bash").to_owned(),
         Shell::Fish => include_str!("leasehold.fish").to_owned(),
         Shell::Zsh => include_str!("leasehold.zsh").to_owned(),
-        // The enum of shells is open.
+        // The enum of shells is non-exhaustive.
         _ => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "leasehold", &mut script);

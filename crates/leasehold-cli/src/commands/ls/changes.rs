@@ -1,5 +1,4 @@
-//! The differences between a list and the one before it, as lines for a program that reads them one
-//! by one.
+//! The differences between two lists of locks, as lines for programs.
 
 use std::collections::BTreeSet;
 
@@ -51,9 +50,9 @@ pub(super) struct ListChange<'a> {
 }
 
 impl Shown {
-    /// What has changed between the list that was shown last and this one, in which `altered` are
-    /// held or awaited by others than before: whether the store has gone away or is back, then what
-    /// has gone, and the rest in the order of the list.
+    /// The changes between the last list and this one. `altered` are the locks whose holders or
+    /// waiters have changed. First comes the loss or return of the store, then the locks that are
+    /// gone, and then the rest in the order of the list.
     pub(super) fn changes<'a>(
         &mut self,
         lines: &'a [LockLine],
@@ -108,7 +107,7 @@ impl ListChange<'_> {
     }
 }
 
-/// Who holds a lock and how many wait, in one line.
+/// The holder of a lock and the number of waiters, in one line.
 fn in_words(line: &LockLine) -> String {
     let held = line.held.map(|held| format!("held for {}", show_duration(held)));
     let token = line.token().map(|token| format!("token {token}"));

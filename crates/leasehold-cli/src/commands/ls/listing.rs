@@ -1,4 +1,4 @@
-//! The locks that are listed as rows, and the words for none.
+//! The listed locks as rows of a table, and the message for an empty list.
 
 use leasehold::time::show_duration;
 
@@ -7,7 +7,8 @@ use crate::commands::status_view::foreign_words;
 use crate::moment::local;
 use crate::table::{Column, table};
 
-/// In 40 columns there is room for name, mode, holder, held and waiting.
+/// The columns of the table. A terminal of 40 characters has room for name, mode, holder, held and
+/// waiting.
 const COLUMNS: [Column; 9] = [
     Column::of_texts("NAME", 0),
     Column::of_values("MODE", 4),
@@ -33,7 +34,7 @@ pub(super) fn nothing(listing: &Listing) -> String {
     }
 }
 
-/// The locks as a table that is as wide as there is room.
+/// The locks as a table that fits into the room.
 pub(super) fn rows(lines: &[LockLine], now_ms: u64, room: Option<usize>) -> String {
     let rows: Vec<_> = lines.iter().map(|line| row(line, now_ms)).collect();
     table(&COLUMNS, &rows, room)

@@ -13,7 +13,7 @@ use crate::report::{Failure, Outcome, print, print_json};
 use crate::table::room;
 use crate::watch::look;
 
-/// Most names that are listed: 10 000, each one request. A user with more gives a prefix.
+/// The most names that are listed: 10 000, with a request for each. For more names, give a prefix.
 const LIMIT: u32 = 10_000;
 
 /// Lists the locks of the store, once or until a signal comes.
@@ -64,18 +64,18 @@ pub(crate) fn ls(args: &Ls) -> Outcome {
     Ok(0)
 }
 
-/// Which locks are asked for.
+/// The locks that the arguments select.
 fn asked(args: &Ls) -> Listing {
     let (prefix, held_longer_than) = (args.prefix.clone(), args.held_longer_than);
     Listing { prefix, held_longer_than, all: args.all, sort: args.sort }
 }
 
-/// The first [`LIMIT`] of what is listed, and whether these are all. `list` lists at most as many
-/// as it is asked for.
+/// The first [`LIMIT`] listed locks, and whether these are all. `list` returns at most as many as
+/// it is asked for.
 async fn first<T>(
     list: impl AsyncFnOnce(u32) -> leasehold::Result<Vec<T>>,
 ) -> leasehold::Result<(Vec<T>, bool)> {
-    // One more tells whether there are more.
+    // One lock beyond the limit shows whether there are more.
     let mut listed = list(LIMIT + 1).await?;
     let are_all = listed.len() <= LIMIT as usize;
     listed.truncate(LIMIT as usize);

@@ -1,5 +1,5 @@
-//! `leasehold ls --watch`: the list as it goes on, until a signal comes: on a terminal as `top`
-//! shows it, else a line for each change.
+//! `leasehold ls --watch`: keeps the list up to date until a signal comes. On a terminal, shows it
+//! as `top` does; otherwise prints a line for each change.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -22,10 +22,10 @@ use crate::report::{Failure, Outcome, STORE, print, print_json};
 use crate::signals::Signals;
 use crate::watch::{Timekeeper, Update, Watcher};
 
-/// How soon it is looked whether all names have been found, before the first list: 20 ms.
+/// Before the first list, the pause between two checks whether all names have been found: 20 ms.
 const SOON: Duration = Duration::from_millis(20);
 
-/// Shows the list until a signal comes, and then dies of that signal as if it had not been caught.
+/// Shows the list until a signal comes, and then ends by that signal as if it had not been caught.
 pub(super) fn watch(args: &Ls) -> Outcome {
     // A terminal that cannot move its cursor shows lines as a file does.
     let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");

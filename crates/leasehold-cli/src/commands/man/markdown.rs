@@ -1,10 +1,10 @@
-//! Manuals in Markdown as pages.
+//! Turns manuals in Markdown into manual pages.
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use roff::{Inline, Roff, bold, italic, roman};
 
-/// Appends headings, paragraphs, tables, lists and blocks of code to a page. In a table, each row
-/// stands under its first cell, and a third column is named by its title.
+/// Appends headings, paragraphs, tables, lists and blocks of code to a page. A row of a table
+/// becomes a paragraph under its first cell, and a third column is introduced by its title.
 pub(super) fn append(page: &mut Roff, markdown: &str) {
     let (mut line, mut cells): (Vec<Inline>, Vec<Vec<Inline>>) = Default::default();
     let (mut titles, mut is_emphasis) = (Vec::new(), false);

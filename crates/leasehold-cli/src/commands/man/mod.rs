@@ -14,19 +14,19 @@ use roff::{Roff, roman};
 use crate::args::Cli;
 use crate::report::{Failure, Outcome, print};
 
-/// The page of store URLs, and those of servers.
+/// The names of the pages about store URLs and about servers.
 const STORE: &str = "store";
 const POSTGRES: &str = "postgres";
 const REDIS: &str = "redis";
 
-/// How paragraphs of help begin that are separate sections in a manual.
+/// The beginnings of those paragraphs of the help that become sections of a manual page.
 const EXAMPLES: &str = "Examples:\n";
 const EXIT_CODE: &str = "Exit code: ";
 
-/// The exit codes of a command that does not describe its own.
+/// The exit codes of commands without a paragraph about exit codes.
 const USUAL_EXIT: &str = "0 done; 1 the answer is no; 69 trouble with the store; 2 usage.";
 
-/// Prints a manual page: of the whole, of one command, of store URLs or of servers.
+/// Prints a manual page: about leasehold, one command, store URLs or servers.
 pub(crate) fn man(name: Option<&str>) -> Outcome {
     let mut whole = Cli::command();
     whole.build();
@@ -57,7 +57,7 @@ pub(crate) fn man(name: Option<&str>) -> Outcome {
     print(page.trim_end()).map(|()| 0)
 }
 
-/// The names of the pages, but for that of the whole.
+/// The names of all pages except the main page.
 pub(crate) fn pages() -> Vec<String> {
     let whole = Cli::command();
     let commands = whole.get_subcommands().map(|command| command.get_name().to_owned());
@@ -124,7 +124,7 @@ fn synopsis(mut command: Command) -> String {
     }
 }
 
-/// Examples, exit codes and all the rest of the text behind the options.
+/// Splits the text behind the options into examples, exit codes and the rest.
 fn parts(help: &str) -> (Option<&str>, Option<&str>, String) {
     let (mut examples, mut exits, mut notes) = (None, None, Vec::new());
     for paragraph in help.split("\n\n") {
@@ -143,7 +143,8 @@ fn is_store(argument: &Arg) -> bool {
     argument.get_id() == STORE
 }
 
-/// Paragraphs of help: one with lines that are indented stays as it is, the others are filled.
+/// Appends paragraphs of help. A paragraph with indented lines stays as it is; the others are
+/// filled.
 fn filled(page: &mut Roff, help: &str) {
     for paragraph in help.split("\n\n").filter(|paragraph| !paragraph.is_empty()) {
         match paragraph.contains("\n  ") {
@@ -155,18 +156,18 @@ fn filled(page: &mut Roff, help: &str) {
     }
 }
 
-/// Lines as they are.
+/// Appends lines as they are.
 fn verbatim(page: &mut Roff, lines: &str) {
     page.control("PP", []).control("nf", []).text([roman(lines)]).control("fi", []);
 }
 
-/// What can be copied from the page as it stands: quotes and signs that are no others.
+/// Makes roff print quotes and signs as plain ASCII, so that text can be copied from the page.
 fn plain(roff: &str) -> String {
     let signs = [('\'', "\\(aq"), ('`', "\\(ga"), ('^', "\\(ha"), ('~', "\\(ti")];
     ascii(&signs.iter().fold(roff.to_owned(), |roff, (sign, name)| roff.replace(*sign, name)))
 }
 
-/// A page that every roff reads, whatever encoding it expects.
+/// Writes the page in ASCII, so that every roff can read it, with any encoding.
 fn ascii(page: &str) -> String {
     let mut roff = String::with_capacity(page.len());
     for c in page.chars() {

@@ -1,4 +1,4 @@
-//! The access that a request must show.
+//! The checks of a request: the token, the host, and the origin.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -13,16 +13,16 @@ use super::sessions::Sessions;
 use crate::args::Serve;
 use crate::report::Failure;
 
-/// Fewest characters of a token: 16, so that nobody guesses it.
+/// The fewest characters of a token: 16, so that nobody can guess it.
 const SHORTEST_TOKEN: usize = 16;
 
 /// Longest token that is read: 4 KiB, far more than anybody needs.
 const LONGEST_TOKEN: u64 = 4096;
 
-/// The rights to read, write and execute of users who are neither owner nor group.
+/// The rights of users who are neither the owner nor in the group.
 const OTHERS: u32 = 0o007;
 
-/// Where requests come in, and what their senders must show.
+/// The address for requests, and what their senders must show.
 #[derive(Debug)]
 pub(super) struct Access {
     token: Option<String>,
@@ -40,7 +40,7 @@ impl Access {
     ///
     /// # Errors
     ///
-    /// When that would not be safe, or the token cannot be read.
+    /// If that would not be safe, or the token cannot be read.
     pub(super) fn new(args: &Serve) -> Result<Self, Failure> {
         let token = args.token_file.as_deref().map(read_token).transpose()?;
         let protects_reading = !args.listen.ip().is_loopback();
@@ -64,7 +64,7 @@ impl Access {
         })
     }
 
-    /// With this token, for reading, too, and for revoking.
+    /// Access with this token, which is needed for reading, too, and allows revoking.
     #[cfg(fuzzing)]
     pub(super) fn with_token(token: &str) -> Self {
         Self {
@@ -77,7 +77,7 @@ impl Access {
         }
     }
 
-    /// The same once it is known where requests come in.
+    /// The same, once the address for requests is known.
     pub(super) fn at(self, address: SocketAddr, is_tls: bool) -> Self {
         Self { is_tls, sessions: Sessions::new(address.port()), ..self }
     }
@@ -86,13 +86,13 @@ impl Access {
         self.allows_revoke
     }
 
-    /// Whether this is the token. The check takes the same time whichever characters are wrong.
+    /// Whether this is the token. The check takes the same time for every wrong text.
     pub(super) fn is_token(&self, text: &str) -> bool {
         let token = self.token.as_deref().unwrap_or_default();
         !token.is_empty() && bool::from(token.as_bytes().ct_eq(text.as_bytes()))
     }
 
-    /// Whether a request shows the token, or that its sender has shown it before.
+    /// Whether a request has the token, or the cookie of a sender who has shown the token before.
     pub(super) fn is_known(&self, headers: &HeaderMap) -> bool {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
         let bearer = text(header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
@@ -102,7 +102,8 @@ impl Access {
         }
     }
 
-    /// Whether a request is meant for us, and not for a name that somebody made lead here.
+    /// Whether the Host header of a request names this server. A page of an attacker may use
+    /// another name that leads here (DNS rebinding).
     pub(super) fn is_for_us(&self, headers: &HeaderMap) -> bool {
         let mut hosts = headers.get_all(header::HOST).iter();
         let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };
@@ -110,11 +111,11 @@ impl Access {
         let name = without_port(host).to_lowercase();
         let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
         let is_address = bare.unwrap_or(&name).parse::<IpAddr>().is_ok();
-        // An address in the header needs no check: no name leads to it.
+        // An address needs no check, because rebinding needs a name.
         is_address || self.hosts.contains(&name)
     }
 
-    /// Whether a request comes from a page of somebody else's.
+    /// Whether a request comes from a page of another origin.
     pub(super) fn is_foreign(&self, headers: &HeaderMap) -> bool {
         let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
         let scheme = if self.is_tls { "https" } else { "http" };
@@ -126,7 +127,7 @@ impl Access {
     }
 }
 
-/// A host without its port; an address of IPv6 stands in brackets.
+/// A host without its port. An IPv6 address is in brackets.
 fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,

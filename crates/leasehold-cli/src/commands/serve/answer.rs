@@ -1,4 +1,4 @@
-//! Answers that are alike everywhere.
+//! Answers that all requests share.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use serde::Serialize;
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response as Described, ResponseBuilder};
 use utoipa::{IntoResponses, ToSchema};
 
-/// Why a request was not done, and what would mend that.
+/// A refused request: the reason and the remedy.
 #[derive(Debug)]
 pub(super) struct Refused {
     status: StatusCode,
     error: String,
-    /// What kind of trouble the store has, in its word.
+    /// The kind of trouble with the store, as a word.
     kind: Option<&'static str>,
 }
 
@@ -31,7 +31,7 @@ impl Refused {
         Self::new(StatusCode::UNAUTHORIZED, why)
     }
 
-    /// The store answers, and refuses.
+    /// The store answered, and refused.
     pub(super) fn by_store(error: &StoreError) -> Self {
         let kind = Some(error.kind().as_str());
         Self { status: StatusCode::BAD_GATEWAY, error: error.to_string(), kind }
@@ -43,7 +43,7 @@ impl Refused {
     }
 }
 
-/// Why a request was not done.
+/// The reason why a request was refused.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Error)]
 pub(super) struct ErrorView {
@@ -53,7 +53,7 @@ pub(super) struct ErrorView {
     kind: Option<&'static str>,
 }
 
-/// What any request may be refused for.
+/// The refusals that any request may get.
 impl IntoResponses for Refused {
     fn responses() -> BTreeMap<String, RefOr<Described>> {
         let said = ContentBuilder::new().schema(Some(Ref::from_schema_name("Error"))).build();
@@ -70,7 +70,7 @@ impl IntoResponses for Refused {
     }
 }
 
-/// The faults of a request are answered as all else is, as JSON.
+/// Faults of a request are answered in JSON, like all other answers.
 macro_rules! refused_by {
     ($($rejection:ty),+) => {
         $(impl From<$rejection> for Refused {

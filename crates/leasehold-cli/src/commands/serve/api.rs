@@ -19,38 +19,39 @@ use super::views::{LockView, PageView, StateView, TimelineView};
 use crate::commands::doctor::Checkup;
 use crate::watch::{Availability, Picture, Row};
 
-/// Most locks in one answer, and as many as there are if nobody says: 1000.
+/// The most locks in one answer, and the default: 1000.
 const MOST: usize = 1_000;
 
-/// How long a look may take: 3 s, after which the store is called away.
+/// How long a look may take: 3 s. After that the answer is that the store is away.
 const INSPECT: Duration = Duration::from_secs(3);
 
-/// Which locks are asked for.
+/// The locks that a request asks for.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Which {
-    /// Only names that begin so.
+    /// Only names with this prefix.
     #[serde(default)]
     prefix: String,
-    /// The most names to give; 1000 by default.
+    /// The most names to return; 1000 by default.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
-    /// The `next` of the page before.
+    /// The value of `next` in the page before.
     cursor: Option<String>,
 }
 
-/// Which lease is taken away.
+/// The lease that is revoked.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct Revoke {
-    /// The token of the lease: no other is hit.
+    /// The token of the lease. No other lease is revoked.
     #[schema(value_type = String)]
     token: FencingToken,
-    /// Now, although its holder may still be at work: two overlap then.
+    /// Revokes the lease now, although its holder may still be at work. Then two holders may
+    /// overlap.
     #[serde(default)]
     force: bool,
 }
 
-/// The lease was taken away.
+/// The lease was revoked.
 #[derive(Serialize, ToSchema)]
 struct Revoked {
     revoked: bool,
@@ -83,7 +84,7 @@ pub(super) async fn locks(
     Ok(Json(used?).into_response())
 }
 
-/// Who held the locks when, in the last 10 minutes, and how many waited
+/// Who held the locks in the last 10 minutes, and when, and how many waited
 #[utoipa::path(get, path = "/api/v1/timeline", params(Which), responses(
     (status = 200, description = "Done.", body = PageView<TimelineView<'_>>),
     (status = 400, description = "A parameter is wrong.", body = ErrorView),
@@ -158,7 +159,7 @@ pub(super) async fn lock(
     Ok(Json(LockView::whole(&name, &row, &picture, now_ms)).into_response())
 }
 
-/// What the doctor found last
+/// The last findings of the doctor
 #[utoipa::path(get, path = "/api/v1/doctor", responses(
     (status = 200, description = "Done.", body = Checkup),
     Refused,
@@ -171,7 +172,7 @@ pub(super) async fn doctor(State(app): State<Arc<App>>) -> Result<Response, Refu
     Ok(Json(&*report).into_response())
 }
 
-/// Takes a lease away from its holder, who stops and lets go
+/// Revokes a lease: its holder stops and releases it
 #[utoipa::path(post, path = "/api/v1/locks/{name}/revoke", security(("token" = [])), params(
     ("name" = String, Path, description = "The name of the lock, percent-encoded, a slash as %2F."),
 ), request_body = Revoke, responses(

@@ -1,4 +1,4 @@
-//! What all requests share.
+//! The state that all requests share.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,8 +10,8 @@ use crate::commands::doctor::Checkup;
 use crate::store_url::StoreUrl;
 use crate::watch::Watcher;
 
-/// How many messages a slow listener may be behind before it is told to read anew: some seconds of
-/// a busy store.
+/// How many messages a slow listener may be behind before it is told to read all locks again: some
+/// seconds of a busy store.
 const BACKLOG: usize = 1024;
 
 /// The most listeners at the same time: 128. Each costs a connection and a write per event.
@@ -21,16 +21,16 @@ const MOST_LISTENERS: usize = 128;
 #[derive(Debug)]
 pub(super) struct App {
     pub(super) watcher: Watcher,
-    /// None until the store was connected to.
+    /// The client. Empty until the store was connected to.
     pub(super) client: OnceLock<Client>,
     pub(super) url: StoreUrl,
     pub(super) access: Access,
-    /// What the doctor said last.
+    /// The last report of the doctor.
     pub(super) report: watch::Sender<Option<Arc<Checkup>>>,
     /// Messages for the listeners, ready to be sent.
     pub(super) messages: broadcast::Sender<Arc<str>>,
     pub(super) listeners: Arc<Semaphore>,
-    /// What the names begin with that metrics may name.
+    /// The prefixes of the names that metrics may show.
     pub(super) metrics_names: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The page and what belongs to it, all of it in this program.
+//! The files of the page, which are part of this program.
 
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;

@@ -1,4 +1,4 @@
-//! Lets requests through, or does not.
+//! Lets requests through, or refuses them.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use axum::response::Response;
 use super::answer::Refused;
 use super::app::App;
 
-/// What each part needs of its callers.
+/// The permission that a route needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Needs {
-    /// Nothing: it tells nothing of any lock.
+    /// None: the route shows nothing about any lock.
     Nothing,
-    /// To read: a token where others can reach this.
+    /// Permission to read: the token, if others can reach this server.
     Reading,
-    /// To change something: always a token, and permission given when `serve` was started.
+    /// Permission to revoke: always the token, and `--allow-revoke`.
     Revoking,
 }
 
-/// Lets a request through, or says why not.
+/// Lets a request through, or refuses it with the reason.
 pub(super) async fn authorize(
     State((app, needs)): State<(Arc<App>, Needs)>,
     request: Request,

@@ -1,4 +1,4 @@
-//! Connections: their number and their time are limited.
+//! Accepts connections, and limits their number and their time.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -20,20 +20,21 @@ use tokio_rustls::TlsAcceptor;
 /// The most connections at the same time: 512. A later one waits.
 const MOST: usize = 512;
 
-/// The most connections from one address: 192, so that one peer leaves room for others. A later one
-/// from there is refused.
+/// The most connections from one address: 192, so that one peer leaves room for others. Further
+/// connections from that address are refused.
 const MOST_OF_ONE: usize = 192;
 
-/// How long a handshake may take, the head of a request, and a pause between requests: 10 s.
+/// The longest time for a handshake, for the head of a request, and for a pause between requests:
+/// 10 s.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Largest head of a request: 16 KiB.
 const MOST_BYTES: usize = 16 * 1024;
 
-/// How long a peer may not take what it is sent: 30 s.
+/// How long a peer may leave sent data unread: 30 s.
 const UNREAD_MS: u32 = 30_000;
 
-/// The pause after a connection that could not be accepted, as when there are too many files.
+/// The pause after a connection could not be accepted, for example because of too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Accepts connections and answers their requests.
@@ -76,7 +77,7 @@ struct Visit {
 }
 
 impl Visit {
-    /// Begins a connection of a peer; `None` if the peer has as many as it may.
+    /// Counts a new connection of a peer. Returns `None` if the peer has the most already.
     fn begin(peers: &Arc<Peers>, address: IpAddr) -> Option<Self> {
         let peer = network(address);
         let mut counts = peers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -100,7 +101,7 @@ impl Drop for Visit {
     }
 }
 
-/// The peer to which an address belongs: with IPv6 a peer has a network of 64 bits.
+/// The peer to which an address belongs: with IPv6, all addresses of a /64 network are one peer.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
@@ -108,8 +109,8 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Has the kernel end the connection of a peer that does not read. Where that is not possible, it
-/// costs a place.
+/// Makes the kernel end the connection of a peer that does not read. If the kernel cannot do that,
+/// such a peer keeps its place.
 fn bound(stream: &TcpStream) {
     let _as_it_is = stream.set_nodelay(true);
     #[cfg(target_os = "linux")]
@@ -121,6 +122,6 @@ pub(super) async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin, router: 
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(MOST_BYTES);
     let served = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    // An error of the connection is the peer's affair.
+    // An error of the connection concerns only the peer.
     let _ended = pin!(served).await;
 }

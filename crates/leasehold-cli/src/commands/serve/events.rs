@@ -1,4 +1,4 @@
-//! Server-sent events: what happens, as it is noticed.
+//! Server-sent events: changes, as they are noticed.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use super::app::App;
 use super::push_events::message;
 use super::views::StateView;
 
-/// One who listens.
+/// A listener.
 struct Listener {
-    /// What is sent first.
+    /// The first message.
     first: Option<String>,
     messages: Receiver<Arc<str>>,
     _place: OwnedSemaphorePermit,
@@ -27,8 +27,7 @@ struct Listener {
 
 /// Server-sent events: `state` every 2 s, `lock` for each change, `resync` after lost changes
 ///
-/// The data of `state` is a State, that of `lock` a Change. After `resync` the locks are to be read
-/// anew.
+/// The data of `state` is a State, that of `lock` a Change. After `resync`, read all locks again.
 #[utoipa::path(get, path = "/api/v1/events", responses(
     (status = 200, description = "Done.", body = String, content_type = "text/event-stream"),
     (status = 503, description = "Too many listen already.", body = ErrorView),

@@ -1,4 +1,4 @@
-//! What comes over a connection to `serve`, as a target of fuzzing.
+//! A target of fuzzing: the bytes on a connection to `serve`.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -15,10 +15,11 @@ use super::connections::answer;
 use super::router::router;
 use crate::watch::{Timekeeper, Watcher};
 
-/// More than any request and any answer has: 1 MiB.
+/// The room for a request and its answer: 1 MiB, more than any of them has.
 const ROOM: usize = 1 << 20;
 
-/// How long a connection may go on after its peer has sent all: 5 s, where none waits for anything.
+/// How long a connection may go on after its peer has sent all bytes: 5 s. No request of this
+/// target waits for anything.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The locks that are served.
@@ -33,7 +34,7 @@ static PLACE: LazyLock<(Runtime, Client)> = LazyLock::new(|| {
     (runtime, client)
 });
 
-/// Answers whatever a peer sends before it sends no more.
+/// Answers the bytes that a peer sends before it closes its side.
 pub(crate) fn request(bytes: &[u8]) {
     let (runtime, client) = &*PLACE;
     let answered = runtime.block_on(answers(client, bytes));
@@ -48,7 +49,7 @@ async fn answers(client: &Client, bytes: &[u8]) -> Vec<u8> {
     let (mut here, there) = duplex(ROOM);
     let mut answered = Vec::new();
     let peer = async {
-        // The other side ends it when it likes.
+        // The other side may end the connection at any time.
         let _ = here.write_all(&bytes[..bytes.len().min(ROOM)]).await;
         let _ = here.shutdown().await;
         let _ = here.read_to_end(&mut answered).await;

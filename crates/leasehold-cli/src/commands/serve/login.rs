@@ -13,7 +13,7 @@ use super::answer::Refused;
 use super::app::App;
 use super::sessions::LIFE;
 
-/// What people type.
+/// The token that people type.
 #[derive(Deserialize)]
 pub(super) struct Login {
     token: String,

@@ -1,4 +1,4 @@
-//! Numbers for Prometheus and the like, as OpenMetrics has them.
+//! Metrics in the format OpenMetrics, for Prometheus and other programs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use super::app::App;
 use super::views::seconds;
 use crate::watch::{Availability, Picture, Row};
 
-/// The most names that metrics show: 1000, since each is a time series or several.
+/// The most names that metrics show: 1000, because each name makes one or more time series.
 const MOST_NAMES: usize = 1_000;
 
 /// The ages by which holds are counted, in seconds: a minute, ten, an hour, a day.
 const AGES: [u64; 4] = [60, 600, 3_600, 86_400];
 
-/// Numbers, as OpenMetrics has them
+/// The metrics, in the format OpenMetrics
 #[utoipa::path(get, path = "/metrics", responses(
     (
         status = 200,
@@ -44,7 +44,7 @@ pub(super) async fn metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
     ([(CONTENT_TYPE, kind)], metrics)
 }
 
-/// What is known now.
+/// The values at the time of the request.
 #[derive(Debug)]
 struct PictureMetrics(Arc<App>);
 
@@ -58,7 +58,7 @@ impl Collector for PictureMetrics {
         let help = "How many walks over all keys have ended.";
         let walks = gauges.0.encode_descriptor("walks", help, None, MetricType::Counter)?;
         ConstCounter::new(picture.walks()).encode(walks)?;
-        // Before everything was looked at once, a number would not be that of the whole store.
+        // Before everything was looked at once, a count would not cover the whole store.
         if picture.is_whole() {
             gauges.totals(&picture, now_ms)?;
         }
@@ -77,18 +77,18 @@ impl Collector for PictureMetrics {
     }
 }
 
-/// Where gauges are written, one family after the other.
+/// Writes gauges, one family after the other.
 struct Gauges<'a>(DescriptorEncoder<'a>);
 
 impl Gauges<'_> {
-    /// A family with one sample.
+    /// Writes a family with one sample.
     fn one<V: EncodeGaugeValue>(&mut self, name: &str, help: &str, value: V) -> fmt::Result {
         let (name, unit) = unit_of(name);
         let family = self.0.encode_descriptor(name, help, unit, MetricType::Gauge)?;
         ConstGauge::new(value).encode(family)
     }
 
-    /// A family with a sample for each value of a label.
+    /// Writes a family with a sample for each value of a label.
     fn each<'v, V: EncodeGaugeValue>(
         &mut self,
         name: &str,
@@ -104,7 +104,7 @@ impl Gauges<'_> {
         })
     }
 
-    /// What there is in all.
+    /// Writes the totals.
     fn totals(&mut self, picture: &Picture, now_ms: u64) -> fmt::Result {
         let totals = picture.totals();
         self.one("held", "Names that somebody holds.", totals.held)?;
@@ -128,8 +128,8 @@ impl Gauges<'_> {
         self.one("oldest_look_seconds", help, since(totals.oldest_look_ms, now_ms))
     }
 
-    /// The locks that may be named: each in four families while it is held or awaited, and in one
-    /// once it was given back.
+    /// Writes the locks that may be named: each in four families while it is held or awaited, and
+    /// in one family once it was released.
     fn named(&mut self, picture: &Picture, prefixes: &[String], now_ms: u64) -> fmt::Result {
         let is_told = |row: &Row| row.is_used() && row.unreadable.is_none();
         let is_wanted = |name: &str| prefixes.iter().any(|prefix| name.starts_with(prefix));
@@ -160,7 +160,7 @@ impl Gauges<'_> {
     }
 }
 
-/// The name without its unit, and that.
+/// Splits the unit off a name.
 fn unit_of(name: &str) -> (&str, Option<&'static Unit>) {
     match name.strip_suffix("_seconds") {
         Some(bare) => (bare, Some(&Unit::Seconds)),
@@ -168,7 +168,7 @@ fn unit_of(name: &str) -> (&str, Option<&'static Unit>) {
     }
 }
 
-/// How long ago something was, in seconds; zero if it was not.
+/// How long ago something was, in seconds; zero if it has no time.
 fn since(at_ms: Option<u64>, now_ms: u64) -> f64 {
     at_ms.map_or(0.0, |at_ms| seconds(now_ms.saturating_sub(at_ms)))
 }

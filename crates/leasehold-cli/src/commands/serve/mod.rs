@@ -1,4 +1,5 @@
-//! `leasehold serve`: who holds and awaits what, as a page, for programs and as metrics.
+//! `leasehold serve`: shows which locks are held and awaited, and by whom: on a page, as JSON and
+//! as metrics.
 
 mod access;
 mod answer;
@@ -36,12 +37,12 @@ use crate::signals::{Signals, is_end};
 use crate::store_choice::Choice;
 use crate::watch::{Timekeeper, Watcher};
 
-/// How often listeners get the present state: every 2 seconds, by which they also know that the
+/// How often listeners get the present state: every 2 seconds. This also shows them that the
 /// connection lives.
 const STATE: Duration = Duration::from_secs(2);
 
-/// How often: every 5 minutes. It opens a connection to each server, and nothing it looks at
-/// changes by itself.
+/// How often the doctor runs: every 5 minutes. It opens a connection to each server, and what it
+/// examines seldom changes.
 const CHECKUP: Duration = Duration::from_secs(300);
 
 /// Serves until a signal comes.
@@ -78,7 +79,7 @@ fn escaped_url(choice: &Choice) -> String {
     escaped(&choice.url.to_string())
 }
 
-/// Connects, however long the store is away, and watches.
+/// Connects, even if the store is away for long, and watches it.
 async fn watch(app: &App, choice: &Choice, verbosity: Verbosity) -> Result<Infallible, Failure> {
     let tell = |error: &leasehold::Error| {
         if app.watcher.note_trouble(error) {
@@ -91,7 +92,7 @@ async fn watch(app: &App, choice: &Choice, verbosity: Verbosity) -> Result<Infal
     match app.watcher.run(&admin, |news| push_events::push(app, news)).await {}
 }
 
-/// Has the doctor look, again and again.
+/// Runs the doctor again and again.
 async fn check_again_and_again(app: &App) -> Infallible {
     loop {
         app.report.send_replace(Some(Arc::new(doctor::report(&app.url).await)));
@@ -106,7 +107,7 @@ async fn tell_state(app: &App) -> Infallible {
     }
 }
 
-/// Waits for a signal that means to end this process.
+/// Waits for a signal that ends this process.
 async fn end(mut signals: Signals) {
     while !is_end(signals.next().await) {}
 }

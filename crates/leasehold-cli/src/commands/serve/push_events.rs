@@ -1,4 +1,4 @@
-//! Changes, as messages for the listeners.
+//! Sends changes to the listeners.
 
 use serde::Serialize;
 
@@ -6,7 +6,7 @@ use super::app::App;
 use super::views::{ChangeView, StateView};
 use crate::watch::Update;
 
-/// Tells the listeners what is new.
+/// Sends an update to the listeners.
 pub(super) fn push(app: &App, update: Update) {
     if app.messages.receiver_count() == 0 {
         return;
@@ -21,7 +21,7 @@ pub(super) fn push(app: &App, update: Update) {
     }
 }
 
-/// Tells the listeners the present state.
+/// Sends the present state to the listeners.
 pub(super) fn push_state(app: &App) {
     if app.messages.receiver_count() > 0 {
         send(app, "state", &StateView::of(app));
@@ -30,7 +30,7 @@ pub(super) fn push_state(app: &App) {
 
 fn send(app: &App, event: &str, data: &impl Serialize) {
     if let Some(message) = message(event, data) {
-        // The listener may have gone.
+        // There may be no listener any more.
         let _unheard = app.messages.send(message.into());
     }
 }

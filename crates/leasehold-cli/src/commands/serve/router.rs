@@ -1,4 +1,4 @@
-//! What is where, and what all answers have in common.
+//! The routes, and the parts that all answers share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,14 +21,14 @@ use super::authorize::{Needs, authorize};
 use super::views::ChangeView;
 use super::{api, assets, events, login, metrics};
 
-/// Largest body that is read: 4 KiB, more than any request has.
+/// The largest body that is read: 4 KiB, more than any request needs.
 const MOST_BYTES: usize = 4096;
 
 /// How long a request may take, its body included: 10 s.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// What browsers are told with every answer: nothing is fetched from elsewhere, nothing written in
-/// the page is run, and no other page may show or read it.
+/// The headers of every answer. They tell browsers to fetch nothing from elsewhere, and to run no
+/// script inside the page's HTML. No other page may show or read this one.
 const HEADERS: [(&str, &str); 8] = [
     (
         "content-security-policy",
@@ -44,7 +44,7 @@ const HEADERS: [(&str, &str); 8] = [
     ("x-frame-options", "DENY"),
 ];
 
-/// What the description of the interface says besides the routes.
+/// The description of the interface, without the routes.
 #[derive(OpenApi)]
 #[openapi(
     info(
@@ -60,7 +60,7 @@ const HEADERS: [(&str, &str); 8] = [
 )]
 struct Description;
 
-/// How the token is sent.
+/// Describes how the token is sent.
 struct Bearer;
 
 impl Modify for Bearer {
@@ -73,7 +73,7 @@ impl Modify for Bearer {
     }
 }
 
-/// Everything that is answered.
+/// The router of all requests.
 pub(super) fn router(app: &Arc<App>) -> Router {
     let needing = |needs| from_fn_with_state((Arc::clone(app), needs), authorize);
     let open = OpenApiRouter::with_openapi(Description::openapi())
@@ -97,7 +97,7 @@ pub(super) fn router(app: &Arc<App>) -> Router {
         .route_layer(needing(Needs::Reading));
     let revoke =
         OpenApiRouter::default().routes(routes!(api::revoke)).route_layer(needing(Needs::Revoking));
-    // Listeners stay as long as they like.
+    // Listeners have no time limit.
     let listen = OpenApiRouter::default()
         .routes(routes!(events::events))
         .route_layer(needing(Needs::Reading));

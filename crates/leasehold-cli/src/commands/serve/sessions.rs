@@ -1,4 +1,4 @@
-//! People who have shown the token: a cookie instead of it, in their browser.
+//! Sessions of people who have shown the token: their browser sends a cookie instead.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 use axum::http::{HeaderMap, header};
 use subtle::ConstantTimeEq as _;
 
-/// How long a cookie is good for: 12 hours, a long day.
+/// How long a cookie is valid: 12 hours, a long day.
 pub(super) const LIFE: Duration = Duration::from_secs(12 * 3600);
 
-/// The most people at the same time: beyond that, the first of them must sign in again.
+/// The most sessions at the same time: 100. A further session ends the oldest.
 const MOST: usize = 100;
 
-/// Cookies that were given out.
+/// The cookies that were given out.
 #[derive(Debug)]
 pub(super) struct Sessions {
-    /// A different name for each port: cookies are shared by all ports of a host.
+    /// The name of the cookie. It contains the port, because all ports of a host share cookies.
     cookie: String,
     open: Mutex<VecDeque<(String, Instant)>>,
 }
@@ -26,7 +26,7 @@ impl Sessions {
         Self { cookie: format!("leasehold-{port}"), open: Mutex::default() }
     }
 
-    /// Whether a request brings a cookie that was given out.
+    /// Whether a request has a cookie that was given out.
     pub(super) fn is_open(&self, headers: &HeaderMap) -> bool {
         let Some(id) = self.id_in(headers) else { return false };
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -42,7 +42,7 @@ impl Sessions {
         cookies.find_map(|cookie| cookie.trim().strip_prefix(&self.cookie)?.strip_prefix('='))
     }
 
-    /// A new cookie's value; none if there are no random numbers.
+    /// Makes the value of a new cookie; none if there are no random numbers.
     pub(super) fn begin(&self) -> Option<String> {
         let mut bytes = [0; 32];
         getrandom::fill(&mut bytes).ok()?;
@@ -62,7 +62,8 @@ impl Sessions {
         }
     }
 
-    /// The cookie as it is set: no script sees it, and no page of another site brings it along.
+    /// The header that sets the cookie: no script can read the cookie, and no page of another site
+    /// sends it.
     pub(super) fn cookie(&self, id: &str, life: Duration, is_tls: bool) -> String {
         let (name, seconds) = (&self.cookie, life.as_secs());
         let secure = if is_tls { "; Secure" } else { "" };

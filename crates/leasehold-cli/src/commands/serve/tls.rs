@@ -12,11 +12,11 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use crate::args::Serve;
 use crate::report::Failure;
 
-/// What accepts connections by TLS, if a certificate was given.
+/// The acceptor of TLS connections, if a certificate was given.
 ///
 /// # Errors
 ///
-/// When the files cannot be read or do not fit each other.
+/// If the files cannot be read, or do not match each other.
 pub(super) fn acceptor(args: &Serve) -> Result<Option<TlsAcceptor>, Failure> {
     let (Some(certificate), Some(key)) = (&args.tls_cert, &args.tls_key) else { return Ok(None) };
     let chain = CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect);

@@ -1,5 +1,4 @@
-//! What is answered, as JSON: spans are seconds, tokens are strings, times are milliseconds since
-//! 1970.
+//! The answers as JSON: spans are seconds, tokens are strings, times are milliseconds since 1970.
 
 use leasehold::admin::{Deadlock, HoldState, Obstacle, Wait};
 use leasehold::{FencingToken, LockName};
@@ -10,11 +9,11 @@ use super::app::App;
 use crate::commands::status_view::StatusView;
 use crate::watch::{Availability, Change, Event, History, Picture, Row, SPAN_MS, Who};
 
-/// The most holders, and the most waiters, of a lock in a list; a request for that lock alone gives
-/// all. Also the most deadlocks: an operator ends one at a time.
+/// The most holders and the most waiters of a lock in a list. A request for one lock returns all.
+/// It is also the most deadlocks, because an operator ends one at a time.
 const MOST: usize = 20;
 
-/// For how long somebody must have waited for a lock to be marked: a minute.
+/// The wait from which on a lock is marked: a minute.
 const LONG_WAIT_MS: u64 = 60_000;
 
 /// The totals, the first deadlocks, and whether the store answers.
@@ -31,17 +30,17 @@ pub(super) struct StateView {
     /// Whether everything in the store was looked at once. Before that, a lock that is not listed
     /// may be held.
     is_whole: bool,
-    /// How many keys were passed so far, until everything was looked at once.
+    /// How many keys were passed so far. None once everything was looked at.
     keys_so_far: Option<u64>,
-    /// How many deadlocks there probably are.
+    /// The number of probable deadlocks.
     deadlocks: usize,
-    /// The first of them.
+    /// The first deadlocks.
     first_deadlocks: Vec<DeadlockView>,
     longest_wait_seconds: Option<f64>,
     longest_hold_seconds: Option<f64>,
     /// The age of the oldest look at a lock.
     oldest_look_seconds: Option<f64>,
-    /// How long it takes to pass every key; none before the first time.
+    /// How long the last walk over all keys took; none before the first walk has ended.
     scan_seconds: Option<f64>,
     /// Whether there are more names than are remembered.
     is_cut: bool,
@@ -55,10 +54,10 @@ pub(super) struct StateView {
 #[derive(Serialize, ToSchema)]
 #[schema(as = Store)]
 struct StoreView {
-    /// Without a password.
+    /// The store URL, without its password.
     url: String,
     is_there: bool,
-    /// It answers that this user may not look.
+    /// The store refuses to let this user look.
     is_denied: bool,
     away_since_ms: Option<u64>,
     why: Option<String>,
@@ -103,7 +102,7 @@ impl StateView {
     }
 }
 
-/// Clients that probably wait for each other: each for the next, the last for the first.
+/// A probable deadlock: each client waits for the next, and the last for the first.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Deadlock)]
 struct DeadlockView {
@@ -111,17 +110,18 @@ struct DeadlockView {
     waits: Vec<WaitView>,
 }
 
-/// One of them.
+/// One client in a deadlock, and the client for which it waits.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Wait)]
 struct WaitView {
-    /// What is awaited.
+    /// The awaited name.
     name: String,
     waiter: Who,
     waited_seconds: f64,
-    /// Who is in the way.
+    /// The client for which this one waits.
     behind: Who,
-    /// The token with which that one holds it; none if it stands before this one in the queue.
+    /// The token with which that client holds the lock; none if it only waits before this one in
+    /// the queue.
     #[schema(value_type = Option<String>)]
     token: Option<FencingToken>,
 }
@@ -140,7 +140,7 @@ impl WaitView {
         let (behind, token) = match &wait.obstacle {
             Obstacle::Holder(holder) => (Who::new(holder.id, &holder.info), Some(holder.token)),
             Obstacle::Waiter(ahead) => (Who::new(ahead.id, &ahead.info), None),
-            // An obstacle of a later version is not named.
+            // An obstacle of a later version is unknown: the waiter is shown in its place.
             _ => (Who::new(wait.waiter.id, &wait.waiter.info), None),
         };
         Self {
@@ -153,32 +153,32 @@ impl WaitView {
     }
 }
 
-/// A lock as `show --json` prints it, and what only watching tells.
+/// A lock as `show --json` prints it, with what is known only by watching.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Lock)]
 pub(super) struct LockView<'a> {
     #[serde(flatten)]
     lock: StatusView<'a>,
-    /// How many hold it: of those, only the first are listed among other locks.
+    /// The number of holders. In a list of locks, only the first holders are listed.
     holding: usize,
-    /// When it was looked at.
+    /// When the lock was looked at.
     seen_ms: u64,
     age_seconds: f64,
     held_since_ms: Option<u64>,
     waited_since_ms: Option<u64>,
-    /// How many holds began each second of the last two minutes, at the least.
+    /// The average number of holds that began in a second of the last two minutes, at the least.
     entries_per_second: f64,
-    /// What an operator should look at.
+    /// Reasons for an operator to look at this lock.
     marks: Vec<&'static str>,
 }
 
 impl<'a> LockView<'a> {
-    /// With all holders and waiters.
+    /// The view with all holders and waiters.
     pub(super) fn whole(name: &'a LockName, row: &'a Row, picture: &Picture, now_ms: u64) -> Self {
         Self::new(usize::MAX, name, row, picture, now_ms)
     }
 
-    /// With the first holders and waiters.
+    /// The view with the first holders and waiters.
     pub(super) fn brief(name: &'a LockName, row: &'a Row, picture: &Picture, now_ms: u64) -> Self {
         Self::new(MOST, name, row, picture, now_ms)
     }
@@ -198,7 +198,7 @@ impl<'a> LockView<'a> {
     }
 }
 
-/// What an operator should look at.
+/// Reasons for an operator to look at this lock.
 fn marks(row: &Row, is_in_deadlock: bool, now_ms: u64) -> Vec<&'static str> {
     let waits_long = row.waited_since_ms().is_some_and(|since| since + LONG_WAIT_MS <= now_ms);
     let is_revoked = row.status.holders.iter().any(|holder| holder.state == HoldState::Revoked);
@@ -213,7 +213,7 @@ fn marks(row: &Row, is_in_deadlock: bool, now_ms: u64) -> Vec<&'static str> {
     all.into_iter().filter_map(|(is_so, mark)| is_so.then_some(mark)).collect()
 }
 
-/// Some of the locks.
+/// A page of the list of locks.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Page)]
 pub(super) struct PageView<T> {
@@ -222,16 +222,16 @@ pub(super) struct PageView<T> {
     pub(super) next: Option<String>,
 }
 
-/// What has happened to a lock, and how it is now.
+/// The change of a lock, and its state now.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Change)]
 pub(super) struct ChangeView<'a> {
     #[schema(value_type = String)]
     name: &'a LockName,
-    /// None once nobody holds or awaits it.
+    /// The lock; none once nobody holds or awaits it.
     lock: Option<LockView<'a>>,
     events: &'a [Event],
-    /// How many wait, and when that was seen, for the timeline.
+    /// The number of waiters at `seen_ms`, for the timeline.
     waiting: u32,
     seen_ms: u64,
 }
@@ -250,7 +250,7 @@ impl<'a> ChangeView<'a> {
     }
 }
 
-/// Who held a lock when, in the last minutes, and how many waited.
+/// Who held a lock in the last minutes, and when, and how many waited.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Timeline)]
 pub(super) struct TimelineView<'a> {

@@ -1,4 +1,4 @@
-//! `leasehold top`: who holds and awaits what, live in the terminal.
+//! `leasehold top`: shows which locks are held and awaited, live in the terminal.
 
 mod screen;
 mod view;
@@ -31,7 +31,7 @@ use crate::report::{Failure, Outcome, STORE, USAGE};
 use crate::terminal::is_cooked;
 use crate::watch::{Timekeeper, Watcher};
 
-/// Which locks are shown, and how often anew.
+/// The locks that are shown, and how often the screen is updated.
 #[derive(Debug)]
 pub(super) struct Live<'a> {
     pub(super) store: &'a StoreArgs,
@@ -40,7 +40,7 @@ pub(super) struct Live<'a> {
     pub(super) budget: u32,
 }
 
-/// Shows the locks of the store until somebody quits.
+/// Shows the locks of the store until the user quits.
 pub(crate) fn top(args: &Top) -> Outcome {
     if !(stdin().is_terminal() && stdout().is_terminal()) {
         let why = "`leasehold top` needs a terminal: for programs there is `leasehold ls --json`";
@@ -54,7 +54,7 @@ pub(crate) fn top(args: &Top) -> Outcome {
     })
 }
 
-/// Shows them on this terminal.
+/// Shows the locks on this terminal.
 pub(super) fn show_live(live: Live<'_>) -> Outcome {
     let choice = live.store.choose()?;
     ask(&choice, live.store.verbosity, async |client| {
@@ -93,7 +93,7 @@ async fn show(
             }
             _ = continued.recv() => resume(terminal).map_err(broken)?,
             event = typed.recv() => {
-                // Without a terminal there is nobody to show anything to.
+                // The terminal is gone, so there is nobody to show anything to.
                 let Some(event) = event else { return Ok(()) };
                 match view.typed(&event) {
                     Some(Demand::Quit) => return Ok(()),
@@ -108,8 +108,8 @@ async fn show(
     }
 }
 
-/// Stops this process and those with it in its job, with the terminal as it was before. Returns
-/// once they are continued.
+/// Restores the terminal, and stops this process and the others of its job. Returns once they are
+/// continued.
 fn suspend(terminal: &mut DefaultTerminal) -> io::Result<()> {
     ratatui::restore();
     // The signal stops this thread before the call returns, unless no process could continue it.
@@ -117,25 +117,25 @@ fn suspend(terminal: &mut DefaultTerminal) -> io::Result<()> {
     resume(terminal)
 }
 
-/// Takes the screen again, whatever others have made of the terminal meanwhile. Where the terminal
-/// is raw, it stays so: a Ctrl-Z in between would stop this process with the screen still taken.
+/// Takes the screen again, even if others have changed the terminal meanwhile. A raw terminal stays
+/// raw: otherwise a Ctrl-Z in between would stop this process while it has the screen.
 fn resume(terminal: &mut DefaultTerminal) -> io::Result<()> {
     if is_cooked(stdin()) {
-        // This has crossterm forget how the terminal was when it was asked for last.
+        // This makes crossterm forget the earlier state of the terminal.
         disable_raw_mode()?;
         enable_raw_mode()?;
     }
     execute!(stdout(), EnterAlternateScreen, Clear(ClearType::All))?;
-    // A new one draws all. `Terminal::clear` asks where the cursor is, and the thread that reads
-    // what is typed would take the answer.
+    // A new `Terminal` redraws everything. `Terminal::clear` would ask for the position of the
+    // cursor, and the thread that reads keys would take the answer.
     *terminal = Terminal::new(CrosstermBackend::new(stdout()))?;
     Ok(())
 }
 
-/// What is typed, and the terminal's new size when that changes.
+/// Receives the keys that are typed, and the new sizes of the terminal.
 fn typed() -> UnboundedReceiver<Event> {
     let (sender, receiver) = unbounded_channel();
-    // Ends with the process: reading from a terminal cannot be called back.
+    // The thread ends with the process, because a read from a terminal cannot be cancelled.
     thread::spawn(move || {
         while let Ok(event) = event::read() {
             if sender.send(event).is_err() {
@@ -146,7 +146,7 @@ fn typed() -> UnboundedReceiver<Event> {
     receiver
 }
 
-/// Asks a holder to stop, while the table goes on.
+/// Asks a holder to stop, while the table is still updated.
 fn revoke(admin: Admin, name: LockName, token: FencingToken, answer: UnboundedSender<String>) {
     tokio::spawn(async move {
         let words = match admin.revoke(&name, token).await {
@@ -154,7 +154,7 @@ fn revoke(admin: Admin, name: LockName, token: FencingToken, answer: UnboundedSe
             Ok(false) => format!("{name}: nobody holds it with token {token} any more"),
             Err(error) => format!("{name}: {error}"),
         };
-        // Nobody listens once the table is gone.
+        // The receiver is gone once the table is.
         let _ = answer.send(words);
     });
 }

@@ -1,4 +1,4 @@
-//! The table and what lies over it, drawn.
+//! Draws the table, and the windows over it.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use crate::commands::totals::{away_in_words, in_seconds};
 use crate::report::escaped;
 use crate::watch::{Bar, History, SPAN_MS};
 
-/// From this height on there is room for a plot.
+/// The height from which on there is room for a plot.
 const PLOT_FROM: u16 = 14;
 
-/// The columns, with the width of the terminal from which on there is room for each.
+/// The columns, each with the width of the terminal from which on it is shown.
 const COLUMNS: [Column; 9] = [
     Column { title: "NAME", width: Constraint::Fill(3), from_width: 0 },
     Column { title: "MODE", width: Constraint::Length(5), from_width: 60 },
@@ -39,7 +39,7 @@ struct Column {
     from_width: u16,
 }
 
-/// Stands before the names of clients that wait for each other, for terminals without colour, too.
+/// The mark before names in a deadlock, also for terminals without colour.
 const DEADLOCK: &str = "! ";
 
 const KEYS: &str = "q quit  / filter  s sort  Enter queue  r revoke  ? help";
@@ -56,11 +56,11 @@ const HELP: [&str; 13] = [
     "",
     "MODE: w one alone, r one reader, r×3 three, u one of them may upgrade, 3/4 of its permits,",
     "? a record that cannot be read; Enter says why.",
-    "! before a name: those who wait for it wait for each other; Enter says who for whom.",
+    "! before a name: its waiters are in a deadlock; Enter says who waits for whom.",
     "The plot: who held the lock under the cursor in the last minutes, and how many waited.",
 ];
 
-/// Draws all of it.
+/// Draws the whole screen.
 pub(super) fn draw(frame: &mut Frame<'_>, view: &View) {
     let plot = if frame.area().height >= PLOT_FROM { 4 } else { 0 };
     let parts = [1, 1, plot, 1].map(Constraint::Length);
@@ -156,7 +156,7 @@ fn row(view: &View, line: &LockLine, shown: &[bool]) -> Row<'static> {
     }
 }
 
-/// Who holds and who waits.
+/// Draws the holders and the waiters of a lock.
 fn draw_details(frame: &mut Frame<'_>, view: &View, area: Rect) {
     let Some(line) = view.chosen() else { return };
     let who = |host: &str, pid: u32| escaped(&format!("{host}:{pid}"));
@@ -200,7 +200,7 @@ fn draw_details(frame: &mut Frame<'_>, view: &View, area: Rect) {
     let unreadable = line.row.unreadable.iter().map(|why| escaped(&why.to_string()));
     let words = unreadable.chain(view.deadlocks_of(&line.name).map(in_a_circle));
     let words = words.collect::<Vec<_>>().join("\n");
-    // The queue may be long: it has half of the height at the least.
+    // The queue may be long, so it gets at least half of the height.
     let height =
         words.lines().map(|words| 1 + words.chars().count() / usize::from(area.width.max(1)));
     let height = height.sum::<usize>().min(usize::from(area.height / 2));
@@ -211,12 +211,12 @@ fn draw_details(frame: &mut Frame<'_>, view: &View, area: Rect) {
     frame.render_widget(Table::new(holders.chain(waiters), widths).header(header.bold()), queue);
 }
 
-/// Who waits for whom, around to the first, and what ends it.
+/// A deadlock in words: who waits for whom, around to the first, and what ends it.
 fn in_a_circle(deadlock: &Deadlock) -> String {
     format!("! probably a deadlock: {}. r ends it", escaped(&deadlock.to_string()))
 }
 
-/// Who held a lock in the last minutes, and how many waited.
+/// Draws who held a lock in the last minutes, and how many waited.
 fn draw_plot(frame: &mut Frame<'_>, line: &LockLine, now_ms: u64, area: Rect) {
     let [title, bars, queue] = Layout::vertical([1, 1, 2].map(Constraint::Length)).areas(area);
     let minutes = SPAN_MS / 60_000;
@@ -229,14 +229,14 @@ fn draw_plot(frame: &mut Frame<'_>, line: &LockLine, now_ms: u64, area: Rect) {
     frame.render_widget(Sparkline::default().data(waiting), queue);
 }
 
-/// The moment that each column of a plot stands for.
+/// The point in time of each column of a plot.
 fn moments(columns: u16, now_ms: u64) -> impl Iterator<Item = u64> {
     let (columns, begin_ms) = (u64::from(columns.max(1)), now_ms.saturating_sub(SPAN_MS));
     (1..=columns).map(move |column| begin_ms + SPAN_MS * column / columns)
 }
 
-/// A column for each moment: nobody, a hold that has begun since the column before, or one that
-/// goes on.
+/// A character for each column: no holder, a hold that has begun since the column before, or a hold
+/// that continues.
 fn holds(history: &History, moments: &[u64]) -> String {
     let holder_at = |at_ms: u64| {
         let lasts = |bar: &&Bar| bar.from_ms <= at_ms && bar.to_ms.is_none_or(|to| to > at_ms);

@@ -1,4 +1,4 @@
-//! What is shown, and what a key does to it.
+//! The state of the screen, and the effect of keys on it.
 
 use leasehold::admin::Deadlock;
 use leasehold::{FencingToken, LockName};
@@ -8,43 +8,43 @@ use crate::commands::lock_line::{Listing, LockLine};
 use crate::commands::totals::totals_in_words;
 use crate::watch::{Availability, Picture};
 
-/// How far the keys for a page go.
+/// How many lines the keys for a page move.
 const PAGE: isize = 10;
 
-/// What is on the screen.
+/// The state of the screen.
 #[derive(Debug)]
 pub(super) struct View {
     pub(super) store: String,
     pub(super) listing: Listing,
-    /// Only lines in which this text is.
+    /// Only lines with this text are shown.
     pub(super) filter: String,
     pub(super) mode: Mode,
     pub(super) lines: Vec<LockLine>,
     /// The line under the cursor.
     pub(super) at: usize,
-    /// How many hold and wait in all, in words.
+    /// The totals of holders and waiters, in words.
     pub(super) totals: String,
-    /// Whether everything was looked at once. Before that, a lock that is not listed may be held
-    /// all the same.
+    /// Whether everything was looked at once. Before that, a lock that is not listed may still be
+    /// held.
     pub(super) is_whole: bool,
-    /// Who probably waits for each other.
+    /// The probable deadlocks.
     pub(super) deadlocks: Vec<Deadlock>,
     pub(super) availability: Availability,
     pub(super) now_ms: u64,
-    /// What was answered last, until a key is hit.
+    /// The last answer, which is shown until a key is pressed.
     pub(super) message: Option<String>,
 }
 
-/// What the keys are for.
+/// The modes of the keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Table,
-    /// A filter is typed.
+    /// The user types a filter.
     Filter,
-    /// The queue of the lock under the cursor.
+    /// The queue of the lock under the cursor is shown.
     Details,
     Help,
-    /// Whether this hold shall be revoked.
+    /// The user is asked whether to revoke this hold.
     Revoke {
         name: LockName,
         token: FencingToken,
@@ -52,7 +52,7 @@ pub(super) enum Mode {
     },
 }
 
-/// What is to be done outside of the view.
+/// An action outside of the view.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Demand {
     Quit,
@@ -65,7 +65,8 @@ pub(super) enum Demand {
 }
 
 impl View {
-    /// With all that is known: a lock that was let go a moment ago stays where it was.
+    /// A view that lists all known locks, so a lock that was released a moment ago stays in its
+    /// place.
     pub(super) fn new(store: String, listing: Listing) -> Self {
         Self {
             store,
@@ -83,7 +84,7 @@ impl View {
         }
     }
 
-    /// Shows what is known now. The cursor stays on its lock.
+    /// Shows the present picture. The cursor stays on its lock.
     pub(super) fn refresh(&mut self, picture: &Picture, now_ms: u64) {
         let chosen = self.chosen().map(|line| line.name.clone());
         self.now_ms = now_ms;
@@ -110,12 +111,12 @@ impl View {
         self.deadlocks.iter().filter(is_in)
     }
 
-    /// Shows these words until a key is hit.
+    /// Shows these words until a key is pressed.
     pub(super) fn tell(&mut self, words: String) {
         self.message = Some(words);
     }
 
-    /// What a key, or whatever else comes from the terminal, asks for.
+    /// Handles a key, or another event of the terminal, and returns the action that it asks for.
     pub(super) fn typed(&mut self, event: &Event) -> Option<Demand> {
         match event {
             Event::Key(key) if key.kind != KeyEventKind::Release => self.key(*key),

@@ -1,4 +1,4 @@
-//! What is derived from looks, with times that are made up.
+//! Tests of the picture, with looks at made-up times.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use leasehold::lease::Mode;
 use super::super::change::{Event, EventKind};
 use super::*;
 
-/// A moment, in milliseconds since 1970.
+/// The start of each test, in milliseconds since 1970.
 const START_MS: u64 = 1_800_000_000_000;
 
 fn name(text: &str) -> LockName {
@@ -105,7 +105,7 @@ fn awaited_names_are_looked_at_twice_as_often_as_held_ones_and_idle_ones_not_at_
     assert_eq!(picture.take_due(START_MS + 999, 10), []);
     assert_eq!(picture.take_due(START_MS + 1_000, 10), [awaited_name]);
     assert_eq!(picture.take_due(START_MS + 2_000, 10), [held_name]);
-    // One that is found again is looked at at once.
+    // A name that is found again is due at once.
     picture.found(vec![idle.clone()], START_MS + 2_500);
     assert_eq!(picture.take_due(START_MS + 2_500, 10), [idle]);
 }
@@ -152,7 +152,7 @@ fn an_outage_is_told_once_with_its_beginning_and_so_is_its_end() {
     let Availability::Away { since_ms, why } = picture.store() else { panic!() };
     assert_eq!((*since_ms, why.as_str()), (START_MS, "no answer"));
     assert!(picture.note_there());
-    // Who may not look does not say that it is away.
+    // A refusal does not count as a store that is away.
     let lacking = trouble(StoreErrorKind::Denied, "no right to scan");
     assert!(picture.note_trouble(&lacking, START_MS + 3));
     assert!(!picture.note_trouble(&lacking, START_MS + 4));
@@ -192,7 +192,7 @@ fn what_was_not_seen_may_be_there_until_every_key_was_come_by_and_every_name_loo
     picture.passed(500);
     assert!(!picture.note_whole());
     assert_eq!(picture.keys_so_far(), Some(500));
-    // A walk that was broken off begins anew.
+    // A walk that was broken off begins again from the start.
     picture.round_begins(START_MS + 1_000);
     assert_eq!(picture.keys_so_far(), Some(0));
     picture.passed(700);
@@ -202,7 +202,7 @@ fn what_was_not_seen_may_be_there_until_every_key_was_come_by_and_every_name_loo
     picture.saw(&x, Ok(held(1, 5, 3)), START_MS + 2_000);
     assert!(picture.note_whole());
     assert_eq!((picture.walks(), picture.keys_so_far()), (1, None));
-    // It stays so while a new name waits for its first look.
+    // The picture stays whole while a new name waits for its first look.
     picture.found(vec![name("y")], START_MS + 3_000);
     assert!(picture.is_whole() && !picture.note_whole());
 }
@@ -241,14 +241,15 @@ fn who_only_seems_to_wait_because_names_were_seen_at_different_times_is_in_no_de
     let mut picture = Picture::new(1000, Vec::new());
     circle(&mut picture, START_MS);
     changed(&mut picture, START_MS);
-    // The second look finds that one of them has gone on meanwhile.
+    // The second look finds that one of the clients has gone on meanwhile.
     circle(&mut picture, START_MS + 2_000);
     picture.saw(&name("y"), Ok(held(1, 3, 1)), START_MS + 2_000);
     assert_eq!(changed(&mut picture, START_MS + 2_000), [""; 0]);
     assert_eq!(picture.deadlocks(), []);
 }
 
-/// Free, and last held with this token by somebody who ended so, some seconds ago.
+/// The status of a free lock whose last hold had this token, and ended in this way some seconds
+/// ago.
 fn ended(token: u64, ending: Ending, seconds: u64) -> Status {
     let token = FencingToken::from_number(token).unwrap();
     let last = LastHolder::new(id(1), Mode::Exclusive, token, ending)
@@ -267,14 +268,15 @@ fn when_a_kept_name_was_given_back_is_known_after_the_store_has_forgotten_it() {
     }
     let released = |picture: &Picture, of| picture.row(of).map(Row::released_ms);
     assert_eq!(released(&picture, &job), Some(Some(START_MS + 8_000)), "it does not waver");
-    // Revoked, and then no longer remembered by the store: nobody has given it back since.
+    // The next hold is revoked, and then forgotten by the store: nobody has given the lock back
+    // since.
     picture.saw(&job, Ok(ended(6, Ending::Revoked, 0)), START_MS + 20_000);
     picture.saw(&job, Ok(Status::default()), START_MS + 30_000);
     let later_ms = START_MS + 2 * SPAN_MS;
     picture.round_begins(later_ms);
     assert_eq!(released(&picture, &job), Some(Some(START_MS + 8_000)));
     assert_eq!(released(&picture, &other), None, "nobody asked for it");
-    // It is looked at while it is free: a job that is soon done is seen all the same.
+    // The name is looked at while it is free, so a short job is seen, too.
     picture.saw(&job, Ok(Status::default()), later_ms);
     assert_eq!(picture.take_due(later_ms + KEPT_MS - 1, 9), []);
     assert_eq!(picture.take_due(later_ms + KEPT_MS, 9), std::slice::from_ref(&job));

@@ -1,4 +1,4 @@
-//! Watching stores in memory, on a clock that stands still until it is moved.
+//! Tests of watching stores in memory, on a clock that stands still until a test moves it.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,15 +17,15 @@ use super::*;
 
 const STEP: Duration = Duration::from_millis(50);
 
-/// A store in memory that notes what it is asked, and can be away.
+/// A store in memory that notes its requests, and can be away.
 #[derive(Clone, Debug)]
 struct Watched {
     memory: Memory,
     clock: FakeClock,
     is_away: Arc<AtomicBool>,
-    /// When, and how many keys that costs.
+    /// The time of each request, and the number of keys that it costs.
     asked: Arc<Mutex<Vec<(Duration, u32)>>>,
-    /// How many keys each page cost.
+    /// The number of keys that each page cost.
     pages: Arc<Mutex<Vec<u32>>>,
     /// The names that were looked at.
     inspected: Arc<Mutex<Vec<LockName>>>,
@@ -47,7 +47,8 @@ impl Watched {
         Client::builder().store(self.clone()).clock(self.clock.clone()).build().await.unwrap()
     }
 
-    /// A client whose requests are not noted: of those who hold, not of the one who watches.
+    /// A client for holders, whose requests are not noted, because they are not those of the
+    /// watcher.
     async fn holder(&self) -> Client {
         let memory = self.memory.clone();
         Client::builder().store(memory).clock(self.clock.clone()).build().await.unwrap()
@@ -89,7 +90,7 @@ impl Store for Watched {
     }
 }
 
-/// Watches for a span; gives the updates.
+/// Watches for a span, and returns the updates.
 async fn watch(
     clock: &FakeClock,
     store: &Watched,
@@ -99,7 +100,7 @@ async fn watch(
     watch_by(STEP, clock, store, watcher, span).await
 }
 
-/// The same on a clock that moves so far at a time.
+/// The same, on a clock that moves in steps of this length.
 async fn watch_by(
     step: Duration,
     clock: &FakeClock,
@@ -190,7 +191,8 @@ async fn a_walk_beside_many_looks_asks_for_many_keys_at_a_time() {
     let watcher = Watcher::new(2000, Timekeeper::new(clock.clone()));
     let client = store.holder().await;
     let mut held = Vec::new();
-    // More than can be looked at as often as they should be: all of the budget is spent.
+    // These are too many names to look at each as often as it should be, so all of the budget is
+    // spent.
     for number in 0..4000 {
         let lock = client.mutex(format!("n{number}")).ttl(SECONDS(3600));
         held.push(lock.acquire().await.unwrap());
@@ -210,7 +212,7 @@ async fn a_walk_beside_many_looks_asks_for_many_keys_at_a_time() {
 async fn looks_that_become_due_one_by_one_are_asked_for_together() {
     let clock = FakeClock::new();
     let store = Watched::new(&clock);
-    // More than is needed.
+    // This budget is larger than needed.
     let watcher = Watcher::new(10_000, Timekeeper::new(clock.clone()));
     let client = store.holder().await;
     let mut held = Vec::new();
@@ -218,7 +220,7 @@ async fn looks_that_become_due_one_by_one_are_asked_for_together() {
     for number in 0..200 {
         let lock = client.mutex(format!("n{number}")).ttl(SECONDS(3600));
         held.push(lock.acquire().await.unwrap());
-        // Each is found, and so due, a moment after the one before.
+        // Each name is found, and so becomes due, a moment after the name before.
         watcher
             .picture()
             .want(&LockName::new(format!("n{number}")).unwrap(), watcher.time.now_ms());

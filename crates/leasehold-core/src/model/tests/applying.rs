@@ -7,7 +7,7 @@ use crate::name::LockName;
 use crate::page::Page;
 use crate::request::{Answer, Operation, RenewLease};
 
-/// Records of which those are behind with their work whose names say so.
+/// Records whose work is behind if their names say so.
 struct Behind;
 
 impl Records for Behind {

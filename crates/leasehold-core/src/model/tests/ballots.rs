@@ -1,12 +1,12 @@
-//! Ballots, commits and reclaims: what a node of a quorum answers, and who gets back what was
-//! forgotten.
+//! Ballots, commits and reclaims: the answers of a node of a quorum, and which holders may take
+//! forgotten holds back.
 
 use super::*;
 
 const LEAD_US: u64 = BALLOT_LEAD.as_micros() as u64;
 
 impl Bench {
-    /// The clock that tokens come from.
+    /// The clock from which tokens are minted.
     fn clock_us(&self) -> u64 {
         self.now().token_us
     }
@@ -30,7 +30,7 @@ impl Bench {
         self.act(&Action::Reclaim(request))
     }
 
-    /// The store has lost all that it knew.
+    /// Makes the store lose all its data.
     fn forget(&mut self) {
         self.record = Record::default();
     }
@@ -69,8 +69,8 @@ fn a_ballot_far_ahead_of_the_clock_is_refused_unless_the_last_token_is_ahead_as_
     assert_eq!(granted(bench.propose(id(2, 1), next_us)).token.micros(), next_us);
 }
 
-/// The highest token that a node gives whose clock is ahead, against the lowest that another gives
-/// which has forgotten it.
+/// Compares the highest token of a node whose clock is ahead with the lowest token of a node that
+/// has forgotten the name.
 #[test]
 fn a_forgotten_token_is_exceeded_once_the_least_retention_of_a_quorum_is_over() {
     for (passed, is_exceeded) in [(LEAST_RETENTION, true), (seconds(1), false)] {
@@ -228,8 +228,7 @@ fn nobody_takes_back_what_an_operator_has_ended() {
     }
 }
 
-/// A record from before the upgrade of its reader, of which it has lost the last write; and the
-/// writer's token.
+/// A record that has lost the upgrade of its reader, the last write; and the writer's token.
 fn a_forgotten_upgrade() -> (Bench, FencingToken) {
     let mut bench = Bench::new();
     bench.take(id(1, 1), Mode::Shared);

@@ -1,5 +1,5 @@
-//! Records as bytes. That any record of any history survives them is checked with every step of
-//! the [histories](super::invariants).
+//! Records as bytes. Every step of the [histories](super::invariants) also checks that its record
+//! survives the encoding.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use super::*;
 use crate::backoff::Jitter;
 use crate::error::StoreErrorKind;
 
-/// A record with `waiters` waiters, whose descriptions are as long as usual.
+/// A record with `count` waiters, whose facts are as long as usual.
 fn crowd(mode: Mode, count: u64) -> Record {
     let mut bench = Bench::new();
     for number in 1..=count {
@@ -20,7 +20,7 @@ fn crowd(mode: Mode, count: u64) -> Record {
     bench.record
 }
 
-/// A record with something of each kind, and numbers that are as large as they can be.
+/// A record with a row of each kind, and with the largest possible numbers.
 fn full() -> Record {
     let mut bench = Bench::new();
     bench.take(id(4, 1), Mode::Exclusive);
@@ -85,7 +85,7 @@ fn waiters_and_holds_take_few_bytes() {
     }
 }
 
-/// Something that a disk, a cosmic ray or a hand may do.
+/// Damages bytes as a disk, a cosmic ray or a person may.
 fn damage(bytes: &mut Vec<u8>, random: &mut Jitter) {
     let mut below = |bound: usize| random.next_u64() as usize % bound;
     let at = below(bytes.len());
@@ -106,7 +106,8 @@ fn damage(bytes: &mut Vec<u8>, random: &mut Jitter) {
     }
 }
 
-/// Does everything to a record, soon and late. Steps are built with checks for overflow here.
+/// Applies every action to a record, early and late. In tests, steps are built with checks for
+/// overflow.
 fn reckon_with(record: &Record) {
     let (id, ttl) = (id(1, 1), TTL);
     let token = FencingToken::from_micros(WALL_US);

@@ -1,4 +1,4 @@
-//! Requests that ask for another capacity than the one in force, and operators who set it.
+//! Requests for another capacity than the one in force, and operators who set the capacity.
 
 use super::*;
 

@@ -1,10 +1,11 @@
-//! What may happen next in a random history.
+//! The events of a random history.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// What happens next. Numbers choose among what there is, so that any of them can be shrunk.
+/// The next event. Its numbers select among the present holders, waiters and so on, so that any
+/// number can be shrunk.
 #[derive(Clone, Debug)]
 pub(super) enum Event {
     Acquire { client: u8, mode: Mode, ttl_ms: u64, wait: bool, late_copies: u8, ballot: Ballot },
@@ -26,7 +27,7 @@ pub(super) enum Event {
     SetCapacity { capacity: u32 },
 }
 
-/// A token time that a caller proposes: so far from the store's clock.
+/// A token time that a caller proposes, as a distance from the store's clock.
 pub(super) type Ballot = Option<i64>;
 
 fn ballot() -> impl Strategy<Value = Ballot> {

@@ -1,8 +1,8 @@
-//! Names that are held back: a transaction that has passed the fence for the holder before is open.
+//! Names that are held back: a transaction under the previous holder's fence is still open.
 
 use super::*;
 
-/// A bench whose lock was held, with client 2 in the queue, and that is held back from now on.
+/// A bench whose lock was held, with client 2 in the queue. It is held back from now on.
 fn waited_for() -> Bench {
     let mut bench = Bench::held();
     bench.wait(id(2, 1), Mode::Exclusive);
@@ -10,7 +10,7 @@ fn waited_for() -> Bench {
     bench
 }
 
-/// That nobody has come to a token since there was this one.
+/// Asserts that nobody has got a token since this one.
 fn assert_no_token_after(bench: &Bench, last_token_us: u64) {
     assert_eq!(bench.record.last_token_us, last_token_us);
 }

@@ -1,10 +1,10 @@
-//! Who held last.
+//! The last holder of a name.
 
 use super::*;
 use crate::holder::LastHolder;
 
 impl Bench {
-    /// Who held last, as an operator sees it.
+    /// The last holder, as an operator sees it.
     fn last_holder(&mut self) -> Option<LastHolder> {
         match self.act(&Action::Inspect { limit: 100 }) {
             Reply::Status(status) => status.last_holder,
@@ -12,7 +12,7 @@ impl Bench {
         }
     }
 
-    /// Who held last and how that ended.
+    /// The last holder, and how its hold ended.
     fn last(&mut self) -> Option<(HolderId, Ending)> {
         self.last_holder().map(|last| (last.id, last.ending))
     }
@@ -47,7 +47,7 @@ fn the_last_holder_is_remembered_for_as_long_as_it_asked_for() {
         granted(bench.act(&Action::Acquire(request)));
         bench.pass(seconds(5));
         bench.release(id(1, 1));
-        // Another one that asks for nothing shortens nothing.
+        // A later request without `remember` does not shorten the time.
         bench.take(id(2, 1), Mode::Exclusive);
         bench.release(id(2, 1));
         let until_us = asked_us + micros(TTL + kept);
@@ -65,7 +65,7 @@ fn each_way_to_end_a_hold_is_told_from_the_others() {
     bench.wait(id(2, 1), alone);
     bench.release(id(1, 1));
     assert_eq!(bench.last(), Some((id(1, 1), Ending::Released)));
-    // Handed on, and taken up by nobody.
+    // The lock was handed on, and nobody claimed it.
     bench.pass(CLAIM_WINDOW);
     bench.take(id(3, 1), alone);
     assert_eq!(bench.last(), Some((id(2, 1), Ending::Unclaimed)));
@@ -98,7 +98,7 @@ fn a_holder_that_died_is_seen_before_anybody_else_has_come_by() {
     let last = bench.last_holder().unwrap();
     assert_eq!((last.id, last.ending), (id(2, 1), Ending::Expired));
     assert_eq!((last.held_for, last.ended_ago), (TTL, seconds(5)));
-    // Noticed later, it is told as before.
+    // If it is noticed later, the report is the same.
     bench.pass(seconds(1));
     bench.take(id(3, 1), Mode::Exclusive);
     let last = bench.last_holder().unwrap();
@@ -123,7 +123,7 @@ fn of_several_that_have_run_out_the_latest_is_the_last_noticed_or_not() {
     assert_eq!(bench.last(), Some((id(1, 1), Ending::Expired)));
     bench.take(id(4, 1), Mode::Shared);
     assert_eq!(bench.last(), Some((id(1, 1), Ending::Expired)));
-    // A clock that went back: what ended in its future is not the last for ever.
+    // If the clock went back, a hold that ended in its future does not stay the last one for ever.
     bench.now_us -= 60_000_000;
     bench.release(id(4, 1));
     assert_eq!(bench.last(), Some((id(4, 1), Ending::Released)));

@@ -1,4 +1,4 @@
-//! Release, cancel, renewal's limits, revocation, and what is remembered of finished attempts.
+//! Release, cancel, the limits of renewal, revocation, and the memory of finished attempts.
 
 use super::*;
 
@@ -181,7 +181,7 @@ fn a_holder_changes_what_it_says_of_itself_and_nothing_else() {
     assert_eq!(bench.hold(id(1, 1)), Some(&Hold { info, ..before }));
 }
 
-/// What a holder says of itself after the lease was passed on `times` times.
+/// The facts about a holder after the lease was passed on `times` times.
 fn after(times: u16) -> HolderInfo {
     let after = Duration::from_millis(times.into());
     HolderInfo::new("h", 7).with_passed_on(PassedOn { times, after })
@@ -215,7 +215,7 @@ fn the_token_of_who_has_passed_a_lease_on_revokes_nothing_once_that_is_told() {
     }
     let next = FencingToken::from_micros(grant.micros() + 1);
     assert_eq!(bench.revoke(id(1, 1), next, true), Reply::Revoked(false));
-    // The one after it has the lease already, and the store will be told.
+    // The next caller has the lease already, and the store will be told.
     assert_eq!(bench.revoke(id(1, 1), grant.passed_on(3).unwrap(), true), Reply::Revoked(true));
 }
 

@@ -30,13 +30,13 @@ use crate::request::{
 use crate::time::micros;
 use crate::token::FencingToken;
 
-/// The lease time of every hold that a test does not say otherwise of.
+/// The ttl of every hold for which a test does not set another one.
 const TTL: Duration = Duration::from_secs(30);
 
-/// Where lease time begins in a test: not at zero, so that a clock can go back.
+/// The lease time at the start of a test: not zero, so that a clock can go back.
 const START_US: u64 = 1_000_000_000;
 
-/// 2026-01-01T00:00Z, where token time begins in a test.
+/// The token time at the start of a test: 2026-01-01T00:00Z.
 const WALL_US: u64 = 1_767_225_600_000_000;
 
 /// One record, one clock, and a method per action.
@@ -44,9 +44,9 @@ struct Bench {
     record: Record,
     rules: Rules,
     now_us: u64,
-    /// Of the last step.
+    /// The messages of the last step.
     messages: Vec<Addressed>,
-    /// Of the last step.
+    /// Whether the last step left more to do.
     more: bool,
 }
 
@@ -70,7 +70,7 @@ impl Bench {
         }
     }
 
-    /// A bench on which client 1 holds the lock alone.
+    /// A bench on which client 1 holds the lock in the exclusive mode.
     fn held() -> Self {
         let mut bench = Self::new();
         bench.take(id(1, 1), Mode::Exclusive);
@@ -106,19 +106,19 @@ impl Bench {
         }
     }
 
-    /// Acquires, and waits if need be.
+    /// Acquires, and waits if necessary.
     fn acquire(&mut self, id: HolderId, mode: Mode) -> Reply {
         let request = self.request(id, mode);
         self.act(&Action::Acquire(request))
     }
 
-    /// Acquires, or says that it is busy.
+    /// Acquires, or replies that it is busy.
     fn try_acquire(&mut self, id: HolderId, mode: Mode) -> Reply {
         let request = Acquire { wait: false, ..self.request(id, mode) };
         self.act(&Action::Acquire(request))
     }
 
-    /// Acquires what is there to be had.
+    /// Acquires a mode that is free.
     fn take(&mut self, id: HolderId, mode: Mode) -> Grant {
         granted(self.acquire(id, mode))
     }
@@ -157,12 +157,12 @@ impl Bench {
         self.act(&Action::Cancel { id, unanswered: false })
     }
 
-    /// Renews as a holder that believes this, by that change.
+    /// Renews as a holder that assumes this mode, by this change.
     fn believe(&mut self, id: HolderId, mode: Mode, change: u64) -> Reply {
         self.act(&Action::Renew { id, ttl: TTL, mode, change })
     }
 
-    /// Asks for another mode than ever before.
+    /// Asks for a mode, with a new change number.
     fn change(&mut self, id: HolderId, mode: Mode) -> Reply {
         let change = self.hold(id).map_or(0, |hold| hold.change) + 1;
         self.change_by(id, mode, change)
@@ -190,14 +190,14 @@ impl Bench {
         self.record.holds.iter().find(|hold| hold.id == id)
     }
 
-    /// Who holds, in order of their tokens.
+    /// The holders, in the order of their tokens.
     fn holders(&self) -> Vec<HolderId> {
         let mut holds: Vec<_> = self.record.holds.iter().collect();
         holds.sort_by_key(|hold| hold.token_us);
         holds.iter().map(|hold| hold.id).collect()
     }
 
-    /// Whom the last step told that they were granted.
+    /// The waiters to which the last step sent a grant.
     fn told(&self) -> Vec<HolderId> {
         let told = self.messages.iter().filter_map(|(client, message)| match *message {
             Message::Granted { attempt, .. } => Some(HolderId { client: *client, attempt }),

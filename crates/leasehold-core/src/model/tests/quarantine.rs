@@ -1,5 +1,4 @@
-//! Stores that may have forgotten who holds what: nothing new is given, and holders take back what
-//! they had.
+//! Stores that may have forgotten holds: they grant nothing new, and holders take their holds back.
 
 use super::*;
 
@@ -35,7 +34,7 @@ fn who_comes_back_too_late_hands_on_to_nobody() {
         bench.poll(id(2, 1));
     }
     bench.pass(seconds(2));
-    // Another holder, who was forgotten, finds the queue of before.
+    // Another forgotten holder finds the earlier queue.
     assert!(matches!(bench.act(&reclaim(id(3, 1), last + 1)), Reply::NotHeld { .. }));
     assert!(bench.holders().is_empty() && bench.told().is_empty());
     let Reply::Queued(place) = bench.poll(id(2, 1)) else { panic!("it waits") };

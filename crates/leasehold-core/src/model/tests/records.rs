@@ -1,10 +1,10 @@
-//! What is true of every record.
+//! The properties of every record.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 
-/// What is true of every record, whatever has happened to it.
+/// Checks the properties of every record, whatever has happened to it.
 pub(super) fn check_record(record: &Record, now_us: u64) {
     assert!(record.is_sound(), "a store would take it for damaged: {record:#?}");
     assert_eq!(Record::from_bytes(&record.to_bytes()).as_ref(), Ok(record));

@@ -1,4 +1,4 @@
-//! What no step makes is damage, each thing alone.
+//! Each single property that no step can produce counts as damage.
 
 use super::*;
 use crate::model::rows::NEVER_US;
@@ -26,7 +26,7 @@ fn client(record: &mut Record) -> &mut Seen {
     record.clients.values_mut().next().unwrap()
 }
 
-/// That each of some damages, alone, makes a record that no step has made.
+/// Asserts that each damage alone makes a record that no step can have made.
 fn assert_damaged<const N: usize>(damages: [(&str, Damage); N]) {
     for (what, damage) in damages {
         let mut record = sound();

@@ -1,8 +1,8 @@
-//! Upgradable readers: one beside readers, and what becomes of it.
+//! Upgradable readers: one beside plain readers, and its further life.
 
 use super::*;
 
-/// A bench on which client 1 reads and may come to write, beside client 2, which reads.
+/// A bench on which client 1 is an upgradable reader, beside the plain reader 2.
 fn bench() -> Bench {
     let mut bench = Bench::new();
     bench.take(id(1, 1), Mode::Upgradable);

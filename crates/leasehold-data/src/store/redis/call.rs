@@ -1,4 +1,4 @@
-//! A step as a call of its script.
+//! Translates a step into a call of its script.
 //!
 //! All keys of one record have the record's name as their hash tag. So in a cluster they live in
 //! one slot, and one deduction is always one script.
@@ -13,7 +13,7 @@ use crate::model::queue::QueueAction;
 use crate::model::stock::{Line, StockAction};
 use crate::model::{Action, Id, Request};
 
-/// What is sent.
+/// A script with its keys and arguments.
 pub(super) struct ScriptCall {
     pub(super) script: &'static RedisScript,
     pub(super) keys: Vec<Vec<u8>>,
@@ -46,7 +46,8 @@ pub(super) fn call(prefix: &str, request: &Request) -> ScriptCall {
     ScriptCall { script, keys, args }
 }
 
-/// The key of one part of a record. No lock's key has a `%` before a letter, so none is met.
+/// The key of one part of a record. No lock's key has a `%` before a letter, so the keys never
+/// collide.
 fn key(prefix: &str, part: &str, name: &Id) -> Vec<u8> {
     let tag = name.as_str().replace('%', "%25").replace('{', "%7B").replace('}', "%7D");
     format!("{prefix}%{part}:{{{tag}}}").into_bytes()

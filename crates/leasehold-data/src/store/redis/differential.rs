@@ -1,5 +1,5 @@
-//! Random histories of data steps, played to the model and to the scripts on a real server; after
-//! every step the reply is compared, and at the end what is kept.
+//! Runs random histories of data steps on the model and on the scripts of a real server. It
+//! compares the replies after every step, and the stored records at the end.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -25,10 +25,10 @@ use crate::model::{Action, Answer, Id, Reply, Request};
 /// The clock of the scripts.
 const CLOCK: &str = include_str!("lua/clock.lua");
 
-/// The clock of the scripts under test: their last argument.
+/// The clock of the scripts under test reads the time from their last argument.
 const TEST_CLOCK: &str = "local now = tonumber(table.remove(ARGV))\n";
 
-/// How many steps are compared, at least; `LEASEHOLD_DIFFERENTIAL_STEPS` asks for another number.
+/// The minimum number of steps to compare; `LEASEHOLD_DIFFERENTIAL_STEPS` sets another number.
 const STEPS: u64 = 100_000;
 
 /// 2026-01-01T15:59Z: midnight in China is a minute away.
@@ -127,7 +127,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     vec(step, 1..300)
 }
 
-/// The model's side.
+/// The records of the model.
 #[derive(Default)]
 struct Records {
     cell: cell::Cell,
@@ -136,7 +136,7 @@ struct Records {
     stock: Stock,
 }
 
-/// Tokens whose lower halves order otherwise than their higher ones do.
+/// A fence whose token's low half sorts differently from its high half.
 fn fence((other, number): (bool, u64)) -> Fence {
     let lock = LockName::new(if other { "other" } else { "lock" }).unwrap();
     let number = ((number / 2) << 32) + (7 - number % 2);
@@ -145,7 +145,7 @@ fn fence((other, number): (bool, u64)) -> Fence {
 
 fn name(action: &Action) -> Id {
     match action {
-        // Some of the sequences meet steps of the other plan.
+        // Most steps use one sequence per plan; the others share one, and may meet another plan.
         Action::Numbers(NumbersAction::Take { count, plan }) if count % 8 > 0 => {
             Id::new("sequence", format!("{plan:?}")).unwrap()
         }
@@ -173,7 +173,7 @@ impl Records {
         }
     }
 
-    /// How much is kept, in the order of [`Server::sizes`].
+    /// The sizes of the stored records, in the order of [`Server::sizes`].
     fn sizes(&self) -> [usize; 7] {
         let stock = self.stock.levels.len() + self.stock.fences.0.len();
         let orders = self.stock.orders.iter().count();
@@ -183,7 +183,7 @@ impl Records {
     }
 }
 
-/// What a script has replied with.
+/// The items of a script's reply.
 fn items(reply: Value) -> Vec<RedisItem> {
     let Value::Array(values) = reply else { panic!("no list: {reply:?}") };
     let item = |value| match value {

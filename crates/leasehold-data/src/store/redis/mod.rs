@@ -1,5 +1,5 @@
-//! The data parts on Redis or Valkey: one script per kind of step, over the connections of a store
-//! of locks.
+//! The data parts on Redis or Valkey: one script per kind of step, over the connections of a lock
+//! store.
 
 mod call;
 #[cfg(test)]
@@ -15,9 +15,10 @@ use super::data_store::DataStore;
 use crate::model::{Answer, Request};
 
 /// The rights that a program needs to use the data parts, as `ACL SETUSER` takes them after a name
-/// and a password. They begin from nothing. For a user that also holds locks, give the rights of a
-/// holder ([`Redis::HOLDER_RIGHTS`]), and after them the words here that begin with `+`. With a
-/// `prefix=`, the pattern begins with it; with a database in the URL, `+select` comes on top.
+/// and a password. They first remove all other rights. For a user that also holds locks, give the
+/// rights of a holder ([`Redis::HOLDER_RIGHTS`]), followed by the words of this constant that begin
+/// with `+`. If the URL has a `prefix=`, put the prefix before the key pattern; if it has a
+/// database, add `+select`.
 pub const REDIS_RIGHTS: &str = "resetkeys ~lh:%* -@all +evalsha +script|load +time \
     +ping +info +hget +hmget +hset +hdel +hexists +zadd +zrange +zrem +xadd +xrange +xdel \
     +xlen";

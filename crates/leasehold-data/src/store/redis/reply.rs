@@ -1,4 +1,4 @@
-//! What a script's reply means.
+//! Parses the reply of a script.
 
 use std::vec::IntoIter;
 
@@ -12,11 +12,11 @@ use crate::model::queue::{Entry, QueueReply};
 use crate::model::stock::{OrderState, StockReply};
 use crate::model::{Answer, Id, Reply};
 
-/// The answer that a script's reply stands for.
+/// Parses the reply of a script.
 ///
 /// # Errors
 ///
-/// [`Corrupt`](StoreErrorKind::Corrupt) if it is none of our scripts'.
+/// [`Corrupt`](StoreErrorKind::Corrupt) if no script of this crate replies like that.
 pub(super) fn answer(items: Vec<RedisItem>) -> Result<Answer, StoreError> {
     parse(items).ok_or_else(|| {
         let what = "the server's reply is not one of leasehold's: does a proxy change it?";
@@ -24,7 +24,7 @@ pub(super) fn answer(items: Vec<RedisItem>) -> Result<Answer, StoreError> {
     })
 }
 
-/// The server's time, a word, what belongs to that.
+/// A reply is the server's time, a word, and the values that belong to the word.
 fn parse(items: Vec<RedisItem>) -> Option<Answer> {
     let mut items = Items(items.into_iter());
     let now_us = items.number()?;
@@ -82,7 +82,7 @@ impl Items {
         (0..self.0.len()).map(|_| self.number()).collect()
     }
 
-    /// −1 says that there is none.
+    /// −1 means no day.
     fn day(&mut self) -> Option<Option<u64>> {
         match self.integer()? {
             -1 => Some(None),

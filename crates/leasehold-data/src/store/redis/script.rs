@@ -1,10 +1,11 @@
-//! The scripts: each is its own file of `lua/` behind the shared ones that it uses.
+//! The scripts: each consists of the shared files of `lua/` that it uses, followed by its own file.
 
 use std::sync::LazyLock;
 
 use leasehold::store::RedisScript;
 
-/// Puts a script together: its flags, the clock, the reading of arguments, and these files.
+/// Puts a script together: its flags, the clock, the code that reads the arguments, and the given
+/// files.
 macro_rules! script {
     ($flags:literal, $($file:literal),+) => {
         LazyLock::new(|| {
@@ -24,7 +25,7 @@ pub(super) static CELL: LazyLock<RedisScript> = script!("", "fence", "cell");
 /// Gives out order numbers.
 pub(super) static NUMBERS: LazyLock<RedisScript> = script!("", "numbers");
 
-/// Shows, finishes or tells of entries of a queue.
+/// Returns or finishes entries of a queue, or returns their progress.
 pub(super) static QUEUE_DRAIN: LazyLock<RedisScript> =
     script!(" flags=allow-oom", "fence", "entries", "queue_drain");
 

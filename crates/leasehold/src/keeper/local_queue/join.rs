@@ -18,14 +18,14 @@ use crate::keeper::state::{
     Step, Table, Turn, Waiter, Wakeup,
 };
 
-/// How long the first of a line may ask without a sign of life while others are behind it: 2 s, as
-/// long as a store waits until a grant is claimed.
+/// How long the first caller of a line may ask without a sign of life while others are behind it: 2
+/// s, as long as a store waits until a grant is claimed.
 const FRONT_PATIENCE: Duration = CLAIM_WINDOW;
 
 impl Keeper {
-    /// Registers an attempt that is about to be sent, if it `waits`, or that stands in line. Makes
-    /// sure that something drives this keeper and opens its inbox. The next attempt of the first in
-    /// line keeps that place.
+    /// Registers an attempt that stands in line, or that is about to be sent if it `waits`. Makes
+    /// sure that something drives this keeper and opens its inbox. If the first in line comes with
+    /// its next attempt, it keeps its place.
     pub(crate) fn join(
         self: &Arc<Self>,
         attempt: &mut Attempt,
@@ -98,8 +98,8 @@ impl Keeper {
         }
     }
 
-    /// A caller comes for a lease that was dropped just now: it gets the lease, or releases it
-    /// first.
+    /// Handles a caller that comes just after the lease was dropped: it gets the lease, or releases
+    /// it first.
     fn after_let_go(
         self: &Arc<Self>,
         table: &mut Table,
@@ -111,7 +111,7 @@ impl Keeper {
         let line = line(&mut queues.by_name, &attempt.name);
         let kept = line.and_then(|line| Some((line.let_go.take()?, line)));
         let Some((mut kept, line)) = kept else {
-            return queues.ask(attempt, ticket.is_some()); // unreachable: it has one
+            return queues.ask(attempt, ticket.is_some()); // unreachable: `LetGo` has a lease
         };
         let least = attempt.options.least_validity();
         let is_enough = kept.renewing.valid_until().saturating_since(now) > least
@@ -121,7 +121,7 @@ impl Keeper {
         if let Some(state) = next.flatten().map(Arc::new) {
             line.head = Head::Held { id: state.id, slice_until: kept.slice_until };
             state.mark_delivered(now);
-            // A renewal may have been answered while nobody had the lease.
+            // The answer to a renewal may have come while nobody had the lease.
             kept.renewing.resume(now);
             let due = table.leases.add(Arc::clone(&state), kept.renewing, Handoff::Done);
             // The release of the lease is not sent.
@@ -147,7 +147,7 @@ impl Keeper {
         PendingRelease { keeper: Arc::clone(self), cleanup: Some(cleanup) }
     }
 
-    /// A caller gives up its place, and its attempt if that is nobody else's.
+    /// Gives up the place of a caller, and its attempt if nobody else uses it.
     pub(crate) fn leave(&self, name: &LockName, ticket: Option<Ticket>, id: HolderId) -> Left {
         let now = self.store.now();
         let (left, wakeup) = {
@@ -160,21 +160,21 @@ impl Keeper {
         left
     }
 
-    /// A caller gives up its attempt and keeps its place in line; false if the attempt is not its
-    /// own any more.
+    /// Gives up the attempt of a caller, which keeps its place in line. Returns false if the
+    /// attempt no longer belongs to this caller.
     pub(crate) fn withdraw(&self, attempt: &Attempt) -> bool {
         let mut table = self.table();
         let is_own = table.queues.take_of(attempt.id, attempt.ticket).is_some();
         if is_own {
-            // The caller has shown no sign of life.
+            // This does not count as a sign of life of the caller.
             table.queues.gone(&attempt.name, attempt.id, Instant::default());
             self.wake_for_queues(&mut table);
         }
         is_own
     }
 
-    /// Whether a caller still asks for its line. Comes with the release of the line's last lease,
-    /// if nobody has sent that yet.
+    /// Records a sign of life, if the caller still asks for its line; otherwise returns `None`. The
+    /// result includes the release of the line's last lease, if nobody has sent it yet.
     pub(crate) fn shows_life(
         self: &Arc<Self>,
         attempt: &Attempt,
@@ -192,7 +192,7 @@ impl Keeper {
         }
     }
 
-    /// The answer to the first in line concerns all of it.
+    /// Fails all callers behind the first in line: the store's answer to it concerns all of them.
     pub(crate) fn fail_line(&self, attempt: &Attempt, error: &StoreError) {
         let behind = self.table().queues.take_behind(&attempt.name, attempt.ticket);
         behind.into_iter().for_each(|waiter| waiter.fail(error));
@@ -211,14 +211,14 @@ impl Waiter {
 
     pub(in crate::keeper) fn fail(self, error: &StoreError) {
         let same = error.clone().not_executed();
-        // The caller may have given up: then there is nobody to tell.
+        // The send fails if the caller has given up.
         let _ = self.turn.send(Err(same));
     }
 }
 
 impl Wakeup {
-    /// Sends the message. If the caller has gone in this moment, it leaves the line itself, and its
-    /// lease is let go of once more.
+    /// Sends the message. If the caller has just gone, it leaves the line itself, and the drop of
+    /// the message releases its lease.
     pub(in crate::keeper) fn deliver(self) {
         drop(self.replaced);
         if let Some((to, step)) = self.turn {
@@ -233,8 +233,8 @@ impl Line {
         Self { terms, head, callers, let_go: None, is_listed: false, is_watched: false }
     }
 
-    /// The first of the callers behind asks from now on; `None` if there is none. The attempt goes
-    /// on, at the same place.
+    /// Makes the next caller in line the one that asks; returns `None` if there is none. It
+    /// continues the attempt of the line, at the same place.
     pub(super) fn advance(
         &mut self,
         asking: &mut HashMap<HolderId, Waiter>,
@@ -261,7 +261,7 @@ impl Line {
         waiter.attempt.ticket = Some(ticket);
         waiter.attempt.options = next.attempt.options;
         if waiter.sequence.is_some() {
-            // That caller has only to wait, as it does.
+            // That caller only has to wait, which it does already.
             let replaced = Some(mem::replace(&mut waiter.turn, next.turn));
             return Some(Wakeup { turn: None, replaced });
         }
@@ -272,8 +272,8 @@ impl Line {
         Some(Wakeup { turn: Some((next.turn, Step::Ask(ask))), replaced })
     }
 
-    /// The time since when the first caller asks while others are behind, unless the store has to
-    /// answer next.
+    /// The last sign of life of a first caller that asks while others are behind. `None` if the
+    /// store has to answer next.
     fn asks_since(&self, asking: &HashMap<HolderId, Waiter>) -> Option<Instant> {
         let Head::Asking { attempt, seen, .. } = self.head else { return None };
         let waits = attempt.is_some_and(|id| {
@@ -318,7 +318,7 @@ impl LocalQueues {
         dues.into_iter().flatten().min()
     }
 
-    /// What its line must ask for, if an attempt may stand in one.
+    /// The terms of the line in which an attempt may stand; `None` if it may stand in none.
     pub(super) fn terms(&self, attempt: &Attempt) -> Option<Terms> {
         if self.slice.is_zero() { None } else { Terms::of(attempt) }
     }
@@ -332,7 +332,7 @@ impl LocalQueues {
         self.by_name.entry(name.clone()).or_default().line = Some(line);
     }
 
-    /// A line exists no more.
+    /// Removes a line.
     pub(super) fn close_line(&mut self, name: &LockName) {
         if let Some(queue) = self.by_name.get_mut(name) {
             queue.line = None;
@@ -342,7 +342,7 @@ impl LocalQueues {
         }
     }
 
-    /// No caller of a line holds or asks.
+    /// Ends a line in which no caller holds or asks.
     pub(super) fn end_line(&mut self, name: &LockName) {
         match line(&mut self.by_name, name) {
             Some(line) if line.let_go.is_some() => line.head = Head::LetGo,
@@ -350,7 +350,8 @@ impl LocalQueues {
         }
     }
 
-    /// A caller asks the store itself, with an attempt that is a waiter if it `waits`.
+    /// The step of a caller that asks the store itself. If it `waits`, its attempt is registered as
+    /// a waiter.
     fn ask(&mut self, attempt: &Attempt, waits: bool) -> Step {
         let (id, nonce) = (attempt.id, attempt.nonce);
         let turn = match waits {
@@ -379,7 +380,7 @@ impl LocalQueues {
                 && front == ticket
             {
                 if attempt.is_some_and(|id| !self.asking.contains_key(&id)) {
-                    // The grant is on its way to this caller.
+                    // The caller's grant is on its way.
                     return (Left::HadTurn, Wakeup::default());
                 }
                 if let Some(wakeup) = line.advance(&mut self.asking, now, false) {
@@ -397,13 +398,15 @@ impl LocalQueues {
         (left, Wakeup { turn: None, replaced: own.map(|own| own.turn) })
     }
 
-    /// Takes out the waiter of the caller with this place in line, or without any place.
+    /// Takes out the waiter with this attempt, if it belongs to the caller with this place in line,
+    /// or without a place.
     fn take_of(&mut self, id: HolderId, ticket: Option<Ticket>) -> Option<Waiter> {
         let is_own = self.asking.get(&id).is_some_and(|waiter| waiter.attempt.ticket == ticket);
         is_own.then(|| self.take(id)).flatten()
     }
 
-    /// The attempt of a line is not known to the store (any more): its first draws another one.
+    /// The store does not have the attempt of a line, or no longer has it: the first caller draws a
+    /// new one.
     pub(in crate::keeper) fn gone(&mut self, name: &LockName, id: HolderId, now: Instant) {
         let head = line(&mut self.by_name, name).map(|line| &mut line.head);
         if let Some(Head::Asking { attempt, seen, .. }) = head
@@ -414,8 +417,8 @@ impl LocalQueues {
         }
     }
 
-    /// A store's answer concerns all callers that ask for the same: gives those that are behind
-    /// this one.
+    /// Takes out the callers behind this one, because a store's answer concerns all callers that
+    /// ask for the same.
     pub(in crate::keeper) fn take_behind(
         &mut self,
         name: &LockName,
@@ -431,7 +434,7 @@ impl LocalQueues {
         }
     }
 
-    /// Ends all queues; gives the waiters at the store, the callers in line, and the releases.
+    /// Ends all queues. Returns the waiters at the store, the callers in line, and the releases.
     pub(in crate::keeper) fn take_all(&mut self) -> (Vec<Waiter>, Vec<Waiter>, Vec<Cleanup>) {
         let (mut callers, mut cleanups) = (Vec::new(), Vec::new());
         for queue in self.by_name.values_mut() {
@@ -449,7 +452,7 @@ impl LocalQueues {
 
     // ---- patience with the first of a line
 
-    /// Sees to it that the first of a line is skipped when it asks and is not polled any more.
+    /// Makes sure that the first caller of a line is skipped if it asks but is no longer polled.
     pub(super) fn watch(&mut self, name: &LockName) {
         let Some(line) = line(&mut self.by_name, name) else { return };
         if let Some(seen) = line.asks_since(&self.asking)

@@ -1,4 +1,4 @@
-//! Leases come to a line, go from hand to hand in it, and leave it.
+//! How a lease comes to a line, is passed on within it, and leaves it.
 
 use std::mem;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::keeper::state::{
 };
 
 impl Keeper {
-    /// The lease of this guard goes to the next in line, if there is one and it may; gives what
-    /// that one is sent, and when the lease is due.
+    /// Passes the lease of this guard on to the next in line, if there is one and the lease may be
+    /// passed on. Returns the message to that caller, and when the lease is due.
     pub(in crate::keeper) fn pass_on(
         self: &Arc<Self>,
         table: &mut Table,
@@ -40,7 +40,8 @@ impl Keeper {
 }
 
 impl LocalQueues {
-    /// The store has granted a lease to a caller: its line has the lease for one slice.
+    /// Records that the store has granted a lease to a caller. The line of the caller has the lease
+    /// for one slice.
     pub(in crate::keeper) fn granted(&mut self, attempt: &Attempt, now: Instant) {
         let Some(terms) = self.terms(attempt) else { return };
         let held = Head::Held { id: attempt.id, slice_until: now + self.slice };
@@ -57,8 +58,9 @@ impl LocalQueues {
         }
     }
 
-    /// Keeps a lease that is let go of for a caller that comes before the keeper releases it; true
-    /// if the keeper has still to hear of it. Gives the release back if the lease is of no line.
+    /// Keeps a lease that was let go, for a caller that comes before the keeper releases it.
+    /// Returns true if the keeper still has to be woken for it. Returns the release as the error if
+    /// the lease has no line.
     pub(in crate::keeper) fn keep_for_next(
         &mut self,
         state: &Arc<LeaseState>,
@@ -80,7 +82,7 @@ impl LocalQueues {
         Ok(is_new)
     }
 
-    /// A lease that was let go of was found to have ended: no caller takes it over.
+    /// Records that a lease which was let go has ended: no caller may take it over.
     pub(in crate::keeper) fn end_kept(&mut self, id: HolderId) {
         for name in &self.let_go {
             if let Some(line) = line(&mut self.by_name, name)
@@ -91,8 +93,8 @@ impl LocalQueues {
         }
     }
 
-    /// A line has its lease no more: the next asks for another one. It `yields` if it had that for
-    /// a slice.
+    /// Records that a line has lost its lease: the next caller asks for a new one. The line
+    /// `yields` if it had the lease for a slice.
     pub(in crate::keeper) fn lease_ended(
         &mut self,
         state: &LeaseState,

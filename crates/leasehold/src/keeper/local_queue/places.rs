@@ -65,8 +65,8 @@ impl LocalQueues {
         ids.into_iter().filter_map(|id| self.take(id)).collect()
     }
 
-    /// Notes the place of a waiter that has joined the store's queue, and gives when it or its name
-    /// is polled next.
+    /// Records the place of a waiter that has joined the store's queue, and returns when it or its
+    /// name is polled next.
     pub(in crate::keeper) fn queued(
         &mut self,
         id: HolderId,
@@ -82,8 +82,8 @@ impl LocalQueues {
         let at = now + patience(place, &mut self.jitter);
         let queue: &mut LocalQueue = self.by_name.entry(name.clone()).or_default();
         let places = queue.places.get_or_insert_with(|| Box::new(Places::new(at)));
-        // Two callers of its line have asked with this attempt, and the store had counted it as
-        // dead in between. A place that nobody has would be polled for, for ever.
+        // The waiter may have an earlier place: two callers of its line asked with this attempt,
+        // and in between the store counted it as dead. That place would be polled for ever.
         if let Some(before) = before {
             places.members.remove(&(before, id));
         }
@@ -113,8 +113,7 @@ impl LocalQueues {
                     None => break places.members.first().map(|(_, id)| *id),
                 }
             };
-            // If the waiter is polled for already, the answer to that poll says when its name is
-            // due next.
+            // If a poll for the waiter is under way, its answer says when the name is due next.
             if let Some(id) = next {
                 self.poll(id);
             }
@@ -133,8 +132,8 @@ impl LocalQueues {
         self.polls.push(Poll { name, id, ttl });
     }
 
-    /// A message announced the grant of a waiter. It is polled for at once, or as soon as the poll
-    /// that is in flight is answered.
+    /// Records that a message announced the grant of a waiter. The waiter is polled for at once, or
+    /// as soon as the poll in flight is answered.
     pub(in crate::keeper) fn announced(&mut self, id: HolderId) {
         if let Some(waiter) = self.asking.get_mut(&id) {
             waiter.is_announced = true;
@@ -142,7 +141,7 @@ impl LocalQueues {
         }
     }
 
-    /// The poll for a waiter was answered, or failed.
+    /// Records that the poll for a waiter was answered, or failed.
     pub(in crate::keeper) fn answered(&mut self, id: HolderId) {
         if let Some(waiter) = self.asking.get_mut(&id) {
             waiter.in_flight = false;
@@ -160,7 +159,8 @@ impl LocalQueues {
         self.polled.insert(at, name.clone());
     }
 
-    /// The polled member waits at this place. True if the polls before had failed.
+    /// Records that the polled member still waits at this place. Returns true if the polls before
+    /// had failed.
     pub(in crate::keeper) fn still_waiting(
         &mut self,
         name: &LockName,
@@ -179,12 +179,13 @@ impl LocalQueues {
         had_failed
     }
 
-    /// The polled member was granted, so the next may have been too.
+    /// Plans the next poll: the polled member was granted, so the next one may have been, too.
     pub(in crate::keeper) fn poll_next(&mut self, name: &LockName, now: Instant) {
         self.poll_at(name, now);
     }
 
-    /// The polled member was not in the queue, so the others may not be either.
+    /// Plans polls for all members: the polled member was not in the queue, so the others may not
+    /// be either.
     pub(in crate::keeper) fn recheck_all(&mut self, name: &LockName, now: Instant) {
         if let Some(places) = self.places(name)
             && places.recheck.is_empty()
@@ -194,7 +195,8 @@ impl LocalQueues {
         self.poll_at(name, now);
     }
 
-    /// The poll failed. Gives for how long polls have failed like this, if anybody still waits.
+    /// Plans the next poll after a failure. Returns for how long polls have failed like this, if
+    /// anybody still waits.
     pub(in crate::keeper) fn poll_later(
         &mut self,
         name: &LockName,
@@ -214,12 +216,12 @@ impl LocalQueues {
         self.asking.get(id)
     }
 
-    /// Why the last poll of a name failed, if it did.
+    /// The error of the last poll of a name, if that failed.
     pub(in crate::keeper) fn failure(&self, name: &LockName) -> Option<StoreError> {
         self.by_name.get(name)?.places.as_ref()?.failures.cause().cloned()
     }
 
-    /// Messages may have been lost: every name is polled soon.
+    /// Polls every name soon, because messages may have been lost.
     pub(in crate::keeper) fn poll_all(&mut self, now: Instant) {
         let is_idle = |queue: &LocalQueue| {
             queue.places.as_ref().is_some_and(|places| !places.in_flight) //
@@ -233,8 +235,8 @@ impl LocalQueues {
     }
 }
 
-/// When a waiter is polled for again: the head when the lock may be free, the others when the store
-/// says.
+/// The delay before a waiter is polled for again: the head when the lock may be free, the others
+/// when the store says.
 fn patience(place: Place, jitter: &mut Jitter) -> Duration {
     let (low, high) = match place.ahead {
         0 => (Duration::from_millis(1), Duration::from_millis(5)),

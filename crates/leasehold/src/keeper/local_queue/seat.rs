@@ -1,9 +1,9 @@
-//! Waiting at a store without queues: a caller polls, when a release is published and now and then
-//! anyway.
+//! Waiting at a store without queues: a caller polls when a release is published, and now and then
+//! without a message.
 //!
-//! The callers of one client that wait for one name take turns in its seat, and only the one that
-//! has it subscribes and polls: so a name costs one subscription, and a release wakes one caller of
-//! each process, not all of them.
+//! The callers of one client that wait for one name take turns in its seat. Only the caller in the
+//! seat subscribes and polls. So a name costs one subscription, and a release wakes one caller of
+//! each process instead of all.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,20 +22,21 @@ use crate::store::clocked::ClockedStore;
 /// others comes back at once, and a new connection for each turn would cost more than the turn.
 const IDLE: Duration = Duration::from_secs(2);
 
-/// Where votes may be split, all pollers ask within 2 ms after a message, or within twice the time
+/// If votes may be split, all pollers ask within 2 ms after a message, or within twice the time
 /// that the last poll took: each at a different moment. The span doubles each time that no poll was
-/// granted, up to 200 ms. Elsewhere one of the clients that ask at once gets the lock. So all ask
-/// at once, as other programs that share the lock do: a client that asks later rarely gets it.
+/// granted, up to 200 ms. At other stores, one of the clients that ask at once gets the lock. There
+/// all ask at once, like other programs that share the lock: a client that asks later rarely gets
+/// it.
 const SPREAD: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(200));
 
 /// The pause between two polls of a lock that is shared with programs which publish no release: 20
-/// to 200 ms, drawn anew each time. Other libraries try as often (redsync every 50 to 250 ms,
+/// to 200 ms, drawn anew each time. Other libraries try about as often (redsync every 50 to 250 ms,
 /// redis-py every 100 ms, rslock up to 200 ms). A client that tries less often rarely gets the
 /// lock.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(200));
 
 impl Keeper {
-    /// Waits for a seat until everybody before has had a turn.
+    /// Waits for the seat until all callers before this one have had a turn.
     pub(crate) async fn poller(&self, name: &LockName, jitter: Jitter) -> Poller {
         let store = &self.store;
         let seat = {
@@ -59,7 +60,7 @@ impl Keeper {
 }
 
 impl LocalQueues {
-    /// The seat for a name, and when somebody has to look whether it is empty.
+    /// The seat for a name, and when the keeper has to check whether it is empty.
     fn seat(&mut self, name: &LockName, now: Instant) -> (SharedSubscription, Instant) {
         let queue = self.by_name.entry(name.clone()).or_default();
         if queue.seat.is_none() {
@@ -71,7 +72,7 @@ impl LocalQueues {
         (Arc::clone(&seat.subscription), now + IDLE)
     }
 
-    /// Takes out the seats that were not used: messages that nobody reads pile up.
+    /// Takes out the seats that nobody uses, because messages that nobody reads would pile up.
     pub(in crate::keeper) fn take_empty_seats(&mut self, now: Instant) -> Vec<Seat> {
         let mut empty = Vec::new();
         for name in self.seats.take_due(now) {
@@ -98,14 +99,14 @@ pub(crate) struct Poller {
     subscription: OwnedMutexGuard<Option<Box<dyn Subscription>>>,
     /// All holders publish their release.
     releases_are_published: bool,
-    /// The span in which all ask after a message, if not at once.
+    /// The span within which all pollers ask after a message, if they do not ask at once.
     spread: Option<Duration>,
     jitter: Jitter,
 }
 
 impl Poller {
-    /// Before a client that has just had its turn polls again, waits for as long as other clients
-    /// pause.
+    /// Waits for as long as other clients pause, before a client that has just had its turn polls
+    /// again.
     pub(crate) async fn make_way(store: &ClockedStore, jitter: &mut Jitter) {
         let (least, most) = match store.inner.capabilities().publishes_releases {
             true => (Duration::ZERO, SPREAD.0),
@@ -147,7 +148,7 @@ impl Poller {
         self.skip_published();
     }
 
-    /// Where votes may be split, lets a part of the span pass in which all ask.
+    /// If votes may be split, waits for a random part of the span in which all ask.
     async fn spread_out(&mut self, store: &ClockedStore, took: Duration) {
         if let Some(spread) = &mut self.spread {
             let most = (*spread).max(took * 2).min(SPREAD.1);
@@ -157,9 +158,9 @@ impl Poller {
         }
     }
 
-    /// Skips the messages that were published up to now: the poll that follows sees all that they
-    /// say. Otherwise each of several messages, of earlier turns or of one release, would cost a
-    /// useless poll.
+    /// Skips the messages that were published up to now: the poll that follows sees all changes
+    /// that they report. Otherwise each of several messages, of earlier turns or of one release,
+    /// would cost a useless poll.
     fn skip_published(&mut self) {
         while let Some(subscription) = &mut *self.subscription
             && subscription.next().now_or_never().is_some()
@@ -177,7 +178,7 @@ mod tests {
     use crate::event::Observers;
     use crate::store::{Capabilities, Inbox, Memory, Store};
 
-    /// A store whose waiters poll, and perhaps split votes by that.
+    /// A store whose waiters poll, and may split votes.
     #[derive(Clone, Debug)]
     struct Polled {
         memory: Memory,
@@ -206,7 +207,8 @@ mod tests {
         }
     }
 
-    /// How many of twenty messages lead to a poll while no time passes, if no poll is granted.
+    /// The number of messages, of twenty, that lead to a poll while no time passes, if no poll is
+    /// granted.
     async fn asked_at_once(splits_votes: bool) -> usize {
         let (clock, name) = (FakeClock::new(), LockName::new("a").unwrap());
         let memory = Memory::with_clock(clock.clone());

@@ -1,4 +1,5 @@
-//! What a call costs its client: how often the keeper's table is locked, and the clock read.
+//! The cost of a call for its client: the locks of the keeper's table, and the readings of the
+//! clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -42,7 +43,7 @@ impl Clock for Counted {
     }
 }
 
-/// A store that answers later, as one does that is reached over a network.
+/// A store that answers later, like a store that is reached over a network.
 #[derive(Debug)]
 struct Remote(Memory);
 
@@ -82,12 +83,12 @@ impl Measured {
         Self { clock, client, first }
     }
 
-    /// How often the table was locked and the clock read so far.
+    /// The number of locks of the table, and of readings of the clock, so far.
     fn so_far(&self) -> (usize, usize) {
         (self.first.keeper().table_locks(), self.clock.readings.load(Ordering::Relaxed))
     }
 
-    /// What some work adds to that.
+    /// The locks and the readings that some work adds.
     async fn cost<T>(&self, work: impl Future<Output = T>) -> (T, (usize, usize)) {
         let (locks, readings) = self.so_far();
         let done = work.await;

@@ -1,4 +1,4 @@
-//! What would break a promise of a file store, or keep it from working.
+//! Checks for faults that would break a promise of a file store, or keep it from working.
 
 use std::fs;
 use std::io;
@@ -16,10 +16,10 @@ use super::options::FileOptions;
 use super::place::{Location, NEW};
 use crate::store::finding::{Finding, Topic};
 
-/// A disk with less room is full for the purposes of a database: 16 MiB.
+/// A disk with less free space than this is too full for a database: 16 MiB.
 const FULL: u64 = 16 << 20;
 
-/// A disk with less room is nearly full: 256 MiB, a few hours of a busy log file.
+/// A disk with less free space than this is nearly full: 256 MiB, a few hours of a busy log file.
 const NEARLY_FULL: u64 = 256 << 20;
 
 /// A log beside the database that is longer than 64 MiB has not been shortened for a long time. The
@@ -31,15 +31,15 @@ const OTHERS: u32 = 0o077;
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
-/// The mode of a file that was made for a group, and for nobody beside.
+/// The mode of a file that was made for a group, and for nobody else.
 const FOR_A_GROUP: u32 = 0o660;
 const GROUP_WRITES: u32 = 0o020;
 
-/// Looks at the database that a URL names and around it, also if it is not there yet.
+/// Checks the database of a URL and the files around it, even if the database does not exist yet.
 ///
 /// # Errors
 ///
-/// When rights are missing or the path is wrong, so that it cannot be used.
+/// If rights are missing or the path is wrong, so that the database cannot be used.
 pub(super) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
     let location = match Location::check(&FileOptions::from_url(url)?.path) {
         Ok(location) => location,
@@ -77,7 +77,7 @@ fn findings(location: &Location) -> Result<Vec<Finding>, Error> {
     Ok(findings)
 }
 
-/// Checks that this user may use the files that are there, and may create those that are not.
+/// Checks that this user may use the files that exist, and may create those that do not.
 fn allowed(location: &Location) -> Result<(), StoreError> {
     let of_file = Access::READ_OK | Access::WRITE_OK;
     let of_directory = of_file | Access::EXEC_OK;
@@ -97,7 +97,7 @@ fn allowed(location: &Location) -> Result<(), StoreError> {
     let access = super::place::Access::of(&location.database).map_err(failed)?;
     match rustix::fs::lstat(&location.side) {
         Ok(mut side) => {
-            // Opening the store gives what is this user's own the mode that it should have.
+            // If this user owns the directory, opening the store gives it the right mode.
             if side.st_uid == geteuid().as_raw() {
                 side.st_mode = access.of_directory();
             }
@@ -107,7 +107,7 @@ fn allowed(location: &Location) -> Result<(), StoreError> {
     }
 }
 
-/// A store that is there and will not do.
+/// The finding about a store that exists and cannot be used.
 fn unusable(place: &str, error: Error) -> Result<Finding, Error> {
     let Error::Store(found) = &error else { return Err(error) };
     match found.kind() {
@@ -129,7 +129,7 @@ fn pipes(place: &str) -> Finding {
     Topic(place, "pipes").warning(found, risk, remedy)
 }
 
-/// A user who may write the file may end every lock in it.
+/// Checks the permissions: a user who may write the file may end every lock in it.
 fn permissions(place: &str, location: &Location) -> io::Result<Finding> {
     let topic = Topic(place, "permissions");
     let directory = location.directory();
@@ -141,7 +141,7 @@ fn permissions(place: &str, location: &Location) -> io::Result<Finding> {
     };
     let outside = around.mode() & 0o1777;
     let is_for_a_group = mode == FOR_A_GROUP;
-    // Another user of the file may be the one who makes what is beside it.
+    // Another user of the file may be the one who creates the files beside it.
     let are_its_own = is_for_a_group && around.gid() == group;
     let strangers = if are_its_own { OTHERS_WRITE & !GROUP_WRITES } else { OTHERS_WRITE };
     if outside & strangers != 0 && outside & STICKY == 0 {

@@ -1,10 +1,10 @@
-//! The executor of a store: the caller does its own work if nobody is before it, else a thread
-//! that waits does.
+//! The executor of a store: a caller does its own work if nobody is before it. Otherwise a thread
+//! waits and does it.
 //!
-//! A transaction takes some 30 µs, less than handing it to another thread and back would, so an
-//! undisturbed caller does it in place. Waiting is another matter: for another process that has the
-//! write lock, for another task of this one, for the disk. That is done by one thread per store,
-//! started when it is first needed, while the caller's runtime goes on.
+//! A transaction takes some 30 µs, which is less than a hand-over to another thread and back. So an
+//! undisturbed caller does it in place. A caller may have to wait for another process that has the
+//! write lock, for another task of this process, or for the disk. One thread per store does such
+//! waits, while the caller's runtime continues. The thread is started on its first use.
 
 use std::error::Error as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,15 +29,15 @@ use super::options::FileOptions;
 use super::place::{Access, Location, Users, WriteLock};
 use crate::process::{MadeIn, Note};
 
-/// How long an operation waits for its turn: 5 s. A turn takes less than a millisecond, so by then
-/// a process has been stopped in the middle of one, or the disk hangs.
+/// The longest wait of an operation for its turn: 5 s. A turn takes less than a millisecond. After
+/// 5 s, a process must have been stopped in the middle of its turn, or the disk hangs.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long a dropped store waits for its thread: 1 s, a thousand turns.
+/// The longest wait of a dropped store for its thread: 1 s, a thousand turns.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Pages of the log at which it is copied into the database: 500, some 2 MB, half of SQLite's own
-/// default. Done in the background, since it waits for the disk.
+/// The length of the log, in pages, at which it is copied into the database: 500, some 2 MB, half
+/// of SQLite's own default. The copying waits for the disk, so it happens in the background.
 const LONG_LOG_PAGES: u32 = 500;
 
 /// One store of this process.
@@ -54,23 +54,24 @@ struct OpenFile {
     clock: Arc<dyn Clock>,
     liveness: Arc<Liveness>,
     guarded: Mutex<Guarded>,
-    /// Children that are forked do not open the file.
+    /// The note by which forked children do not open the file.
     _open: Note,
-    /// What they close.
+    /// The notes of the descriptors that forked children close.
     _lifelines: [Option<Note>; 2],
-    /// Dropped after the connection: others must not make another database before it is closed.
+    /// This field is dropped after the connection: others must not make another database before
+    /// that is closed.
     _users: Users,
-    /// Requests with the worker. Nobody overtakes them.
+    /// The number of requests at the worker. No caller overtakes them.
     queued: AtomicUsize,
-    /// When to tidy up next, by the lease clock.
+    /// The time of the next tidying, by the lease clock.
     tidy_at_us: AtomicU64,
-    /// Pages of the log, as of this process's last transaction.
+    /// The pages of the log after this process's last transaction.
     log_pages: Arc<AtomicU32>,
     /// The worker has been asked to tidy up.
     is_tidying: AtomicBool,
 }
 
-/// What is used by one thread of one process at a time.
+/// The parts that only one thread of one process uses at a time.
 #[derive(Debug)]
 struct Guarded {
     write_lock: WriteLock,
@@ -80,12 +81,12 @@ struct Guarded {
 #[derive(Debug)]
 struct FileThread {
     requests: mpsc::Sender<Work>,
-    /// Hung up when the thread ends.
+    /// A channel that is disconnected when the thread ends.
     end: mpsc::Receiver<()>,
     thread: JoinHandle<()>,
 }
 
-/// What the worker is to do.
+/// A job for the worker.
 type Work = Box<dyn FnOnce(&OpenFile) + Send>;
 
 impl Executor {
@@ -126,7 +127,8 @@ impl Executor {
         access.give_group(&location.shared_memory);
         let files = opening.agree(&mut database)?;
         database.expect(files);
-        // So that a process that uses the store for a moment needs no thread to find out.
+        // This is read here, so that a process that uses the store for a moment needs no thread to
+        // read it.
         let tidy_at_us =
             database.write(Reserve::Use, |writing| tidy::next_us(writing, Now::of(&*clock)))?;
         users.join().map_err(failed)?;
@@ -155,7 +157,7 @@ impl Executor {
         &self.shared.liveness
     }
 
-    /// A store that was opened before a fork is the parent's.
+    /// Refuses a store that was opened before a fork: it belongs to the parent.
     pub(super) fn refuse_in_child(&self) -> Result<(), StoreError> {
         match self.made_in.is_another() {
             true => Err(self.shared.location.forked()),
@@ -186,8 +188,8 @@ impl Executor {
     }
 
     /// Does some work in its turn: in the caller's thread if there is nothing to wait for,
-    /// otherwise in the store's thread. What follows the work is done without the write lock, even
-    /// if the caller has gone.
+    /// otherwise in the store's thread. `after` runs without the write lock, even if the caller has
+    /// gone.
     async fn in_turn<D: 'static, T: Send + 'static>(
         &self,
         work: impl Fn(&OpenFile, &mut Database) -> Result<D, StoreError> + Send + 'static,
@@ -250,7 +252,7 @@ impl Executor {
         Ok(FileThread { requests, end, thread })
     }
 
-    /// Whether its thread was needed.
+    /// Whether the store's thread was started.
     #[cfg(test)]
     pub(super) fn has_worker(&self) -> bool {
         lock(&self.worker).is_some()
@@ -258,9 +260,10 @@ impl Executor {
 
     fn tidy_if_due(&self) {
         if self.shared.is_tidying_due() {
-            // Without a thread nothing is tidied, and nothing worse happens.
+            // If no thread can be started, nothing is tidied, which does no other harm.
             let _ = self.enqueue(Box::new(|shared| {
-                // What fails here fails again, with someone to tell, in the next operation.
+                // An error here comes again in the next operation, which has a caller to report it
+                // to.
                 let _ = shared.tidy();
                 shared.is_tidying.store(false, Ordering::Relaxed);
             }));
@@ -279,8 +282,8 @@ impl Drop for Executor {
         let worker = self.worker.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         let Some(FileThread { requests, end, thread }) = worker else { return };
         drop(requests);
-        // If another process was stopped in its turn, the thread ends when that one goes on: a
-        // drop does not wait so long.
+        // If another process was stopped in its turn, the thread ends only when that process
+        // continues: a drop does not wait for that.
         if end.recv_timeout(LAST_PATIENCE) == Err(RecvTimeoutError::Disconnected) {
             let _ = thread.join();
         }
@@ -311,13 +314,14 @@ impl OpenFile {
 
     fn work(&self, requests: &mpsc::Receiver<Work>) {
         while let Ok(request) = requests.recv() {
-            // A request that panics has been undone, and must not end the thread of the locks.
+            // A request that panics has been undone, and must not end this thread, which serves all
+            // locks.
             let _ = catch_unwind(AssertUnwindSafe(|| request(self)));
             self.queued.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    /// Waits for one's turn and takes it.
+    /// Waits for the caller's turn and takes it.
     fn locked<T>(
         &self,
         work: impl FnOnce(&mut Database) -> Result<T, StoreError>,
@@ -345,7 +349,7 @@ impl OpenFile {
         });
         match operation {
             Operation::Renew(leases) if done.is_err() && database.is_replaced() => {
-                // Holders must learn at once that there is nothing to renew any more.
+                // The holders must learn at once that their leases are gone.
                 let replies = leases.iter().map(|_| Reply::NotHeld { newest: None }).collect();
                 let (now, reply) = (self.now(), Reply::Many(replies));
                 Ok((Answer::new(now, reply), Vec::new()))
@@ -364,8 +368,8 @@ impl OpenFile {
         })
     }
 
-    /// Sends the messages, now that it is written, and without the write lock: a client that is
-    /// woken wants that at once.
+    /// Sends the messages after the commit, and without the write lock: a client that is woken
+    /// takes the write lock at once.
     fn deliver<T>(&self, (answer, messages): (T, Vec<Addressed>)) -> T {
         for (client, message) in messages {
             self.liveness.send(client, message);
@@ -373,7 +377,8 @@ impl OpenFile {
         answer
     }
 
-    /// Whether the worker is to be asked to tidy up; of several callers, one gets yes.
+    /// Whether the worker has to be asked to tidy up. If several callers ask, only one of them gets
+    /// true.
     fn is_tidying_due(&self) -> bool {
         let is_due = self.tidy_at_us.load(Ordering::Relaxed) <= self.now().lease_us;
         (is_due || self.has_long_log()) && !self.is_tidying.swap(true, Ordering::Relaxed)
@@ -386,7 +391,7 @@ impl OpenFile {
     fn tidy(&self) -> Result<(), StoreError> {
         if self.has_long_log() {
             // Most of the log is copied while other processes go on writing. The rest is copied
-            // while nobody writes: only a log that was copied to its end begins again at its
+            // while nobody writes: only a log that was copied to its end starts again from its
             // beginning.
             lock(&self.guarded).database.shorten_log()?;
             self.locked(|database| database.shorten_log())?;
@@ -402,8 +407,8 @@ impl OpenFile {
         {
             return Ok(());
         }
-        // In turn, because a client comes to life in its turn: between the making of its pipe and
-        // the opening it would look dead, and be reaped with what it acquires a moment later.
+        // This happens in turn, because a client makes and opens its pipe in its turn. In between,
+        // it would look dead, and would be reaped with the lease that it acquires a moment later.
         let failed = |error| self.location.io_error("look beside it", error);
         let dead = self.locked(|_| self.liveness.dead().map_err(failed))?;
         let mut next = Some(String::new());
@@ -455,7 +460,7 @@ impl Records for Transacted<'_> {
         if let Some(id) = attempt
             && matches!(action, Action::Acquire(_) | Action::Adopt(_))
         {
-            // Alive before anything is written in its name.
+            // The client must count as alive before anything is written in its name.
             self.shared.register(id.client)?;
         }
         let (outcome, watched) = self.writing.step(name, now, action, liveness)?;
@@ -473,7 +478,7 @@ impl Records for Transacted<'_> {
 
     fn renew(&mut self, now: Now, lease: &RenewLease) -> Result<Outcome, StoreError> {
         self.step(now, &lease.name, &lease.action()).or_else(|error| {
-            // The error concerns this lease and none that is renewed with it.
+            // The error concerns this lease only, and no other lease that is renewed with it.
             let unreadable = error.source().and_then(|cause| cause.downcast_ref());
             let refusal = unreadable.copied().map(UnreadableRecord::refusal).ok_or(error)?;
             Ok(Outcome { reply: Reply::Refused(refusal), messages: Vec::new(), more: false })
@@ -481,7 +486,8 @@ impl Records for Transacted<'_> {
     }
 }
 
-/// What begins something new leaves the room that is set aside for what ends or renews something.
+/// Whether an operation may use the disk space that is set aside: releases and renewals may, and
+/// requests for something new may not.
 fn reserve_for(operation: &Operation) -> Reserve {
     match operation {
         Operation::On {

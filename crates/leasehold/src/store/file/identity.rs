@@ -1,10 +1,11 @@
-//! Whether a path still leads to the database that everybody else means.
+//! Checks that a path still leads to the same database for all processes.
 //!
-//! Two databases under one path are two locks under one name. So the database has a random number.
-//! The file of the write lock has the same number, the files that belong together, and the clock of
-//! the leases. Each process that opens the store compares them. If they differ, it corrects them if
-//! no other process uses the store, and refuses otherwise. In every transaction the paths must lead
-//! to the open files: a process left with removed files finds out, and loses its leases.
+//! Two databases under one path would be two locks under one name. So the database has a random
+//! number. The file of the write lock has the same number, the files that belong together, and the
+//! clock of the leases. Each process that opens the store compares them. If they differ and no
+//! other process uses the store, it corrects them; otherwise it refuses. In every transaction the
+//! paths must lead to the open files: a process whose files were removed notices that, and loses
+//! its leases.
 
 use std::io;
 use std::str::FromStr;
@@ -15,14 +16,14 @@ use super::clients::Liveness;
 use super::database::{Database, MAX_NUMBER};
 use super::place::{self, Files, Location, Users, WriteLock};
 
-/// What the file of the write lock says of its database.
+/// The facts about a database in the file of its write lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Identity {
     /// The database's number.
     number: u64,
     /// The inodes of the database, its log and its shared memory.
     inodes: [u64; 3],
-    /// The start of the machine, and with it the clock that leases run on.
+    /// The start of the machine, and with it the clock of the leases.
     boot: String,
 }
 
@@ -37,7 +38,7 @@ impl FromStr for Identity {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        // Without its end, it was cut off in the middle of being written.
+        // A text without its end was cut off while it was written.
         let mut parts = text.strip_suffix('\n').ok_or(())?.splitn(5, ' ');
         let mut number = || parts.next().and_then(|part| part.parse().ok()).ok_or(());
         let (number, inodes) = (number()?, [number()?, number()?, number()?]);
@@ -55,8 +56,8 @@ pub(super) struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    /// Before a file is touched: while others have the database open, it must be there, and the
-    /// same that they have.
+    /// The check before any file is opened. While others have the database open, the same database
+    /// must be there.
     pub(super) fn join_others(&self) -> Result<(), StoreError> {
         if !self.are_others()? {
             return Ok(());
@@ -70,8 +71,8 @@ impl Opening<'_> {
         }
     }
 
-    /// With the database open: what it says and what the lock's file says must agree, or nobody
-    /// else may be there. Gives the files that have been opened.
+    /// The check once the database is open. Either the database and the lock's file agree, or
+    /// nobody else may use the store. Returns the files that are open.
     pub(super) fn agree(&self, database: &mut Database) -> Result<Files, StoreError> {
         let failed = |error| self.location.io_error("look at it", error);
         let (files, _) = Files::at(self.location).map_err(failed)?;
@@ -91,7 +92,8 @@ impl Opening<'_> {
             written.map_or(Ok(()), |written| self.refuse_other_clock(&written))?;
             return Err(self.location.replaced());
         }
-        // A new number, so that no other lock's file that it has had agrees with it any more.
+        // The database gets a new number, so that none of its earlier lock files agrees with it any
+        // more.
         let mut bytes = [0; 8];
         getrandom::fill(&mut bytes).map_err(|error| failed(io::Error::other(error.to_string())))?;
         let number = u64::from_ne_bytes(bytes) & MAX_NUMBER;
@@ -102,8 +104,8 @@ impl Opening<'_> {
         Ok(files)
     }
 
-    /// Whether anybody else has the database open or holds something in it: a pipe may be kept
-    /// open by the guardian of a process that is gone.
+    /// Whether anybody else has the database open, or a lease in it: the guardian of a process that
+    /// has gone may keep its pipe open.
     pub(super) fn is_anyone_there(&self) -> Result<bool, StoreError> {
         let failed = |error| self.location.io_error("look beside it", error);
         Ok(self.are_others()? || self.liveness.is_anyone_alive().map_err(failed)?)

@@ -1,7 +1,7 @@
-//! Locks of one machine's processes in one file, without a server.
+//! Locks for the processes of one machine in one file, without a server.
 //!
 //! An SQLite database with one row per name; each operation is one transaction around
-//! [`leasehold_core::model::step`]. It survives `kill -9` of anyone at any point.
+//! [`leasehold_core::model::step`]. The database survives `kill -9` of any process at any point.
 //!
 //! | file | what for |
 //! |---|---|
@@ -11,7 +11,7 @@
 //! | `PATH.clients/<32 hex>` | a pipe per living client, see [`clients`] |
 //! | `PATH.clients/news-…` | a pipe per listener to the news of a name, see [`clients`] |
 //!
-//! All of it has the mode and the group of `PATH`: see [`place`].
+//! All these files have the mode and the group of `PATH`: see [`place`].
 
 mod clients;
 mod database;
@@ -37,28 +37,31 @@ pub use self::options::FileOptions;
 use super::{Capabilities, Finding, Inbox, Store, Subscription};
 use crate::clock::SystemClock;
 
-/// The kernel draws a new one whenever the machine is started. (random(4))
+/// The boot id, which the kernel draws anew at each start of the machine. (random(4))
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// What a time namespace adds to the machine's clocks, in seconds and nanoseconds, a line for each
-/// clock; not there where the kernel knows no time namespaces. (time_namespaces(7))
+/// The offsets that a time namespace adds to the machine's clocks, in seconds and nanoseconds, with
+/// a line for each clock. The file is missing if the kernel has no time namespaces.
+/// (time_namespaces(7))
 const CLOCK_OFFSETS: &str = "/proc/self/timens_offsets";
 
 /// A store for the processes of one machine, in one file.
 ///
-/// Leases run on the clock that counts since the machine was started. A restart of the machine ends
+/// Leases run on the clock that counts from the start of the machine. A restart of the machine ends
 /// all leases, and tokens still grow after it; a change of the wall clock ends no lease. The leases
-/// of a process end with the process, whatever ends it. So the ttl only counts for a process that
+/// of a process end with the process, however it ends. So the ttl only matters for a process that
 /// hangs.
 ///
-/// Only Linux tells one start of the machine from another here. Elsewhere a lease may outlive a
-/// restart by its ttl, and on Apple's systems a dead process is noticed when its lease ends.
+/// Only on Linux can the store distinguish one start of the machine from another. On other systems,
+/// a lease may outlive a restart by its ttl, and on Apple's systems a dead process is noticed when
+/// its lease ends.
 ///
-/// All processes must see the same file with the same clock. So the store refuses hard links and a
-/// file that is mounted alone (mount its directory). It also refuses a boot id or time namespace
-/// other than that of the present users. If the file is removed while it is in use, its holders
-/// lose their leases at their next renewal. No process creates the file again before the processes
-/// that use it have ended. On a full disk, held leases can be renewed and released.
+/// All processes must see the same file with the same clock. So the store refuses hard links, and a
+/// file that is mounted alone (mount its directory). It also refuses a process whose boot id or
+/// time namespace differs from that of the present users. If the file is removed while it is in
+/// use, its holders lose their leases at their next renewal. No process creates the file again
+/// before the processes that use it have ended. On a full disk, held leases can be renewed and
+/// released.
 ///
 /// The store is for its user only, unless its file was made for a group beforehand, in a directory
 /// of that group. Then the users of the group share the locks, and notice when each other's
@@ -71,12 +74,12 @@ pub struct File {
 }
 
 impl File {
-    /// Opens the database at a path, or with [`FileOptions`], and creates it if it is not there.
+    /// Opens the database at a path, or with [`FileOptions`], and creates it if it does not exist.
     /// Its directory must exist, on a local file system.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for a path or an option that cannot be one; [`Error::Store`] says what is
+    /// [`Error::Invalid`] for a path or an option that is not valid; [`Error::Store`] says what is
     /// wrong with the file or its place and what to do about it.
     ///
     /// # Cost
@@ -95,17 +98,17 @@ impl File {
         })
     }
 
-    /// Whether a URL can be one.
+    /// Checks the URL of a file store.
     pub(super) fn check_url(url: &str) -> Result<(), InvalidInput> {
         FileOptions::from_url(url).map(drop)
     }
 
-    /// What would break a promise of the store that a URL names. Creates nothing.
+    /// Checks the store of a URL for faults that would break a promise. Creates nothing.
     pub(super) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
         doctor::examine(url).await
     }
 
-    /// Whether there is a database where a URL names one.
+    /// Whether the database of a URL exists.
     pub(super) fn is_there(url: &str) -> Result<bool, InvalidInput> {
         Ok(FileOptions::from_url(url)?.path.exists())
     }
@@ -121,21 +124,21 @@ impl File {
     }
 
     /// Runs `work` in one transaction on the database of this store, when it is this caller's turn:
-    /// all of it or nothing, and never at the same time as an operation on a lock. The result
-    /// survives what the locks survive. `work` keeps its data in tables with another prefix, of
-    /// which the store knows nothing.
+    /// all of it or nothing, and never at the same time as an operation on a lock. The result is as
+    /// durable as the locks. `work` keeps its data in tables with another prefix, which the store
+    /// does not use.
     ///
-    /// `work` may run several times, of which one counts: on a full disk the store tries again
-    /// after it has found some room. `work` should be short, since all locks wait meanwhile. If it
-    /// panics, nothing is changed.
+    /// `work` may run several times, and only one run counts: on a full disk, the store tries again
+    /// after it has found some space. `work` should be short, because all locks wait meanwhile. If
+    /// it panics, nothing is changed.
     ///
-    /// For a crate that is released together with this one, as `leasehold-data` is: the version of
-    /// `rusqlite` is part of what [`FileTransaction::sql`] takes.
+    /// This is for a crate that is released together with this one, like `leasehold-data`: the
+    /// version of `rusqlite` is part of the signature of [`FileTransaction::sql`].
     ///
     /// # Errors
     ///
-    /// What `work` returns. [`Full`](leasehold_core::StoreErrorKind::Full) if the only room left is
-    /// kept for renewals and releases; otherwise as an operation on a lock.
+    /// The error that `work` returns. [`Full`](leasehold_core::StoreErrorKind::Full) if the only
+    /// space left is kept for renewals and releases. Otherwise the same as an operation on a lock.
     ///
     /// # Cancel safety
     ///
@@ -148,14 +151,14 @@ impl File {
     }
 }
 
-/// The start of the machine, with what this process's clock differs from the machine's by: leases
-/// of two processes can be compared if both say the same.
+/// The start of the machine, and the offset of this process's clock from the machine's. Leases of
+/// two processes can be compared if this is the same in both.
 fn boot() -> Result<String, StoreError> {
     if !cfg!(any(target_os = "linux", target_os = "android")) {
         return Ok(String::new());
     }
     let id = fs::read_to_string(BOOT_ID).map_err(|error| {
-        // Without it, leases from before a restart would be taken for living ones.
+        // Without the boot id, leases from before a restart would count as valid.
         let text = format!("cannot read {BOOT_ID} ({error}): mount /proc");
         StoreError::new(StoreErrorKind::Unsupported, text).with_source(error)
     })?;
@@ -241,13 +244,13 @@ impl Store for File {
     }
 }
 
-/// Trouble with the pipes beside the database.
+/// The error for trouble with the pipes beside the database.
 fn beside(error: &std::io::Error) -> StoreError {
     let text = format!("the directory beside the database cannot be used: {error}");
     StoreError::new(StoreErrorKind::Unreachable, text)
 }
 
-/// Where there are no pipes nothing arrives.
+/// The inbox on a file system without pipes, in which nothing arrives.
 struct Silent;
 
 impl Inbox for Silent {

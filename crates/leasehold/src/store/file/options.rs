@@ -1,4 +1,4 @@
-//! What a program asks of a file store: [`FileOptions`], as values or as a URL.
+//! The options of a file store: [`FileOptions`], as values or as a URL.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,15 +8,15 @@ use leasehold_core::model::{DEFAULT_RETENTION, Rules};
 
 use crate::store::span::{self, RETENTIONS};
 
-/// Most waiters are silent for 10 s, so that a hundred of them cost less than one hundredth of a
-/// processor. Elsewhere polls find lost messages and deaths; here a message is lost only with the
-/// process that sent it, and a waiter is woken by the deaths that concern it. What is left to polls
-/// are waiters that hang.
+/// Most waiters poll only every 10 s, so that a hundred of them cost less than one hundredth of a
+/// processor. At other stores, polls find lost messages and deaths. Here a message is lost only
+/// with the process that sent it, and the deaths that concern a waiter wake it. So polls only have
+/// to find waiters that hang.
 pub(super) const RULES: Rules =
     Rules::new(DEFAULT_RETENTION).with_longest_silence(Duration::from_secs(10));
 
-/// Where a file store is and how it is used: all that a store URL can say, as values. A path alone
-/// stands for all defaults.
+/// The path of a file store and its options: everything that a store URL can have, as values. A
+/// path alone means all defaults.
 ///
 /// # Examples
 ///
@@ -45,11 +45,11 @@ impl FileOptions {
         Self { path: path.into(), retention: RULES.retention }
     }
 
-    /// What a URL says: `file:PATH?retention=SPAN`.
+    /// The options in a URL: `file:PATH?retention=SPAN`.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`] names the part of it that is wrong.
+    /// [`InvalidInput`] names the part of the URL that is wrong.
     pub fn from_url(url: &str) -> Result<Self, InvalidInput> {
         let rest = url
             .strip_prefix("file:")
@@ -84,7 +84,7 @@ impl FileOptions {
         self
     }
 
-    /// What steps keep to, if it can be.
+    /// The rules for steps, or an error for an option that is out of range.
     pub(super) fn rules(&self) -> Result<Rules, InvalidInput> {
         span::check("retention", self.retention, RETENTIONS)?;
         Ok(RULES.with_retention(self.retention))
@@ -103,7 +103,7 @@ fn checked(path: &str) -> Result<&str, InvalidInput> {
         return Err(invalid(why));
     }
     if path == "~" || path.starts_with("~/") {
-        // A shell expands it at the beginning of a word only.
+        // A shell expands `~` at the beginning of a word only.
         return Err(invalid(format!(
             "`~` stands for no directory in a store URL: write file:$HOME{}",
             &path[1..]

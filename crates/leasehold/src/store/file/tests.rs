@@ -1,4 +1,4 @@
-//! The file store in one process: compared with the model, and with everything wrong around it.
+//! The file store in one process: compared with the model, and with all kinds of faults around it.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -56,7 +56,7 @@ impl Place {
         File::with_clock(self.path(), self.clock.clone(), "first".to_owned()).unwrap_err()
     }
 
-    /// What the database says of a name.
+    /// The record of a name in the database.
     fn record(&self, name: &LockName) -> Option<Record> {
         record_by(&Connection::open(self.path()).unwrap(), name)
     }
@@ -80,7 +80,7 @@ fn acquire(client: ClientId, attempt: u64, wait: bool) -> Action {
     Action::Acquire(request)
 }
 
-/// The renewal of what Alice holds first.
+/// The renewal of Alice's first lease.
 fn renew(ttl: Duration) -> Action {
     let id = HolderId { client: ALICE, attempt: 1 };
     Action::Renew { id, ttl, mode: Mode::Exclusive, change: 0 }
@@ -330,7 +330,7 @@ fn a_database_of_another_program_or_of_a_newer_release_is_left_alone() {
     assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
 }
 
-/// Opens a store as a user without privileges: a privileged one may write anywhere.
+/// Opens a store as a user without privileges, because a privileged user may write anywhere.
 fn open_as_nobody(path: std::path::PathBuf) -> Error {
     const NOBODY: u32 = 65534;
     let opens = move || {
@@ -339,7 +339,7 @@ fn open_as_nobody(path: std::path::PathBuf) -> Error {
         }
         File::open(path).unwrap_err()
     };
-    // On Linux a user is a thread's, so no other test loses its rights.
+    // On Linux the user id belongs to a thread, so no other test loses its rights.
     std::thread::spawn(opens).join().unwrap()
 }
 
@@ -362,7 +362,7 @@ fn a_place_where_nothing_may_be_written_is_said_to_be_denied() {
     }
     let Error::Store(error) = open_as_nobody(place.path()) else { panic!() };
     assert_eq!(error.kind(), StoreErrorKind::Denied, "{error}");
-    // Or it could not be removed.
+    // Otherwise the directory could not be removed.
     mode(&place.directory.path().join("locks.db.clients"), 0o700);
 }
 
@@ -375,7 +375,7 @@ async fn an_operation_waits_for_its_turn_without_stopping_its_runtime() {
     let write_lock = WriteLock::open(directory.as_fd(), access).unwrap();
     let guard = write_lock.lock().unwrap();
     let mut waits = Box::pin(on(&store, "a", acquire(ALICE, 1, true)));
-    // Were it to wait in this thread, nobody could ever give up the lock.
+    // If the call waited in this thread, nobody could ever give up the lock.
     tokio::select! {
         biased;
         _ = &mut waits => panic!("it did not wait"),

@@ -1,5 +1,5 @@
-//! Callers of one client who ask at once share a transaction: while as many requests are under way
-//! as there are sessions, others gather, and the next one takes all of them along.
+//! Callers of one client that ask at the same time share a transaction. While all sessions are
+//! busy, requests gather, and the next transaction takes all of them.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,19 +11,20 @@ use tokio::sync::oneshot;
 
 use crate::mutex::Mutex;
 
-/// Most requests in one transaction: 64. Their names are kept from others until it commits.
+/// The largest number of requests in one transaction: 64. Nobody else can use their names until the
+/// transaction commits.
 const MOST: usize = 64;
 
-/// What became of a request: an answer, or nothing, where a general step must do it.
+/// The result of a request: an answer, or nothing if a general step must do it.
 type Tried = Result<Option<Answer>, StoreError>;
 
-/// Some requests that are sent at once, and what becomes of each.
+/// Requests that are sent together, and the result of each.
 type Sending = BoxFuture<'static, Result<Vec<Option<Answer>>, StoreError>>;
 
 /// The requests of one kind.
 pub(crate) struct Lane<T> {
     send: Box<dyn Fn(Vec<T>) -> Sending + Send + Sync>,
-    /// The most transactions at once.
+    /// The largest number of transactions at once.
     sessions: usize,
     gathered: Mutex<Gathered<T>>,
 }
@@ -48,7 +49,7 @@ impl<T: Send + 'static> Lane<T> {
         Arc::new(Self { send: Box::new(send), sessions, gathered: Mutex::new(gathered) })
     }
 
-    /// Asks for something, alone or with others. It runs on the keeper's runtime.
+    /// Sends a request, alone or with others. It runs on the keeper's runtime.
     pub(crate) async fn ask(self: &Arc<Self>, what: T) -> Tried {
         let (sender, receiver) = oneshot::channel();
         self.gathered.lock().waiting.push_back((what, sender));
@@ -59,7 +60,7 @@ impl<T: Send + 'static> Lane<T> {
         })
     }
 
-    /// Sends what has gathered, if a session is free for it.
+    /// Sends the requests that have gathered, if a session is free for them.
     fn set_out(self: &Arc<Self>) {
         let mut gathered = self.gathered.lock();
         if gathered.under_way >= self.sessions || gathered.waiting.is_empty() {
@@ -79,7 +80,7 @@ impl<T: Send + 'static> Lane<T> {
                 Err(error) => Box::new(iter::repeat(Err(error))),
             };
             for (asker, tried) in askers.into_iter().zip(tried) {
-                // It may have gone.
+                // The send fails if the caller has gone.
                 let _ = asker.send(tried);
             }
         });

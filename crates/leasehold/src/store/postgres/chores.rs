@@ -1,5 +1,5 @@
-//! What a store does now and then by itself: closes sessions that rest, removes names whose
-//! retention is over.
+//! The work that a store does now and then by itself: it closes idle sessions, and removes names
+//! whose retention is over.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -14,13 +14,13 @@ use super::schema::Statements;
 use crate::background;
 use crate::clock::SystemClock;
 
-/// How often it is looked whether a session rests: 10 s.
+/// The interval at which the store looks for idle sessions: 10 s.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
-/// How often names are removed by a store that is used: each minute, half the usual retention.
+/// The interval at which a store in use removes names: one minute, half the usual retention.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
 
-/// Names that are passed in one transaction: 200, a few milliseconds.
+/// The number of names that one transaction passes: 200, which takes a few milliseconds.
 const AT_MOST: i64 = 200;
 
 /// The chores of one store, for as long as it lives.
@@ -28,7 +28,7 @@ const AT_MOST: i64 = 200;
 pub(crate) struct Upkeep {
     sessions: Sessions,
     statements: Statements,
-    /// Whether anything was asked of the store since they were done.
+    /// Whether the store was used since the last chores.
     is_used: AtomicBool,
 }
 
@@ -37,12 +37,12 @@ impl Upkeep {
         Self { sessions, statements, is_used: AtomicBool::new(false) }
     }
 
-    /// Has them done from now on.
+    /// Starts the chores.
     pub(crate) fn begin(self: &Arc<Self>) -> Result<(), StoreError> {
         background::spawn(&SystemClock::new(), Box::pin(work(Arc::downgrade(self))))
     }
 
-    /// Something was asked of the store.
+    /// Records that the store was used.
     pub(crate) fn note_use(&self) {
         self.is_used.store(true, Ordering::Relaxed);
     }

@@ -1,4 +1,5 @@
-//! Who holds a name back: transactions that have passed `fence` or `try_hold` and are open.
+//! The transactions that hold a name back: open transactions that have passed `fence` or
+//! `try_hold`.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use super::schema::Statements;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HolderBack {
     pub(super) name: String,
-    /// The process of its session; a prepared transaction has none.
+    /// The process of the transaction's session; a prepared transaction has none.
     pid: Option<i32>,
     application: Option<String>,
     open: Option<Duration>,
@@ -47,7 +48,7 @@ impl fmt::Display for HolderBack {
     }
 }
 
-/// The transactions that hold names back: some names, or all.
+/// Finds the transactions that hold back some names, or any name.
 pub(super) async fn find(
     (sessions, statements): (&Sessions, &Statements),
     names: Option<&[LockName]>,
@@ -58,14 +59,14 @@ pub(super) async fn find(
     Ok(rows.iter().map(HolderBack::read).collect())
 }
 
-/// Why a step on some names came to nothing.
+/// The error for a step on names that are held back.
 pub(super) async fn refusal(
     (sessions, statements): (&Sessions, &Statements),
     names: &[LockName],
 ) -> StoreError {
     let listed: Vec<_> = names.iter().map(LockName::as_str).collect();
     let listed = listed.join(", ");
-    // It may have ended since.
+    // The transaction may have ended since.
     let found = find((sessions, statements), Some(names)).await.unwrap_or_default();
     let found: Vec<_> = found.iter().map(ToString::to_string).collect();
     let by = match found.is_empty() {

@@ -6,7 +6,7 @@ use tokio_postgres::types::Type;
 use super::connection::Sessions;
 use super::schema::Statements;
 
-/// Some rows: the clock, and each name with whether nobody holds or awaits it.
+/// The rows of a listing: the clock, and each name, with a flag if nobody holds or awaits it.
 struct Listed {
     now: Now,
     names: Vec<(LockName, bool)>,
@@ -32,14 +32,14 @@ async fn rows(
     })?;
     let names = rows.iter().filter_map(|row| {
         let (name, is_idle): (Option<String>, Option<bool>) = (row.get(1), row.get(2));
-        // No name of ours: it belongs to the program that put it there.
+        // This is not a name of ours: it belongs to the program that put it there.
         Some((LockName::new(name?).ok()?, is_idle?))
     });
     let now = Now { lease_us: now_us, token_us: now_us };
     Ok(Listed { now, names: names.collect() })
 }
 
-/// Names that begin so, in use or all.
+/// Names that begin with `prefix`: those in use, or all.
 pub(crate) async fn list(
     store: (&Sessions, &Statements),
     prefix: &str,
@@ -50,7 +50,7 @@ pub(crate) async fn list(
     Ok(Answer::new(now, Reply::Names(names.into_iter().map(|(name, _)| name).collect())))
 }
 
-/// Those in use of the next names.
+/// The names in use among the next names.
 pub(crate) async fn page(
     store: (&Sessions, &Statements),
     prefix: &str,

@@ -1,8 +1,8 @@
 //! Locks in a PostgreSQL database.
 //!
-//! Leasehold connects only to what [`PostgresOptions`] and URLs name. Each operation is one
-//! transaction of two round trips around [`leasehold_core::model::step`]; no session is held for a
-//! lock, so a pooler may be between. What operators need to know: [`Postgres::MANUAL`].
+//! Leasehold connects only to servers that [`PostgresOptions`] and URLs name. Each operation is one
+//! transaction of two round trips around [`leasehold_core::model::step`]. No session is held for a
+//! lock, so a pooler may be in between. The manual for operators is [`Postgres::MANUAL`].
 
 mod bundle;
 mod chores;
@@ -45,14 +45,15 @@ use super::warnings::Warnings;
 use super::{Capabilities, Inbox, Store, Subscription};
 use crate::process::MadeIn;
 
-/// How long a step is put off that must not be done yet: somebody's fenced transaction is open.
+/// How long a step is delayed because a fenced transaction of its name is open.
 const HELD_BACK_PAUSE: Duration = Duration::from_millis(100);
 
 /// A PostgreSQL database.
 ///
 /// Every operation is one transaction, so it is atomic; leases end by the server's clock, and a
-/// grant counts once it is on its disk. Sessions are opened when they are needed, at most
-/// `connections` of them, and belong to no lock: a pooler in transaction mode may be between.
+/// grant counts once it is on the server's disk. Sessions are opened when they are needed, at most
+/// `connections` of them. They belong to no lock, so a pooler in transaction mode may be in
+/// between.
 ///
 /// Transactions on the same database can be fenced exactly. In such a transaction
 /// `SELECT leasehold.fence(name, token)` passes only for the newest token of a lease that has not
@@ -87,14 +88,14 @@ impl Postgres {
     #[doc = include_str!("../../../docs/postgres.md")]
     pub const MANUAL: &'static str = include_str!("../../../docs/postgres.md");
 
-    /// Connects to the primary among the servers that options name, and installs the schema where
-    /// it is missing and the role may do so.
+    /// Connects to the primary among the servers that the options name. Installs the schema if it
+    /// is missing and the role may do so.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] names the option that is out of range, or does not go with the others.
-    /// [`Error::Store`] says why no server was reached, or why it cannot be used: too old, a
-    /// standby, no rights, a schema of another release.
+    /// [`Error::Invalid`] names the option that is out of range, or that excludes another one.
+    /// [`Error::Store`] says why no server was reached, or why the server cannot be used: too old,
+    /// a standby, no rights, a schema of another release.
     ///
     /// # Cancel safety
     ///
@@ -102,7 +103,7 @@ impl Postgres {
     ///
     /// # Cost
     ///
-    /// Six round trips, or two more with TLS; seven more where the schema is installed.
+    /// Six round trips, or two more with TLS; seven more if it installs the schema.
     pub async fn open(options: PostgresOptions) -> Result<Self, Error> {
         let store = Self::closed(options)?;
         let opened = store.clone();
@@ -117,12 +118,13 @@ impl Postgres {
         Ok(store)
     }
 
-    /// Installs the schema if it is missing, and gives rights to roles, which must exist. Says
+    /// Installs the schema if it is missing, and gives rights to roles, which must exist. Returns
     /// whether it made anything.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open); [`Denied`](StoreErrorKind::Denied) where the role may not.
+    /// The same as [`open`](Self::open), and [`Denied`](StoreErrorKind::Denied) if the role lacks
+    /// the right.
     pub async fn install(options: PostgresOptions, roles: &PostgresRoles) -> Result<bool, Error> {
         let (store, roles) = (Self::closed(options)?, roles.clone());
         let installing =
@@ -143,12 +145,13 @@ impl Postgres {
         Ok(Self { made_in: MadeIn::this(), shared: Arc::new(shared) })
     }
 
-    /// Whether a URL can be one.
+    /// Checks the URL of a PostgreSQL store.
     pub(super) fn check_url(url: &str) -> Result<(), InvalidInput> {
         PostgresOptions::from_url(url).map(drop)
     }
 
-    /// A store that was opened before a fork shares its sessions with the parent.
+    /// The shared part of the store; an error in a forked child, whose sessions are shared with the
+    /// parent.
     fn shared(&self) -> Result<Arc<Shared>, StoreError> {
         match self.made_in.is_another() {
             false => Ok(Arc::clone(&self.shared)),
@@ -171,7 +174,7 @@ impl PostgresOptions {
 impl Drop for Postgres {
     fn drop(&mut self) {
         if self.made_in.is_another() {
-            // The sessions and the thread that drives them are the parent's.
+            // The sessions, and the thread that drives them, belong to the parent.
             std::mem::forget(Arc::clone(&self.shared));
         }
     }
@@ -195,7 +198,7 @@ impl Shared {
             Operation::On { name, action: Action::Acquire(request) }
                 if request.wait && !self.inboxes.hears(request.id.client) =>
             {
-                // Nobody listens for a lock that is free: only who has to wait does.
+                // A caller listens only if it has to wait, not for a lock that is free.
                 let tried = request.clone().with_wait(false);
                 let trying = Operation::On { name: name.clone(), action: Action::Acquire(tried) };
                 let answer = self.step(&trying).await?;
@@ -221,7 +224,7 @@ impl Shared {
         Steps { sessions: &self.sessions, statements: &self.statements, rules, end_fenced }
     }
 
-    /// Applies an operation: by a quick path, and by a general step what that has given up.
+    /// Applies an operation by a quick path, and by a general step if the quick path gives up.
     async fn step(&self, operation: &Operation) -> Result<Answer, StoreError> {
         let parts = match self.quick.apply(operation).await? {
             Done::Answered(answer) => return Ok(answer),
@@ -252,8 +255,8 @@ impl Shared {
         Ok(answer)
     }
 
-    /// The same for what gives a token and cannot wait in the queue: put off while a fenced
-    /// transaction is open.
+    /// Like [`step`](Self::step), for an operation that grants a token and cannot wait in the
+    /// queue. It is delayed while a fenced transaction is open.
     async fn step_once_free(&self, operation: &Operation) -> Result<Answer, StoreError> {
         let give_up = Instant::now() + self.settings.timeout;
         loop {

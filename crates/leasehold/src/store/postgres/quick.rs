@@ -1,8 +1,8 @@
 //! The quick paths: one function in the database for each of the most frequent requests, on names
-//! with nothing unusual about them. A quick path takes one round trip; if it gives up, a general
-//! step does the request.
+//! in an ordinary state. A quick path takes one round trip; if it gives up, a general step does the
+//! request.
 //!
-//! They are a second implementation of what these requests mean, and are kept for the round trip.
+//! They are a second implementation of these requests, and exist because they save a round trip.
 //! The differential test plays random histories to the store and to the model, and compares every
 //! reply and every record.
 
@@ -24,11 +24,12 @@ use super::record::{self, damaged, now};
 use super::schema::Statements;
 use crate::mutex::Mutex;
 
-/// The longest span that a function reckons with: a year, far from the end of its numbers.
+/// The longest span that a function accepts: a year, far below the limit of its numbers.
 const LONGEST: Duration = Duration::from_hours(365 * 24);
 
-/// Most attempts that are noted: 100 000, some 5 MB. Leases that are lost are never released, so
-/// then all are forgotten, and general steps release them.
+/// The largest number of attempts that are remembered: 100 000, some 5 MB. Lost leases are never
+/// released, so their attempts pile up. At this number all attempts are forgotten, and general
+/// steps release their leases.
 const MOST_GIVEN: usize = 100_000;
 
 /// The quick paths of one store.
@@ -36,9 +37,10 @@ const MOST_GIVEN: usize = 100_000;
 pub(crate) struct Quick {
     functions: Arc<Functions>,
     acquires: Arc<Lane<(LockName, Acquire)>>,
-    /// Of a holder, or of one that has had nothing yet.
+    /// Releases, by a holder, and cancels of attempts that no caller has had.
     ends: Arc<Lane<(LockName, HolderId, bool)>>,
-    /// Attempts that a quick path here has granted: others are not released by one.
+    /// Attempts that a quick path of this store has granted. Only these are released by a quick
+    /// path.
     given: Mutex<BTreeSet<HolderId>>,
 }
 
@@ -52,7 +54,7 @@ struct Functions {
 /// The part of an operation that the quick paths have done.
 pub(crate) enum Done {
     Answered(Answer),
-    /// Renewals of which some are answered: the general path does the others.
+    /// Some of the renewals are answered: the general path does the others.
     InPart(Vec<Option<Answer>>),
     Nothing,
 }
@@ -76,7 +78,7 @@ impl Quick {
         }
     }
 
-    /// Applies an operation, as far as it is one for a quick path.
+    /// Applies an operation, if a quick path can do it.
     pub(crate) async fn apply(&self, operation: &Operation) -> Result<Done, StoreError> {
         let answer = match operation {
             Operation::On { name, action } => match action {
@@ -105,7 +107,7 @@ impl Quick {
         Ok(answer.map_or(Done::Nothing, Done::Answered))
     }
 
-    /// A release of this attempt may be quick, too.
+    /// Records that a quick path may also release this attempt.
     fn note_given(&self, id: HolderId) {
         let mut given = self.given.lock();
         if given.len() >= MOST_GIVEN {
@@ -139,7 +141,8 @@ impl Functions {
             (&Record::default().to_bytes() as _, Type::BYTEA),
         ];
         let numbers = match self.ask(&self.statements.quick_acquire, &values).await {
-            // The server has ended the session, so no copy is under way: it may be asked again.
+            // The server has ended the session, so no copy is under way, and the general path may
+            // ask again.
             Err(error) if error::is_refusal(&error) && error::is_broken(&error) => Vec::new(),
             numbers => numbers?,
         };
@@ -157,7 +160,7 @@ impl Functions {
         answers.collect()
     }
 
-    /// Releases; or cancels, of what nobody has had.
+    /// Releases, or cancels of attempts that no caller has had.
     async fn end(
         &self,
         asked: &[(LockName, HolderId, bool)],
@@ -212,19 +215,20 @@ impl Functions {
         renewed.collect::<Result<_, StoreError>>().map(Done::InPart)
     }
 
-    /// Runs one of the functions. No number says that the general path must do it.
+    /// Runs one of the functions. If it returns no number for a request, the general path must do
+    /// that request.
     async fn ask(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Option<i64>>, StoreError> {
         let mut taken = match self.sessions.take(self.sessions.give_up()).await {
             Ok(taken) => taken,
             Err(error) if error.kind() == StoreErrorKind::Timeout => return Err(error),
-            Err(_) => return Ok(Vec::new()), // a general step tries again, or says why not
+            Err(_) => return Ok(Vec::new()), // a general step tries again, or reports the error
         };
         match taken.query(sql, values).await {
             Ok(rows) => {
                 taken.give_back();
                 Ok(rows.first().map_or_else(Vec::new, |row| row.get(0)))
             }
-            // It was rolled back.
+            // The transaction was rolled back.
             Err(error) if error::is_worth_another_try(&error) => Ok(Vec::new()),
             Err(error) if error::is_refusal(&error) && !error::is_broken(&error) => Err(error),
             Err(error) => Err(error.maybe_executed()),
@@ -232,8 +236,8 @@ impl Functions {
     }
 }
 
-/// One answer to renewals that were done in part: what is missing comes from another one. Its time
-/// is the latest, which makes each lease end no later for its holder than it does.
+/// Joins two answers to renewals that were done in part: the second has the missing replies. The
+/// joined answer has the latest time, so no lease ends later for its holder than at the store.
 pub(crate) fn joined(
     parts: Vec<Option<Answer>>,
     rest: Option<Answer>,
@@ -251,14 +255,14 @@ pub(crate) fn joined(
     Ok(Answer::new(latest, reply).with_more(more))
 }
 
-/// Whether it is for a lock alone, and leaves the token to the store.
+/// Whether a request is for an exclusive lock, and leaves the token to the store.
 fn is_plain(request: &Acquire) -> bool {
     request.mode == Mode::Exclusive
         && request.ballot_us.is_none()
         && [request.ttl, request.remember].iter().all(|span| *span <= LONGEST)
 }
 
-/// Whether each is of another name, and of a hold whose mode nobody has asked to change.
+/// Whether all renewals have different names, and no hold has had a change of mode.
 fn are_plain(leases: &[RenewLease]) -> bool {
     let names: BTreeSet<&LockName> = leases.iter().map(|lease| &lease.name).collect();
     names.len() == leases.len()
@@ -267,7 +271,7 @@ fn are_plain(leases: &[RenewLease]) -> bool {
             .all(|lease| lease.mode == Mode::Exclusive && lease.change == 0 && lease.ttl <= LONGEST)
 }
 
-/// An attempt as the database has it: its client, then its number.
+/// An attempt in the form of the database: its client, then its number.
 fn holder(HolderId { client, attempt }: HolderId) -> Vec<u8> {
     [&client.0.to_le_bytes()[..], &attempt.to_le_bytes()].concat()
 }

@@ -1,5 +1,5 @@
-//! The record of a name in its row: the bytes that the general path has written, and what quick
-//! paths have done since then, in separate columns.
+//! The record of a name in its row: the bytes that the general path has written, and in separate
+//! columns the later changes by quick paths.
 
 use leasehold_core::model::{Hold, LastHold, Record, Sweep, UnreadableRecord};
 use leasehold_core::{
@@ -8,7 +8,7 @@ use leasehold_core::{
 };
 use tokio_postgres::Row;
 
-/// The record that a row says from this column on; an empty one where the name has no row.
+/// Reads the record of a row, from this column on; an empty record if the name has no row.
 pub(crate) fn read(name: &LockName, row: &Row, at: usize) -> Result<Record, StoreError> {
     let Some(bytes) = row.get::<_, Option<Vec<u8>>>(at) else { return Ok(Record::default()) };
     let record = Record::from_bytes(&bytes).and_then(|record| since(record, row, at + 1));
@@ -22,7 +22,7 @@ pub(crate) fn read(name: &LockName, row: &Row, at: usize) -> Result<Record, Stor
     })
 }
 
-/// The record with what quick paths have done since it was written.
+/// The record with the changes that quick paths have made since it was written.
 fn since(mut record: Record, row: &Row, at: usize) -> Result<Record, UnreadableRecord> {
     let time = |column: usize| {
         let us = row.get::<_, Option<i64>>(at + column).and_then(|us| u64::try_from(us).ok());
@@ -57,7 +57,8 @@ fn since(mut record: Record, row: &Row, at: usize) -> Result<Record, UnreadableR
     record.is_sound().then_some(record).ok_or(UnreadableRecord::Damaged)
 }
 
-/// The hold that an acquire asks for, as a record whose times are zero: so quick paths keep it.
+/// The hold that an acquire asks for, in the form that quick paths store: as a record whose times
+/// are zero.
 pub(crate) fn gift(Acquire { id, mode, nonce, info, .. }: &Acquire) -> Vec<u8> {
     let hold = Hold {
         id: *id,
@@ -81,8 +82,8 @@ fn hold(gift: &[u8]) -> Result<Hold, UnreadableRecord> {
     Record::from_bytes(gift)?.holds.pop().ok_or(UnreadableRecord::Damaged)
 }
 
-/// From when quick paths may give a record to somebody: once nobody is remembered whose late copies
-/// it must not grant. `None` if somebody holds or waits.
+/// The time from which quick paths may grant a record: once it remembers no ended attempt whose
+/// late copies must not be granted. `None` if somebody holds or waits.
 pub(crate) fn quick_from(record: &Record) -> Option<i64> {
     let is_at_rest =
         record.is_idle() && record.last_sequence == 0 && record.sweep == Sweep::default();

@@ -20,27 +20,27 @@ use super::held_back;
 use super::record::{self, damaged, now};
 use super::schema::Statements;
 
-/// How often a step is tried that the server has refused in passing: 5 times.
+/// The number of tries for a step that the server refuses with a passing error: 5.
 const MOST_TRIES: u32 = 5;
 
-/// Where the record begins in what `open` gives.
+/// The column at which the record begins in the rows of `open`.
 const RECORD_AT: usize = 5;
 
-/// What steps need.
+/// The parts of a store that steps use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Steps<'a> {
     pub(crate) sessions: &'a Sessions,
     pub(crate) statements: &'a Statements,
     pub(crate) rules: Rules,
-    /// How long after its lease a fenced transaction is ended.
+    /// How long after the end of its lease a fenced transaction is ended.
     pub(crate) end_fenced: Option<Duration>,
 }
 
-/// Why a try came to nothing, and nothing was written.
+/// The reason for which a try has failed and written nothing.
 enum Failed {
-    /// Somebody's fenced transaction is open for these names.
+    /// A fenced transaction is open for these names.
     HeldBack(Vec<LockName>),
-    /// Nobody has looked whether the server has forgotten anything.
+    /// No client has checked whether the server has forgotten anything.
     NotLooked,
     With(StoreError),
 }
@@ -52,7 +52,7 @@ impl From<StoreError> for Failed {
 }
 
 impl Steps<'_> {
-    /// Applies an operation on records, and gives whom to tell.
+    /// Applies an operation on records. Returns the answer and the messages to send.
     pub(crate) async fn apply(
         &self,
         operation: &Operation,
@@ -138,8 +138,7 @@ impl Steps<'_> {
         Err(Failed::HeldBack(blocked))
     }
 
-    /// Writes what has changed and commits. Gives the names that are held back, if there are any;
-    /// then nothing was written.
+    /// Writes the changes and commits. If names are held back, returns them, and writes nothing.
     async fn close(
         &self,
         taken: &Taken,
@@ -149,7 +148,7 @@ impl Steps<'_> {
         let values = changes.values(&is_flushed);
         let (closed, committed) =
             tokio::join!(taken.query(&self.statements.close, &values), taken.batch("COMMIT"));
-        // What the server has refused was rolled back; what was not answered may be written.
+        // A step that the server refused was rolled back; a step without an answer may be written.
         let unknown = |failure: StoreError| match error::is_refusal(&failure) {
             true => failure,
             false => failure.maybe_executed(),
@@ -160,7 +159,7 @@ impl Steps<'_> {
         blocked.into_iter().map(|name| LockName::new(name).map_err(|_| damaged("a name"))).collect()
     }
 
-    /// Looks at one record, without its mutex.
+    /// Reads one record, without its mutex.
     pub(crate) async fn look(
         &self,
         name: &LockName,
@@ -179,7 +178,7 @@ impl Steps<'_> {
             && status.is_free()
         {
             let store = (self.sessions, self.statements);
-            // It only explains the answer.
+            // This only explains the answer.
             let by = held_back::find(store, Some(std::slice::from_ref(name))).await;
             status.held_back = by.unwrap_or_default().iter().map(ToString::to_string).collect();
         }
@@ -191,12 +190,12 @@ impl Steps<'_> {
 struct Opened {
     /// The epoch and the number of changes of its row, if it has one, and the bytes of its record.
     row: Option<(i64, i32, Vec<u8>)>,
-    /// The record before the step, and as it is now.
+    /// The record before the step and after it.
     before: Record,
     record: Record,
     /// The token of a hold that a transaction has released.
     released: Option<i64>,
-    /// Why there is none.
+    /// The reason for which the record cannot be read.
     unreadable: Option<StoreError>,
 }
 
@@ -222,7 +221,8 @@ fn read(rows: &[Row]) -> Result<(Now, u64, BTreeMap<LockName, Opened>), StoreErr
     Ok((now, forgotten, opened))
 }
 
-/// From when something new may be granted, and whether somebody does not wait for the disk.
+/// The time from which new leases may be granted, and whether a client commits without waiting for
+/// the disk.
 fn boot_row(rows: &[Row]) -> Option<(i64, bool)> {
     let row = rows.first()?;
     row.get::<_, Option<i64>>("grants_from_us").zip(row.get("is_lossy"))
@@ -232,15 +232,15 @@ fn now_us(rows: &[Row]) -> i64 {
     rows.first().map_or(0, |row| row.get(0))
 }
 
-/// Whether it asks for what its caller does not have. A waiter goes on asking in a quarantine, so
-/// that it keeps its place.
+/// Whether an operation asks for a lease that its caller does not have. A waiter may ask in a
+/// quarantine, so that it keeps its place.
 fn is_newcomer(operation: &Operation) -> bool {
     let Operation::On { action, .. } = operation else { return false };
     action.effect().is_some_and(|effect| effect.is_new() && effect != Effect::HandOver)
 }
 
-/// The release of a hold that a transaction has ended by its commit (`release_at_commit`). The
-/// holder's own release does it by itself.
+/// The release of a hold that a transaction has ended by its commit (`release_at_commit`). `None`
+/// for the holder's own release, which does the same.
 fn released(record: &Record, token: Option<i64>, action: &Action) -> Option<Action> {
     let (id, token_us) = exclusive(record)?;
     let is_own = matches!(action, Action::Release { id: own, .. } if *own == id);
@@ -257,7 +257,7 @@ struct Stepping<'a> {
 }
 
 impl Stepping<'_> {
-    /// The names whose last hold ended longer ago than this.
+    /// The names whose last hold ended at least `span` ago.
     fn ended_before(&self, now: Now, span: Option<Duration>) -> BTreeSet<LockName> {
         let Some(span) = span else { return BTreeSet::new() };
         let opened = self.opened.iter().filter(|(_, opened)| {
@@ -309,7 +309,7 @@ impl Records for Stepping<'_> {
     fn renew(&mut self, now: Now, lease: &RenewLease) -> Result<Outcome, StoreError> {
         let unreadable = [StoreErrorKind::Corrupt, StoreErrorKind::Version];
         match self.step(now, &lease.name, &lease.action()) {
-            // It ends this lease and none that is renewed with it.
+            // The error ends this lease, and no other lease that is renewed with it.
             Err(error) if unreadable.contains(&error.kind()) => Ok(Outcome {
                 reply: Reply::NotHeld { newest: None },
                 messages: Vec::new(),
@@ -320,7 +320,7 @@ impl Records for Stepping<'_> {
     }
 }
 
-/// What `close` writes: parallel columns.
+/// The changes that `close` writes, as parallel columns.
 #[derive(Default)]
 struct Changes {
     names: Vec<String>,
@@ -365,7 +365,7 @@ impl Changes {
         changed
     }
 
-    /// Whether somebody is given a token.
+    /// Whether a token is granted.
     fn has_tokens(&self) -> bool {
         self.tokens.iter().any(Option::is_some)
     }
@@ -395,7 +395,7 @@ fn exclusive(record: &Record) -> Option<(HolderId, u64)> {
     (is_whole && is_held).then_some((hold.id, hold.token_us))
 }
 
-/// A token as the database has it: its number, with the twelve low bits zero.
+/// A token in the form of the database: its number, with the twelve low bits zero.
 fn number(token_us: u64) -> i64 {
     if token_us == 0 {
         return 0;
@@ -403,8 +403,8 @@ fn number(token_us: u64) -> i64 {
     i64::try_from(FencingToken::from_micros(token_us).get()).unwrap_or(i64::MAX)
 }
 
-/// Whether somebody relies on what was written once it is answered. What is lost of the rest in a
-/// crash delays somebody, and grants nothing.
+/// Whether somebody relies on the write once it is answered, so that it must be on disk. If a crash
+/// loses another write, that only delays somebody, and grants nothing.
 fn is_flushed(operation: &Operation, reply: &Reply) -> bool {
     let Operation::On { action, .. } = operation else { return true };
     match action {

@@ -1,4 +1,4 @@
-//! What a `postgres:` URL says.
+//! Reads `postgres:` URLs.
 
 use leasehold_core::InvalidInput;
 use leasehold_core::text::split_scheme;
@@ -18,12 +18,12 @@ impl PostgresOptions {
         Self::from_url_with(url, |name| std::env::var(name).ok())
     }
 
-    /// As [`from_url`](Self::from_url), with another place for passwords than the environment of
-    /// this process: asked with the names of those variables.
+    /// Like [`from_url`](Self::from_url), but passwords come from `environment` instead of this
+    /// process's environment. It is called with the names of those variables.
     ///
     /// # Errors
     ///
-    /// As [`from_url`](Self::from_url).
+    /// The same as [`from_url`](Self::from_url).
     pub fn from_url_with(
         url: &str,
         environment: impl Fn(&str) -> Option<String>,
@@ -42,7 +42,7 @@ pub(crate) fn is_named_by(scheme: &str) -> bool {
     matches!(scheme, "postgres" | "postgresql")
 }
 
-/// Reads what the URL itself says.
+/// Reads the URL itself.
 fn read(url: &str) -> Result<Settings, InvalidInput> {
     let rest = split_scheme(url).and_then(|(_, rest)| rest.strip_prefix("//"));
     let rest = rest.ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! Acquire: rounds that ask all nodes at once, until one is won or it is clear that none will be.
+//! Acquire: rounds that ask all nodes at once, until a round is won or no round can be won.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,33 +21,35 @@ use super::nodes::Nodes;
 use super::{cleanup, renew};
 use crate::store::clocked::TimedAnswer;
 
-/// How many rounds a call makes if votes are split between several callers: 4. Before each next
-/// round it waits a random time, up to twice as long as before. So three callers that began at the
-/// same moment are apart after one or two rounds.
+/// The number of rounds of a call if votes are split between several callers: 4. Before each
+/// further round, the call waits for a random time, up to twice as long as before. So three callers
+/// that began at the same moment no longer collide after one or two rounds.
 const ROUNDS: u32 = 4;
 
 /// The longest pause after a first split round: 2 ms, a few round trips of a local network, or the
 /// time that the round took, if that is more.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 
-/// When to ask again after rounds that were split: others let go of their minorities by then.
+/// The delay before a call asks again after split rounds: the others have released their minorities
+/// by then.
 const SPLIT_RETRY: Duration = Duration::from_millis(20);
 
-/// One acquire under way.
+/// An acquire under way.
 pub(super) struct AcquireRounds<'a> {
     pub(super) nodes: &'a Arc<Nodes>,
     pub(super) name: &'a LockName,
     pub(super) request: &'a Acquire,
-    /// The lease that is asked for, if one is to be adopted.
+    /// The lease to adopt, if this is an adoption.
     pub(super) lease: Option<HandedOut>,
     pub(super) started: Instant,
-    /// Where this attempt cannot be asked for any more: a cancel of it may be on its way there.
+    /// The nodes that must not be asked for this attempt again: a cancel of it may be on its way to
+    /// them.
     barred: Vec<bool>,
-    /// How each node holds it.
+    /// How each node holds the lease.
     holds: Vec<NodeHold>,
     /// Why nodes did not vote in this round.
     errors: Vec<StoreError>,
-    /// Replies of nodes that do not have the lease which is to be adopted.
+    /// Replies of nodes that do not have the lease to adopt.
     pub(super) without: RenewTally,
 }
 
@@ -73,7 +75,7 @@ impl<'a> AcquireRounds<'a> {
             return Ok(answer);
         }
         if !nodes.has_majority() {
-            // A grant of the nodes that answer would be of no use.
+            // The nodes that answer are no majority, so their grants would be of no use.
             return Err(nodes.no_quorum(self.name, 0));
         }
         let mut longest_pause = FIRST_PAUSE;
@@ -95,9 +97,9 @@ impl<'a> AcquireRounds<'a> {
         Ok(nodes.answer(self.started, Reply::Stale)) // unreachable: the last round returns
     }
 
-    /// The answer to a request that is late or over, and to a copy of one that was granted. A copy
-    /// must not be counted as a round: nodes that were not needed for the grant would grant now,
-    /// with a higher token.
+    /// The answer to a request that is late or has ended, and to a copy of a request that was
+    /// granted. A copy must not start a round: nodes that were not needed for the grant would then
+    /// grant it with a higher token.
     pub(super) async fn without_a_round(&self) -> Result<Option<Answer>, StoreError> {
         let nodes = self.nodes;
         let Acquire { id, ttl, mode, not_after_us, .. } = *self.request;
@@ -119,7 +121,7 @@ impl<'a> AcquireRounds<'a> {
         Ok(Some(answer))
     }
 
-    /// Asks all nodes at once; ends as soon as the outcome is certain.
+    /// Asks all nodes at once, and ends as soon as the outcome is certain.
     pub(super) async fn round(&mut self, timeout: Duration) -> (Round, Verdict) {
         let (nodes, request) = (self.nodes, self.request);
         let now = nodes.clock.now();
@@ -149,7 +151,8 @@ impl<'a> AcquireRounds<'a> {
                     }
                 }
                 Verdict::Commit { token, nodes } => self.commit(&mut round, token, &nodes).await,
-                // Every majority has a node that had the lease, unless it has ended or was adopted.
+                // Every majority has a node with the lease, unless the lease has ended or was
+                // adopted.
                 Verdict::Agreed(_) if self.lease.is_some() && !found.load(Ordering::Relaxed) => {
                     return (round, Verdict::Refused);
                 }
@@ -158,7 +161,7 @@ impl<'a> AcquireRounds<'a> {
         }
     }
 
-    /// Takes note of the reply of a node.
+    /// Turns the reply of a node into a vote.
     fn vote(&mut self, index: usize, reply: Result<TimedAnswer, StoreError>) -> Vote {
         let timed = match reply {
             Ok(timed) => timed,
@@ -180,7 +183,8 @@ impl<'a> AcquireRounds<'a> {
         match &timed.answer.reply {
             Reply::Busy { retry_after } => Vote::Busy(*retry_after),
             Reply::Stale => Vote::Stale,
-            // A wrong clock, there or here, does not say who holds the lock.
+            // An answer about a wrong clock, at the node or here, says nothing about the holder of
+            // the lock.
             Reply::Late | Reply::Refused(Refusal::Ballot) => Vote::Silent(false),
             Reply::Refused(refusal) => Vote::Refused(*refusal),
             reply @ (Reply::NotHeld { .. } | Reply::Revoked(_)) => {
@@ -191,8 +195,8 @@ impl<'a> AcquireRounds<'a> {
         }
     }
 
-    /// Brings the nodes of a majority to one token. Only then does every majority of later callers
-    /// have a node that gives nothing lower.
+    /// Brings the nodes of a majority to the same token. Only then does every later majority have a
+    /// node that grants no lower token.
     async fn commit(&mut self, round: &mut Round, token: FencingToken, behind: &[usize]) {
         let nodes = self.nodes;
         let (id, ttl) = (self.request.id, self.request.ttl);
@@ -234,8 +238,9 @@ impl<'a> AcquireRounds<'a> {
         nodes.answer(started, Reply::Granted(Grant::new(token, deadline_us)))
     }
 
-    /// Cancels what was granted, or may have been, also without an answer: nobody has had it. Waits
-    /// for the nodes that hold it; otherwise a retry would find its own minority in the way.
+    /// Cancels the attempt at all nodes that have granted it, or may have without answering: no
+    /// caller has had the lease. Waits for the nodes that hold it, because a retry would otherwise
+    /// find its own minority in the way.
     pub(super) async fn let_go(&mut self, round: &Round) -> Result<(), StoreError> {
         let (nodes, id) = (self.nodes, self.request.id);
         let now = nodes.clock.now();
@@ -264,13 +269,13 @@ impl<'a> AcquireRounds<'a> {
             }
         }
         if !self.barred.contains(&true) {
-            // All of it was answered, so it can be asked for again.
+            // All requests of the attempt were answered, so it can be asked for again.
             nodes.leases.lock().reopen(id);
         }
         Ok(())
     }
 
-    /// What a lost round means.
+    /// The answer or the error for a lost round.
     pub(super) fn lost(&self, round: &Round, verdict: &Verdict) -> Result<Answer, StoreError> {
         let nodes = self.nodes;
         if let Some(refusal) = nodes.refusal(self.name.as_str(), &self.errors) {
@@ -281,9 +286,10 @@ impl<'a> AcquireRounds<'a> {
             let quarantined = |error: &&StoreError| error.kind() == StoreErrorKind::Quarantined;
             let in_quarantine = self.errors.iter().filter(quarantined).count();
             return Err(match self.errors.iter().find(quarantined) {
-                // Without the quarantine it would have been won.
+                // Without the quarantine, the round would have been won.
                 Some(error) if granted + in_quarantine >= nodes.needed => error.clone(),
-                // A node that was slow, or is still to end this one, may be in time for the next.
+                // A node that was slow, or still has to end this attempt, may be in time for the
+                // next one.
                 Some(_) | None if self.barred.contains(&true) => {
                     nodes.no_quorum(self.name, granted).maybe_executed()
                 }
@@ -305,9 +311,9 @@ impl<'a> AcquireRounds<'a> {
         Ok(nodes.answer(self.started, reply))
     }
 
-    /// Whether those that have not answered are waited for although the round is lost. If the votes
-    /// were split it is tried again, and a node that did not answer could not be asked then. If
-    /// some refuse for good, those may do so, too, and then no round will be won.
+    /// Whether a lost round waits for the nodes that have not answered. If the votes were split,
+    /// there is another round, in which a node that did not answer could not be asked. If some
+    /// nodes refuse for good, the others may do so, too, and then no round will be won.
     fn is_worth_waiting(&self, round: &Round) -> bool {
         let open = round.count(|vote| vote == Vote::Open);
         let refusals = self.errors.iter().filter(|error| !error.kind().is_outage()).count();
@@ -316,7 +322,7 @@ impl<'a> AcquireRounds<'a> {
     }
 }
 
-/// The acquire of one node, or its adoption, in its own time.
+/// Sends the acquire or the adoption to one node, with times by the node's clock.
 async fn ask_one(
     nodes: &Nodes,
     index: usize,
@@ -343,7 +349,8 @@ async fn ask_one(
             Some(lease) => Action::Adopt(lease.adoption(acquire)),
         };
         let timed = node.ask(on(action)).await?;
-        // Two callers could each be granted a reader's lease there.
+        // The node may be asked to grant the name, but not a reader's lease, which two callers
+        // could each get there.
         let may_be_given = ballot_us.is_some() && !request.mode.is_reader();
         if lease.take_if(|lease| may_be_given && lease.is_unknown_to(&timed)).is_some() {
             continue;
@@ -351,7 +358,8 @@ async fn ask_one(
         if lease.is_some() && matches!(timed.answer.reply, Reply::Granted(_)) {
             found.store(true, Ordering::Relaxed);
         }
-        // The node's clock was set forward since its last answer; now there is a sample of it.
+        // The node's clock was set forward since its last answer. This answer has brought a new
+        // sample.
         let was_late = timed.answer.reply == Reply::Late;
         if !was_late || std::mem::replace(&mut asked_again, true) {
             return Ok(timed);

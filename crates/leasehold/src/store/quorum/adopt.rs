@@ -1,8 +1,8 @@
 //! Adopt: a round like that of an acquire, in which a lease that was handed out changes hands on a
 //! majority of the nodes.
 //!
-//! Nothing is given back while it is open whether it is won: the lease would end with it. The same
-//! attempt is asked for again, and nodes that have it reply the same again.
+//! Nothing is given back while the outcome is open, because that would end the lease. The same
+//! attempt is sent again, and nodes that have it give the same reply again.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(super) async fn run(
     adopt: &Adopt,
 ) -> Result<Answer, StoreError> {
     let Some(token) = adopt.token else { return Err(nested(name)) };
-    // So that the new token is a higher one in the first round.
+    // With this, the new token is higher in the first round.
     nodes.ballots.lock().saw(token);
     let mut attempt = AcquireRounds::new(nodes, name, &adopt.request);
     attempt.lease = Some(HandedOut { holder: adopt.from, token });
@@ -62,7 +62,7 @@ impl AcquireRounds<'_> {
     }
 }
 
-/// The reply where no majority has the lease any more.
+/// The reply if no majority has the lease any more.
 fn not_there(without: &RenewTally) -> Reply {
     match without.is_revoked() {
         false => Reply::NotHeld { newest: without.newest() },

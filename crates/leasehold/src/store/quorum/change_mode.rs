@@ -12,7 +12,7 @@ use leasehold_core::{
 use super::nodes::Nodes;
 use super::replies::{Replies, ask, ask_holders};
 
-/// A reader becomes the writer, or a writer a reader. All nodes are given the same number.
+/// Makes a reader the writer, or a writer a reader. All nodes get the same number.
 pub(super) async fn run(
     nodes: &Arc<Nodes>,
     name: &LockName,
@@ -50,16 +50,16 @@ pub(super) async fn run(
     }
     match replies.count(|reply| *reply == Reply::WouldDeadlock) {
         0 => Err(replies.undecided(nodes, name)),
-        // Where this one was first, its holder takes the wish back.
+        // At nodes where this request was first, its holder withdraws it.
         _ => Ok(nodes.answer(started, Reply::WouldDeadlock)),
     }
 }
 
-/// A majority has made a reader the writer. Each has minted its own token, and all must come to
-/// one.
+/// Completes an upgrade that a majority has granted. Each node has minted its own token, and all
+/// must agree on one.
 ///
-/// From now on only the nodes count that hold it as the writer's. The other nodes still have the
-/// reader's lease. Beside it they admit readers, and it may last longer than the writer's does.
+/// From now on, only the nodes count that have the writer's lease. The other nodes still have the
+/// reader's lease. They admit readers beside it, and it may last longer than the writer's lease.
 async fn upgraded(
     nodes: &Arc<Nodes>,
     name: &LockName,
@@ -82,7 +82,8 @@ async fn upgraded(
     if agreed.len() < nodes.needed {
         return match committed.loss(nodes) {
             Some(loss) => Ok(nodes.answer(started, loss)),
-            // When asked again, it is the writer already, and only the token is left to agree on.
+            // If the holder asks again, it is the writer already, and the nodes only have to agree
+            // on the token.
             None => Err(committed.undecided(nodes, name)),
         };
     }
@@ -98,7 +99,7 @@ async fn upgraded(
     Ok(nodes.answer(started, reply))
 }
 
-/// Takes note of the mode in which it is held from now on.
+/// Records the mode in which the lease is held from now on.
 fn settle(nodes: &Nodes, id: HolderId, mode: Mode, change: u64) {
     if let Some(known) = nodes.leases.lock().get_mut(id) {
         (known.claim.mode, known.claim.change) = (mode, change);

@@ -1,7 +1,8 @@
-//! Cleanups: ending what nodes hold or may hold, also on those that do not answer now.
+//! Cleanups: they end the attempts that nodes hold or may hold, also on nodes that do not answer
+//! now.
 //!
-//! The background thread does it, because it must go on when the caller and its runtime have gone.
-//! Each node is asked to end an attempt by one task only: a second caller waits for the same
+//! Cleanups run on the background thread, because they must go on when the caller and its runtime
+//! have gone. Only one task asks a node to end an attempt: a second caller waits for the same
 //! answer.
 
 use std::sync::Arc;
@@ -24,11 +25,11 @@ use crate::store::clocked::TimedAnswer;
 /// The first and the longest delay before a node that did not answer is asked again.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
-/// The most cleanups that are pending at one node: 10 000, some megabytes. A further one is asked
-/// for once, and then ends by its deadline.
+/// The largest number of pending cleanups at one node: 10 000, some megabytes. A further cleanup is
+/// sent only once, and then the attempt ends by its deadline.
 const MAX_PENDING: usize = 10_000;
 
-/// One cleanup at one node. It is not pending any more once this is dropped.
+/// One cleanup at one node. It is pending until this value is dropped.
 struct PendingCleanup {
     node: Arc<Node>,
     index: usize,
@@ -37,7 +38,7 @@ struct PendingCleanup {
 }
 
 impl PendingCleanup {
-    /// Adds it for a listener to the answers; `None` if it is pending already.
+    /// Adds the cleanup, with a listener for its answers. Returns `None` if it is pending already.
     fn add(
         nodes: &Nodes,
         index: usize,
@@ -49,12 +50,12 @@ impl PendingCleanup {
         is_new.then_some(Self { node, index, id, is_pending: true })
     }
 
-    /// Passes an answer on. A cleanup that is done is forgotten before: the caller that gets the
-    /// answer may ask for the attempt anew, and for its end.
+    /// Passes an answer on. A cleanup that is done is removed before that: the caller that gets the
+    /// answer may send the attempt again, and end it again.
     fn answered(&mut self, outcome: &Result<TimedAnswer, StoreError>, is_done: bool) {
         self.is_pending = !is_done;
         for listener in self.node.cleanups.take_listeners(self.id, is_done) {
-            // The listener may have a majority already.
+            // The send fails if the listener has a majority already.
             let _ = listener.send((self.index, outcome.clone()));
         }
     }
@@ -68,9 +69,9 @@ impl Drop for PendingCleanup {
     }
 }
 
-/// Sends an action to each of some nodes, again and again until it is answered or does not matter
-/// any more: after the ttl the hold has ended, and after [`NOT_AFTER`] no late copy of its acquire
-/// is granted. Gives the next reply of each node.
+/// Sends an action to each of some nodes, again and again until it is answered or no longer
+/// matters. After the ttl the hold has ended, and after [`NOT_AFTER`] no late copy of its acquire
+/// is granted. Returns a channel with the next reply of each node.
 pub(super) fn start(
     nodes: &Arc<Nodes>,
     name: &LockName,
@@ -97,7 +98,7 @@ pub(super) fn start(
     Ok(receiver)
 }
 
-/// Waits until no cleanup of an attempt is pending any more.
+/// Waits until no cleanup of an attempt is pending.
 pub(super) async fn until_done(nodes: &Nodes, id: HolderId) {
     loop {
         let (sender, mut answers) = mpsc::unbounded_channel();
@@ -108,12 +109,12 @@ pub(super) async fn until_done(nodes: &Nodes, id: HolderId) {
         if answers.recv().await.is_none() {
             return;
         }
-        // Each node gives a reply now and then, until it is done.
+        // Each node replies now and then, until its cleanup is done.
         while answers.recv().await.is_some() {}
     }
 }
 
-/// Asks one node until it answers; not while it is away.
+/// Asks one node until it answers, but not while the node is away.
 async fn retry_until_answered(
     nodes: &Nodes,
     mut cleanup: PendingCleanup,

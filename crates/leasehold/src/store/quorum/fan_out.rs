@@ -9,10 +9,10 @@ use super::node::no_answer;
 use super::nodes::Nodes;
 use crate::store::clocked::TimedAnswer;
 
-/// Which node was asked, and what became of that.
+/// The number of a node, and its answer or its error.
 pub(super) type NodeReply<T = TimedAnswer> = (usize, Result<T, StoreError>);
 
-/// Requests under way. Dropping it gives up on those that have no answer yet.
+/// Requests under way. The drop gives up the requests without an answer.
 pub(super) struct FanOut<'a, T = TimedAnswer> {
     nodes: &'a Nodes,
     sent: Instant,
@@ -23,7 +23,7 @@ pub(super) struct FanOut<'a, T = TimedAnswer> {
 }
 
 impl<'a, T: Send + 'a> FanOut<'a, T> {
-    /// Nothing is asked yet; what will be has time until `until`.
+    /// A fan-out without requests yet. Its requests have time until `until`.
     pub(super) fn new(nodes: &'a Nodes, until: Instant) -> Self {
         Self {
             nodes,
@@ -35,7 +35,7 @@ impl<'a, T: Send + 'a> FanOut<'a, T> {
         }
     }
 
-    /// Waits for something that ends with the answer of one node.
+    /// Adds a future that ends with the answer of one node.
     pub(super) fn add(
         &mut self,
         index: usize,
@@ -45,8 +45,8 @@ impl<'a, T: Send + 'a> FanOut<'a, T> {
         self.replies.push(Box::pin(async move { (index, answer.await) }));
     }
 
-    /// The next reply, or a failure for each node that did not answer in time; `None` once there
-    /// is one of each.
+    /// The next reply, or an error for a node that did not answer in time; `None` once each node
+    /// has had one.
     pub(super) async fn next(&mut self) -> Option<NodeReply<T>> {
         if !self.is_over {
             match select(self.replies.next(), &mut self.timer).await {
@@ -65,7 +65,7 @@ impl<'a, T: Send + 'a> FanOut<'a, T> {
 }
 
 impl<'a> FanOut<'a> {
-    /// The same operation to all nodes.
+    /// Sends the same operation to all nodes.
     pub(super) fn all(nodes: &'a Nodes, until: Instant, operation: &Operation) -> Self {
         let mut fan_out = Self::new(nodes, until);
         for index in 0..nodes.len() {

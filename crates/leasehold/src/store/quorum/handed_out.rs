@@ -1,4 +1,4 @@
-//! A lease that was handed out, and what a node is asked to adopt it.
+//! A lease that was handed out, and the request to a node to adopt it.
 
 use leasehold_core::{Acquire, Adopt, FencingToken, HolderId, Reply};
 
@@ -12,17 +12,18 @@ pub(super) struct HandedOut {
 }
 
 impl HandedOut {
-    /// What one node is asked for: whatever token it has granted the lease with.
+    /// The request to one node. It adopts the lease whatever token the node has granted it with.
     pub(super) fn adoption(self, acquire: Acquire) -> Adopt {
-        // Nodes that remember no token come to none together: each gives a higher one.
+        // Nodes that record no tokens do not agree on one. With this ballot, each of them grants a
+        // higher token.
         let ballot_us = acquire.ballot_us.or(Some(self.token.micros() + 1));
         Adopt::new(self.holder, None, acquire.with_ballot(ballot_us))
     }
 
-    /// Whether a node has never granted the lease, nor any that came after. It was not needed when
-    /// the lease was granted, and gives the name to any adopter. Else two adopters could each get
-    /// half of the nodes that have granted it, and none a majority. Alone such nodes give nothing:
-    /// a lease that none of a majority has granted has ended.
+    /// Whether a node has never granted the lease, nor any later one. Such a node was not needed
+    /// for the grant, and grants the name to any adopter. Otherwise two adopters could each get
+    /// half of the nodes with the lease, and neither would have a majority. Such nodes alone are
+    /// not enough: if no node of a majority has granted the lease, the lease has ended.
     pub(super) fn is_unknown_to(self, timed: &TimedAnswer) -> bool {
         match &timed.answer.reply {
             Reply::NotHeld { newest } => {

@@ -13,10 +13,10 @@ use crate::store::Inbox;
 /// The first and the longest delay before an inbox that could not be opened is tried again.
 const REOPEN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
-/// The most revocations that are counted at once.
+/// The largest number of revocations that are counted at once.
 const MAX_COUNTED: usize = 64;
 
-/// Opens the inbox of a client on all nodes; one that is there is enough.
+/// Opens the inbox of a client on all nodes. One open inbox is enough.
 pub(super) async fn open(
     nodes: &Arc<Nodes>,
     client: ClientId,
@@ -64,7 +64,7 @@ enum InboxState {
 }
 
 impl NodeInbox {
-    /// One that could not be opened just now.
+    /// The inbox of a node that could not be opened just now.
     fn new(nodes: &Arc<Nodes>, client: ClientId, index: usize) -> Self {
         let (first, longest) = REOPEN;
         let (mut backoff, mut jitter) = (Backoff::new(first, longest), Jitter::new(nodes.seed()));
@@ -115,7 +115,7 @@ struct Inboxes {
     revocations: Revocations,
 }
 
-/// Revocations that some nodes have sent, and which did.
+/// Revocations that some nodes have sent, and which nodes did.
 struct Revocations {
     needed: usize,
     counted: Vec<(u64, FencingToken, Vec<usize>)>,

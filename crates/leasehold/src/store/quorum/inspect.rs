@@ -1,4 +1,4 @@
-//! Who holds a name, and who held it last: the answers of the nodes, merged.
+//! The holders of a name and its last holder, merged from the answers of the nodes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use leasehold_core::{
 use super::nodes::Nodes;
 use super::replies::{Replies, ask};
 
-/// Gives the holders of a name: the attempts that hold it on a majority of the nodes, or may hold
-/// it if silent nodes are counted in.
+/// Returns the holders of a name: the attempts that hold it on a majority of the nodes, or may hold
+/// it if silent nodes count for them.
 pub(super) async fn run(
     nodes: &Arc<Nodes>,
     name: &LockName,
@@ -36,8 +36,8 @@ fn statuses(replies: &Replies) -> Vec<&Status> {
     statuses.collect()
 }
 
-/// Whether no answer that is missing can make or unmake a holder, or change what most nodes say of
-/// it. A majority has its newest label and mode, but those that answer first may not.
+/// Whether no missing answer can add or remove a holder, or change the report of most nodes about
+/// it. A majority has the newest label and mode, but the nodes that answer first may not.
 fn is_certain(nodes: usize, needed: usize, seen: &[&Status]) -> bool {
     if seen.len() < needed {
         return false;
@@ -61,12 +61,12 @@ fn by_id<'a, T>(reports: impl Iterator<Item = &'a T>, id: fn(&T) -> HolderId) ->
     by_id
 }
 
-/// The attempts that hold it on any node.
+/// The attempts that hold the name on any node.
 fn holders<'a>(seen: &[&'a Status]) -> Reports<'a, Holder> {
     by_id(seen.iter().flat_map(|status| &status.holders), |holder| holder.id)
 }
 
-/// The attempts that held it last on any node.
+/// The attempts that held the name last on any node.
 fn last_holders<'a>(seen: &[&'a Status]) -> Reports<'a, LastHolder> {
     by_id(seen.iter().flat_map(|status| &status.last_holder), |last| last.id)
 }
@@ -81,8 +81,8 @@ fn merge(nodes: &Nodes, seen: &[&Status]) -> Status {
         .with_last_holder(last_holder(seen, least))
 }
 
-/// Who held it last on a majority of the nodes: as most of them have it, until when the middle one
-/// had it. A hold that only a minority has was granted in a round that failed.
+/// The last holder on a majority of the nodes: with the ending that most of them report, and the
+/// median time of its end. A hold that only a minority reports was granted in a round that failed.
 fn last_holder(seen: &[&Status], least: usize) -> Option<LastHolder> {
     let them = last_holders(seen).into_values().filter(|reports| reports.len() >= least);
     them.map(agreed_last).min_by_key(|last| last.ended_ago)
@@ -98,7 +98,7 @@ fn agreed_last(mut reports: Vec<&LastHolder>) -> LastHolder {
     agreed
 }
 
-/// A holder on a majority of the nodes that is no program of leasehold.
+/// A holder on a majority of the nodes that does not use leasehold.
 fn foreign(nodes: &Nodes, seen: &[&Status]) -> Option<ForeignHolder> {
     let foreign = || seen.iter().filter_map(|status| status.foreign.as_ref());
     let often = |value: &str| foreign().filter(|other| other.value == value).count();
@@ -106,14 +106,15 @@ fn foreign(nodes: &Nodes, seen: &[&Status]) -> Option<ForeignHolder> {
     (often(&most.value) >= nodes.least(seen.len())).then(|| most.clone())
 }
 
-/// Whether two nodes report the same of a holder. Its token may differ where no majority needs it.
+/// Whether two nodes report the same about a holder. The token may differ at nodes that are not
+/// needed for a majority.
 fn is_alike(one: &Holder, other: &Holder) -> bool {
     (&one.info, one.mode, one.state) == (&other.info, other.mode, other.state)
 }
 
-/// One holder, out of the reports of several nodes: as most of them have it, with the time that is
-/// left as the middle one has it. A writer, if `least` of them report one: with those that do not
-/// answer it may be one on a majority, however many others have only the reader.
+/// Merges the reports of several nodes about one holder: the facts that most of them report, and
+/// the median of the time left. If `least` of them report a writer, it is one: with the silent
+/// nodes it may be the writer on a majority, however many others report a reader.
 fn agreed(mut reports: Vec<&Holder>, least: usize) -> Holder {
     reports.sort_by_key(|holder| std::cmp::Reverse(holder.ttl_left));
     let middle = reports[reports.len() / 2];

@@ -1,4 +1,4 @@
-//! What is known of each lease: how every node holds it, by its last reply.
+//! The state of each lease: how every node holds it, by the node's last reply.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,29 +9,29 @@ use leasehold_core::{FencingToken, Grant, HolderId, HolderInfo, Instant, Mode, R
 
 use crate::store::clocked::TimedAnswer;
 
-/// The fewest leases that are swept for those that are no longer renewed.
+/// The number of leases from which on those that are no longer renewed are removed.
 const SWEEP_AT: usize = 1024;
 
-/// A lease as this client knows it.
+/// The facts about a lease at this client.
 #[derive(Clone, Debug)]
 pub(super) struct KnownLease {
     pub(super) claim: Claim,
     pub(super) ttl: Duration,
     pub(super) token: FencingToken,
-    /// How each node holds it.
+    /// How each node holds the lease.
     pub(super) holds: Vec<NodeHold>,
-    /// Nodes at which a copy of the acquire, or a reclaim, may still arrive, whatever they say to a
-    /// later question: there a release must leave a tombstone.
+    /// The nodes at which a copy of the acquire, or a reclaim, may still arrive, whatever they
+    /// answer to a later request. At these nodes, a release must leave a tombstone.
     pub(super) unanswered: Vec<bool>,
-    /// Until when it is held, by the last answer to its holder.
+    /// The end of the lease, by the last answer to its holder.
     pub(super) until: Instant,
 }
 
-/// What a holder must say to take a lease back from a node that has forgotten it.
+/// The facts that a holder sends to take a lease back at a node that has forgotten it.
 #[derive(Clone, Debug)]
 pub(super) struct Claim {
     pub(super) mode: Mode,
-    /// The number of the change that made it so.
+    /// The number of the change that led to this mode.
     pub(super) change: u64,
     pub(super) nonce: u64,
     pub(super) info: HolderInfo,
@@ -41,7 +41,7 @@ pub(super) struct Claim {
 #[derive(Debug)]
 pub(super) struct Leases {
     known: HashMap<HolderId, KnownLease>,
-    /// Attempts that were given up while some copy was unanswered, and until when that matters.
+    /// Attempts that were given up while a copy was unanswered, and until when that matters.
     over: HashMap<HolderId, Instant>,
     sweep_at: usize,
     sweep_over_at: usize,
@@ -62,8 +62,8 @@ impl Leases {
     pub(super) fn insert(&mut self, id: HolderId, known: KnownLease, now: Instant) {
         self.known.insert(id, known);
         if self.known.len() >= self.sweep_at {
-            // Nothing renews them any more: handed to another process, or left to expire. After
-            // another ttl no late copy of their acquire can arrive either.
+            // Nothing renews these leases any more: they were handed to another process, or expire.
+            // After another ttl, no late copy of their acquire can arrive either.
             self.known.retain(|_, known| known.until + known.ttl.max(NOT_AFTER) > now);
             self.sweep_at = SWEEP_AT.max(self.known.len() * 2);
         }
@@ -81,8 +81,8 @@ impl Leases {
         self.known.remove(&id)
     }
 
-    /// The attempt must not be asked for again: a cancel of it may still be on its way, and would
-    /// end on some node what a later copy was granted there. True if that was so before.
+    /// Marks an attempt that must not be sent again: a cancel of it may still be on its way, and
+    /// would end the lease of a later copy on some node. Returns true if it was marked before.
     pub(super) fn end(&mut self, id: HolderId, now: Instant, until: Instant) -> bool {
         let was_over = self.over.insert(id, until).is_some();
         if self.over.len() >= self.sweep_over_at {
@@ -92,7 +92,7 @@ impl Leases {
         was_over
     }
 
-    /// Nothing of it is on its way any more.
+    /// Removes the mark of an attempt, because nothing of it is on its way any more.
     pub(super) fn reopen(&mut self, id: HolderId) {
         self.over.remove(&id);
     }

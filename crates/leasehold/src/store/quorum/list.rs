@@ -1,4 +1,4 @@
-//! Names that are held or waited for.
+//! The list of names that are held or waited for.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use leasehold_core::{Answer, LockName, Operation, Page, Reply, StoreError, Store
 use super::fan_out::FanOut;
 use super::nodes::Nodes;
 
-/// Names that are held on a majority, or may be if silent nodes are counted in.
+/// Names that are held on a majority of the nodes, or may be if silent nodes count for them.
 pub(super) async fn run(
     nodes: &Arc<Nodes>,
     prefix: String,
@@ -36,15 +36,15 @@ pub(super) async fn run(
     if answered < nodes.needed {
         return Err(nodes.undecided("the list", answered, &errors));
     }
-    // Where the limit cut a list short, a name may be missing from it that is there.
+    // If the limit has cut a list short, the node may have a name that is missing from the list.
     let least = if is_cut || idle { 1 } else { nodes.least(answered) };
     let names = counts.into_iter().filter(|(_, count)| *count >= least).map(|(name, _)| name);
     Ok(nodes.answer(started, Reply::Names(names.take(limit as usize).collect())))
 }
 
-/// A page of one node after the other. A name that is held by a majority is on those of any
-/// majority of the nodes; one that is on fewer comes, too, and has no holder when it is looked at.
-/// A node that does not answer is left out, as long as a majority is left.
+/// Returns pages of one node after the other. A name that is held on a majority is on the pages of
+/// any majority of the nodes. A name on fewer nodes is listed, too, and inspecting it shows no
+/// holder. A node that does not answer is skipped, as long as a majority is left.
 pub(super) async fn page(
     nodes: &Arc<Nodes>,
     prefix: String,
@@ -69,7 +69,7 @@ pub(super) async fn page(
             _ => return Err(StoreError::unknown_request()),
         },
         Err(error) if place.missing + nodes.needed >= nodes.len() => {
-            // The reasons of the nodes before are not known any more.
+            // The errors of the nodes before are not known any more.
             if !error.kind().is_outage() {
                 return Err(StoreError::new(error.kind(), format!("the list: {error}")));
             }
@@ -86,7 +86,8 @@ pub(super) async fn page(
     Ok(nodes.answer(started, Reply::Page(page)))
 }
 
-/// Where a page ends: at which node, how many before it did not answer, and where in it.
+/// The end of a page: the node, the number of nodes before it that did not answer, and the position
+/// in its list.
 #[derive(Clone, Copy, Debug, Default)]
 struct PageEnd<'a> {
     node: usize,

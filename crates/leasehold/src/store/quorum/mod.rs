@@ -1,4 +1,4 @@
-//! A store made of stores: a majority of independent ones decides.
+//! A store that is made of stores: a majority of independent stores decides.
 
 mod acquire;
 mod adopt;
@@ -36,8 +36,8 @@ use self::unsupported::{beyond_a_node, nested, without_permits};
 use super::{Capabilities, Inbox, Store, Subscription};
 use crate::clock::SystemClock;
 
-/// The fewest and the most nodes: with two the failure of one stops everything, and beyond nine
-/// each acquire costs more than one failure more is worth.
+/// The least and the greatest number of nodes. With two, the failure of one stops everything. With
+/// more than nine, each acquire costs more than tolerating one more failure is worth.
 const NODES: (usize, usize) = (3, 9);
 
 /// N independent stores, of which a majority decides.
@@ -64,16 +64,17 @@ const NODES: (usize, usize) = (3, 9);
 ///
 /// - **Exclusion** while no node forgets what it granted and no node's clock is set forward: a
 ///   guard is valid until the q-th latest of its nodes' deadlines, q being the majority. The nodes
-///   need not show the same time, since a lease ends on each by its own clock. If a replica takes
-///   over a node, the node's quarantine covers the difference of clocks, or without a quarantine
-///   `offset=`.
+///   need not show the same time, because a lease ends on each node by the node's own clock. If a
+///   replica takes over a node, the node's quarantine covers the difference of clocks, or without a
+///   quarantine `offset=`.
 /// - **Order of tokens** whatever clocks, pauses and the network do, as long as no node forgets:
 ///   a token is stored on a majority before it is given out, and every later majority has one of
 ///   those nodes.
 /// - A minority that is down, unreachable or slow delays nothing: nodes are asked at the same time,
-///   and a call ends as soon as its outcome is certain. Fewer further nodes may then fail.
-/// - While no majority can be reached, clients send nothing new to the other nodes. However many
-///   callers wait, a client asks each absent node only now and then whether it is back.
+///   and a call ends as soon as its outcome is certain. But then fewer further nodes may fail.
+/// - While no majority can be reached, clients send nothing new to the other nodes. Whatever the
+///   number of waiting callers, a client asks each absent node only now and then whether it is
+///   back.
 ///
 /// A node that was restarted without its data breaks the first two promises: see `quarantine` of
 /// the Redis store.
@@ -81,45 +82,48 @@ const NODES: (usize, usize) = (3, 9);
 /// # Its nodes
 ///
 /// All clients must name the same servers: two lists of nodes may each have a majority. With
-/// `redis+quorum://` no server counts twice, also when an address comes to lead to another node
-/// later; and each client leaves its list at every node (in `lh:%nodes`; two round trips on
-/// connecting, then a small script once a minute). On connecting, a client warns of other lists
-/// that were used in the last 5 minutes, and `leasehold doctor` names them, too. With
-/// `layout=plain` none of this exists, and without `+info` servers cannot be told apart.
+/// `redis+quorum://` no server counts twice, even if an address later leads to another node. Each
+/// client leaves its list at every node, in `lh:%nodes`; that costs two round trips on connecting,
+/// then a small script once a minute. On connecting, a client warns of other lists that were used
+/// in the last 5 minutes, and `leasehold doctor` names them, too. With `layout=plain` there are no
+/// such lists, and without the right `+info` a client cannot tell servers apart.
 ///
-/// To move to other nodes, replace one at a time. Stop the old node for good. Without a quarantine,
-/// wait for the longest ttl. Then give all clients the new list, before you stop the next node.
-/// Meanwhile each majority of the old list is among the nodes that stay, and each majority of the
-/// new list shares a node with it. Clients warn of the other list meanwhile, as they should.
+/// To move to other nodes, replace one node at a time. Stop the old node for good. Without a
+/// quarantine, wait for the longest ttl. Then give all clients the new list, before you stop the
+/// next node. During the move, each majority of the old list consists of nodes that stay. Each
+/// majority of the new list shares a node with it. Clients warn of the other list meanwhile, as
+/// they should.
 ///
-/// Stores of your own need a [retention](leasehold_core::model::LEAST_RETENTION) of 30 s as nodes.
-/// With less, tokens of a name that they have forgotten may go back.
+/// If you write your own stores as nodes, they need a
+/// [retention](leasehold_core::model::LEAST_RETENTION) of 30 s. With less, the tokens of a name
+/// that they have forgotten may become lower.
 ///
 /// # What it cannot do
 ///
-/// It has no permits of a semaphore of more than one: three users would each see a majority for two
-/// permits on three nodes. It has no queue: waiters poll when a release is published, in no order.
+/// A quorum has no semaphores with more than one permit: with two permits on three nodes, three
+/// users would each see a majority. It has no queue: waiters poll when a release is published, in
+/// no order.
 #[derive(Debug)]
 pub struct Quorum {
     nodes: Arc<Nodes>,
 }
 
 impl Quorum {
-    /// Makes a store of three to nine others. An even number is allowed, and tolerates no more
-    /// failures than one less.
+    /// Makes a store of three to nine others. An even number is allowed, but tolerates no more
+    /// failures than one node less.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`] for too few or too many.
+    /// [`InvalidInput`] for too few or too many nodes.
     pub fn new(nodes: Vec<Box<dyn Store>>) -> Result<Self, InvalidInput> {
         Self::with_clock(nodes, SystemClock::new())
     }
 
-    /// The same on the given clock, which must be the client's.
+    /// Like [`Quorum::new`], but on the given clock, which must be the client's.
     ///
     /// # Errors
     ///
-    /// As [`Quorum::new`].
+    /// The same as [`Quorum::new`].
     pub fn with_clock(nodes: Vec<Box<dyn Store>>, clock: impl Clock) -> Result<Self, InvalidInput> {
         let (count, (least, most)) = (nodes.len(), NODES);
         if count < least || count > most {
@@ -130,11 +134,11 @@ impl Quorum {
         Ok(Self { nodes: Arc::new(Nodes::new(nodes, Arc::new(clock))) })
     }
 
-    /// How long one node may take to answer, for nodes that are far away: the same for all
-    /// requests. By default a hundredth of the ttl for an acquire, at least 5 ms and at most 50 ms,
-    /// and 500 ms for anything else.
+    /// The time within which a node must answer any request, for nodes that are far away. The
+    /// default for an acquire is a hundredth of the ttl, at least 5 ms and at most 50 ms; for all
+    /// other requests it is 500 ms.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        // Nobody else has them before the first request.
+        // Nobody else uses the nodes before the first request.
         if let Some(nodes) = Arc::get_mut(&mut self.nodes) {
             nodes.timeout = Some(timeout);
         }
@@ -199,7 +203,7 @@ impl Store for Quorum {
             permits: false,
             publishes_releases: all(|can| can.publishes_releases),
             queued: false,
-            // A node that has forgotten a lease is given it back at each renewal.
+            // Each renewal already restores a lease at the nodes that have forgotten it.
             reclaims: false,
             recorded_tokens: all(|can| can.recorded_tokens),
             shared: all(|can| can.shared),
@@ -254,7 +258,7 @@ impl Store for Quorum {
         let each = nodes.nodes.iter().flat_map(|node| node.store.inner.warnings());
         let mut warnings: Vec<_> = even.into_iter().collect();
         for words in each {
-            // What concerns all nodes, each of them warns of.
+            // A fault that concerns all nodes is in the warnings of each.
             if !warnings.contains(&words) {
                 warnings.push(words);
             }
@@ -263,14 +267,15 @@ impl Store for Quorum {
     }
 }
 
-/// Whether it is about permits of a larger semaphore, which nodes cannot count together.
+/// Whether an action asks for permits of a semaphore with more than one, which nodes cannot count
+/// together.
 fn asks_for_permits(action: &Action) -> bool {
     let mode = action.request().map(|request| request.mode);
     matches!(action, Action::SetCapacity { .. })
         || matches!(mode, Some(Mode::Permits { capacity: 2.., .. }))
 }
 
-/// The capability that each node needs for this.
+/// The capability that each node needs for an action.
 fn needed_for(action: &Action) -> fn(Capabilities) -> bool {
     match (action, action.request().map(|request| request.mode)) {
         (Action::ChangeMode { .. }, _) | (_, Some(Mode::Upgradable)) => |can| can.changes_mode,

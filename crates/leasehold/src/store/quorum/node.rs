@@ -1,4 +1,4 @@
-//! One node: a store, what time it is there, and whether it can be reached.
+//! One node: a store, its clock, and whether it can be reached.
 
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
@@ -26,40 +26,41 @@ use crate::store::clocked::{ClockedStore, TimedAnswer};
 /// After this silence a node is away: 1 s.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// The first and the longest pause before a node that is away is asked whether it is back. The
-/// longest is the time for which it may be back unnoticed.
+/// The first and the longest pause between two probes of a node that is away. A node may be back
+/// for the longest pause before that is noticed.
 const PROBE_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
 
-/// How long the answer to a request is waited for that its caller has left: 500 ms, as for any
-/// request. In that time no other one is followed.
+/// How long the background thread waits for the answer to a request that its caller has left: 500
+/// ms, as for any request. In that time, it follows no other request.
 const FOLLOWED: Duration = Duration::from_millis(500);
 
-/// How long such a question may take: 1 s, a connection to another continent and an answer.
+/// How long a probe may take: 1 s, enough for a connection to another continent and an answer.
 const PROBE_PATIENCE: Duration = Duration::from_secs(1);
 
-/// A store among others.
+/// One of the stores of a quorum.
 ///
-/// One that cannot be reached is *away*: nothing is sent there, and requests fail at once, while
-/// the background thread probes whether it is back. So an outage costs the same however many
-/// callers wait, and no caller waits for a node that will not answer.
+/// A node that cannot be reached is *away*: nothing is sent to it, and requests fail at once, while
+/// the background thread probes whether it is back. So an outage costs the same whatever the number
+/// of callers, and no caller waits for a node that will not answer.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) store: ClockedStore,
     pub(super) cleanups: PendingCleanups,
     state: Mutex<Presence>,
-    /// Why it is away, if it is.
+    /// The error for which the node is away, if it is.
     away: watch::Sender<Option<StoreError>>,
 }
 
 #[derive(Debug, Default)]
 struct Presence {
-    /// The name that it was asked for last, by which it is found out whether it is back.
+    /// The name of the last request, which is also used to probe whether the node is back.
     asked: Option<LockName>,
-    /// When the first of the requests was sent that have had no answer since the last answer.
+    /// The time of the first request without an answer, since the node's last answer.
     silent_since: Option<Instant>,
-    /// The background thread probes whether it is back.
+    /// The background thread probes whether the node is back.
     is_probed: bool,
-    /// Until when no request is followed that its caller has left: one is, or was a moment ago.
+    /// The time before which no further request is followed, because one is followed or was a
+    /// moment ago.
     follows_after: Option<Instant>,
 }
 
@@ -94,14 +95,15 @@ impl Drop for FollowedRequest {
 
 impl Node {
     pub(super) fn new(store: Box<dyn Store>, clock: Arc<dyn Clock>) -> Arc<Self> {
-        // Nobody is warned of a clock that was set: leases of a quorum end by the client's own.
+        // There are no warnings of a clock that was set, because leases of a quorum end by the
+        // client's own clock.
         let store = ClockedStore::new(store, clock, Bounds::default(), Observers::default());
         let (cleanups, state, away) =
             (PendingCleanups::default(), Mutex::default(), watch::Sender::default());
         Arc::new(Self { store, cleanups, state, away })
     }
 
-    /// Asks, for as long as the caller polls, unless it is away.
+    /// Asks the node while the caller polls, unless the node is away.
     pub(super) async fn ask(
         self: &Arc<Self>,
         operation: Operation,
@@ -113,7 +115,7 @@ impl Node {
         }
     }
 
-    /// Asks also while it is away: what holds a lease does not wait for a probe.
+    /// Asks the node even while it is away: the holder of a lease does not wait for a probe.
     pub(super) async fn ask_anyway(
         self: &Arc<Self>,
         operation: Operation,
@@ -150,8 +152,8 @@ impl Node {
         self.come_back();
     }
 
-    /// Waits in the background for the answer to a request that its caller has left, for one of
-    /// them at a time.
+    /// Waits in the background for the answer to a request that its caller has left, for one
+    /// request at a time.
     fn follow(self: &Arc<Self>, asking: Asking) {
         let now = self.store.clock.now();
         let until = now + FOLLOWED;
@@ -163,11 +165,11 @@ impl Node {
         drop(state);
         let timer = self.store.clock.sleep_until(until);
         let following = async { drop(select(asking, timer).await) };
-        // Without the thread, the next request has to do without, too.
+        // If no thread can be started, the request is not followed.
         let _ = background::spawn(&*self.store.clock, Box::pin(following));
     }
 
-    /// A request that was sent at `sent` had no answer in time.
+    /// Records that a request that was sent at `sent` had no answer in time.
     pub(super) fn did_not_answer(self: &Arc<Self>, sent: Instant) {
         let since = *self.state.lock().silent_since.get_or_insert(sent);
         let silence = self.store.clock.now().saturating_since(since);
@@ -179,18 +181,18 @@ impl Node {
 
     // ---- away
 
-    /// Whether it is worth a request.
+    /// Whether the node is not away.
     pub(super) fn is_there(&self) -> bool {
         self.away.borrow().is_none()
     }
 
-    /// Waits until it is.
+    /// Waits until the node is not away.
     pub(super) async fn until_there(&self) {
         // The sender lives as long as `self`.
         let _ = self.away.subscribe().wait_for(Option::is_none).await;
     }
 
-    /// The node is away from now on, and is probed until it is back.
+    /// Marks the node as away, and has it probed until it is back.
     fn leave(self: &Arc<Self>, why: StoreError) {
         let mut state = self.state.lock();
         let Some(name) = state.asked.clone() else { return };
@@ -200,7 +202,7 @@ impl Node {
         }
         let probing = probe_until_back(Arc::downgrade(self), Arc::clone(&self.store.clock), name);
         if background::spawn(&*self.store.clock, Box::pin(probing)).is_err() {
-            // Then the next request finds out.
+            // Without probes, the next request finds out whether the node is back.
             state.is_probed = false;
             self.away.send_replace(None);
         }
@@ -210,14 +212,14 @@ impl Node {
         self.away.send_if_modified(|away| away.take().is_some());
     }
 
-    /// Whether it is back, so that it needs no more probes.
+    /// Whether the node is back, and needs no more probes.
     fn is_found(&self) -> bool {
         let mut state = self.state.lock();
         state.is_probed = !self.is_there();
         !state.is_probed
     }
 
-    /// Asks whether it answers again.
+    /// Asks the node whether it answers again.
     async fn probe(&self, name: &LockName) {
         let inspect = Operation::On { name: name.clone(), action: Action::Inspect { limit: 0 } };
         let sent = self.store.clock.now();
@@ -232,19 +234,19 @@ impl Node {
 
     // ---- its clock
 
-    /// Whether it is known what time it is there.
+    /// Whether there is a sample of the node's clock.
     pub(super) fn has_sample(&self) -> bool {
         self.store.has_sample()
     }
 
-    /// The token time there at `now`, at the least.
+    /// A lower bound of the node's token time at `now`.
     pub(super) fn token_us(&self, now: Instant) -> Option<u64> {
         let sample = self.store.newest_of_all()?;
         Some(sample.token_us?.saturating_add(micros(now.saturating_since(sample.received))))
     }
 
-    /// The latest time there at which a request may be executed that is sent at `now` and counts
-    /// for `span`, but no longer than any request does.
+    /// The latest time, by the node's clock, at which a request that is sent at `now` may be
+    /// executed. The request counts for `span`, but no longer than any request does.
     pub(super) fn not_after_us(
         &self,
         name: &LockName,
@@ -256,7 +258,7 @@ impl Node {
     }
 }
 
-/// Asks a node now and then until it is back, or nobody has any use for it.
+/// Probes a node now and then until it is back, or is no longer used.
 async fn probe_until_back(node: Weak<Node>, clock: Arc<dyn Clock>, name: LockName) {
     let (first, longest) = PROBE_BACKOFF;
     let mut backoff = Backoff::new(first, longest);
@@ -273,7 +275,7 @@ async fn probe_until_back(node: Weak<Node>, clock: Arc<dyn Clock>, name: LockNam
     }
 }
 
-/// Whether a request failed because there is no way to the node, or nothing at its end.
+/// Whether a request failed because the node could not be reached.
 fn is_out_of_reach(error: &StoreError) -> bool {
     matches!(error.kind(), StoreErrorKind::Timeout | StoreErrorKind::Unreachable)
 }
@@ -292,7 +294,7 @@ pub(super) fn no_answer() -> StoreError {
     StoreError::new(StoreErrorKind::Timeout, "the node did not answer in time").maybe_executed()
 }
 
-/// Different in each process and for each node and quorum, so that no two pause alike.
+/// A seed that differs in each process, and for each node and quorum, so that their pauses differ.
 pub(super) fn seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(0)

@@ -1,4 +1,4 @@
-//! The nodes of a quorum, and what all requests to them share.
+//! The nodes of a quorum, and the state that all requests to them share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,30 +14,31 @@ use super::node::{Node, no_answer, seed};
 use crate::mutex::Mutex;
 use crate::store::{Capabilities, Store};
 
-/// How long one node may take to answer an acquire: a hundredth of the ttl. It is at least 5 ms (a
-/// local network with a hiccup) and at most 50 ms, so a dead minority costs little.
+/// The bounds of the time within which a node must answer an acquire, which is a hundredth of the
+/// ttl. It is at least 5 ms (a local network with a hiccup), and at most 50 ms, so that a dead
+/// minority costs little.
 const ACQUIRE_TIMEOUT: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(50));
 
-/// How long one node may take to answer anything else, which nobody pays for with validity: 500 ms,
-/// as for a request to a single server.
+/// The time within which a node must answer all other requests: 500 ms, as for a request to a
+/// single server. These requests cost no validity.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The nodes, and what all who use them share.
+/// The nodes, and the state that all requests to them share.
 #[derive(Debug)]
 pub(super) struct Nodes {
     pub(super) nodes: Vec<Arc<Node>>,
-    /// How many make a majority.
+    /// The number of nodes that make a majority.
     pub(super) needed: usize,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) leases: Mutex<Leases>,
     pub(super) ballots: Mutex<Ballots>,
     jitter: Mutex<Jitter>,
-    /// How long one node may take, if that is up to the user.
+    /// The time within which a node must answer, if the user has set it.
     pub(super) timeout: Option<Duration>,
 }
 
 impl Nodes {
-    /// As many nodes as `stores`, three at least.
+    /// Makes a node of each of `stores`, of which there are at least three.
     pub(super) fn new(stores: Vec<Box<dyn Store>>, clock: Arc<dyn Clock>) -> Self {
         let needed = majority(stores.len());
         let node = |store| Node::new(store, Arc::clone(&clock));
@@ -56,17 +57,17 @@ impl Nodes {
         self.nodes.len()
     }
 
-    /// How long one node may take to answer an acquire with this ttl.
+    /// The time within which a node must answer an acquire with this ttl.
     pub(super) fn acquire_timeout(&self, ttl: Duration) -> Duration {
         self.timeout.unwrap_or_else(|| default_timeout(ttl))
     }
 
-    /// How long one node may take to answer anything else.
+    /// The time within which a node must answer all other requests.
     pub(super) fn patience(&self) -> Duration {
         self.timeout.unwrap_or(PATIENCE)
     }
 
-    /// The next ballot, where nodes come to one token.
+    /// The next ballot, if the nodes can agree on a token.
     pub(super) fn ballot(&self, now: Instant) -> Option<u64> {
         let clocks = self.nodes.iter().filter_map(|node| node.token_us(now));
         self.records_tokens().then(|| self.ballots.lock().next(clocks, self.clock.wall_us()))
@@ -92,14 +93,14 @@ impl Nodes {
         self.nodes.iter().all(|node| can(node.store.inner.capabilities()))
     }
 
-    /// An answer at the client's own time: leases of a quorum end by the client's clock, since each
-    /// node has a different one.
+    /// An answer at the client's own time: leases of a quorum end by the client's clock, because
+    /// each node has a different one.
     pub(super) fn answer(&self, at: Instant, reply: Reply) -> Answer {
         let now = Now { lease_us: micros(at.since_origin()), token_us: self.clock.wall_us() };
         Answer::new(now, reply)
     }
 
-    /// How many of the nodes that answered must have something, so that a majority has it if all
+    /// The number of answering nodes that must have something, so that a majority has it if all
     /// silent nodes have it, too.
     pub(super) fn least(&self, answered: usize) -> usize {
         self.needed.saturating_sub(self.len() - answered).max(1)
@@ -110,7 +111,8 @@ impl Nodes {
         self.nodes.iter().filter(|node| node.is_there()).count() >= self.needed
     }
 
-    /// What most of the refusing nodes say, if the others are no majority: then no waiting helps.
+    /// The error of most refusing nodes, if the other nodes are no majority: then waiting does not
+    /// help.
     pub(super) fn refusal(&self, what: &str, errors: &[StoreError]) -> Option<StoreError> {
         let refusals = || errors.iter().filter(|error| !error.kind().is_outage());
         let often = |kind| refusals().filter(|error| error.kind() == kind).count();
@@ -120,7 +122,7 @@ impl Nodes {
         (refused > nodes - self.needed).then(|| StoreError::new(most.kind(), why))
     }
 
-    /// Ends what takes longer than one node may.
+    /// Gives up a request that takes longer than a node may take.
     pub(super) async fn in_time<T>(
         &self,
         request: impl Future<Output = Result<T, StoreError>>,
@@ -132,7 +134,7 @@ impl Nodes {
         }
     }
 
-    /// Too few nodes answered to know what came of it.
+    /// The error if too few nodes answered for the outcome to be known.
     pub(super) fn undecided(
         &self,
         what: &str,
@@ -150,7 +152,7 @@ impl Nodes {
         self.refusal(what, errors).unwrap_or_else(unreachable).maybe_executed()
     }
 
-    /// Too few nodes could be had.
+    /// The error if too few nodes could be reached or granted.
     pub(super) fn no_quorum(&self, name: &LockName, granted: usize) -> StoreError {
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let (granted, needed, nodes) = (count(granted), count(self.needed), count(self.len()));

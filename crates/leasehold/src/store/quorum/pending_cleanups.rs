@@ -9,10 +9,10 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::mutex::Mutex;
 use crate::store::clocked::TimedAnswer;
 
-/// Where the answers of one node go, with its number.
+/// The receiver of one node's answers, with the number of the node.
 type Listener = UnboundedSender<(usize, Result<TimedAnswer, StoreError>)>;
 
-/// The attempts that one node has yet to end, and who waits for its answers.
+/// The attempts that one node has yet to end, with the listeners for its answers.
 #[derive(Debug, Default)]
 pub(super) struct PendingCleanups(Mutex<HashMap<HolderId, Vec<Listener>>>);
 
@@ -25,8 +25,8 @@ impl PendingCleanups {
         self.0.lock().len()
     }
 
-    /// Adds one with the first who listens. False if it is pending already: then that one only
-    /// listens.
+    /// Adds a cleanup with its first listener. If it is pending already, it only adds the listener,
+    /// and returns false.
     pub(super) fn add(&self, id: HolderId, listener: Listener) -> bool {
         match self.0.lock().entry(id) {
             Entry::Occupied(mut listeners) => {
@@ -40,14 +40,15 @@ impl PendingCleanups {
         }
     }
 
-    /// Listens to one that is pending.
+    /// Adds a listener to a pending cleanup.
     pub(super) fn listen(&self, id: HolderId, listener: Listener) {
         if let Some(listeners) = self.0.lock().get_mut(&id) {
             listeners.push(listener);
         }
     }
 
-    /// The listeners until the next answer, or for the last time if this answer ends the cleanup.
+    /// The listeners for the next answer. If this answer ends the cleanup, the listeners are
+    /// removed.
     pub(super) fn take_listeners(&self, id: HolderId, is_done: bool) -> Vec<Listener> {
         let mut entries = self.0.lock();
         match is_done {

@@ -11,7 +11,8 @@ use super::nodes::Nodes;
 use super::replies::Replies;
 use super::subscription::publish_release;
 
-/// Ends a hold everywhere; gives what came of it, and publishes it, as soon as that is certain.
+/// Ends a hold on all nodes. As soon as the outcome is certain, returns it, and publishes the
+/// release.
 pub(super) async fn release(
     nodes: &Arc<Nodes>,
     name: &LockName,
@@ -21,7 +22,7 @@ pub(super) async fn release(
 ) -> Result<Answer, StoreError> {
     let started = nodes.clock.now();
     if nodes.nodes.iter().any(|node| node.cleanups.contains(id)) {
-        // The release has been asked for, and too few nodes had answered.
+        // The release was sent before, and too few nodes have answered.
         cleanup::until_done(nodes, id).await;
         if cooldown.is_zero() {
             publish_release(nodes, name);
@@ -31,7 +32,7 @@ pub(super) async fn release(
     let known = nodes.leases.lock().remove(id);
     let ttl = known.as_ref().map_or(NOT_AFTER, |known| known.ttl);
     let release = |index: usize| {
-        // A copy that is still on its way there must find that it is over.
+        // A copy that is still on its way to the node must find that the attempt has ended.
         let may_arrive = known.as_ref().is_some_and(|known| known.unanswered[index]);
         (index, Action::Release { id, cooldown, unanswered: unanswered || may_arrive })
     };
@@ -53,7 +54,7 @@ pub(super) async fn release(
     Err(replies.undecided(nodes, name))
 }
 
-/// Ends an attempt everywhere.
+/// Ends an attempt on all nodes.
 pub(super) async fn cancel(
     nodes: &Arc<Nodes>,
     name: &LockName,
@@ -63,7 +64,7 @@ pub(super) async fn cancel(
     let started = nodes.clock.now();
     let ttl = nodes.leases.lock().remove(id).map_or(NOT_AFTER, |known| known.ttl);
     if nodes.leases.lock().end(id, started, started + ttl.max(TOMBSTONE_LIFE)) {
-        // All has been asked for, and no majority was ever granted.
+        // The cancel was sent before, and no majority ever granted the attempt.
         cleanup::until_done(nodes, id).await;
         return Ok(nodes.answer(started, Reply::Cancelled(Cancelled::Unknown)));
     }

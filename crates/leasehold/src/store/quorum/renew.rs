@@ -1,8 +1,9 @@
-//! Renew: moves the deadlines of many leases on all nodes, and takes back what a node has
+//! Renew: moves the deadlines of many leases on all nodes, and restores leases that a node has
 //! forgotten.
 //!
-//! A call waits a little for all nodes, even when a majority has answered. The keeper makes it, so
-//! no caller waits. When a fast node dies, the replies of the slower ones are what is left.
+//! A call waits a little for all nodes, even if a majority has answered. The keeper makes the call,
+//! so no caller waits. If a fast node dies, the validity depends on the replies of the slower
+//! nodes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,8 +84,8 @@ pub(super) async fn renew_one(
     Ok(answer)
 }
 
-/// Replies whether a lease is held, and renews it. Nobody queues here, so an attempt that was not
-/// granted is gone.
+/// Replies whether a lease is held, and renews it. A quorum has no queue, so an attempt that was
+/// not granted is gone.
 pub(super) async fn poll(
     nodes: &Arc<Nodes>,
     name: LockName,
@@ -103,7 +104,7 @@ pub(super) async fn poll(
     Ok(answer)
 }
 
-/// Too few nodes answered to say what became of a lease: neither its holder nor its end.
+/// Whether too few nodes answered to confirm a lease or its end.
 fn is_undecided(reply: &Reply) -> bool {
     matches!(reply, Reply::Busy { .. })
 }
@@ -128,7 +129,7 @@ fn reply(nodes: &Nodes, started: Instant, renewal: &RenewLease, tally: &RenewTal
     Reply::Granted(Grant::new(known.token, deadline_us))
 }
 
-/// Renews at one node, and takes back there what it has forgotten.
+/// Renews leases at one node, and restores those that the node has forgotten.
 async fn renew_at(
     nodes: &Nodes,
     index: usize,
@@ -155,21 +156,21 @@ async fn renew_at(
     Ok(join_all(each).await)
 }
 
-/// Takes note of a lease that a node holds.
+/// Records a lease that a node holds.
 fn note(nodes: &Nodes, index: usize, renewal: &RenewLease, timed: &TimedAnswer, grant: &Grant) {
     if let Some(known) = nodes.leases.lock().get_mut(renewal.id) {
-        // A shorter ttl takes nothing back: the node may keep the lease for the longer one.
+        // A shorter ttl takes nothing back: the node may keep the lease for the longer ttl.
         known.ttl = known.ttl.max(renewal.ttl);
-        // A renewal with a lower number was sent for a reader that has become the writer, perhaps
-        // not on this node.
+        // A renewal with a lower change number was sent for a reader that has since become the
+        // writer, perhaps not on this node.
         if known.claim.change <= renewal.change {
             known.holds[index] = held(timed, grant);
         }
     }
 }
 
-/// Takes a lease back at a node that does not hold it (any more), if nobody came after: it was
-/// restarted, or not reached for as long as the lease lasts.
+/// Restores a lease at a node that does not hold it, if there was no later holder. The node was
+/// restarted, or could not be reached for as long as the lease lasts.
 async fn reclaim(
     nodes: &Nodes,
     index: usize,
@@ -190,7 +191,7 @@ async fn reclaim(
     NodeVote::from(&timed.answer.reply)
 }
 
-/// The request that takes a lease back, if it is still this client's to take.
+/// The request that restores a lease, if this client may still do so.
 fn claim(
     nodes: &Nodes,
     index: usize,
@@ -201,7 +202,8 @@ fn claim(
     let mut leases = nodes.leases.lock();
     let known = leases.get_mut(renewal.id)?;
     known.holds[index] = NodeHold::NotHeld;
-    // Past its end somebody else may have come and gone, on nodes that have forgotten it since.
+    // After the end of the lease, another holder may have come and gone, on nodes that have
+    // forgotten it since.
     if now >= known.until || newest.is_some_and(|newest| newest > known.token) {
         return None;
     }
@@ -212,7 +214,7 @@ fn claim(
         .with_not_after(nodes.nodes[index].not_after_us(&renewal.name, now, left)?)
         .with_info(claim.info);
     let request = Reclaim::new(known.token, renewal.change, request);
-    // From now on a release must not be overtaken by this.
+    // From now on, a release must expect this request to arrive after it.
     known.holds[index] = NodeHold::Open;
     known.unanswered[index] = true;
     Some(request)

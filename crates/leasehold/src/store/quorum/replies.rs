@@ -1,4 +1,4 @@
-//! The replies of all nodes to one request, as far as they have come.
+//! The replies of nodes to one request, as far as they have come.
 
 use std::sync::Arc;
 
@@ -27,12 +27,12 @@ impl Replies {
         }
     }
 
-    /// Too few nodes answered to know what came of it.
+    /// The error if too few nodes answered for the outcome to be known.
     pub(super) fn undecided(&self, nodes: &Nodes, name: &LockName) -> StoreError {
         nodes.undecided(name.as_str(), self.answers.len(), &self.errors)
     }
 
-    /// The answer "yours" if a majority gave it, the loss if none can.
+    /// The grant if a majority holds the lease, or the loss if no majority can.
     pub(super) fn granted_or_lost(
         &self,
         nodes: &Nodes,
@@ -49,7 +49,7 @@ impl Replies {
         }
     }
 
-    /// The lease as it is: what was asked moves no deadline.
+    /// The lease with its present deadline, for a request that moves none.
     pub(super) fn unchanged(&self, nodes: &Nodes, id: HolderId, started: Instant) -> Grant {
         let known = nodes.leases.lock().get(id).map(|known| (known.token, known.until));
         let highest = || self.tokens().max().unwrap_or(FencingToken::from_micros(0));
@@ -69,7 +69,7 @@ impl Replies {
         self.holds().count()
     }
 
-    /// The nodes that hold it: with which token, and how.
+    /// The nodes that hold the lease, with the token and the hold of each.
     pub(super) fn holds(&self) -> impl Iterator<Item = (usize, FencingToken, NodeHold)> {
         self.answers
             .iter()
@@ -80,7 +80,7 @@ impl Replies {
         self.holds().map(|(_, token, _)| token)
     }
 
-    /// The reply of the nodes that do not hold it, if they leave no majority.
+    /// The reply of the nodes that do not hold the lease, if the other nodes are no majority.
     pub(super) fn loss(&self, nodes: &Nodes) -> Option<Reply> {
         let not_held = |reply: &Reply| matches!(reply, Reply::NotHeld { .. });
         let revoked = self.count(|reply| matches!(reply, Reply::Revoked(_)));
@@ -117,7 +117,7 @@ pub(super) async fn ask(
     replies
 }
 
-/// Asks those that may hold a lease, until a majority does, or none can.
+/// Asks all nodes, until a majority holds the lease or none can.
 pub(super) async fn ask_holders(nodes: &Arc<Nodes>, name: &LockName, action: Action) -> Replies {
     let is_certain =
         |replies: &Replies| replies.granted() >= nodes.needed || replies.loss(nodes).is_some();

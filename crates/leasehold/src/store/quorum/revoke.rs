@@ -10,7 +10,7 @@ use super::nodes::Nodes;
 use super::replies::ask;
 use super::subscription::publish_release;
 
-/// An operator ends the hold with this token.
+/// Ends the hold with this token, for an operator.
 pub(super) async fn run(
     nodes: &Arc<Nodes>,
     name: &LockName,
@@ -39,8 +39,9 @@ pub(super) async fn run(
     Ok(nodes.answer(started, Reply::Revoked(was_held)))
 }
 
-/// Whether most nodes go on with this hold: they refuse the token of the holder that has passed it
-/// on, while some do not know of that yet. Then nobody is asked to stop; the operator looks again.
+/// Whether a majority still has this hold unrevoked. They refuse the token of a former holder that
+/// has passed the lease on, while some nodes have not been told of that yet. Then nobody is asked
+/// to stop, and the operator has to look again.
 async fn is_held_by_majority(nodes: &Arc<Nodes>, name: &LockName, id: HolderId) -> bool {
     let has_it = |reply: &Reply| match reply {
         Reply::Status(status) => status

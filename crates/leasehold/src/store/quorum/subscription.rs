@@ -1,4 +1,4 @@
-//! What is published of a name, over several nodes.
+//! Messages about a name, published at several nodes.
 
 use std::sync::Arc;
 
@@ -14,11 +14,12 @@ use crate::store::Subscription;
 /// The message that a name has become free.
 const FREE: &str = "free";
 
-/// On how many nodes a message is published, and on how many one subscribes: 2, so that one that
-/// dies deafens nobody, and a name that is waited for costs two connections, not one for each node.
+/// The number of nodes at which a message is published, and a waiter subscribes: 2. So no waiter
+/// misses messages if one node dies, and an awaited name costs two connections, not one for each
+/// node.
 const PUBSUB_NODES: usize = 2;
 
-/// The nodes in the order in which this name prefers them, the same for everybody.
+/// The nodes in this name's order of preference, which is the same for all clients.
 fn order(nodes: &Nodes, name: &LockName) -> impl Iterator<Item = usize> {
     let bytes = name.as_str().bytes();
     let first = bytes.fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
@@ -26,7 +27,7 @@ fn order(nodes: &Nodes, name: &LockName) -> impl Iterator<Item = usize> {
     (0..count).map(move |offset| (first % count + offset) % count)
 }
 
-/// Publishes a message on the first nodes that take it.
+/// Publishes a message at the first nodes that accept it.
 pub(super) async fn publish(
     nodes: &Nodes,
     name: &LockName,
@@ -53,8 +54,8 @@ pub(super) async fn publish(
     }
 }
 
-/// Publishes that a name is free, in the background. A hint: if no node takes it, waiters find out
-/// by polling.
+/// Publishes that a name is free, in the background. It is a hint: if no node accepts it, waiters
+/// find out by polling.
 pub(super) fn publish_release(nodes: &Arc<Nodes>, name: &LockName) {
     let (all, name) = (Arc::clone(nodes), name.clone());
     let publishing = async move {
@@ -63,7 +64,7 @@ pub(super) fn publish_release(nodes: &Arc<Nodes>, name: &LockName) {
     let _ = background::spawn(&*nodes.clock, Box::pin(publishing));
 }
 
-/// Subscribes to a name on the first nodes that are there.
+/// Subscribes to a name at the first nodes that can be reached.
 pub(super) async fn subscribe(
     nodes: &Nodes,
     name: &LockName,
@@ -90,7 +91,7 @@ pub(super) async fn subscribe(
     }
 }
 
-/// Subscriptions on several nodes as one: each message comes from all of them.
+/// Subscriptions at several nodes as one. Each message comes from all of them.
 struct Subscriptions(Vec<Box<dyn Subscription>>);
 
 impl Subscription for Subscriptions {

@@ -1,4 +1,4 @@
-//! What a quorum cannot do, and why.
+//! The requests that a quorum cannot serve, and why.
 
 use leasehold_core::{LockName, StoreError, StoreErrorKind};
 

@@ -1,4 +1,4 @@
-//! What servers say, and what they are asked, as targets of fuzzing.
+//! Fuzzing targets for the replies of servers and the requests to them.
 
 use std::time::Duration;
 
@@ -18,16 +18,16 @@ use super::topology::{cluster, role};
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// A call whose arguments are not what its layout would say.
+/// A call whose arguments differ from those of its layout.
 #[derive(Debug)]
 pub struct Scene {
-    /// What is done before it.
+    /// The calls before it.
     pub before: Vec<Call<Answer>>,
-    /// The call as its layout would make it.
+    /// The call as made by its layout.
     pub call: Call<Answer>,
-    /// Its arguments.
+    /// The changed arguments.
     pub args: Vec<Vec<u8>>,
-    /// What others ask then, and are answered.
+    /// Calls of other clients after it, which must be answered.
     pub after: Vec<Call<Answer>>,
 }
 
@@ -61,15 +61,15 @@ fn calls(layout: &dyn Layout, actions: &[Action]) -> Vec<Call<Answer>> {
     on.chain([layout.renew(std::slice::from_ref(&lease))]).collect()
 }
 
-/// A reply as it comes, to whatever was asked.
+/// Reads bytes as the reply to each kind of call.
 pub(in crate::store) fn reply(bytes: &[u8], actions: &[Action]) {
     if let Ok(value) = redis::parse_redis_value(bytes) {
         read(&value, actions);
     }
 }
 
-/// Replies one after the other, of which as many bytes arrive at once as the first byte says, or
-/// all: each is as long as redis-rs says, and says the same.
+/// Reads replies one after the other. The first byte says how many bytes arrive at once, or all.
+/// Each reply must have the same length and value as redis-rs finds.
 pub(in crate::store) fn stream(bytes: &[u8]) {
     let Some((&piece, stream)) = bytes.split_first() else { return };
     let read = |piece: usize| {
@@ -92,7 +92,7 @@ pub(in crate::store) fn stream(bytes: &[u8]) {
     assert_eq!(read(piece.into()), read(stream.len()));
 }
 
-/// A reply that a script has packed.
+/// Reads bytes as a reply that a script has packed.
 pub(in crate::store) fn packed_reply(bytes: &[u8], actions: &[Action]) {
     read(&Value::BulkString(bytes.to_vec()), actions);
 }
@@ -116,7 +116,7 @@ fn read(value: &Value, actions: &[Action]) {
     drop(info.followers());
 }
 
-/// What is published in an inbox, and names of keys that were found.
+/// Reads bytes as a message in an inbox, and as names of keys.
 pub(in crate::store) fn message(bytes: &[u8]) {
     let _ = reply::message(bytes);
     for layout in layouts() {
@@ -131,9 +131,9 @@ pub(in crate::store) fn message(bytes: &[u8]) {
     }
 }
 
-/// The first byte says which layout it is, the next what was done before, and the third which call
-/// it is. The rest changes its arguments: which one, from where on, how many bytes, and those that
-/// stand there instead. A shorter argument ends at its last byte.
+/// Makes a scene. The first byte selects the layout, the second the calls before, and the third the
+/// call. The rest changes its arguments: which argument, from which position on, how many bytes,
+/// and their new values. A shorter argument ends at its last byte.
 pub(in crate::store) fn scene(bytes: &[u8], actions: &[Action]) -> Option<Scene> {
     let (&[layout, before, call], mut changes) = bytes.split_first_chunk()?;
     let (layouts, name) = (layouts(), name()?);
@@ -168,7 +168,7 @@ fn acquire(client: u128, mode: Mode) -> Action {
     Action::Acquire(Acquire::new(id(client), mode, TTL).with_wait(true))
 }
 
-/// Who holds and who waits: nobody, the one who asks, another one, or two readers.
+/// Acquires before the call: by nobody, by the caller, by another client, or by two readers.
 fn acquires(which: u8) -> Vec<Action> {
     let (writer, reader) = (Mode::Exclusive, Mode::Shared);
     match which % 4 {
@@ -179,7 +179,7 @@ fn acquires(which: u8) -> Vec<Action> {
     }
 }
 
-/// All of them let go, waiters are granted, and one more comes.
+/// Calls after it: all holders release, waiters are granted, and one more client comes.
 fn releases() -> Vec<Action> {
     let (cooldown, unanswered) = (Duration::ZERO, false);
     let release = |client| Action::Release { id: id(client), cooldown, unanswered };

@@ -1,4 +1,4 @@
-//! Names on a server: SCAN in small steps, never KEYS.
+//! Lists the names on a server, with SCAN in small steps and never with KEYS.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,26 +10,26 @@ use super::connection::{Connection, error};
 use super::durability::Server;
 use super::layout::{Layout, reply};
 
-/// How many keys the server visits in one step: well below a millisecond of its time.
+/// The number of keys that the server visits in one step, which takes well below a millisecond.
 const SCAN_COUNT: u32 = 500;
 
 /// Keys of locks, each with the name of the lock.
 type NamedKeys = Vec<(LockName, Vec<u8>)>;
 
-/// Which names are asked for.
+/// The request for a list or a page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Listing<'a> {
     pub(crate) layout: &'a dyn Layout,
-    /// What the names begin with.
+    /// The beginning of the names.
     pub(crate) begin: &'a str,
-    /// The most names in a list; for a page, the number of keys that are passed.
+    /// The largest number of names in a list; for a page, the number of keys to scan.
     pub(crate) limit: usize,
-    /// Also names that nobody holds or awaits.
+    /// Whether names that nobody holds or awaits are listed, too.
     pub(crate) idle: bool,
 }
 
-/// The names that begin so: those held or awaited, or with `idle` all that are remembered. Which
-/// of them come first, if there are more than `limit`, is up to the server.
+/// The names that begin with `begin`: those held or awaited, or with `idle` all that are
+/// remembered. If there are more than `limit`, the server decides which of them are listed.
 ///
 /// Cost: two round trips for each 500 keys of the database, foreign keys included.
 pub(crate) async fn list(
@@ -46,8 +46,8 @@ pub(crate) async fn list(
     Ok(Answer::new(now, Reply::Names(names)))
 }
 
-/// The names among the next keys of the server at which the page before ended: those held or
-/// awaited, however many. `after` is its number among the primaries and its cursor.
+/// The names among the next keys of the server at which the page before ended: all that are held or
+/// awaited. `after` is the number of that server among the primaries, and its cursor.
 ///
 /// Cost: a round trip, and another one if there are keys of locks among them.
 pub(crate) async fn page(
@@ -64,7 +64,7 @@ pub(crate) async fn page(
         }
     };
     let count = primaries.len();
-    // Fewer servers than when the page before was read: the round is over.
+    // There are fewer servers than when the page before was read, so the list has ended.
     let Some(server) = primaries.into_iter().nth(index) else {
         return Ok(Answer::new(Now { lease_us: 0, token_us: 0 }, Reply::Page(Page::default())));
     };
@@ -87,7 +87,7 @@ pub(crate) async fn page(
     Ok(Answer::new(now, Reply::Page(Page::new(names, next, scanned))))
 }
 
-/// Where a page ends: at which server, and its cursor there.
+/// The end of a page: the server, and the cursor on it.
 #[derive(Clone, Copy, Debug)]
 struct PageEnd {
     index: usize,
@@ -131,7 +131,7 @@ impl Listing<'_> {
         loop {
             let scan = self.scan_command(cursor, SCAN_COUNT);
             let (next, keys) = self.scanned(connection, connection.ask(&scan).await?)?;
-            // A key may come twice.
+            // SCAN may return a key twice.
             let new: Vec<_> = keys.into_iter().filter(|(name, _)| !names.contains(name)).collect();
             names.extend(self.matching(connection, new).await?);
             cursor = next;
@@ -158,8 +158,8 @@ impl Listing<'_> {
     }
 }
 
-/// What is under a key, several values as lines; `None` if it is of another type, or gone by now:
-/// then it is no lock.
+/// The value of a key, with several values as lines. `None` if the key has another type or no
+/// longer exists: then it is no lock.
 fn peeked(value: Value) -> Option<Vec<u8>> {
     match value {
         Value::Array(values) => {

@@ -1,7 +1,7 @@
 //! Redis or Valkey: one hash per lock, one script per operation.
 //!
-//! [`Redis`] is the store, [`RedisOptions`] how a program asks for it, and [`Redis::MANUAL`] is for
-//! its operators.
+//! [`Redis`] is the store, [`RedisOptions`] are its options, and [`Redis::MANUAL`] is the manual
+//! for operators.
 
 mod connection;
 mod doctor;
@@ -56,9 +56,9 @@ use crate::process::MadeIn;
 /// Grants live in the server's memory. Its append-only file decides how many of them a crash
 /// forgets, and [`Store::warnings`] reports the settings that were found.
 ///
-/// URLs and their options: [`store::MANUAL`](super::MANUAL). What each topology and each option
-/// promises and costs, what to configure on the server, which rights to grant:
-/// [`Redis::MANUAL`].
+/// [`store::MANUAL`](super::MANUAL) describes URLs and their options. [`Redis::MANUAL`] describes
+/// what each topology and each option promises and costs, the configuration of the server, and the
+/// rights to grant.
 pub struct Redis {
     made_in: MadeIn,
     settings: Settings,
@@ -67,7 +67,7 @@ pub struct Redis {
     warnings: Arc<Warnings>,
     durability: Option<Arc<Durability>>,
     clock_offset: Duration,
-    /// What the clock of its one primary showed on connecting.
+    /// The reading of the primary's clock on connecting, if there is one primary.
     reading: Option<ClockReading>,
 }
 
@@ -85,39 +85,39 @@ impl Redis {
     pub const MANUAL: &'static str = include_str!("../../../docs/redis.md");
 
     /// The rights that a program needs to hold locks, as `ACL SETUSER` takes them after a name and
-    /// a password. With a `prefix=`, both patterns begin with it; with a database in the URL,
-    /// `+select` comes on top.
+    /// a password. With a `prefix=`, both patterns begin with it; with a database in the URL, add
+    /// `+select`.
     pub const HOLDER_RIGHTS: &'static str = rights::HOLDER;
 
-    /// The rights that holders and operators need on top in a cluster.
+    /// The additional rights that holders and operators need in a cluster.
     pub const CLUSTER_RIGHTS: &'static str = rights::CLUSTER;
 
-    /// The rights that a program needs to hold locks with `layout=plain`: as
+    /// The rights that a program needs to hold locks with `layout=plain`: like
     /// [`HOLDER_RIGHTS`](Self::HOLDER_RIGHTS), for other commands.
     pub const PLAIN_RIGHTS: &'static str = rights::PLAIN;
 
-    /// The rights that a program needs to hold locks with `layout=redisson`. With a `prefix=`,
-    /// `~PREFIX*` and `~{PREFIX*` stand in place of `~*`; with `fenced=on`,
-    /// `~redisson_lock_token:*` comes on top of those.
+    /// The rights that a program needs to hold locks with `layout=redisson`. With a `prefix=`, use
+    /// `~PREFIX*` and `~{PREFIX*` in place of `~*`, and with `fenced=on` also
+    /// `~redisson_lock_token:*`.
     pub const REDISSON_RIGHTS: &'static str = rights::REDISSON;
 
-    /// The rights that an operator needs on top, to list what is held.
+    /// The additional rights that an operator needs to list held locks.
     pub const OPERATOR_RIGHTS: &'static str = rights::OPERATOR;
 
-    /// The rights that `sentinel_user` needs on sentinels. Without the channel and `+subscribe`, a
-    /// client leaves a primary that was replaced some seconds later.
+    /// The rights that `sentinel_user` needs on sentinels. Without the channel and `+subscribe`, it
+    /// takes a client some seconds longer to leave a primary that was replaced.
     pub const SENTINEL_RIGHTS: &'static str = rights::SENTINEL;
 
-    /// The rights that a holder needs on top with `replicas=`; with `waitaof=on` also `+waitaof`,
-    /// which servers before Redis 7.2 do not know.
+    /// The additional rights that a holder needs with `replicas=`. With `waitaof=on`, it also needs
+    /// `+waitaof`, which servers before Redis 7.2 do not have.
     pub const REPLICAS_RIGHTS: &'static str = rights::REPLICAS;
 
-    /// Connects to the servers that options name, and checks what they are.
+    /// Connects to the servers that the options name, and checks them.
     ///
     /// # Errors
     ///
-    /// [`leasehold_core::Error::Invalid`] names the option that is out of range, or does not go
-    /// with the others. It also refuses a quorum, which [`store::open`](super::open) opens.
+    /// [`leasehold_core::Error::Invalid`] names the option that is out of range, or that excludes
+    /// another one. It also refuses a quorum, which [`store::open`](super::open) opens.
     /// [`leasehold_core::Error::Store`] says why a server was not reached, or why it cannot be
     /// used: too old, a replica, a node of a cluster.
     ///
@@ -175,12 +175,12 @@ impl Redis {
         })
     }
 
-    /// Whether a URL can be one.
+    /// Checks the URL of a Redis store.
     pub(super) fn check_url(url: &str) -> Result<(), leasehold_core::InvalidInput> {
         RedisOptions::from_url(url)?.0.check()
     }
 
-    /// What a store of this layout can do, whatever else is asked of it.
+    /// The capabilities of a store with these settings, apart from replicas and the quarantine.
     fn able(settings: &Settings) -> Capabilities {
         let is_plain = settings.layout == LayoutName::Plain;
         let keeps_a_record = !settings.layout.is_shared();
@@ -206,8 +206,8 @@ impl Redis {
         ["redis", "valkey"].iter().any(|name| scheme.starts_with(name))
     }
 
-    /// What is seldom done is boxed, here and further down: the future of each request has room for
-    /// all that it may come to, and is allocated and moved.
+    /// Rare operations are boxed, here and further down: the future of each request has room for
+    /// everything that it may await, and is allocated and moved.
     async fn run(&self, operation: Operation) -> Result<Answer, StoreError> {
         if let Some(durability) = &self.durability {
             durability.check(&operation)?;
@@ -237,7 +237,8 @@ impl Redis {
         }
     }
 
-    /// A store that was opened before a fork shares its connections with the parent.
+    /// The topology of the store; an error in a forked child, whose connections are shared with the
+    /// parent.
     pub(crate) fn topology(&self) -> Result<&Topology, StoreError> {
         match self.made_in.is_another() {
             false => Ok(&self.topology),
@@ -261,8 +262,9 @@ impl Redis {
         let together = async |leases| self.topology()?.run(&self.layout.renew(leases)).await;
         match &*self.topology {
             Topology::Standalone(..) | Topology::Sentinel(_) => together(leases).await,
-            // A script may only touch keys of one slot there, and keys of one slot are apart while
-            // the slot is moved. Sent at the same time, they still share a packet for each node.
+            // In a cluster, a script may only use keys of one slot, and while a slot moves, its
+            // keys are at two nodes. So each lease has a separate call. Calls that are sent at the
+            // same time still share a packet for each node.
             Topology::Cluster(_) => {
                 let calls = leases.iter().map(|lease| together(std::slice::from_ref(lease)));
                 let answers = try_join_all(calls).await.map_err(StoreError::maybe_executed)?;
@@ -313,8 +315,8 @@ impl Store for Redis {
         let mut publish = redis::cmd("PUBLISH");
         publish.arg(self.channel(name)).arg(message);
         let key = self.layout.key(name);
-        // By the same server as before, so that messages arrive in the order in which they are
-        // published.
+        // The same server publishes all messages about a name, so that they arrive in the order in
+        // which they are published.
         Box::pin(async move { self.topology.serving(&key).await?.ask(&publish).await.map(drop) })
     }
 

@@ -1,8 +1,9 @@
-//! Which servers the nodes of a quorum are: each counts once, and all clients must mean the same.
+//! The list of the servers that are the nodes of a quorum. Each server counts once, and all clients
+//! must have the same list.
 //!
-//! A run of a server tells it from the others, and is asked for on every connection: an address may
-//! come to lead to another node. Between clients, nodes are known by an id that each keeps beside
-//! its locks, together with the lists of nodes by which it is used.
+//! The run id distinguishes servers, and is read on every connection, because an address may later
+//! lead to another node. Between clients, a node is identified by an id that it keeps beside its
+//! locks, together with the lists of nodes that use it.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, MutexGuard};
@@ -23,17 +24,17 @@ use super::layout::script::{LIST_LIFE, Script};
 use super::topology::Topology;
 use crate::mutex::Mutex;
 
-/// How often a client leaves its list at a node that it uses: once a minute.
+/// The interval at which a client leaves its list at a node that it uses: one minute.
 const LEAVE_EVERY: Duration = Duration::from_mins(1);
 
-/// How long after that has failed it is tried again: 1 s.
+/// The delay after which a client that failed to leave its list tries again: 1 s.
 const LEAVE_AGAIN: Duration = Duration::from_secs(1);
 
-/// The id of a node, and the lists that other clients left there: the ids of their nodes, and how
-/// they reach them.
+/// The id of a node, and the lists that other clients left there: the ids of their nodes, and the
+/// addresses of these.
 type Lists = (String, Vec<(String, String)>);
 
-/// The nodes of a quorum, as one client knows them.
+/// The nodes of a quorum, in the view of one client.
 #[derive(Debug)]
 pub(crate) struct NodeList(Mutex<Listed>);
 
@@ -42,20 +43,20 @@ struct Listed {
     nodes: Vec<ListedNode>,
     /// The ids of all nodes, once they are known.
     list: Option<String>,
-    /// Other lists that were found: their ids, and how others reach them.
+    /// Other lists that were found: the ids of their nodes, and the addresses.
     others: Vec<(String, String)>,
 }
 
 #[derive(Debug, Default)]
 struct ListedNode {
     address: String,
-    /// The run of the server that the address led to last, and the connections to it.
+    /// The run id of the server to which the address led last, and the connections to it.
     run_id: Option<String>,
     connections: Vec<AbortHandle>,
     /// The id of the node for all clients.
     id: Option<String>,
-    /// When to leave the list there: at once, if there is no time. Another is taken away then: it
-    /// names a node that has a new id, because it has lost its data.
+    /// When to leave the list at this node: at once if `None`. A former list is then removed: it
+    /// names a node that has lost its data and so has a new id.
     due: Option<Instant>,
     former: Option<String>,
 }
@@ -68,7 +69,7 @@ pub(crate) struct NodeEntry {
 }
 
 impl NodeList {
-    /// The nodes at these addresses, of which nothing is known yet.
+    /// The nodes at these addresses, without any facts about them yet.
     pub(crate) fn of(addresses: impl IntoIterator<Item = String>) -> Arc<Self> {
         let nodes =
             addresses.into_iter().map(|address| ListedNode { address, ..ListedNode::default() });
@@ -85,8 +86,8 @@ impl NodeList {
 }
 
 impl Admission for NodeEntry {
-    /// Takes note of the server that a new connection leads to; refuses one that is another node
-    /// already.
+    /// Records the server to which a new connection leads. Refuses a server that is already another
+    /// node of the list.
     fn admit<'a>(&'a self, connection: &'a Connection) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async {
             match connection.run_id().await {
@@ -99,7 +100,7 @@ impl Admission for NodeEntry {
 }
 
 impl NodeEntry {
-    /// Whether it is time to leave the list at this node; if so, the caller does.
+    /// Whether it is time to leave the list at this node. If so, the caller must do it.
     pub(crate) fn is_due(&self) -> bool {
         let due = &mut self.list.state().nodes[self.index].due;
         let now = Instant::now();
@@ -110,8 +111,8 @@ impl NodeEntry {
         is_due
     }
 
-    /// Leaves the list at this node, and reads which others are there. What cannot be done within
-    /// that time is tried again.
+    /// Leaves the list at this node, and reads the other lists there. If that takes longer than
+    /// `limit`, it is tried again later.
     pub(crate) async fn leave_list(&self, topology: &Topology, prefix: &str, limit: Duration) {
         let call = self.call(prefix);
         match timeout(limit, topology.run(&call)).await {
@@ -131,7 +132,7 @@ impl NodeEntry {
         Call::new(Script::Nodes.text(), vec![key::nodes(prefix)], args.to_vec(), decode)
     }
 
-    /// Words for the lists of other clients.
+    /// Warnings about the lists of other clients.
     pub(crate) fn warnings(&self) -> Vec<String> {
         self.list.state().warnings()
     }
@@ -156,7 +157,7 @@ impl Listed {
         let node = &mut self.nodes[index];
         node.connections.retain(|connection| !connection.is_finished());
         if node.run_id.as_deref() != Some(run_id) {
-            // One address is one node: what else it leads to does not count any more.
+            // An address is one node: connections to the server to which it led before are closed.
             node.connections.drain(..).for_each(|connection| connection.abort());
             node.run_id = Some(run_id.to_owned());
             node.due = None;
@@ -165,7 +166,7 @@ impl Listed {
         Ok(())
     }
 
-    /// Takes note of a node's reply. With a new list, all are to have it.
+    /// Records a node's reply. If the list has changed, all nodes have to get it.
     fn learn(&mut self, index: usize, id: &str, others: Vec<(String, String)>) {
         let node = &mut self.nodes[index];
         (node.id, node.former) = (Some(id.to_owned()), None);
@@ -207,13 +208,13 @@ impl Listed {
     }
 }
 
-/// An id that no other node has.
+/// A new random id for a node.
 fn new_id() -> String {
     let random = || RandomState::new().hash_one(());
     format!("{:016x}{:016x}", random(), random())
 }
 
-/// Whether nodes may be those of a list, as far as their ids are known.
+/// Whether these nodes may be those of a list, as far as their ids are known.
 pub(crate) fn agree<'a>(ids: impl Iterator<Item = Option<&'a str>>, list: &str) -> bool {
     let listed: Vec<_> = list.split(',').collect();
     let mut ids = ids.peekable();
@@ -224,7 +225,7 @@ pub(crate) fn agree<'a>(ids: impl Iterator<Item = Option<&'a str>>, list: &str) 
     }) && count == listed.len()
 }
 
-/// What it means that others use other nodes: what was found, what may happen, what to do.
+/// The finding that other clients use other nodes: what was found, the risk, and the remedy.
 pub(crate) fn mismatch(own: &str, theirs: &str) -> [String; 3] {
     let life = show_duration(LIST_LIFE);
     let found = match own == theirs {

@@ -1,5 +1,5 @@
-//! A server among the nodes of a quorum: it need not be there when the quorum is made, and must be
-//! none of the others.
+//! A server among the nodes of a quorum. It may be absent when the quorum is made, and must not be
+//! the same as another node.
 
 use std::error::Error as _;
 use std::fmt;
@@ -24,11 +24,12 @@ use crate::background;
 use crate::store::{Capabilities, Inbox, Store, Subscription};
 use crate::time::SystemClock;
 
-/// How long the rest may take once a majority is there: 500 ms, as one request. A node that takes
-/// longer joins later.
+/// How long the remaining nodes may take once a majority is connected: 500 ms, like one request. A
+/// node that takes longer joins later.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// How soon a node that could not be reached is tried again: 250 ms. The pauses grow with each try.
+/// The first pause before a node that could not be reached is tried again: 250 ms. The pauses grow
+/// with each try.
 const RETRY: Duration = Duration::from_millis(250);
 
 /// The nodes of a quorum.
@@ -36,7 +37,7 @@ const RETRY: Duration = Duration::from_millis(250);
 pub(crate) struct QuorumNodes {
     members: Vec<Arc<LazyNode>>,
     connect_timeout: Duration,
-    /// How long one request may take, if that was given.
+    /// The timeout of a request, if it was given.
     pub(crate) timeout: Option<Duration>,
 }
 
@@ -46,8 +47,8 @@ impl QuorumNodes {
         let settings = &options.0;
         let Servers::Quorum(addresses) = &settings.servers else { return Ok(None) };
         settings.check()?;
-        // All clients number them alike, in whatever order they were given: tokens of readers say
-        // which of them has minted them.
+        // All clients number the nodes in the same way, whatever the order of the options: a
+        // reader's token says which node has minted it.
         let mut addresses = addresses.clone();
         addresses.sort();
         let list = NodeList::of(addresses.iter().map(ToString::to_string));
@@ -67,16 +68,16 @@ impl QuorumNodes {
         }))
     }
 
-    /// Each as a store.
+    /// Each node as a store.
     pub(crate) fn stores(&self) -> Vec<Box<dyn Store>> {
         self.members.iter().map(|member| Box::new(Arc::clone(member)) as Box<dyn Store>).collect()
     }
 
-    /// Connects to all of them; a minority may be missing.
+    /// Connects to all nodes; a minority may be missing.
     ///
     /// # Errors
     ///
-    /// Why a majority is not there, or why one of those that are must not be among them.
+    /// Why a majority cannot be reached, or why a server must not be among the nodes.
     pub(crate) async fn connect(&self) -> Result<(), StoreError> {
         let needed = self.members.len() / 2 + 1;
         let mut until = tokio::time::Instant::now() + self.connect_timeout;
@@ -110,7 +111,8 @@ impl QuorumNodes {
         }
     }
 
-    /// Warns of nodes that do not believe each other's tokens, or soon will not.
+    /// Warns of nodes that do not accept each other's tokens, or soon will not, because of their
+    /// clocks.
     fn compare_clocks(&self) {
         let there = self.members.iter().filter_map(|member| {
             let has_ballots = member.settings.layout == LayoutName::Native;
@@ -125,8 +127,8 @@ impl QuorumNodes {
         }
     }
 
-    /// Leaves the list of the nodes at each that is there, and reads which others are there: first
-    /// to learn which nodes they are, and then to say so.
+    /// Leaves the list at each node that can be reached, and reads the other lists there: a first
+    /// time to learn the ids of the nodes, and a second time to leave them.
     async fn compare_lists(&self) {
         for _ in 0..2 {
             let due = self.members.iter().filter(|member| member.is_list_due());
@@ -151,7 +153,7 @@ impl QuorumNodes {
 #[derive(Clone, Debug)]
 enum NodeState {
     Closed,
-    /// The server could not be reached, at this time.
+    /// The server could not be reached, at the given time.
     Failed(StoreError, Instant),
     Open,
     Opening,
@@ -160,7 +162,7 @@ enum NodeState {
 }
 
 impl NodeState {
-    /// Why it is not open, if that is known.
+    /// Why the node is not open, if that is known.
     fn failure(&self) -> Option<&StoreError> {
         match self {
             Self::Failed(error, _) | Self::Refused(error) => Some(error),
@@ -169,7 +171,7 @@ impl NodeState {
     }
 }
 
-/// One server.
+/// One node, which is opened when it can be reached.
 struct LazyNode {
     address: String,
     settings: Settings,
@@ -185,8 +187,8 @@ impl fmt::Debug for LazyNode {
 }
 
 impl LazyNode {
-    /// Has it opened by the background thread, unless that is under way: the present caller may not
-    /// wait until it is done.
+    /// Opens the node on the background thread, unless that is under way: the caller may not wait
+    /// until it is done.
     fn open(self: &Arc<Self>) {
         let is_ours = self.state.send_if_modified(|state| {
             let is_due = match state {
@@ -220,7 +222,7 @@ impl LazyNode {
         }
     }
 
-    /// Connects, and checks what it is.
+    /// Connects, and checks the server.
     async fn connect(&self) -> Result<(), StoreError> {
         let redis =
             Redis::open_admitted(self.settings.clone(), Some(Arc::new(self.entry.clone()))).await;
@@ -230,15 +232,15 @@ impl LazyNode {
         Ok(())
     }
 
-    /// Whether it is time to leave the list of the nodes at this one; if so, the caller does.
-    /// Programs in other languages keep no list.
+    /// Whether it is time to leave the list at this node. If so, the caller must do it. Programs in
+    /// other languages keep no list.
     fn is_list_due(&self) -> bool {
         self.settings.layout == LayoutName::Native
             && self.redis.get().is_some()
             && self.entry.is_due()
     }
 
-    /// Leaves the list of the nodes at this one, and reads which others are there.
+    /// Leaves the list at this node, and reads the other lists there.
     async fn leave_list(&self) {
         if let Some(redis) = self.redis.get() {
             let (prefix, limit) = (self.settings.prefix(), self.settings.timeout());
@@ -274,7 +276,7 @@ impl Store for Arc<LazyNode> {
             if self.is_list_due() {
                 let member = Arc::clone(self);
                 let leaving = Box::pin(async move { member.leave_list().await });
-                // Nobody waits for it.
+                // Nobody waits for the result.
                 let _ = background::spawn(&SystemClock::new(), leaving);
             }
             redis.execute(operation).await
@@ -319,10 +321,11 @@ impl Store for Arc<LazyNode> {
     }
 }
 
-/// Says what it means that a server is of the wrong kind.
+/// Explains the error for a server of the wrong kind.
 fn in_a_quorum(error: Error) -> StoreError {
     match error {
-        // A replica among them is no failover that passes: nodes do not take over from each other.
+        // A replica among the nodes is not a failover that passes: nodes do not take over from each
+        // other.
         Error::Store(error)
             if error.kind() == StoreErrorKind::Unsupported
                 || error.source().is_some_and(<dyn std::error::Error>::is::<Incompatible>) =>

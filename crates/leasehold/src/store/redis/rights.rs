@@ -1,5 +1,5 @@
-//! The least rights that suffice, as `ACL SETUSER` takes them. What each is for stands at the
-//! constants of [`Redis`](super::Redis).
+//! The smallest sufficient sets of rights, as `ACL SETUSER` takes them. The constants of
+//! [`Redis`](super::Redis) say what each set is for.
 
 pub(super) const HOLDER: &str = "resetkeys ~lh:* resetchannels &lh:inbox:* -@all \
     +evalsha +script|load +time +hget +hmget +hset +hdel +hlen +pexpireat +publish +subscribe \

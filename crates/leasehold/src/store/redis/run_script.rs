@@ -17,7 +17,7 @@ impl RedisScript {
         Self(ScriptText::new(source.into()))
     }
 
-    /// The text that it was made of.
+    /// The text of the script.
     pub fn source(&self) -> &str {
         &self.0.source
     }
@@ -33,32 +33,32 @@ pub enum RedisItem {
 }
 
 impl Redis {
-    /// What all keys of this store begin with: `prefix=` in its URL, `lh:` without.
+    /// The beginning of all keys of this store: `prefix=` in its URL, or `lh:` by default.
     ///
-    /// In the native layout no key of a lock has a `%` and a letter behind this prefix. So keys
+    /// In the native layout, no key of a lock has a `%` and a letter after this prefix. So keys
     /// such as `lh:%stock:…` are free for the data of other crates.
     pub fn key_prefix(&self) -> &str {
         self.settings.prefix()
     }
 
-    /// Runs a script on the server that serves its keys, over the connections of this store:
-    /// whichever server that is at the moment, and whether or not it has seen the script before. In
-    /// a cluster all keys must have the same hash tag.
+    /// Runs a script on the server that serves its keys, over the connections of this store. It
+    /// finds that server, and loads the script if necessary. In a cluster all keys must have the
+    /// same hash tag.
     ///
-    /// The reply counts when the primary has given it. `replicas=` and `quarantine=` are about
-    /// grants of locks, and have no effect here.
+    /// The reply of the primary counts at once. `replicas=` and `quarantine=` only apply to grants
+    /// of locks, and have no effect here.
     ///
-    /// For a crate that keeps its own data beside the locks, as `leasehold-data` does.
+    /// This is for a crate that keeps its own data beside the locks, like `leasehold-data`.
     ///
     /// # Errors
     ///
-    /// [`StoreError::may_have_executed`] tells whether it is certain that nothing was done.
-    /// [`Corrupt`](leasehold_core::StoreErrorKind::Corrupt) for a reply that is no list of strings
-    /// and whole numbers.
+    /// [`StoreError::may_have_executed`] is false only if the script was certainly not run.
+    /// [`Corrupt`](leasehold_core::StoreErrorKind::Corrupt) for a reply that is not a list of
+    /// strings and whole numbers.
     ///
     /// # Cost
     ///
-    /// One round trip; two more where the server does not know the script.
+    /// One round trip; two more if the server does not have the script.
     ///
     /// # Cancel safety
     ///

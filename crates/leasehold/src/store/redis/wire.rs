@@ -1,5 +1,5 @@
-//! The wire format, for leasehold's own tests and its testkit. It is no public API: any release may
-//! change it.
+//! The wire format, for leasehold's own tests and its testkit. It is not part of the public API:
+//! any release may change it.
 
 pub use super::connection::call::Call;
 pub use super::layout::Layout;

@@ -1,14 +1,14 @@
-// The page: keeps what the server tells, and draws what can be seen of it. What strangers wrote
-// (names, hosts, labels) only ever becomes text.
+// The page: keeps the state that the server sends, and draws the visible part of it. Foreign words
+// (names, hosts, labels) only ever become text.
 'use strict';
 
 const by = (id) => document.getElementById(id);
-const locks = new Map(); // name -> as /api/v1/locks has it
+const locks = new Map(); // name -> the lock, as in /api/v1/locks
 const times = new Map(); // name -> {bars, queue}, of the last minutes
 const SPAN_MS = 600_000;
 const MOST_BARS = 64;
 let state = null;
-let skew = 0; // the server's clock less ours
+let skew = 0; // the server's clock minus ours
 let shown = []; // names, filtered and sorted
 let selected = null;
 let opened = null;
@@ -90,7 +90,7 @@ function table(titles, rows) {
     const row = body.insertRow();
     for (const cell of cells) {
       const td = row.insertCell();
-      // Where there is no room for columns, each cell says what it is.
+      // If there is no room for columns, each cell has its title.
       td.dataset.title = titles[row.cells.length - 1];
       td.append(cell instanceof Node ? cell : String(cell));
     }
@@ -100,7 +100,7 @@ function table(titles, rows) {
   return wide;
 }
 
-// ---- what the server tells
+// ---- the answers of the server
 
 async function ask(path, options) {
   const response = await fetch(path, options);
@@ -125,7 +125,7 @@ async function read() {
   const began = now();
   const [told, timed] = [await all('/api/v1/locks'), await all('/api/v1/timeline')];
   const names = new Set(told.map((lock) => lock.name));
-  // What was told meanwhile is newer.
+  // Events that came meanwhile are newer.
   for (const [name, lock] of locks) {
     if (!names.has(name) && lock.seen_ms < began) locks.delete(name);
   }
@@ -173,7 +173,7 @@ function listen() {
   stream.addEventListener('error', () => {
     if (!by('sign-in').hidden) return stream.close();
     link('away', 'the watcher does not answer: trying again …');
-    // A browser gives up on an answer that is none, such as too many listeners.
+    // A browser gives up after an error, such as too many listeners.
     if (stream.readyState === EventSource.CLOSED) setTimeout(listen, 5000);
   });
 }
@@ -193,7 +193,7 @@ function note(told) {
   dirty = true;
 }
 
-// Numbers stand above the list that they belong to, not before it is there.
+// The totals are shown only once the list below them is there.
 function totals() {
   if (!state || !listed) return;
   by('held').textContent = state.held;
@@ -252,7 +252,7 @@ function judge() {
   return ['good', state.held > 0 ? 'Nothing is stuck: nobody waits' : 'Nothing is held'];
 }
 
-// ---- the list, of which only what can be seen is there
+// ---- the list, of which only the visible rows exist
 
 function select() {
   const wanted = by('filter').value.toLowerCase();
@@ -281,7 +281,7 @@ function select() {
   by('count').textContent = listed ? `${shown.length} of ${total} locks${yet}${cut}` : '';
 }
 
-const pool = new Map(); // name -> its row, of those that can be seen
+const pool = new Map(); // name -> its visible row
 
 function make() {
   const row = element('div', undefined, 'row');
@@ -316,7 +316,7 @@ function draw() {
       row.dataset.name = name;
       pool.set(name, row);
     }
-    // In order also for those who have it read to them.
+    // The rows are in order for screen readers, too.
     const there = by('rows').children[index];
     if (there !== row) by('rows').insertBefore(row, there ?? null);
     row.id = `row-${first + index}`;
@@ -346,7 +346,7 @@ function fill(row, name) {
   timeline(row.lastChild, name);
 }
 
-// How old a row is: no older than the oldest of all, although only changes are told.
+// The age of a row. Only changes are sent, so an unchanged row is as old as the oldest look.
 function age(lock) {
   const told = since(lock.seen_ms);
   if (!state?.store.is_there) return told;
@@ -423,7 +423,7 @@ function person(one, client) {
   return made;
 }
 
-// ---- who waits for each other, around to the first
+// ---- deadlocks: who waits for whom, around to the first
 
 const SVG = 'http://www.w3.org/2000/svg';
 const MOST_DRAWN = 8;
@@ -437,7 +437,7 @@ function drawn(tag, attributes, text) {
 
 const shortened = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
-// A circle of those who wait, each with an arrow to the one that is in its way.
+// A circle of waiters, each with an arrow to the client that blocks it.
 function circle(deadlock) {
   const { waits } = deadlock;
   const [width, height] = [520, 240];
@@ -448,7 +448,7 @@ function circle(deadlock) {
   };
   waits.forEach((wait, index) => {
     const [[x, y], [toX, toY]] = [at(index), at((index + 1) % waits.length)];
-    // Bent outwards, so that of two neither lies on the other.
+    // The arrows are bent outwards, so that those between two waiters do not overlap.
     const [middleX, middleY] = [(x + toX) / 2 + (toY - y) * 0.25, (y + toY) / 2 - (toX - x) * 0.25];
     const [dx, dy] = [toX - middleX, toY - middleY];
     const long = Math.hypot(dx, dy) || 1;
@@ -567,7 +567,7 @@ function login() {
   by('token').focus();
 }
 
-// ---- what people do
+// ---- keys and buttons
 
 by('login-form').addEventListener('submit', async (event) => {
   event.preventDefault();
@@ -605,7 +605,7 @@ by('list').addEventListener('keydown', (event) => {
   const page = Math.max(1, pool.size - 5);
   const steps = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
   if (event.key === 'Enter' && selected) {
-    // The same key must not press the button that has the focus then.
+    // The same key must not also press the button that gets the focus.
     event.preventDefault();
     return open(selected);
   }

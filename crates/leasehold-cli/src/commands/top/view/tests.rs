@@ -1,4 +1,4 @@
-//! What keys do, and what is drawn, on terminals of several sizes.
+//! Tests of keys, and of the screen on terminals of several sizes.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::*;
 use crate::args::Sort;
 use crate::watch::{Timekeeper, Watcher};
 
-/// A store in memory, and a table of it.
+/// A store in memory, and a view of it.
 struct Place {
     store: Memory,
     client: Client,
@@ -45,7 +45,7 @@ impl Place {
         self.client.mutex(name).label(label).acquire().await.unwrap()
     }
 
-    /// Looks at these names, and shows them.
+    /// Looks at these names, and shows them in the view.
     async fn inspect(&mut self, names: &[&str]) {
         for name in names {
             let admin = self.client.admin();
@@ -77,7 +77,7 @@ impl Place {
         self.view.lines.iter().map(|line| line.name.as_str()).collect()
     }
 
-    /// What a terminal of this size shows.
+    /// The lines that a terminal of this size shows.
     fn screen(&self, width: u16, height: u16) -> Vec<String> {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal.draw(|frame| draw(frame, &self.view)).unwrap();
@@ -191,7 +191,7 @@ async fn those_who_wait_for_each_other_are_marked_and_the_details_say_who_for_wh
         let lock = client.mutex(name);
         tokio::spawn(async move { lock.acquire().await.map(drop) })
     };
-    // Behind somebody at work it looks alike, and is none.
+    // A wait behind a working holder looks alike, and is no deadlock.
     let waits = [wait(&one, "b"), wait(&other, "a"), wait(&other, "c")];
     for name in ["a", "b", "c"] {
         while place.client.admin().inspect(name).await.unwrap().waiting == 0 {
@@ -246,7 +246,7 @@ async fn what_was_not_looked_at_is_not_said_to_be_free_nor_is_what_nobody_may_lo
     let screen = place.screen(120, 24);
     assert_eq!(screen[0], "not allowed: the user may not `scan`");
     assert!(!screen.concat().contains("no lock has that text"), "{screen:#?}");
-    // Once all was looked at, what it says is the whole of it.
+    // Once everything was looked at, the screen no longer says `found yet`.
     place.key(KeyCode::Esc);
     place.inspect(&["y"]).await;
     let screen = place.screen(120, 24);

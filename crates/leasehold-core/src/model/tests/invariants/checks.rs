@@ -1,4 +1,4 @@
-//! What each step of a history must have left.
+//! The checks after each step of a history.
 
 use super::*;
 
@@ -24,7 +24,8 @@ impl History {
         }
     }
 
-    /// New holds: with new tokens, one per attempt, the longest waiting first, the living first.
+    /// Checks new holds: they have new tokens, one per attempt, and waiters are served in order,
+    /// the living before the dead.
     pub(super) fn check_order(&mut self, before: &Record) {
         let after = &self.bench.record;
         assert!(after.last_token_us >= before.last_token_us);
@@ -58,7 +59,8 @@ impl History {
         }
     }
 
-    /// The last holder is one of those who held before the step and do so no more, or as it was.
+    /// Checks the last holder: it held before the step and does not any more, or it has not
+    /// changed.
     pub(super) fn check_last(&self, before: &Record) {
         let after = &self.bench.record;
         if after.last == before.last {
@@ -74,11 +76,12 @@ impl History {
         assert!(last.ending != Ending::Revoked || self.revoked.contains(&last.id), "{last:?}");
     }
 
-    /// Nothing is granted beyond the capacity, which is that of all who hold unless it was set.
+    /// Checks that nothing is granted beyond the capacity, which all holders share unless an
+    /// operator has set it.
     pub(super) fn check_capacity(&mut self, before: &Record, event: &Event) {
         let record = &self.bench.record;
-        // A step that sets a lower capacity first grants what fits into the capacity before. Where
-        // time has ended all holds, that is the capacity of the next waiter.
+        // A step that sets a lower capacity first grants what fits into the previous capacity. If
+        // time has ended all holds, the previous capacity is that of the next waiter.
         let capacity = match event {
             Event::SetCapacity { .. } => {
                 record.capacity.max(self.by_time(before, id(99, 1)).capacity)
@@ -95,7 +98,7 @@ impl History {
         }
     }
 
-    /// Whatever fits is granted in the same step, and not by a later poll.
+    /// Checks that a request that fits is granted in the same step, and not by a later poll.
     pub(super) fn check_handed_on(&self) {
         let record = &self.bench.record;
         if let Some(head) = record.queue.values().next()
@@ -115,11 +118,11 @@ impl History {
         assert_eq!(self.bench.record, self.by_time(before, on));
     }
 
-    /// What time has made of a record by now, for who looks at the hold of this attempt: the
-    /// deadline of one is brought back when it is looked at, if the clock went back.
+    /// The record after the effects of time alone, as seen by this attempt. If the clock went back,
+    /// a deadline is reduced when its hold is read.
     fn by_time(&self, before: &Record, id: HolderId) -> Record {
         let mut record = before.clone();
-        let token = FencingToken::from_micros(0); // nobody's
+        let token = FencingToken::from_micros(0); // nobody has this token
         let nothing = Action::Revoke { id, token, force: false };
         step(&mut record, self.bench.now(), self.bench.rules, &nothing);
         record
@@ -129,7 +132,7 @@ impl History {
         let mut again = self.bench.record.clone();
         let second = step(&mut again, self.bench.now(), self.bench.rules, action);
         if let Action::Cancel { .. } = action {
-            // A second cancel finds nothing, and that is remembered for a while.
+            // A second cancel finds nothing, which leaves a tombstone.
             again.tombstones.clone_from(&self.bench.record.tombstones);
             again.collect_at_us = self.bench.record.collect_at_us;
         }
@@ -139,7 +142,7 @@ impl History {
                 let same = (first.token, first.deadline_us);
                 assert_eq!(same, (second.token, second.deadline_us));
             }
-            // The newest token may be newer by then.
+            // The newest token may have changed since.
             (Reply::NotHeld { .. }, Reply::NotHeld { .. }) => (),
             (Reply::CapacitySet { .. }, Reply::CapacitySet { .. }) => (),
             (Reply::Cancelled(_) | Reply::Released | Reply::Revoked(_), _) => (),
@@ -155,7 +158,7 @@ pub(super) fn hands_on(before: &Record, action: &Action, reply: &Reply) -> bool 
         (Action::Acquire(_) | Action::Inspect { .. }, _) => false,
         (Action::ChangeMode { mode, .. }, Reply::Granted(_)) => mode.is_reader(),
         (Action::ChangeMode { .. }, _) => false,
-        // Of a cooldown, there is nothing more to let go.
+        // A cooldown cannot be released again.
         (Action::Release { id, .. }, Reply::Released) => {
             let hold = before.holds.iter().find(|hold| hold.id == *id);
             hold.is_some_and(|hold| hold.state != HoldState::Cooldown)

@@ -1,5 +1,5 @@
-//! What holds after every step of any history: random clients whose requests are copied and come
-//! late, time that passes and now and then goes back, operators, deaths.
+//! The invariants after every step of any history. Random clients send requests that are copied and
+//! come late, time passes and now and then goes back, operators act, and clients die.
 
 mod checks;
 
@@ -13,15 +13,15 @@ use super::events::{Ballot, Event, event};
 use super::records::check_record;
 use super::*;
 
-/// What a holder was promised: that the store keeps its hold until then, by a clock that never goes
+/// The promise to a holder that the store keeps its hold until a time, by a clock that never goes
 /// back.
 struct Promise {
     until_us: u64,
     token: FencingToken,
 }
 
-/// What a holder believes: its mode, the number of the change that set it, its kind of reader, and
-/// the last number that it has drawn.
+/// The state that a holder assumes: its mode, the number of the change that set it, its kind of
+/// reader, and the last number that it has drawn.
 #[derive(Clone, Copy)]
 struct Believed {
     mode: Mode,
@@ -46,25 +46,25 @@ impl Believed {
 
 struct History {
     bench: Bench,
-    /// Time that has passed, whatever the store's clock was set to.
+    /// The time that has passed, whatever the store's clock was set to.
     elapsed_us: u64,
-    /// How far the store's clock was set back.
+    /// The span by which the store's clock was set back.
     back: Duration,
     attempts: Vec<Acquire>,
-    /// Copies of acquires, adoptions and reclaims that are still on their way, and whose they are.
+    /// Copies of acquires, adoptions and reclaims that are still on their way, with their attempts.
     late: Vec<(HolderId, Action)>,
-    /// Changes of mode that are still on their way: copies, and wishes that are taken back. Nobody
-    /// waits for their answers.
+    /// Changes of mode that are still on their way: copies, and requests that are taken back.
+    /// Nobody waits for their answers.
     late_changes: Vec<Action>,
     believed: BTreeMap<HolderId, Believed>,
     promises: BTreeMap<HolderId, Promise>,
     /// Attempts that their clients have ended.
     over: BTreeSet<HolderId>,
-    /// Attempts that asked for the lease of another.
+    /// Attempts that asked to adopt the lease of another attempt.
     adopters: BTreeSet<HolderId>,
-    /// Attempts by their first token; a change of mode mints another.
+    /// Attempts by their first token; a change of mode mints another token.
     tokens: BTreeMap<u64, HolderId>,
-    /// An operator has set the capacity since nobody held or waited.
+    /// Whether an operator has set the capacity since nobody held or waited.
     has_set_capacity: bool,
     /// Attempts that an operator has revoked.
     revoked: BTreeSet<HolderId>,
@@ -111,8 +111,9 @@ impl History {
                 self.bench.now_us = self.bench.now_us.saturating_sub(ms * 1000).max(1);
                 self.back += Duration::from_millis(ms);
                 if self.back > TOMBSTONE_LIFE - NOT_AFTER {
-                    // Set back this far, a clock lets a copy be executed whose end is forgotten:
-                    // it would be granted to nobody and end with its ttl. No other harm comes.
+                    // If the clock is set back this far, a copy may be executed although its
+                    // tombstone is forgotten. It would be granted to nobody and end with its ttl.
+                    // That is the only harm.
                     self.late.clear();
                 }
                 return;
@@ -221,7 +222,7 @@ impl History {
         given_up: bool,
         late_copies: u8,
     ) -> Option<Action> {
-        // Nobody asks to be upgradable who is only a reader.
+        // A plain reader never asks to be upgradable.
         let is_asked = |believed: &&mut Believed| {
             let mode = if mode == Mode::Exclusive { Mode::Shared } else { mode };
             believed.mode.capacity() == LOCK_CAPACITY && mode.weight() <= believed.mode.weight()
@@ -243,7 +244,7 @@ impl History {
         Some(action)
     }
 
-    /// What a holder asks that still believes that it holds.
+    /// The reclaim of a holder that still relies on its hold.
     fn reclaim(&self, attempt: usize) -> Option<Reclaim> {
         let attempt = self.pick(attempt)?;
         let promise = self.promises.get(&attempt.id)?;
@@ -254,7 +255,7 @@ impl History {
         (promise.until_us > self.elapsed_us).then_some(claim)
     }
 
-    /// A hold is handed out, and asked for by another client or the same one.
+    /// Hands a hold out. Another client or the same one asks to adopt it.
     fn adoption(&mut self, hold: usize, client: u8, ballot: Ballot) -> Option<Adopt> {
         let holds = &self.bench.record.holds;
         let from = holds[hold.checked_rem(holds.len())?].id;
@@ -283,7 +284,7 @@ impl History {
         self.check_handed_on();
     }
 
-    /// A client that lets go, or asks for less, stops relying on the hold before it asks.
+    /// A client that releases, or asks for a weaker mode, stops relying on the hold before it asks.
     fn rely_no_more(&mut self, action: &Action) {
         match *action {
             Action::Cancel { id, .. } | Action::Release { id, .. } => {
@@ -355,7 +356,7 @@ impl History {
         if hands_on(before, action, &reply) {
             self.check_handed_on();
         }
-        // A step that makes a reader the writer leaves the dead in the queue for the next one.
+        // A step that makes a reader the writer leaves dead waiters in the queue for the next step.
         let has_upgraded = before.upgrading.is_some() && self.bench.record.upgrading.is_none();
         if !self.bench.more && !has_upgraded {
             self.check_idempotent(action, &reply);
@@ -367,21 +368,22 @@ impl History {
         if let Message::Granted { attempt, token, deadline_us, .. } = message {
             let id = HolderId { client, attempt };
             let left_us = deadline_us.saturating_sub(self.bench.now_us);
-            // After the clock went back, a reader that becomes the writer may be told a deadline
-            // that is further away than its ttl: nobody relies on more than that.
+            // After the clock went back, a reader that becomes the writer may get a deadline that
+            // is further away than its ttl. Nobody relies on more than the ttl.
             let of_attempt = self.attempts.iter().find(|attempt| attempt.id == id);
             let ttl_us = of_attempt.map_or(0, |attempt| micros(attempt.ttl));
             self.promise(id, self.elapsed_us + left_us.min(ttl_us), token);
         }
     }
 
-    /// A later end only: a reply never takes back what an earlier one has promised.
+    /// Records a promise, if it has a later end: a reply never takes back what an earlier one has
+    /// promised.
     fn promise(&mut self, id: HolderId, until_us: u64, token: FencingToken) {
         let kept = self.promises.get(&id).map_or(0, |promise| promise.until_us);
         self.promises.insert(id, Promise { until_us: until_us.max(kept), token });
     }
 
-    /// From now on the clients with an even number live and let go at once; the rest is dead.
+    /// From now on, clients with an even number live and release at once; the others are dead.
     fn heal(&mut self) {
         let lives = |id: HolderId| id.client.0.is_multiple_of(2);
         let is_waiting = |bench: &Bench| bench.record.queue.values().any(|w| lives(w.id));

@@ -1,8 +1,8 @@
 -- The record of one queue (model/queue.rs).
 --
--- KEYS  1 the place of each entry that waits `p<id>`, a stream's id; tokens `f<lock>`
---       2 the entries that wait, a stream: `i` id, `p` payload
---       3 what came of those that are done, by id: until when it is kept (double), the result
+-- KEYS  1 the place of each waiting entry `p<id>`, an id of the stream; tokens `f<lock>`
+--       2 the waiting entries, a stream: `i` id, `p` payload
+--       3 the entries that are done, by id: until when it is kept (double), the result
 --       4 the same times as a sorted set, µs
 
 local function forget_old()
@@ -13,7 +13,7 @@ local function forget_old()
   redis.call('ZREM', KEYS[4], unpack(due))
 end
 
--- How an entry stands, as a reply.
+-- The state of an entry, as a reply.
 local function known(id)
   if redis.call('HEXISTS', KEYS[1], 'p' .. id) == 1 then return { now, 'pending' } end
   local result = redis.call('HGET', KEYS[3], id)

@@ -1,10 +1,10 @@
--- The highest token that was seen of each lock (leasehold::fence): fields f<lock> of KEYS[1], each
--- eight bytes, the higher half first. A token has 63 bits, more than a double holds, so its halves
--- are compared.
+-- Keeps the highest token that was seen of each lock (leasehold::fence), in the fields f<lock> of
+-- KEYS[1]. Each has eight bytes, the higher half first. A token has 63 bits, more than a double, so
+-- its halves are compared.
 --
 -- ARGV  1 the lock, or nothing without a fence   2 its token, 8 bytes
 
--- Installs the token. Gives a reply instead if a higher one was seen.
+-- Installs the token. Returns a reply instead if a higher token was seen.
 local function install_fence()
   if ARGV[1] == '' then return end
   local field, token = 'f' .. ARGV[1], bytes(2, 8)

@@ -1,6 +1,6 @@
 -- Gives out a block of numbers (model/numbers.rs, which says why they grow as they do).
 --
--- KEYS  1 the sequence: `last`, and `day` if it begins anew each day
+-- KEYS  1 the sequence: `last`, and `day` if it starts again each day
 -- ARGV  1 count   2 µs for one number of the floor, 0 for a plain counter
 --       3 how far east of UTC the days are, µs, or nothing without days
 -- reply now, and one of

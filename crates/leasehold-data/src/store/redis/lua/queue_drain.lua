@@ -1,5 +1,5 @@
--- Shows the oldest entries, stores their results, or tells how one stands (model/queue.rs). A full
--- server blocks none of them, since results make room.
+-- Returns the oldest entries, stores their results, or returns the state of an entry
+-- (model/queue.rs). A full server refuses none of these, because results make room.
 --
 -- KEYS  see entries.lua
 -- ARGV  1, 2 the fence   3 'ask', 'finish' or 'take'
@@ -25,7 +25,7 @@ if action == 'take' then
   return reply
 end
 
--- The result and the end of its entry are one step: no crash comes between them.
+-- The result is stored and its entry removed in one step, so no crash comes in between.
 local finished = 0
 for index = 5, #ARGV, 2 do
   local id = ARGV[index]

@@ -1,8 +1,8 @@
 -- The record of one stock (model/stock.rs).
 --
--- KEYS  1 what may still be taken `l<item>`, in decimal; tokens `f<lock>`
+-- KEYS  1 the level of each item `l<item>`, in decimal; tokens `f<lock>`
 --       2 the orders that are remembered, by id
---       3 when each of those returns or is forgotten: a sorted set, µs
+--       3 when each order returns or is forgotten: a sorted set, µs
 --
 -- An order is: its state (one letter); how long it is remembered and until when its state lasts
 -- (doubles); its note (length in 2 bytes); its lines: item (length in 2 bytes), quantity (double).
@@ -46,7 +46,7 @@ local function put_back(lines)
   end
 end
 
--- The time of an order has come: a reservation returns, anything else is forgotten.
+-- Ends an order whose time is over: a reservation returns, any other order is forgotten.
 local function collect(id, order)
   if order.state == RESERVED then
     put_back(order.lines)
@@ -58,7 +58,7 @@ local function collect(id, order)
   redis.call('ZREM', KEYS[3], id)
 end
 
--- The order as it stands now, and after that the others whose time has come.
+-- Returns the present state of an order, and then ends others whose time is over.
 local function find_order(id)
   local order = id and load_order(id)
   while order and order.until_us <= now do order = collect(id, order) end

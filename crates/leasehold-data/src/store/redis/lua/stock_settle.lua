@@ -1,5 +1,5 @@
--- Confirms or cancels an order, or tells what there is (model/stock.rs). A full server blocks none
--- of them: a confirmation that is refused would let a paid reservation return.
+-- Confirms or cancels an order, or returns levels (model/stock.rs). A full server refuses none of
+-- these: after a refused confirmation, a paid reservation would return.
 --
 -- KEYS  see stock.lua
 -- ARGV  1, 2 the fence   3 'cancel', 'confirm' or 'read'
@@ -21,7 +21,7 @@ end
 
 if not order then
   if action == 'confirm' then return { now, 'unknown' } end
-  -- Its deduction may still be on the way, and must find the order cancelled.
+  -- The deduction of this order may still arrive, and must find the order cancelled.
   order = { state = RETURNED, remember = remember, note = '', lines = '' }
   order.until_us = now + remember
   save_order(id, order)

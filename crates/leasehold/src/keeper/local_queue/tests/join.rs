@@ -1,4 +1,4 @@
-//! Who stands where, who asks, and what becomes of a place that is given up.
+//! The places of callers, which of them asks, and who gets a place that is given up.
 
 use std::time::Duration;
 

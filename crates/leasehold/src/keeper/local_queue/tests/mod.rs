@@ -1,4 +1,4 @@
-//! The local queues, without a store: whose turn it is, and with what.
+//! The local queues, without a store: whose turn it is, and what the caller gets.
 
 mod join;
 mod pass_on;
@@ -42,7 +42,7 @@ fn start() -> Instant {
     Instant::from_origin(Duration::from_secs(1_000))
 }
 
-/// A grant's token, as far above that of the attempt before as the store's clock has steps.
+/// The token of a grant: one microsecond of the store's clock after that of the attempt before.
 fn granted(attempt: u64) -> FencingToken {
     FencingToken::from_micros(TOKEN_EPOCH_US + attempt)
 }
@@ -77,7 +77,7 @@ fn keeper(clock: &FakeClock, slice: Duration) -> Arc<Keeper> {
     keeper
 }
 
-/// A keeper of which every call is for the same name.
+/// A keeper whose calls are all for the same name.
 struct Scene(Arc<Keeper>, FakeClock);
 
 impl Scene {
@@ -104,7 +104,7 @@ impl Scene {
         }
     }
 
-    /// A call that stands behind others.
+    /// A call that stands behind other calls.
     fn behind(&mut self, attempt: u64) -> (Ticket, Receiver) {
         let mut call = call(attempt);
         match (self.join(&mut call, true, start()), call.ticket) {
@@ -113,7 +113,7 @@ impl Scene {
         }
     }
 
-    /// The store grants an attempt, whose caller has it.
+    /// The store grants an attempt, and its caller gets the lease.
     fn grant(&mut self, attempt: u64, ticket: Option<Ticket>, now: Instant) -> Arc<LeaseState> {
         let mut table = self.table();
         let waiter = table.queues.take(id(attempt));
@@ -129,13 +129,13 @@ impl Scene {
         state
     }
 
-    /// A line whose first holds, granted at the start.
+    /// A line whose first caller holds, since a grant at the start.
     fn held(&mut self) -> Arc<LeaseState> {
         let (ticket, _) = self.first(1);
         self.grant(1, Some(ticket), start())
     }
 
-    /// The holder of a lease lets go of it.
+    /// The holder of a lease releases it.
     fn let_go(
         &self,
         state: &Arc<LeaseState>,
@@ -147,7 +147,7 @@ impl Scene {
         let_go
     }
 
-    /// The lease that is kept in the place of this one.
+    /// The lease that the table has now instead of this one.
     fn kept(&self, state: &LeaseState) -> Arc<LeaseState> {
         Arc::clone(self.table().leases.get(state.id).unwrap())
     }
@@ -175,7 +175,7 @@ impl Scene {
         was_kept
     }
 
-    /// A call gives up its place; gives what is left of it.
+    /// A call gives up its place. Returns what is left of the place.
     fn leave(&mut self, ticket: Ticket, attempt: u64) -> Left {
         self.0.leave(&name(), Some(ticket), id(attempt))
     }
@@ -189,7 +189,7 @@ impl Scene {
         self.0.take_due(&mut self.table(), now)
     }
 
-    /// Does what is due, and gives the leases that were passed on.
+    /// Does the work that is due, and returns the leases that were passed on.
     fn take_due(&mut self, now: Instant) -> Vec<Arc<LeaseState>> {
         let due = self.due(now);
         due.wakeups.into_iter().for_each(Wakeup::deliver);
@@ -204,7 +204,7 @@ impl Scene {
     }
 }
 
-/// A lease that is sent is not let go of where it is dropped.
+/// Marks a lease that was sent as finished, so that its drop does not release it.
 fn keep(wakeup: &Wakeup) {
     if let Some((_, Step::Held(held))) = &wakeup.turn {
         held.state.finish();

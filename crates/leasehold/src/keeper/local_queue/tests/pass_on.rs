@@ -1,4 +1,4 @@
-//! Who has the lease next, and when the store has it again.
+//! Which caller gets the lease next, and when the lease goes back to the store.
 
 use leasehold_core::model::CLAIM_WINDOW;
 

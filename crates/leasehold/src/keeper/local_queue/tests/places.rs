@@ -1,4 +1,5 @@
-//! The table of a keeper that nobody drives: what is due when, and what is in the way of what.
+//! The table of a keeper that nobody drives: when its work is due, and which lease is in the way of
+//! a call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,7 +56,7 @@ fn add_waiter(keeper: &Keeper, number: u64, on: &str) {
     keeper.table().queues.asking.insert(id(number), waiter);
 }
 
-/// The waiter is queued at 0 s, to be polled for within `retry_after`.
+/// Queues a waiter at 0 s, to be polled for within `retry_after`.
 fn queue(keeper: &Keeper, attempt: u64, ahead: u32, retry_after: Duration) {
     let place = Place::new(attempt, ahead, retry_after);
     keeper.table().queues.queued(id(attempt), place, false, at(0)).unwrap();
@@ -166,7 +167,7 @@ fn a_name_is_polled_in_the_name_of_its_first_waiter_and_one_poll_at_a_time() {
     assert_eq!(next_due(&keeper), None);
 }
 
-/// The waiter before it may be dead, and its message may have been lost.
+/// The waiter before it may be dead, and the message with its own grant may have been lost.
 #[test]
 fn a_waiter_that_is_not_the_first_in_the_queue_is_polled_for_too() {
     let keeper = idle_keeper();
@@ -205,8 +206,8 @@ fn a_grant_announced_while_a_poll_is_in_flight_is_polled_for_again_after_its_ans
     assert_eq!(polled(&take_due(&keeper, at(0))), [1]);
 }
 
-/// One caller of a line that was not polled for seconds, and the one that was asked in its place,
-/// are answered after each other.
+/// A caller of a line was not polled for seconds, and another one asked in its place. Both are
+/// answered, one after the other.
 #[test]
 fn a_waiter_that_the_store_counted_as_dead_in_between_has_the_newer_of_two_places_only() {
     let keeper = idle_keeper();

@@ -1,4 +1,4 @@
-//! The inbox of one client: what is written to its pipe, and the deaths that concern it.
+//! The inbox of one client: the messages from its pipe, and the deaths that concern it.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -14,26 +14,27 @@ use super::liveness::{ClientState, FRAME, Liveness, LocalClient, decode};
 use crate::process::{self, Note};
 use crate::store::Inbox;
 
-/// The most bytes that are read at once: as many whole messages as fit the smallest pipe there is,
-/// one page.
+/// The largest number of bytes that are read at once: as many whole messages as fit into the
+/// smallest possible pipe, which has one page.
 const READ: usize = 4096 / FRAME * FRAME;
 
-/// Where a client's messages arrive.
+/// The inbox of a client of a file store.
 #[derive(Debug)]
 pub(crate) struct FileInbox {
     client: Arc<LocalClient>,
-    /// A child that is forked closes the pipe below.
+    /// The note by which a forked child closes the pipe below.
     lifeline: Option<Note>,
-    /// Registered with the runtime that first asks for a message.
+    /// The pipe, registered with the runtime that first asks for a message.
     pipe: Option<Receiver>,
     /// The processes that are watched; `None` once the death was reported.
     watches: HashMap<ClientId, Option<Sender>>,
     arrived: VecDeque<Message>,
-    /// Dropped last: it looks whether somebody still has the client's pipe open.
+    /// This field is dropped last: its drop checks whether somebody still has the client's pipe
+    /// open.
     liveness: Arc<Liveness>,
 }
 
-/// What an inbox wakes for.
+/// The events for which an inbox wakes.
 enum InboxEvent {
     Broken(ClientId),
     Changed,
@@ -46,8 +47,8 @@ impl FileInbox {
         Self { client, lifeline: None, pipe: None, watches, arrived, liveness }
     }
 
-    /// Waits for something to happen. An error comes from the runtime (it has no I/O driver, or no
-    /// descriptor is left); then only the polls are left, as where there are no pipes.
+    /// Waits for something to happen. An error comes from the runtime: it has no I/O driver, or no
+    /// descriptor is left. The waiter then depends on its polls, as on a file system without pipes.
     async fn wait(&mut self) -> io::Result<()> {
         self.watch()?;
         if !self.arrived.is_empty() {
@@ -55,8 +56,8 @@ impl FileInbox {
         }
         match self.event().await? {
             InboxEvent::Broken(client) => {
-                // Told once: if the dead one could not be reaped (another process acts for the
-                // same client), asking over and over would not help.
+                // Each death is reported once. If the dead client could not be reaped, because
+                // another process acts for it, asking again would not help.
                 self.watches.insert(client, None);
                 self.arrived.push_back(Message::Gap);
             }

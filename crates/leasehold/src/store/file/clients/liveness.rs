@@ -1,18 +1,18 @@
-//! Which clients are alive, and how to reach them: one named pipe per client beside the database.
+//! The liveness of clients, and messages to them, by one named pipe per client beside the database.
 //!
-//! A client keeps its pipe open for reading for as long as it lives, and the kernel closes it with
-//! the process, whatever ends that. So opening a pipe for writing tells two cases apart without
-//! waiting: somebody reads it, or `ENXIO`, nobody does and the client is dead. A client that was
-//! granted a lock learns it through the same pipe. A waiter behind it keeps the pipe open for
-//! writing, which the kernel reports as broken within microseconds of the death.
+//! A client keeps its pipe open for reading while it lives. The kernel closes the pipe with the
+//! process, however the process ends. So opening a pipe for writing tells at once whether somebody
+//! reads it. `ENXIO` means that nobody does, and so the client is dead. A client that was granted a
+//! lock gets the message through the same pipe. A waiter behind the client keeps the pipe open for
+//! writing, and the kernel reports it as broken within microseconds of the death.
 //!
-//! A pipe has advantages over a file lock and a socket. There is no moment between creation and
-//! locking. A question takes no lock that another asker could mistake for life, and waiting for a
-//! death needs no thread. Paths may be long, and a supervisor that outlives a client may keep it
-//! alive.
+//! A pipe has advantages over a file lock and a socket. It has no moment between its creation and a
+//! lock on it. A check takes no lock that another process could mistake for a living client, and
+//! waiting for a death needs no thread. Paths may be long, and a supervisor that outlives a client
+//! may keep it alive.
 //!
-//! A pipe that is *not there* proves nothing, since somebody may have cleaned up; then the lease
-//! decides. Pipes of the dead are removed after no record mentions them any more.
+//! A pipe that is *not there* proves nothing, because somebody may have removed it; then the lease
+//! decides. The pipe of a dead client is removed once no record mentions the client any more.
 
 use std::collections::HashMap;
 use std::io;
@@ -28,15 +28,15 @@ use crate::mutex::Mutex;
 use crate::process::{self, MadeIn, Note};
 use crate::store::file::place::{Access, Location};
 
-/// Bytes of one message on a pipe: six numbers. Far below what a pipe takes as a whole (512 bytes
-/// in POSIX), so messages of several writers do not mix.
+/// Bytes of one message on a pipe: six numbers. That is far below the size that a pipe writes
+/// atomically (512 bytes in POSIX), so messages of several writers do not mix.
 pub(crate) const FRAME: usize = 48;
 
-/// A pipe that is made to see whether pipes can be made. It stays there: some file systems take
-/// half a millisecond to make another one.
+/// A pipe that is made to see whether pipes can be made. It is kept, because some file systems take
+/// half a millisecond to make a pipe.
 const TRIAL: &str = "trial";
 
-/// What is found, what it costs, and what mends it.
+/// The finding that there are no pipes, its risk and its remedy.
 pub(crate) const NO_PIPES: [&str; 3] = [
     "no named pipes can be made beside the database",
     "a dead process is noticed when its lease ends, and a release within a second",
@@ -57,26 +57,27 @@ pub(crate) struct Liveness {
     clients: Mutex<HashMap<ClientId, Arc<LocalClient>>>,
 }
 
-/// One client of this process.
+/// A client of this process.
 #[derive(Debug)]
 pub(crate) struct LocalClient {
-    /// A child that is forked closes the pipe, or this process would seem alive.
+    /// The note by which a forked child closes the pipe, because otherwise this process would seem
+    /// alive.
     _lifeline: Option<Note>,
     /// The pipe of the client. It is open for writing, too, so that it does not end when the last
     /// writer leaves.
     pub(crate) pipe: OwnedFd,
     /// The attempts of the client that hold or wait, each with the clients whose deaths concern it.
     attempts: Mutex<HashMap<u64, Vec<ClientId>>>,
-    /// The deaths it wants to know of have changed.
+    /// Notified when the deaths that concern the client have changed.
     pub(crate) changed: Notify,
 }
 
-/// What is known of a client's process.
+/// The state of a client's process, as far as is known.
 #[derive(Debug)]
 pub(crate) enum ClientState {
-    /// Somebody has its pipe open. This end of it breaks when the last of them closes it.
+    /// A process has the client's pipe open. This end breaks when the last such process closes it.
     Alive(OwnedFd),
-    /// Nobody has.
+    /// No process has the client's pipe open.
     Dead,
     /// There is no pipe, or it cannot be opened.
     Unknown,
@@ -91,7 +92,7 @@ impl Liveness {
         location.refuse_others_side(&fstat(&directory).map_err(failed)?, access)?;
         let has_pipes = match make_pipe(directory.as_fd(), TRIAL, access) {
             Ok(()) | Err(Errno::EXIST) => true,
-            // What file systems without special files say, such as FAT.
+            // The errors of file systems without special files, such as FAT.
             Err(Errno::NOSYS | Errno::NOTSUP | Errno::PERM) => false,
             Err(error) => return Err(failed(error)),
         };
@@ -99,13 +100,13 @@ impl Liveness {
         Ok(Self { made_in, directory, access, has_pipes, clients: Mutex::default() })
     }
 
-    /// Whether named pipes can be made here. Without, a dead process is noticed when its lease
-    /// ends, and a waiter finds out by asking.
+    /// Whether named pipes can be made here. Without them, a dead process is noticed when its lease
+    /// ends, and waiters depend on their polls.
     pub(crate) fn has_pipes(&self) -> bool {
         self.has_pipes
     }
 
-    /// Whether it is that of a process which this one was forked from.
+    /// Whether this belongs to a process from which this one was forked.
     pub(crate) fn is_of_parent(&self) -> bool {
         self.made_in.is_another()
     }
@@ -118,8 +119,9 @@ impl Liveness {
         self.access
     }
 
-    /// Registers a client that this process acts for. With the write lock held, because the
-    /// dead are removed there: else a pipe could be taken for a dead one's before it is open.
+    /// Registers a client that this process acts for. The caller holds the write lock, under which
+    /// pipes of the dead are removed. Otherwise a pipe could be taken for that of a dead client
+    /// before it is open.
     pub(crate) fn register(&self, id: ClientId) -> io::Result<()> {
         if !self.has_pipes || self.client(id).is_some() {
             return Ok(());
@@ -142,8 +144,8 @@ impl Liveness {
         self.clients.lock().get(&id).cloned()
     }
 
-    /// A client of this process has ended, whichever process still has its pipe open: the pipe
-    /// goes, if nothing of the client is left that its death would end.
+    /// Ends a client of this process, even if another process still has its pipe open. The pipe is
+    /// removed if the client has no lease and no place that its death would end.
     pub(crate) fn leave(&self, id: ClientId) {
         let mut clients = self.clients.lock();
         if clients.get(&id).is_some_and(|client| client.attempts.lock().is_empty()) {
@@ -170,8 +172,8 @@ impl Liveness {
         }
     }
 
-    /// Writes a message to a client's pipe. It is a hint: one that does not get through (nobody
-    /// there, no room) is made good by the waiter's next poll.
+    /// Writes a message to a client's pipe. The message is a hint: if it does not get through (no
+    /// reader, no room), the waiter's next poll makes up for it.
     pub(crate) fn send(&self, id: ClientId, message: Message) {
         let Some(frame) = encode(message) else { return };
         if let Some(client) = self.client(id) {
@@ -203,7 +205,7 @@ impl Liveness {
 
     /// Removes the pipe of a client that no record mentions.
     pub(crate) fn forget(&self, id: ClientId) {
-        // If it cannot be removed, it costs a look now and then.
+        // A pipe that cannot be removed costs a look now and then.
         let _ = unlinkat(&self.directory, id.to_string(), AtFlags::empty());
     }
 }
@@ -215,8 +217,9 @@ impl Drop for Liveness {
             return;
         }
         for (id, client) in std::mem::take(self.clients.get_mut()) {
-            // A pipe that nobody reads proves that what is left of this client can be ended at
-            // once; one that is not there would prove nothing.
+            // A pipe without a reader proves that the leases of this client can be ended at once. A
+            // pipe that does not exist would prove nothing, so it is removed only if nothing is
+            // left.
             let leaves_nothing = client.attempts.lock().is_empty();
             drop(client);
             if leaves_nothing && matches!(self.state_of(id), ClientState::Dead) {
@@ -227,7 +230,7 @@ impl Drop for Liveness {
 }
 
 impl LocalClient {
-    /// Notes that an attempt holds or waits, and whose deaths concern it.
+    /// Records that an attempt holds or waits, and the clients whose deaths concern it.
     pub(crate) fn keep(&self, attempt: u64, watched: Vec<ClientId>) {
         let mut attempts = self.attempts.lock();
         let before = attempts.get(&attempt);
@@ -238,7 +241,7 @@ impl LocalClient {
         }
     }
 
-    /// Notes that an attempt neither holds nor waits any more.
+    /// Records that an attempt neither holds nor waits any more.
     pub(crate) fn end(&self, attempt: u64) {
         let watched = self.attempts.lock().remove(&attempt);
         if watched.is_some_and(|watched| !watched.is_empty()) {
@@ -246,7 +249,7 @@ impl LocalClient {
         }
     }
 
-    /// The clients whose deaths concern this one.
+    /// The clients whose deaths concern this client.
     pub(crate) fn watched(&self) -> Vec<ClientId> {
         let mut watched: Vec<_> = self.attempts.lock().values().flatten().copied().collect();
         watched.sort_unstable();
@@ -274,8 +277,8 @@ pub(crate) fn make_pipe(
     Err(Errno::NOTSUP)
 }
 
-/// Opens a pipe that this process has made: from then on messages reach it, and it counts as alive.
-/// Gives access to all users of the database.
+/// Opens a pipe that this process has made. From then on, messages reach it, and its client counts
+/// as alive. All users of the database get access to it.
 pub(crate) fn open_pipe(
     directory: BorrowedFd<'_>,
     name: &str,
@@ -296,7 +299,7 @@ fn encode(message: Message) -> Option<[u8; FRAME]> {
             let tag = if forced { REVOKED_BY_FORCE } else { REVOKED };
             [tag, attempt, nonce, token.get(), 0, 0]
         }
-        // A reader of a pipe knows by itself when it may have missed something.
+        // The reader of a pipe notices by itself that it may have missed something.
         _ => return None,
     };
     let mut frame = [0; FRAME];
@@ -306,7 +309,7 @@ fn encode(message: Message) -> Option<[u8; FRAME]> {
     Some(frame)
 }
 
-/// Reads a message; anything that is none becomes a gap.
+/// Reads a message. Bytes that are no message become a gap.
 pub(crate) fn decode(frame: &[u8]) -> Message {
     let mut numbers = [0; FRAME / 8];
     for (number, bytes) in numbers.iter_mut().zip(frame.chunks_exact(8)) {

@@ -1,5 +1,5 @@
-//! The clients of a file store: which are alive, what dead clients leave behind, and how to send a
-//! client a message.
+//! The clients of a file store: which of them are alive, the leases and places of dead clients, and
+//! messages to a client.
 
 mod inbox;
 mod liveness;

@@ -1,18 +1,18 @@
-//! What a client that is found dead holds, and its places, end at once.
+//! Ends the leases and the places of a client as soon as it is found dead.
 
 use leasehold_core::model::{self, Record, Rules};
 use leasehold_core::{Action, Addressed, ClientId, HoldState, Now, Reply};
 
 use super::liveness::Liveness;
 
-/// The most processes that are looked at in one go: as many as a step looks at holds for expiry. At
-/// 2 µs each that is little more than the step itself takes.
+/// The largest number of processes that one step checks: as many as the holds that it checks for
+/// expiry. At 2 µs each, that takes little more than the step itself.
 const LOOK_BOUND: usize = model::REAP_BOUND as usize;
 
-/// The most processes that one waiter watches: the head may wait for any of several readers.
+/// The largest number of processes that one waiter watches: the head may wait for several readers.
 const WATCH_BOUND: usize = 16;
 
-/// What the end of dead clients has led to.
+/// The results of ending dead clients.
 #[derive(Debug, Default)]
 pub(crate) struct Reaped {
     pub(crate) messages: Vec<Addressed>,
@@ -26,10 +26,10 @@ impl Reaped {
     }
 }
 
-/// Ends what the dead hold, and their places at the head of the queue.
+/// Ends the leases of dead clients, and their places at the head of the queue.
 ///
-/// The head comes first: were a dead holder reaped before, the lock would be handed to the next
-/// dead one. A client that is granted the lock by that is looked at as well.
+/// The head is checked first. If a dead holder were reaped before it, the lock would be handed to a
+/// dead waiter. A client that gets the lock in this way is checked as well.
 pub(crate) fn reap_dead_clients(
     record: &mut Record,
     now: Now,
@@ -57,8 +57,8 @@ pub(crate) fn reap_dead_clients(
     reaped
 }
 
-/// The clients that hold something. With more holds than can be looked at, each step begins
-/// elsewhere.
+/// The clients that hold a lease. If there are more holds than a step can check, each step begins
+/// at another hold.
 fn holders(record: &Record, now: Now) -> Vec<ClientId> {
     let holds = &record.holds;
     let start = if holds.len() > LOOK_BOUND { now.lease_us as usize % holds.len() } else { 0 };
@@ -68,8 +68,8 @@ fn holders(record: &Record, now: Now) -> Vec<ClientId> {
 
 /// The clients whose deaths concern an attempt that has to wait.
 ///
-/// Every waiter watches the one before it, and the head watches the holders. So a death wakes one
-/// process and not a hundred, and no death goes unseen: the waiter behind a dead one takes its
+/// Every waiter watches the waiter before it, and the head watches the holders. So a death wakes
+/// one process instead of a hundred, and no death is missed: the waiter behind a dead one takes its
 /// place, and watches the same clients. If a waiter leaves the queue alive, the next poll notices
 /// that.
 pub(crate) fn watched(record: &Record, action: &Action, reply: &Reply) -> Vec<ClientId> {
@@ -86,7 +86,7 @@ pub(crate) fn watched(record: &Record, action: &Action, reply: &Reply) -> Vec<Cl
     watched.into_iter().filter(|client| *client != id.client).collect()
 }
 
-/// Whether the attempt may still hold or wait after a reply. When in doubt it may.
+/// Whether the attempt may still hold or wait after a reply. In case of doubt, it may.
 pub(crate) fn may_be_left(action: &Action, reply: &Reply) -> bool {
     match reply {
         Reply::Cancelled(_) | Reply::Gone | Reply::NotHeld { .. } | Reply::Released => false,

@@ -1,7 +1,7 @@
-//! Subscriptions to the news of names: one named pipe for each, beside those of the clients.
+//! Subscriptions to the news of names. Each has a named pipe, beside the pipes of the clients.
 //!
-//! A publisher writes to every pipe whose name begins with the mark of the lock's name, and removes
-//! those that have no reader left.
+//! A publisher writes to every pipe whose file name begins with the mark of the lock's name. It
+//! removes the pipes that have no reader left.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,29 +17,30 @@ use super::liveness::{Liveness, make_pipe, open_pipe};
 use crate::store::Subscription;
 use crate::store::file::place::hash;
 
-/// What the pipes of listeners begin with; those of clients begin with a hex digit.
+/// The beginning of the file names of listeners' pipes. Those of clients begin with a hex digit.
 const PREFIX: &str = "news-";
 
-/// The most bytes of one piece of news with its head: what a pipe takes as a whole on Linux
-/// (pipe(7)), so that the words of several publishers do not mix.
+/// The largest size of a message with its head, in bytes: the size that a pipe on Linux writes
+/// atomically (pipe(7)), so that messages of several publishers do not mix.
 const MAX_FRAME: usize = 4096;
 
-/// Bytes before the name and the words: the length of both, and that of the name.
+/// The number of bytes before the name and the words: the length of both together, and the length
+/// of the name.
 const HEAD: usize = 4;
 
-/// Bytes that a pipe holds on Linux. After a read of a page or more it may have been nearly full,
-/// and a pipe without room turns news away.
+/// The size of a pipe on Linux, in bytes. After a read of a page or more, the pipe may have been
+/// nearly full, and a full pipe refuses messages.
 const PIPE: usize = 64 * 1024;
 
-/// Writes to all who listen to the news of a name.
+/// Writes to all listeners of a name.
 ///
 /// # Errors
 ///
-/// When the directory cannot be read.
+/// If the directory cannot be read.
 ///
 /// # Cost
 ///
-/// A look through the directory, which has an entry per client and listener.
+/// One reading of the directory, which has an entry per client and listener.
 pub(crate) fn publish(liveness: &Liveness, name: &LockName, words: &str) -> io::Result<()> {
     let Some(frame) = encode(name, words) else { return Ok(()) };
     let (directory, mark) = (liveness.directory(), mark(name));
@@ -51,7 +52,7 @@ pub(crate) fn publish(liveness: &Liveness, name: &LockName, words: &str) -> io::
         };
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         match openat(directory, pipe, flags, Mode::empty()) {
-            // Without room the listener is far behind; it knows that by itself.
+            // If there is no room, the listener is far behind, and notices that by itself.
             Ok(end) => drop(rustix::io::write(&end, &frame)),
             Err(Errno::NXIO) => unlinkat(directory, pipe, AtFlags::empty()).unwrap_or_default(),
             Err(_) => {}
@@ -64,7 +65,7 @@ pub(crate) fn publish(liveness: &Liveness, name: &LockName, words: &str) -> io::
 ///
 /// # Errors
 ///
-/// The system's: no pipe can be made, or no descriptor is left.
+/// The system's error, if no pipe can be made or no descriptor is left.
 pub(crate) fn subscribe(liveness: &Arc<Liveness>, name: &LockName) -> io::Result<FileSubscription> {
     let mut number = [0; 16];
     getrandom::fill(&mut number).map_err(|error| io::Error::other(error.to_string()))?;
@@ -73,8 +74,8 @@ pub(crate) fn subscribe(liveness: &Arc<Liveness>, name: &LockName) -> io::Result
     let directory = liveness.directory();
     make_pipe(directory, &hidden, liveness.access())?;
     let pipe = open_pipe(directory, &hidden, liveness.access());
-    // The pipe gets its name once a listener reads it: before that, others would take it for a dead
-    // listener's.
+    // The pipe gets its name once a listener reads it: before that, others would take it for the
+    // pipe of a dead listener.
     if pipe.is_err() || renameat(directory, &hidden, directory, &file).is_err() {
         let _ = unlinkat(directory, &hidden, AtFlags::empty());
     }
@@ -89,20 +90,20 @@ pub(crate) fn subscribe(liveness: &Arc<Liveness>, name: &LockName) -> io::Result
     })
 }
 
-/// What the pipes of the listeners to a name begin with. Two names may share it: each piece of
-/// news says which it is about.
+/// The beginning of the file names of the pipes for a name. Two names may share it, so each message
+/// has the name that it is about.
 pub(crate) fn mark(name: &LockName) -> String {
     format!("{PREFIX}{:016x}-", hash(name.as_str().as_bytes()))
 }
 
-/// Where the news of one name arrive.
+/// A subscription to the news of one name.
 pub(crate) struct FileSubscription {
     name: LockName,
     file: String,
     pipe: OwnedFd,
-    /// Registered with the runtime that first asks for news.
+    /// The pipe, registered with the runtime that first asks for news.
     reader: Option<Receiver>,
-    /// Read and not yet taken apart.
+    /// Bytes that were read and not yet decoded.
     bytes: Vec<u8>,
     arrived: VecDeque<Option<String>>,
     liveness: Arc<Liveness>,
@@ -142,8 +143,8 @@ impl Subscription for FileSubscription {
                 if let Some(news) = self.arrived.pop_front() {
                     return news;
                 }
-                // Without an I/O driver or a descriptor nothing arrives, as where there are no
-                // pipes: listeners look by themselves as well.
+                // Without an I/O driver or a descriptor, nothing arrives, as on a file system
+                // without pipes: listeners also ask by themselves.
                 if self.wait().await.is_err() {
                     return std::future::pending().await;
                 }
@@ -155,11 +156,11 @@ impl Subscription for FileSubscription {
 impl Drop for FileSubscription {
     fn drop(&mut self) {
         if self.liveness.is_of_parent() {
-            // What the parent listens to stays.
+            // The parent keeps its subscription.
             std::mem::forget(self.reader.take());
             return;
         }
-        // If it cannot be removed, the next publisher does it.
+        // If the pipe cannot be removed, the next publisher removes it.
         let _ = unlinkat(self.liveness.directory(), &self.file, AtFlags::empty());
     }
 }
@@ -168,7 +169,7 @@ fn encode(name: &LockName, words: &str) -> Option<Vec<u8>> {
     let name = name.as_str().as_bytes();
     let length = name.len() + words.len();
     if HEAD + length > MAX_FRAME {
-        return None; // no name and value that leasehold allows are so long together
+        return None; // longer than any name and value that leasehold allows
     }
     let mut frame = Vec::with_capacity(HEAD + length);
     frame.extend((length as u16).to_le_bytes());
@@ -178,7 +179,7 @@ fn encode(name: &LockName, words: &str) -> Option<Vec<u8>> {
     Some(frame)
 }
 
-/// The name, the words and what comes after them; `None` if not all of it is there yet.
+/// The name, the words and the rest after them; `None` if the message is not complete yet.
 fn decode(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let number =
         |at: usize| Some(usize::from(u16::from_le_bytes([*bytes.get(at)?, *bytes.get(at + 1)?])));

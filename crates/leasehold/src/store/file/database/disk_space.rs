@@ -1,12 +1,13 @@
-//! Disk space that is set aside, so that what is held can be renewed and let go when the disk
-//! is full.
+//! Disk space that is set aside, so that held leases can be renewed and released when the disk is
+//! full.
 //!
 //! - The database's file is always longer than the database, by [`RESERVE`] pages at least, and no
-//!   transaction makes the database longer than its file: so whatever was committed can be copied
-//!   from the log without new room, and then the log begins again at its beginning.
-//! - The log has a length from the beginning that the pages set aside fit in.
-//! - What begins something new is refused when the file cannot be made longer than that. What ends
-//!   or renews something may use all of it; mostly it needs none, since a record changes in place.
+//!   transaction makes the database longer than its file. So all committed pages can be copied from
+//!   the log without more space, and then the log starts again from its beginning.
+//! - From the beginning, the log is long enough for the pages that are set aside.
+//! - A request for a new lease is refused if the file cannot be made that long. Releases and
+//!   renewals may use all of the reserve. Most of them need none of it, because a record changes in
+//!   place.
 
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -17,25 +18,25 @@ use rustix::io::Errno;
 
 use crate::store::file::place::Lengths;
 
-/// Pages that are set aside: 64, 256 KiB. Letting go of a name takes a few of them at most, if its
-/// record or the rows beside it need another page at all.
+/// The number of pages that are set aside: 64, which is 256 KiB. The release of a name takes a few
+/// of them at most, if its record or the rows beside it need another page at all.
 pub(crate) const RESERVE: u64 = 64;
 
-/// The least that the file grows by, in pages: as many.
+/// The least growth of the file, in pages: the same number.
 const STEP: u64 = RESERVE;
 
-/// The most that it grows by at once for one transaction, in pages: 1 GiB.
+/// The largest growth of the file at once for one transaction, in pages: 1 GiB.
 const MAX_STEP: u64 = 1 << 18;
 
 /// The least length of the log: 512 KiB, more than the pages that are set aside.
 const LOG: u64 = 512 << 10;
 
-/// Whether a transaction may use what is set aside.
+/// Whether a transaction may use the reserve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reserve {
-    /// The operation begins something new.
+    /// The operation asks for something new, and must leave the reserve.
     Keep,
-    /// The operation ends or renews something.
+    /// The operation ends or renews something, and may use the reserve.
     Use,
 }
 
@@ -48,13 +49,13 @@ pub(crate) struct DiskSpace {
 
 impl DiskSpace {
     pub(crate) fn new(connection: &Connection) -> rusqlite::Result<Self> {
-        // Without this, SQLite would remove the log with the last who closes the database.
+        // Without this, SQLite would remove the log when the last connection closes the database.
         connection.file_control(None::<&str>, FileControl::PersistWal(&mut 1))?;
         let page = connection.query_row("PRAGMA page_size", [], |row| row.get::<_, u32>(0))?;
         Ok(Self { page: page.into(), lengths: Lengths::default() })
     }
 
-    /// Takes note of how long the files are now: another process may have made them longer.
+    /// Records the present lengths of the files: another process may have made them longer.
     pub(crate) fn note(
         &mut self,
         connection: &Connection,
@@ -70,7 +71,7 @@ impl DiskSpace {
         Ok(())
     }
 
-    /// Whether nothing of what is set aside is in use.
+    /// Whether no part of the reserve is in use.
     pub(crate) fn is_whole(&self, transaction: &Transaction<'_>) -> rusqlite::Result<bool> {
         let mut statement = transaction.prepare_cached("PRAGMA page_count")?;
         let pages: u32 = statement.query_row([], |row| row.get(0))?;
@@ -78,8 +79,8 @@ impl DiskSpace {
         Ok(self.lengths.database >= needed && self.lengths.log >= LOG)
     }
 
-    /// Makes the files longer, the database's by at least `step` pages. Gives whether there was
-    /// room for that; if there was not, it grows by less.
+    /// Makes the files longer, the database's by at least `step` pages. Returns whether there was
+    /// room for that; if not, it grows by less.
     pub(crate) fn grow(&self, connection: &Connection, log: &Path, step: u64) -> bool {
         let pages = self.lengths.database / self.page + step;
         let Ok(mut bytes) = i64::try_from(pages * self.page) else { return false };
@@ -91,25 +92,25 @@ impl DiskSpace {
     }
 }
 
-/// How much to grow by, from one attempt to the next.
+/// The growth of each attempt, in pages.
 pub(crate) fn steps() -> impl Iterator<Item = u64> {
     std::iter::successors(Some(STEP), |step| Some(step * 8)).take_while(|step| *step <= MAX_STEP)
 }
 
 fn set_chunk(connection: &Connection, bytes: u64) -> rusqlite::Result<()> {
-    // A file of 2 GiB or more is cut to what is in use, and made longer again when that matters.
+    // A file of 2 GiB or more is cut to the pages in use, and made longer again when necessary.
     let mut chunk = i32::try_from(bytes).unwrap_or(1 << 20);
     connection.file_control(None::<&str>, FileControl::ChunkSize(&mut chunk))
 }
 
-/// Zeros at the end of a log are no part of it.
+/// Makes the log longer. Zeros at its end are not part of the log.
 fn grow_log(path: &Path) -> std::io::Result<()> {
     let log = OpenOptions::new().write(true).open(path)?;
     if log.metadata()?.len() >= LOG {
         return Ok(());
     }
     match fallocate(&log, FallocateFlags::empty(), 0, LOG) {
-        // A file system that cannot set room aside.
+        // This file system cannot allocate space in advance.
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => log.set_len(LOG),
         done => Ok(done?),
     }

@@ -19,13 +19,13 @@ pub use self::transaction::FileTransaction;
 pub(crate) use self::transaction::{MAX_NUMBER, Writing};
 use crate::store::file::place::{Files, Location};
 
-/// How long to wait for other programs that have the database open, such as `sqlite3`: 2 s.
+/// The longest wait for other programs that have the database open, such as `sqlite3`: 2 s.
 /// Leasehold's own processes wait for the write lock.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Pages of the log at which a process that finds the log left behind copies it into the database:
-/// 64, 256 KiB. SQLite reads and checks all of a log that nobody had open, some 3 µs a page. If
-/// only short commands use the store, each of them finds the log so.
+/// If a process finds a log of this many pages that nobody has open, it copies the log into the
+/// database: 64 pages, which is 256 KiB. SQLite reads and checks all of such a log, at some 3 µs a
+/// page. If only short commands use the store, each of them finds the log in this state.
 const LONG_LEFT_LOG_PAGES: u32 = 64;
 
 /// One connection to the database.
@@ -35,14 +35,14 @@ pub(crate) struct Database {
     connection: Connection,
     boot: String,
     rules: Rules,
-    /// What the paths led to when it was opened.
+    /// The files to which the paths led when the database was opened.
     files: Option<Files>,
     disk_space: DiskSpace,
 }
 
 impl Database {
-    /// Opens the database and creates what is missing. With the write lock held. From then
-    /// on `log_pages` tells how long the log was after the last transaction.
+    /// Opens the database and creates the missing parts. The caller holds the write lock. From then
+    /// on, `log_pages` has the length of the log after the last transaction.
     pub(crate) fn open(
         location: &Location,
         boot: String,
@@ -62,13 +62,13 @@ impl Database {
         Ok(database)
     }
 
-    /// From now on the paths must lead to these files.
+    /// Sets the files to which the paths must lead from now on.
     pub(crate) fn expect(&mut self, files: Files) {
         self.files = Some(files);
     }
 
-    /// Whether the paths still lead to what is open. A database that was removed or replaced is
-    /// nobody's any more: others may have made another under its path.
+    /// Checks that the paths still lead to the open files. A database that was removed or replaced
+    /// must not be used any more: others may have made a new one under its path.
     pub(crate) fn check_files(&mut self) -> Result<(), StoreError> {
         let Some(files) = self.files else { return Ok(()) };
         let lengths = files.check(&self.location)?;
@@ -76,8 +76,8 @@ impl Database {
         self.disk_space.note(&self.connection, lengths).map_err(failed)
     }
 
-    /// Runs `work` in one transaction: all of it is done, or nothing. Runs it again if there is no
-    /// room for it at first.
+    /// Runs `work` in one transaction: all of it is done, or nothing. If there is no room for it at
+    /// first, `work` runs again.
     pub(crate) fn write<T>(
         &mut self,
         reserve: Reserve,
@@ -91,8 +91,8 @@ impl Database {
             }
             let has_grown = self.disk_space.grow(&self.connection, &self.location.log, step);
             self.check_files()?;
-            // A log that was copied begins again in the room that it has. If it cannot be copied,
-            // the next attempt fails as this one did.
+            // A log that was copied starts again within its present length. If it cannot be copied,
+            // the next attempt fails like this one.
             let _ = self.shorten_log();
             if !has_grown {
                 break;
@@ -119,7 +119,7 @@ impl Database {
         Ok(done)
     }
 
-    /// The number that tells this database from others; zero before it is given one.
+    /// The number that distinguishes this database from others; zero before it is set.
     pub(crate) fn identity(&mut self) -> Result<u64, StoreError> {
         self.write(Reserve::Use, |writing| writing.number("identity"))
     }
@@ -128,7 +128,7 @@ impl Database {
         self.write(Reserve::Use, |writing| writing.set_number("identity", number))
     }
 
-    /// Whether the paths lead to other files than those that are open, or to none.
+    /// Whether the paths lead to other files than the open ones, or to none.
     pub(crate) fn is_replaced(&self) -> bool {
         let checked = self.files.map(|files| files.check(&self.location));
         matches!(checked, Some(Err(error)) if error.kind() == StoreErrorKind::Corrupt)
@@ -140,7 +140,7 @@ impl Database {
             .map_err(|error| self.location.database_error(error))
     }
 
-    /// Copies the log into the database, without holding up anybody who writes.
+    /// Copies the log into the database, without delaying writers.
     pub(crate) fn shorten_log(&self) -> Result<(), StoreError> {
         self.connection
             .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
@@ -149,17 +149,17 @@ impl Database {
 }
 
 fn connect(path: &Path, log_pages: Arc<AtomicU32>) -> rusqlite::Result<Connection> {
-    // CREATE is missing, because the file was created with its mode. SQLite does not share it
-    // between threads, since it is behind a mutex of ours.
+    // CREATE is missing, because the file was created with its mode. SQLite need not lock the
+    // connection itself, because it is behind a mutex of ours.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
-    // The disk is waited for when the log is copied, not at every commit. A power cut then costs
-    // the last transactions, and never the file's integrity (which OFF would). Nothing that matters
-    // is lost: a restart ends all leases, and tokens go on from the wall clock.
+    // SQLite waits for the disk when it copies the log, not at every commit. A power cut then costs
+    // the last transactions, but never the file's integrity (which OFF would risk). Nothing that
+    // matters is lost: a restart ends all leases, and tokens continue from the wall clock.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
-    // This replaces SQLite's own copying of the log, in the middle of somebody's commit.
+    // This replaces SQLite's own copying of the log, which happens in the middle of a commit.
     connection.wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, pages| {
         log_pages.store(u32::try_from(pages).unwrap_or(0), Ordering::Relaxed);
         Ok(())

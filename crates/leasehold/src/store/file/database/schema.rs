@@ -1,4 +1,4 @@
-//! The tables of the database, and which release has made them.
+//! The tables of the database, and the release that made them.
 
 use leasehold_core::{StoreError, StoreErrorKind};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
@@ -9,7 +9,7 @@ use crate::store::file::place::Location;
 /// The layout of the tables that this release reads and writes.
 pub(crate) const VERSION: u32 = 6;
 
-/// Marks a database as one of leasehold's: "lshd" in ASCII.
+/// The mark of a database of leasehold: "lshd" in ASCII.
 const APPLICATION_ID: u32 = 0x6c73_6864;
 
 const TABLES: &str = "
@@ -22,7 +22,8 @@ const TABLES: &str = "
     INSERT INTO number VALUES ('highest_token_us', 0), ('tidy_at_us', 0);
 ";
 
-/// Creates the tables in an empty database; refuses one that is not ours or of another release.
+/// Creates the tables in an empty database. Refuses a database that is not ours, or of another
+/// release.
 pub(crate) fn prepare(connection: &mut Connection, location: &Location) -> Result<(), StoreError> {
     let failed = |error| location.database_error(error);
     let transaction =
@@ -36,7 +37,7 @@ pub(crate) fn prepare(connection: &mut Connection, location: &Location) -> Resul
     transaction.commit().map_err(failed)
 }
 
-/// Whether the tables are there; refuses a database that is not ours or of another release.
+/// Whether the tables exist. Refuses a database that is not ours, or of another release.
 fn is_prepared(connection: &Connection, location: &Location) -> Result<bool, StoreError> {
     let failed = |error| location.database_error(error);
     let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, u32>(0));
@@ -54,8 +55,8 @@ fn is_prepared(connection: &Connection, location: &Location) -> Result<bool, Sto
     if version == VERSION { Ok(true) } else { Err(location.other_version(version)) }
 }
 
-/// Refuses a file that exists, was never used as a store and cannot become one. This happens before
-/// anything is made beside it.
+/// Refuses a file that exists, was never used as a store and cannot become one. This check comes
+/// before anything is made beside the file.
 pub(crate) fn refuse_others_files(location: &Location) -> Result<(), StoreError> {
     let is_new = || location.database.exists() && !location.side.exists();
     if !is_new() {
@@ -65,20 +66,20 @@ pub(crate) fn refuse_others_files(location: &Location) -> Result<(), StoreError>
     accessat(CWD, &location.database, access, flags)
         .map_err(|error| location.io_error("use it", error.into()))?;
     match check_read_only(location) {
-        // Somebody else is creating it at this moment, and it was seen half way.
+        // Another process is just creating the database, and this one saw it half done.
         Err(_) if !is_new() => Ok(()),
         checked => checked,
     }
 }
 
-/// Looks at a database without a trace: refuses what [`super::Database::open`] would refuse.
+/// Checks a database without changing it: refuses whatever [`super::Database::open`] would refuse.
 pub(crate) fn check_read_only(location: &Location) -> Result<(), StoreError> {
     let failed = |error| location.database_error(error);
     let mut flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let opened = if location.log.exists() && location.shared_memory.exists() {
         Connection::open_with_flags(&location.database, flags)
     } else {
-        // Without a log to read, and without creating one.
+        // The database is read without a log, and none is created.
         flags |= OpenFlags::SQLITE_OPEN_URI;
         let bytes = location.database.as_os_str().as_encoded_bytes().iter();
         let path: String = bytes.map(|byte| format!("%{byte:02x}")).collect();

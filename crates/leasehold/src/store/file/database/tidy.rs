@@ -1,4 +1,4 @@
-//! Tidying up: records whose time is over, and pipes of the dead.
+//! Tidying up: records whose time is over, and pipes of dead clients.
 
 use leasehold_core::model::{self, Record, Rules};
 use leasehold_core::{Addressed, ClientId, Now, StoreError};
@@ -6,21 +6,22 @@ use leasehold_core::{Addressed, ClientId, Now, StoreError};
 use super::transaction::{Row, Writing};
 use crate::store::file::options::RULES;
 
-/// How often the files are tidied by whichever process comes first: every 2 min, whatever retention
-/// it was asked for.
+/// The interval at which the files are tidied, by the process that comes first: 2 min, whatever its
+/// retention is.
 pub(crate) const INTERVAL_US: u64 = RULES.retention.as_micros() as u64;
 
-/// Rows looked at in one transaction: 256, so that nobody waits much longer than for a step.
+/// The number of rows that one transaction reads: 256, so that nobody waits much longer than for a
+/// step.
 const ROWS: u32 = 256;
 
-/// When it is time next, by the lease clock. A time too far away is from before the machine was
-/// started.
+/// The time of the next tidying, by the lease clock. A time that is too far away was set before the
+/// machine was started.
 pub(crate) fn next_us(writing: &Writing<'_>, now: Now) -> Result<u64, StoreError> {
     let next_us = writing.number("tidy_at_us")?;
     Ok(if next_us <= now.lease_us + INTERVAL_US { next_us } else { 0 })
 }
 
-/// Whether it is time, and this process's to do.
+/// Whether it is time, and this process has to tidy.
 pub(crate) fn claim(writing: &Writing<'_>, now: Now) -> Result<bool, StoreError> {
     if now.lease_us < next_us(writing, now)? {
         return Ok(false);
@@ -29,8 +30,8 @@ pub(crate) fn claim(writing: &Writing<'_>, now: Now) -> Result<bool, StoreError>
     Ok(true)
 }
 
-/// Drops records whose time is over and keeps the highest of their tokens; ends what the dead
-/// hold and where they wait. Says from which name on to continue, and whom to tell what.
+/// Drops records whose time is over, and keeps the highest of their tokens. Ends the leases and the
+/// places of dead clients. Returns the name after which to continue, and the messages to send.
 pub(crate) fn part(
     writing: &Writing<'_>,
     now: Now,
@@ -42,7 +43,7 @@ pub(crate) fn part(
     let next = next.map(|row| row.name.as_str().to_owned());
     let (mut highest_us, mut messages) = (0, Vec::new());
     for Row { name, times } in rows {
-        // A damaged one is left as it is: a caller that asks for its name gets the error.
+        // A damaged record is left as it is: a caller that asks for its name gets the error.
         let Some((collect_at_us, last_token_us)) = times else { continue };
         if collect_at_us <= now.lease_us {
             // Otherwise a name that is used again could get a lower token than before, if the wall
@@ -61,7 +62,7 @@ pub(crate) fn part(
     Ok((next, messages))
 }
 
-/// Ends what the dead hold under one name and where they wait.
+/// Ends the leases and the places of dead clients under one name.
 fn end_dead(record: &mut Record, now: Now, rules: Rules, dead: &[ClientId]) -> Vec<Addressed> {
     let mut messages = Vec::new();
     for &client in dead {

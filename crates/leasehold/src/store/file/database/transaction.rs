@@ -1,19 +1,20 @@
-//! What one transaction reads and writes: a row for each name, with its record as bytes.
+//! The reads and writes of one transaction: a row for each name, with its record as bytes.
 //!
 //! A step reads and writes the whole record, with all holders and waiters. A waiter adds some 65
-//! bytes to it, a held permit some 75. The table has the median of a renewal (2 shared virtual
-//! cores, ext4). Its last column is a store that kept each waiter and each hold in a separate row:
+//! bytes to the record, a held permit some 75. The table has the median time of a renewal (2 shared
+//! virtual cores, ext4). Its last line is a store that kept each waiter and each hold in a separate
+//! row:
 //!
 //! | waiting | 10 | 100 | 300 | 1,000 | 3,000 | 10,000 |
 //! |---|---|---|---|---|---|---|
 //! | one value | 20 µs | 41 µs | 106 µs | 0.32 ms | 1.9 ms | 9 ms |
 //! | rows | 47 µs | 47 µs | 48 µs | 56 µs | 49 µs | 48 µs |
 //!
-//! The waiters here are processes of one machine, each of which asks for all of its callers once. A
-//! hundred of them are served as fast as by rows. A hand-over (release, claim, join) takes 1 to 3
-//! ms with three hundred, instead of 0.6 to 1 ms by rows; with a thousand it takes 3 to 6 ms. Rows
-//! could serve ten thousand, but every step of the model would have to ask for each row that it
-//! needs.
+//! The waiters are processes of one machine, each of which asks once for all its callers. A hundred
+//! processes are served as fast as with rows. With three hundred, a hand-over (release, claim,
+//! join) takes 1 to 3 ms, instead of 0.6 to 1 ms with rows; with a thousand it takes 3 to 6 ms.
+//! Rows could serve ten thousand, but every step of the model would have to ask for each row that
+//! it needs.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -40,23 +41,24 @@ pub(crate) struct Writing<'a> {
     location: &'a Location,
     boot: &'a str,
     pub(crate) rules: Rules,
-    /// What is written at the end, once for each name: leases that are renewed together may be of
-    /// one name.
+    /// The records to write at the end, one for each name: leases that are renewed together may
+    /// have the same name.
     edited: RefCell<BTreeMap<LockName, Edited>>,
 }
 
 /// The record of a name.
 struct Edited {
     record: Record,
-    /// The record's bytes in the database, if it is there.
+    /// The bytes of the record in the database, if it is there.
     stored: Option<Vec<u8>>,
 }
 
-/// One name and what is known of it.
+/// One row: a name, and the times of its record.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) name: LockName,
-    /// When it may be forgotten and its last token time, unless it is damaged.
+    /// The time at which the record may be forgotten, and the time of its last token; `None` if the
+    /// record is damaged.
     pub(crate) times: Option<(u64, u64)>,
 }
 
@@ -76,7 +78,7 @@ impl<'a> Writing<'a> {
         }
         self.transaction.commit().map_err(|error| match self.location.database_error(error) {
             full if full.kind() == StoreErrorKind::Full => full,
-            // Whether it has taken effect is for the next reader to find out.
+            // It is unknown whether the commit has taken effect.
             other => other.maybe_executed(),
         })
     }
@@ -89,7 +91,8 @@ impl<'a> Writing<'a> {
         work(&self.transaction).map_err(|error| self.location.database_error(error))
     }
 
-    /// Applies one action to one name. Tells as well whose deaths concern the attempt, if it waits.
+    /// Applies one action to one name. Also returns the clients whose deaths concern the attempt,
+    /// if it waits.
     pub(crate) fn step(
         &self,
         name: &LockName,
@@ -106,7 +109,7 @@ impl<'a> Writing<'a> {
             let mut reaped = clients::reap_dead_clients(record, now, rules, liveness);
             let outcome = model::step(record, now, rules, action);
             if !outcome.messages.is_empty() {
-                // Somebody was granted who had not been looked at.
+                // A client was granted that had not been checked.
                 reaped.append(clients::reap_dead_clients(record, now, rules, liveness));
             }
             let watched = clients::watched(record, action, &outcome.reply);
@@ -116,8 +119,8 @@ impl<'a> Writing<'a> {
         })
     }
 
-    /// Does something to the record of a name, which is empty if it is new. What fails must leave
-    /// the record as it is.
+    /// Edits the record of a name, which is empty if it is new. An edit that fails must leave the
+    /// record as it is.
     pub(crate) fn edit<T>(
         &self,
         name: &LockName,
@@ -132,7 +135,7 @@ impl<'a> Writing<'a> {
         work(record, is_new)
     }
 
-    /// What is known of a name.
+    /// Reads the record of a name.
     fn read(&self, name: &LockName) -> Result<Edited, StoreError> {
         let row: Option<(Vec<u8>, String)> = self.sql(|transaction| {
             let mut statement = transaction.prepare_cached(READ)?;
@@ -146,7 +149,7 @@ impl<'a> Writing<'a> {
         Ok(Edited { record, stored })
     }
 
-    /// Writes what has changed.
+    /// Writes a record that has changed.
     fn write(&self, name: &LockName, edited: Edited) -> Result<(), StoreError> {
         let Edited { record, stored } = edited;
         if stored.is_none() && record.collect_at_us == 0 {
@@ -160,7 +163,7 @@ impl<'a> Writing<'a> {
         }
     }
 
-    /// Names that begin with `prefix`, in order, with those whose record cannot be read.
+    /// Names that begin with `prefix`, in order, including those whose record cannot be read.
     pub(crate) fn list(
         &self,
         prefix: &str,
@@ -199,7 +202,7 @@ impl<'a> Writing<'a> {
         Ok(page)
     }
 
-    /// Some rows, in the order of their names, from the first name that follows `after` on.
+    /// Rows in the order of their names, beginning with the first name after `after`.
     pub(crate) fn rows(&self, after: &str, limit: u32) -> Result<Vec<Row>, StoreError> {
         let mut rows = Vec::new();
         self.each_row(after, |name, record| {
@@ -212,8 +215,8 @@ impl<'a> Writing<'a> {
         Ok(rows)
     }
 
-    /// Calls `visit` with each name from `first` on and its record, unless that is damaged, until
-    /// it says that it has seen enough.
+    /// Calls `visit` with each name from `first` on, and with its record unless that is damaged,
+    /// until `visit` has seen enough.
     fn each_row(
         &self,
         first: &str,
@@ -223,7 +226,7 @@ impl<'a> Writing<'a> {
         let mut statement = self.transaction.prepare_cached(ROWS).map_err(failed)?;
         let mut rows = statement.query([first]).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
-            // No name of ours: it belongs to the program that put it there.
+            // This is not a name of ours: it belongs to the program that put it there.
             let Ok(name) = LockName::new(row.get::<_, String>(0).map_err(failed)?) else {
                 continue;
             };
@@ -245,8 +248,8 @@ impl<'a> Writing<'a> {
         self.sql(|transaction| transaction.prepare_cached(sql)?.execute(parameters).map(drop))
     }
 
-    /// The record that a row says; of one from before the machine was started only the last token
-    /// is left. The source of the error is an [`UnreadableRecord`].
+    /// Decodes the record of a row. Of a record from before the machine was started, only the last
+    /// token is left. The source of the error is an [`UnreadableRecord`].
     fn decode(&self, name: &LockName, bytes: &[u8], boot: &str) -> Result<Record, StoreError> {
         let record = Record::from_bytes(bytes).map_err(|unreadable| {
             let error = match unreadable {
@@ -294,7 +297,7 @@ pub struct FileTransaction<'a> {
 }
 
 impl FileTransaction<'_> {
-    /// What time it is by the store's wall clock, in microseconds since 1970.
+    /// The time by the store's wall clock, in microseconds since 1970.
     pub fn now_us(&self) -> u64 {
         self.now_us
     }
@@ -303,7 +306,7 @@ impl FileTransaction<'_> {
     ///
     /// # Errors
     ///
-    /// What the SQL fails with, as an error of this store.
+    /// The error of the SQL, as an error of this store.
     pub fn sql<T>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,

@@ -1,9 +1,10 @@
-//! Who may use what belongs to a database: each user who may use its file.
+//! Access to the files of a database: each user who may use its file may use all of them.
 //!
 //! A file that was made for a group (`install -g GROUP -m 660 /dev/null PATH`) is used by several
 //! users. Each of them makes files beside it, and all the others must be able to open those: the
-//! file of the write lock, and each pipe to tell who is alive. So what is made gets the mode and
-//! the group of the database, whatever the umask says, and from root its owner too.
+//! file of the write lock, and each pipe to tell who is alive. So each new file gets the mode and
+//! the group of the database, whatever the umask is. If root creates it, it also gets the
+//! database's owner.
 
 use std::fs;
 use std::io;
@@ -14,28 +15,28 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, Stat, Uid, chownat, fchmod, fchown, fstat};
 use rustix::process::geteuid;
 
-/// What a database is created with: it is for its user only.
+/// The mode of a new database, which is for its user only.
 pub(crate) const NEW: u32 = 0o600;
 
-/// What opens a file to its group, and to others. A user who may only read is shut out: a reader of
-/// a pipe would be taken for the client that the pipe stands for.
+/// The mode bits that open a file to its group, and to others. A user who may only read is shut
+/// out: a reader of a pipe would be taken for the client that the pipe stands for.
 const GROUP: u32 = 0o060;
 const OTHERS: u32 = 0o006;
 
-/// What is made in a directory gets the directory's group.
+/// The mode bit by which new files in a directory get the directory's group.
 const INHERITED: u32 = 0o2000;
 
-/// Who may use a database.
+/// The users of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
     /// The mode of a file; read and write go together.
     mode: u32,
-    /// The owner of the database; `None` if it is not there yet: then it will be this user's.
+    /// The owner of the database; `None` if it does not exist yet, and will belong to this user.
     owner: Option<(Uid, Gid)>,
 }
 
 impl Access {
-    /// Who may use the database at a path.
+    /// The users of the database at a path.
     pub(crate) fn of(database: &Path) -> io::Result<Self> {
         match fs::metadata(database) {
             Ok(found) => {
@@ -49,14 +50,14 @@ impl Access {
         }
     }
 
-    /// Whether others than its owner may use it.
+    /// Whether users other than its owner may use the database.
     pub(crate) fn is_shared(self) -> bool {
         self.mode != NEW
     }
 
-    /// Why the directory beside the database serves others than the database does, if so. Where
-    /// `in_group` (only those who may write to the directory of both could make it), a database of
-    /// a group may have one of any member.
+    /// Why the directory beside the database is for other users than the database, if it is. If
+    /// `in_group`, the directory may belong to any member of the group: only users who may write to
+    /// the directory around it could make it.
     pub(crate) fn trouble_with(self, side: &Stat, in_group: bool) -> Option<String> {
         let (owner, group) = match self.owner {
             Some((owner, group)) => (owner.as_raw(), Some(group.as_raw())),
@@ -72,20 +73,20 @@ impl Access {
         (by_group || by_others).then(|| "may be written by users who may not write it".to_owned())
     }
 
-    /// The mode of a file or a pipe that is made for it.
+    /// The mode of a file or a pipe that is made for the database.
     pub(crate) fn of_file(self) -> Mode {
         Mode::from_raw_mode(self.mode)
     }
 
-    /// The mode of a directory that is made for it.
+    /// The mode of a directory that is made for the database.
     pub(crate) fn of_directory(self) -> u32 {
         let search = (self.mode & 0o444) >> 2;
         let inherited = if self.is_shared() { INHERITED } else { 0 };
         self.mode | search | inherited
     }
 
-    /// Gives what is open to those who may use the database, if it belongs to this user. What
-    /// belongs to another is left to that one.
+    /// Gives the users of the database access to an open file, if it belongs to this user. A file
+    /// of another user is left as it is.
     pub(crate) fn give(self, made: impl AsFd) -> io::Result<()> {
         let (made, user) = (made.as_fd(), geteuid());
         let found = fstat(made)?;
@@ -100,8 +101,8 @@ impl Access {
             let owner = user.is_root().then_some(owner).filter(|owner| !owner.is_root());
             let group = (found.st_gid != group.as_raw()).then_some(group);
             if owner.is_some() || group.is_some() {
-                // A user who is not in the group cannot give anything to it: what is left is what
-                // the mode says.
+                // A user who is not in the group cannot give the file to it. Then only the mode
+                // counts.
                 let _ = fchown(made, owner, group);
             }
         }
@@ -111,8 +112,8 @@ impl Access {
         Ok(())
     }
 
-    /// Gives the group of the database to what SQLite has made beside it. SQLite gives it the mode,
-    /// and from root the owner.
+    /// Gives the group of the database to a file that SQLite has made beside it. SQLite sets the
+    /// mode itself, and the owner if it runs as root.
     pub(crate) fn give_group(self, path: &Path) {
         let Some((_, group)) = self.owner.filter(|_| self.is_shared()) else { return };
         if fs::symlink_metadata(path).is_ok_and(|found| found.gid() != group.as_raw()) {

@@ -8,7 +8,7 @@ use leasehold_core::StoreError;
 
 use super::location::Location;
 
-/// What tells one file from all others that exist.
+/// The identity of a file among all files that exist.
 pub(crate) type FileId = (u64, u64);
 
 /// The files that the paths of a store lead to.
@@ -20,7 +20,7 @@ pub(crate) struct Files {
     shared_memory: FileId,
 }
 
-/// How long two of them are, in bytes.
+/// The lengths of two of the files, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lengths {
     pub(crate) database: u64,
@@ -42,7 +42,7 @@ impl Files {
         Ok((files, Lengths { database: database.len(), log: log.len() }))
     }
 
-    /// Looks again, and refuses other files than these.
+    /// Looks at the paths again, and refuses other files than these.
     pub(crate) fn check(&self, location: &Location) -> Result<Lengths, StoreError> {
         match Self::at(location) {
             Ok((files, lengths)) if files == *self => Ok(lengths),

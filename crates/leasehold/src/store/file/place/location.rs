@@ -1,4 +1,4 @@
-//! Where a file store lives, whether a database can work there, and errors that say so.
+//! The location of a file store, whether a database can work there, and the errors that say so.
 
 use std::fs;
 use std::io;
@@ -16,22 +16,22 @@ use super::hash;
 use super::write_lock::{self, WriteLock};
 use crate::process::{self, Note};
 
-/// Appended to the database's name: the directory with what belongs to running processes.
+/// The suffix of the database's name for the directory with the files of running processes.
 const SIDE_SUFFIX: &str = ".clients";
 
 /// SQLite could not size the shared memory beside the database: the disk is full.
 /// (`SQLITE_IOERR_SHMSIZE`, sqlite.org/rescode.html)
 const SHARED_MEMORY_FULL: i32 = 4874;
 
-/// SQLite could not write, or not make a file longer: beside a limit of file sizes, it is that.
-/// (`SQLITE_IOERR_WRITE`, `SQLITE_IOERR_TRUNCATE` and `SQLITE_IOERR_SHMSIZE`)
+/// SQLite could not write, or not make a file longer: if file sizes are limited, the limit is the
+/// cause. (`SQLITE_IOERR_WRITE`, `SQLITE_IOERR_TRUNCATE` and `SQLITE_IOERR_SHMSIZE`)
 const TOO_LONG: [i32; 3] = [778, 1546, SHARED_MEMORY_FULL];
 
-/// What to do about a limit that no file may outgrow.
+/// The remedy for a limit of file sizes.
 const RAISE_FILE_LIMIT: &str = "raise the limit of file sizes (`ulimit -f`)";
 
-/// The paths of the database, of what SQLite keeps beside it, and of the directory with what
-/// belongs to running processes.
+/// The paths of the database, of the files that SQLite keeps beside it, and of the directory with
+/// the files of running processes.
 #[derive(Clone, Debug)]
 pub(crate) struct Location {
     pub(crate) database: PathBuf,
@@ -41,13 +41,13 @@ pub(crate) struct Location {
     pub(crate) write_lock: PathBuf,
 }
 
-/// Whether files of this process may not grow as they like.
+/// Whether the sizes of this process's files are limited.
 fn is_file_size_limited() -> bool {
     getrlimit(Resource::Fsize).current.is_some()
 }
 
 impl Location {
-    /// Looks at a path before anything is created.
+    /// Checks a path before anything is created.
     pub(crate) fn check(path: &Path) -> Result<Self, Error> {
         let Some(name) = path.file_name().filter(|_| !path.to_string_lossy().ends_with('/')) else {
             let shown = path.display();
@@ -59,8 +59,8 @@ impl Location {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             Some(_) | None => Path::new("."),
         };
-        // All processes must mean the same files, whatever links lead there and wherever each of
-        // them changes its directory to.
+        // All processes must use the same files, whatever links lead there, and even if a process
+        // changes its directory.
         let parent = match fs::canonicalize(parent) {
             Ok(parent) if parent.is_dir() => parent,
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -105,7 +105,7 @@ impl Location {
     }
 
     /// Refuses a directory beside the database that belongs to another user, or in which users may
-    /// write who may not write the database: they could end what others hold.
+    /// write who may not write the database: they could end the leases of others.
     pub(crate) fn refuse_others_side(&self, side: &Stat, access: Access) -> Result<(), StoreError> {
         let in_group = fs::metadata(self.directory()).is_ok_and(|found| found.mode() & 0o002 == 0);
         let Some(what) = access.trouble_with(side, in_group) else { return Ok(()) };
@@ -117,7 +117,8 @@ impl Location {
         Err(StoreError::new(StoreErrorKind::Denied, text))
     }
 
-    /// The finding about a database that another user put where all may put files.
+    /// The finding about a database of another user in a directory where all users may create
+    /// files.
     pub(crate) fn others_database(&self) -> Option<[String; 3]> {
         let [found, place] = [&*self.database, self.directory()].map(fs::metadata);
         let (owner, place) = (found.ok()?.uid(), place.ok()?.mode());
@@ -132,8 +133,8 @@ impl Location {
         })
     }
 
-    /// Creates the directory beside the database, for the users of the database, if it is not
-    /// there. Several processes may do so at once.
+    /// Creates the directory beside the database, for the users of the database, if it does not
+    /// exist. Several processes may do so at once.
     pub(crate) fn create_side(&self, access: Access) -> Result<(), StoreError> {
         let created = match access.is_shared() {
             // The directory appears with the write lock's file in it. Otherwise processes that come
@@ -160,13 +161,13 @@ impl Location {
             let _ = fs::remove_dir_all(&new);
         }
         match made {
-            // Somebody else was faster.
+            // Another process was faster.
             Err(_) if self.side.exists() => Ok(()),
             made => made,
         }
     }
 
-    /// Creates an empty database if there is none. One that is there is not even opened: closing
+    /// Creates an empty database if there is none. An existing database is not even opened: closing
     /// it again would drop the locks that another connection of this process has on it.
     pub(crate) fn create_database(&self) -> Result<(), StoreError> {
         let mut options = fs::OpenOptions::new();
@@ -183,8 +184,9 @@ impl Location {
         }
     }
 
-    /// A fork copies SQLite's view of its file locks, but not the locks. No process sees what a
-    /// child does to the file of its parent, and the child undoes locks that others rely on.
+    /// Refuses a database that the parent of this process has open. A fork copies SQLite's view of
+    /// its file locks, but not the locks. No process would see what a child does to the file, and
+    /// the child would undo locks that others rely on.
     pub(crate) fn refuse_in_child(&self) -> Result<(), StoreError> {
         match fs::metadata(&self.database) {
             Ok(found) if process::is_open_in_parent(file_number(&found)) => Err(self.forked()),
@@ -192,7 +194,7 @@ impl Location {
         }
     }
 
-    /// Notes that this process has the database open.
+    /// Records that this process has the database open.
     pub(crate) fn note_open(&self) -> Result<Note, StoreError> {
         let found = fs::metadata(&self.database);
         let found = found.map_err(|error| self.io_error("look at it", error))?;
@@ -203,7 +205,7 @@ impl Location {
         })
     }
 
-    /// A parent of this process has the database open.
+    /// The error for a database that a parent of this process has open.
     pub(crate) fn forked(&self) -> StoreError {
         let shown = self.database.display();
         let text = format!(
@@ -214,7 +216,8 @@ impl Location {
         StoreError::new(StoreErrorKind::Unsupported, text)
     }
 
-    /// The same database by two paths has two logs, and each side would see its own locks only.
+    /// Refuses a second path to the same database: each path would have its own log, and see its
+    /// own locks only.
     fn refuse_second_path(&self) -> Result<(), StoreError> {
         let shown = self.database.display();
         let text = match fs::metadata(&self.database) {
@@ -232,7 +235,7 @@ impl Location {
         Err(StoreError::new(StoreErrorKind::Unsupported, text))
     }
 
-    /// The processes that have the database open do not all mean the same files any more.
+    /// The error for a database whose processes no longer all use the same files.
     pub(crate) fn replaced(&self) -> StoreError {
         let shown = self.database.display();
         let text = format!(
@@ -242,7 +245,7 @@ impl Location {
         StoreError::new(StoreErrorKind::Corrupt, text)
     }
 
-    /// Leases of one clock cannot be judged by another.
+    /// The error for a process with another clock: leases of one clock cannot be judged by another.
     pub(crate) fn other_clock(&self) -> StoreError {
         let shown = self.database.display();
         let text = format!(
@@ -252,7 +255,7 @@ impl Location {
         StoreError::new(StoreErrorKind::Unsupported, text)
     }
 
-    /// What is free is set aside for what is held.
+    /// The error for a full disk, whose reserve is kept for held leases.
     pub(crate) fn full(&self) -> StoreError {
         let shown = self.database.display();
         let (what, remedy) = match is_file_size_limited() {
@@ -266,15 +269,15 @@ impl Location {
         StoreError::new(StoreErrorKind::Full, text)
     }
 
-    /// What it says of a name or of itself cannot be.
+    /// The error for a database with impossible content.
     pub(crate) fn damaged(&self, what: &str, remedy: &str) -> StoreError {
         let shown = self.database.display();
         let text = format!("file:{shown}: {what} is damaged: {remedy}");
         StoreError::new(StoreErrorKind::Corrupt, text)
     }
 
-    /// An error of the system with the directory beside the database. That it is denied does not
-    /// mean that its own directory is: another user has made it.
+    /// The error of the system at the directory beside the database. If the user lacks rights to
+    /// it, another user has made it; the directory around the database may be all right.
     pub(crate) fn beside_error(&self, error: io::Error) -> StoreError {
         let (shown, side) = (self.database.display(), self.side.display());
         if error.kind() != io::ErrorKind::PermissionDenied {
@@ -288,7 +291,7 @@ impl Location {
         StoreError::new(StoreErrorKind::Denied, text).with_source(error)
     }
 
-    /// An error of the system while doing something beside the database.
+    /// The error of the system while the store works beside the database.
     pub(crate) fn io_error(&self, doing: &str, error: io::Error) -> StoreError {
         let (kind, remedy) = match error.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
@@ -305,12 +308,12 @@ impl Location {
             .with_source(error)
     }
 
-    /// An error of SQLite.
+    /// The error of SQLite, with a remedy.
     pub(crate) fn database_error(&self, error: rusqlite::Error) -> StoreError {
         let code = error.sqlite_error_code();
         let extended = error.sqlite_error().map_or(0, |error| error.extended_code);
         let (kind, remedy) = match code {
-            // Nobody has used it as a store: it is something else.
+            // Nobody has used the file as a store, so it is something else.
             Some(ErrorCode::NotADatabase) if !self.side.exists() => {
                 (StoreErrorKind::Corrupt, "name another path")
             }
@@ -342,7 +345,7 @@ impl Location {
         StoreError::new(kind, format!("file:{shown}: {error}: {remedy}")).with_source(error)
     }
 
-    /// Another release has written the database, or a record in it.
+    /// The error for a database, or a record, that another release has written.
     pub(crate) fn other_version(&self, found: u32) -> StoreError {
         let shown = self.database.display();
         let text = format!(
@@ -352,7 +355,7 @@ impl Location {
         StoreError::new(StoreErrorKind::Version, text)
     }
 
-    /// Whether named pipes can be made there, as far as the kind of file system tells.
+    /// Whether named pipes can be made beside the database, judged by the kind of file system.
     pub(crate) fn may_have_pipes(&self) -> io::Result<bool> {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         if let FAT | EX_FAT = rustix::fs::statfs(self.directory())?.f_type as u32 {
@@ -361,8 +364,8 @@ impl Location {
         Ok(!cfg!(target_vendor = "apple"))
     }
 
-    /// Locks and shared memory do not reach across machines, and on most network file systems
-    /// they seem to.
+    /// Refuses a network file system: locks and shared memory do not reach across machines,
+    /// although they seem to on most network file systems.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn refuse_network(&self, directory: &Path) -> Result<(), StoreError> {
         let found = rustix::fs::statfs(directory)
@@ -383,7 +386,7 @@ impl Location {
     }
 }
 
-/// Why a path leads to no directory where a database could be.
+/// The error for a path that leads to no directory for a database.
 fn no_directory(path: &Path, parent: &Path, error: Option<io::Error>) -> InvalidInput {
     let (shown, parent_shown) = (path.display(), parent.display());
     let in_the_way =
@@ -446,8 +449,8 @@ fn network_file_system(magic: u32) -> Option<&'static str> {
     })
 }
 
-/// Whether something is mounted on a file itself: then its log and the directory beside it are
-/// others than at the path where it comes from. Linux tells since 5.8.
+/// Whether the file itself is a mount point. Its log and the directory beside it then differ from
+/// those at its original path. Linux tells this since 5.8.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn is_mounted_alone(path: &Path) -> bool {
     use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
@@ -480,7 +483,7 @@ mod tests {
             (format!("{here}/file/below/locks.db"), "file is no directory"),
             (format!("{here}/{}/locks.db", "d".repeat(256)), "name a shorter path"),
             (format!("{here}/{}", "f".repeat(256)), "name a shorter path"),
-            // The file could be made, and the files that belong beside it could not.
+            // The file could be created, but the files beside it could not.
             (format!("{here}/{}", "f".repeat(250)), "name a shorter path"),
             (format!("{here}/loop/locks.db"), "name another"),
             ("/dev/null".into(), "name another"),

@@ -1,4 +1,4 @@
-//! Where a file store is: its paths and what they lead to, and who else uses them.
+//! The place of a file store: its paths, the files to which they lead, and the other users.
 
 mod access;
 mod files;

@@ -1,9 +1,9 @@
 //! Whether anybody else has the database open, even if its files have been removed meanwhile.
 //!
-//! Each process that has it open holds a shared lock on one byte of the *directory* that the
-//! database is in; the name of the database says which byte. The lock outlives `rm` of every file
-//! of the store. Every user who may read the directory sees it, also through bind mounts. It ends
-//! with the process.
+//! Each process that has the database open holds a shared lock on one byte of the *directory*
+//! around it; the name of the database selects the byte. The lock outlives `rm` of every file of
+//! the store. Every user who may read the directory sees it, also through bind mounts. It ends with
+//! the process.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -25,14 +25,16 @@ impl Users {
     pub(crate) fn open(location: &Location) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         let name = location.database.file_name().unwrap_or_default();
-        // The lower half of the numbers there are: a length of one must fit behind it.
+        // The byte is in the lower half of the possible numbers: a length of one must fit behind
+        // it.
         let byte = (hash(name.as_encoded_bytes()) >> 2) as i64;
         Ok(Self { directory: open(location.directory(), flags, Mode::empty())?, byte })
     }
 }
 
 impl Users {
-    /// A child that is forked closes it: it would seem to have the database open.
+    /// The note by which a forked child closes the directory. Otherwise it would seem to have the
+    /// database open.
     pub(crate) fn note(&self) -> Option<Note> {
         process::note_lifeline(&self.directory)
     }
@@ -40,12 +42,12 @@ impl Users {
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 impl Users {
-    /// Joins the processes that have it open, until dropped.
+    /// Joins the processes that have the database open, until this value is dropped.
     pub(crate) fn join(&self) -> io::Result<()> {
         self.set(nix::libc::F_RDLCK)
     }
 
-    /// Whether there are others, in this process or another.
+    /// Whether there are other users of the database, in this process or another.
     pub(crate) fn are_others(&self) -> io::Result<bool> {
         // An exclusive lock would be refused, so somebody has a shared one.
         let mut lock = self.lock(nix::libc::F_WRLCK);
@@ -53,8 +55,8 @@ impl Users {
         Ok(i32::from(lock.l_type) != nix::libc::F_UNLCK)
     }
 
-    /// A lock of the open directory, since those of the process end when it closes the directory
-    /// anywhere else.
+    /// Sets a lock of the open directory. A lock of the process would end when the process closes
+    /// the directory anywhere else.
     fn set(&self, kind: i32) -> io::Result<()> {
         let lock = self.lock(kind);
         nix::fcntl::fcntl(&self.directory, nix::fcntl::FcntlArg::F_OFD_SETLK(&lock))?;
@@ -75,13 +77,13 @@ impl Users {
 #[cfg(any(target_os = "linux", target_os = "android"))]
 impl Drop for Users {
     fn drop(&mut self) {
-        // Closing is not enough: a process that is being started has copies of all descriptors
-        // for a moment.
+        // Closing is not enough: a child process has copies of all descriptors for a moment while
+        // it is started.
         let _ = self.set(nix::libc::F_UNLCK);
     }
 }
 
-/// Elsewhere only the pipes of clients say that somebody is there.
+/// On other systems, only the pipes of clients show that there are users.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 impl Users {
     pub(crate) fn join(&self) -> io::Result<()> {

@@ -1,12 +1,12 @@
-//! The write lock of the file store: one process at a time uses the database, in the order of
-//! arrival.
+//! The write lock of the file store: one process at a time uses the database, and processes are
+//! served in the order of arrival.
 //!
 //! SQLite waits for its own lock by sleeping and trying again. So an unlucky process may wait for
 //! ever, and a hundred processes burn processor time. The kernel keeps the waiters of a file lock
-//! in a queue, and wakes one at a time. This lock is for order alone: without it, SQLite's lock
+//! in a queue, and wakes one at a time. This lock is only for that order: without it, SQLite's lock
 //! still keeps transactions apart.
 //!
-//! What is written in its file says which database it belongs to, see [`super::super::identity`].
+//! The text in its file identifies the database that it belongs to: see [`super::super::identity`].
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -21,14 +21,14 @@ use crate::process::{self, Note};
 
 pub(crate) const FILE_NAME: &str = "gate";
 
-/// The most bytes that are read of the file: several times what is written in it.
+/// The largest number of bytes that are read from the file: several times the length of its text.
 const MAX_TEXT: usize = 512;
 
 /// A file whose lock is the right to use the database.
 #[derive(Debug)]
 pub(crate) struct WriteLock(File);
 
-/// The right to use the database, until dropped.
+/// The right to use the database, until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct WriteLockGuard<'a>(&'a WriteLock);
 
@@ -40,20 +40,21 @@ impl WriteLock {
         Ok(Self(file.into()))
     }
 
-    /// A child that is forked closes it: it would keep the lock of a parent that was killed.
+    /// The note by which a forked child closes the file. Otherwise it would keep the lock of a
+    /// parent that was killed.
     pub(crate) fn note(&self) -> Option<Note> {
         process::note_lifeline(&self.0)
     }
 
-    /// What is written in it.
+    /// Reads the text in the file.
     pub(crate) fn read(&self) -> io::Result<String> {
         let mut bytes = [0; MAX_TEXT];
         let length = self.0.read_at(&mut bytes, 0)?;
         Ok(String::from_utf8_lossy(&bytes[..length]).into_owned())
     }
 
-    /// Writes something else in it. In place, so that it stays the file that others wait for, and
-    /// stays theirs.
+    /// Writes another text into the file. It is written in place, so that the file stays the one
+    /// that others wait for, with the same owner.
     pub(crate) fn write(&self, text: &str) -> io::Result<()> {
         self.0.set_len(0)?;
         self.0.write_all_at(text.as_bytes(), 0)
@@ -72,7 +73,7 @@ impl WriteLock {
         }
     }
 
-    /// Waits for the lock. Only a process that was stopped while it had the lock makes that long.
+    /// Waits for the lock. That takes long only if a process was stopped while it had the lock.
     pub(crate) fn lock(&self) -> io::Result<WriteLockGuard<'_>> {
         loop {
             match flock(&self.0, FlockOperation::LockExclusive) {

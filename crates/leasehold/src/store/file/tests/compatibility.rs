@@ -1,22 +1,22 @@
-//! Databases as each release leaves them: `tests/compatibility/VERSION/file.sql`.
+//! Databases as written by each release: `tests/compatibility/VERSION/file.sql`.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use super::*;
 
-/// Asks for the file of the version that the packages have now.
+/// The variable that asks to write the file for the present version of the packages.
 const WRITE: &str = "LEASEHOLD_WRITE_FORMATS";
 
-/// Each release that left another database than those before, and what it left.
+/// Each release that changed the format of the database, with its database.
 fn releases() -> Vec<(PathBuf, String)> {
     let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/compatibility");
     let files = fs::read_dir(all).unwrap().map(|entry| entry.unwrap().path().join("file.sql"));
     files.map(|file| (file.clone(), fs::read_to_string(file).unwrap())).collect()
 }
 
-/// The database as SQL: what the tables are, and what is in them. One number tells databases apart,
-/// and is drawn.
+/// The database as SQL: its tables and their content. The number that identifies a database is
+/// random.
 fn dump(connection: &Connection) -> String {
     let mut sql = String::new();
     for pragma in ["application_id", "user_version"] {
@@ -69,14 +69,14 @@ async fn a_database_of_each_release_is_used_on_or_refused_by_its_version() {
             assert_eq!(error.kind(), StoreErrorKind::Version, "{error}");
             continue;
         }
-        // The holder lets go, and the one who waits is next.
+        // The holder releases, and the waiter is next.
         let store = place.open();
         let record = place.record(&name("a")).unwrap();
         assert_eq!((record.holds[0].id.client, record.queue.len()), (ALICE, 1));
         let before = FencingToken::from_micros(record.last_token_us).get();
         assert_eq!(on(&store, "a", release(ALICE, 1)).await, Reply::Released);
         assert_eq!(place.record(&name("a")).unwrap().holds[0].id.client, BOB);
-        // Another boot ends all leases, and tokens go on.
+        // Another boot ends all leases, and tokens keep growing.
         drop(store);
         let store = place.boot("second");
         let after = token(on(&store, "a", acquire(ALICE, 2, true)).await);

@@ -1,11 +1,11 @@
-//! What it costs to use a store for a moment.
+//! The cost of using a store for a moment.
 
 use super::*;
 
 #[tokio::test]
 async fn who_uses_a_store_for_a_moment_starts_no_thread_and_makes_no_pipe_but_its_own() {
     let place = Place::new();
-    drop(place.open()); // who comes first makes what is missing
+    drop(place.open()); // the first user creates the missing files
     let use_it = async |store: &File| {
         let _inbox = store.inbox(ALICE).await.unwrap();
         let acquire = Operation::On { name: name("a"), action: acquire(ALICE, 1, false) };
@@ -22,7 +22,7 @@ async fn who_uses_a_store_for_a_moment_starts_no_thread_and_makes_no_pipe_but_it
     assert_eq!(trial().created().unwrap(), before.created().unwrap());
 }
 
-/// What a command does with a store: opens it, holds a lock for a moment, and leaves.
+/// Uses a store as a command does: opens it, holds a lock for a moment, and leaves.
 async fn visit(place: &Place) {
     let store = place.open();
     for action in [acquire(ALICE, 1, false), release(ALICE, 1)] {

@@ -1,4 +1,4 @@
-//! Damaged records and numbers are refused, each for itself.
+//! Damaged records and numbers are refused, each without an effect on others.
 
 use leasehold_core::{Refusal, RenewLease};
 
@@ -17,7 +17,7 @@ async fn one_damaged_record_ends_no_lease_of_another_name_and_no_thread() {
         RenewLease::new(name(of), id, TTL, Mode::Exclusive)
     };
     let leases = vec![lease(1, "a"), lease(2, "b"), lease(3, "c")];
-    // Of another release, and then of this one and cut.
+    // First a record of another release, and then a record of this release that was cut.
     for version in [Record::VERSION + 4, Record::VERSION] {
         let read = "SELECT record FROM lock WHERE name = 'b'";
         let mut record: Vec<u8> = connection.query_row(read, [], |row| row.get(0)).unwrap();
@@ -47,7 +47,7 @@ async fn one_damaged_record_ends_no_lease_of_another_name_and_no_thread() {
     let text = error.to_string();
     assert!(text.contains("\"b\"") && text.contains("delete its row"), "{text}");
 
-    // Tidying goes on behind it.
+    // Tidying continues behind the damaged record.
     on(&store, "c", release(ALICE, 3)).await;
     place.clock.advance(TTL + 2 * RULES.retention);
     while place.record(&name("c")).is_some() {

@@ -1,4 +1,4 @@
-//! The room that is set aside for what is held.
+//! The disk space that is set aside for held leases.
 
 use super::*;
 use crate::store::file::database::Database;
@@ -26,9 +26,10 @@ fn what_is_set_aside_is_there_whatever_was_written_and_copied() {
                 })
             })
             .unwrap();
-        // What a transaction has taken of it is made good by the next that begins something.
+        // The next transaction that asks for something new restores the pages that this one took
+        // from the reserve.
         database.write(Reserve::Keep, |_| Ok(())).unwrap();
-        // SQLite cuts the file then, if the whole log was copied.
+        // SQLite then cuts the file, if the whole log was copied.
         database.shorten_log().unwrap();
         let length = fs::metadata(place.path()).unwrap().len();
         assert!(length >= (u64::from(pages) + RESERVE) * 4096, "{length} for {pages} pages");

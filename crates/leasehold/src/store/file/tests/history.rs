@@ -1,4 +1,4 @@
-//! Random histories: what the database says is what the model says.
+//! Random histories: the database has the same records as the model.
 
 use std::collections::HashMap;
 
@@ -8,12 +8,12 @@ use leasehold_core::model;
 
 use super::*;
 
-/// Actions as a busy program would ask for, with all that may come late, twice or never.
+/// Random actions, like those of a busy program, including some that come late, twice or never.
 struct History {
     random: Jitter,
     attempt: u64,
-    /// With a number: each attempt is the next of that many clients', so that many hold and wait.
-    /// Without, few clients guess at attempts.
+    /// With a number, that many clients take turns with the attempts, so that many of them hold and
+    /// wait. Without a number, a few clients guess at attempts.
     crowd: Option<u64>,
 }
 
@@ -38,7 +38,7 @@ impl History {
         ClientId(number.into())
     }
 
-    /// How long nothing happens, in microseconds: less among many.
+    /// The pause before the next action, in microseconds: shorter if there are many clients.
     fn pause_us(&mut self) -> u64 {
         self.below(self.crowd.map_or(400_000, |_| 30_000))
     }
@@ -76,7 +76,7 @@ impl History {
             18 => {
                 self.attempt += 1;
                 let by = (ClientId(u128::from(self.below(4))), self.attempt);
-                // Of whatever token.
+                // With any token.
                 adopt(by, (client, recent), 0)
             }
             _ => Action::Renew { id, ttl, mode: self.lock_mode(), change: self.below(4) },

@@ -1,4 +1,4 @@
-//! Who held a name last.
+//! The last holder of a name.
 
 use leasehold_core::{Ending, LastHolder};
 
@@ -40,7 +40,7 @@ async fn the_last_holder_is_remembered_for_as_long_as_it_asked_for() {
     on(&store, "b", acquire(BOB, 1, true)).await;
     on(&store, "b", release(BOB, 1)).await;
     place.clock.advance(47 * hour);
-    // Tidied up with each call, a few at a time.
+    // Each call tidies up a few records.
     while place.record(&name("b")).is_some() {
         on(&store, "c", acquire(BOB, 2, true)).await;
         on(&store, "c", release(BOB, 2)).await;
@@ -60,7 +60,7 @@ async fn the_last_holder_goes_with_its_record_and_with_a_restart_of_the_machine(
     on(&store, "a", release(ALICE, 1)).await;
     for of in ["b", "c", "d"] {
         place.clock.advance(hour / 4);
-        // Tidied up with each.
+        // Each of these calls tidies up.
         on(&store, of, acquire(BOB, 1, true)).await;
         on(&store, of, release(BOB, 1)).await;
         assert_eq!(ending(&store, "a").await, Some((ALICE, Ending::Released)));

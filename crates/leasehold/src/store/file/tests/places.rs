@@ -1,10 +1,10 @@
-//! The store is sure of its file: what is at its path is what everybody else means.
+//! The store checks its file: the file at its path must be the one that all processes use.
 
 use leasehold_core::RenewLease;
 
 use super::*;
 
-/// Removes what a pattern of a shell would: the files that begin with the database's name.
+/// Removes the files that a shell pattern would match: those that begin with the database's name.
 fn remove(place: &Place, suffixes: &[&str]) {
     for suffix in suffixes {
         let mut path = place.path().into_os_string();
@@ -35,8 +35,8 @@ async fn what_is_removed_in_use_is_noticed_by_its_holders_and_joined_by_nobody()
         let store = place.open();
         token(on(&store, "a", acquire(ALICE, 1, true)).await);
         remove(&place, way);
-        // A newcomer neither joins what is left nor begins anew beside those who believe in their
-        // leases.
+        // A newcomer neither joins the remaining files nor creates new ones while others rely on
+        // their leases.
         let refused = place.refusal();
         assert_eq!(kind(&refused), StoreErrorKind::Corrupt, "{way:?}: {refused}");
         assert!(refused.to_string().contains("start again"), "{way:?}: {refused}");
@@ -48,7 +48,7 @@ async fn what_is_removed_in_use_is_noticed_by_its_holders_and_joined_by_nobody()
         let renewed = store.execute(Operation::Renew(vec![lease])).await.unwrap().reply;
         assert_eq!(renewed, Reply::Many(vec![Reply::NotHeld { newest: None }]), "{way:?}");
         drop(store);
-        // Without the pipes beside it, a lease in the database ends by its time.
+        // Without the pipes beside the database, a lease in it ends at its deadline.
         place.clock.advance(TTL);
         token(on(&place.open(), "a", acquire(BOB, 1, false)).await);
     }
@@ -82,7 +82,7 @@ async fn a_copy_of_the_database_is_used_where_nobody_uses_another() {
     fs::rename(saved, place.path()).unwrap();
     let store = place.open();
     assert!(token(on(&store, "a", acquire(BOB, 1, false)).await) > before);
-    // All others find that what is there belongs together now.
+    // After that, the files belong together for everybody else.
     drop(place.open());
 }
 
@@ -95,7 +95,7 @@ async fn another_boot_id_is_no_restart_while_somebody_is_there() {
     let refused = other().unwrap_err();
     assert_eq!(kind(&refused), StoreErrorKind::Unsupported, "{refused}");
     assert!(refused.to_string().contains("another boot id"), "{refused}");
-    // A guardian may still be at work for a process that is gone.
+    // A guardian may still be at work for a process that has gone.
     let lifeline = store.lifeline(ALICE).unwrap();
     drop(store);
     assert_eq!(kind(&other().unwrap_err()), StoreErrorKind::Unsupported);
@@ -114,7 +114,7 @@ async fn a_hard_link_to_a_database_is_refused() {
         assert_eq!(kind(&refused), StoreErrorKind::Unsupported, "{refused}");
         assert!(refused.to_string().contains("hard links"), "{refused}");
     }
-    // Those who have it open go on: nobody else can come in by the other name.
+    // Processes that have the database open go on: nobody else can open it by the other name.
     token(on(&store, "a", acquire(ALICE, 1, true)).await);
     fs::remove_file(link).unwrap();
     drop(place.open());
@@ -137,11 +137,11 @@ async fn what_is_looked_at_is_not_created() {
     let before = files();
     File::examine(&url).await.unwrap();
     assert_eq!(files(), before);
-    // And the store is none the worse for it.
+    // The store is unharmed.
     assert_eq!(on(&store, "a", release(ALICE, 1)).await, Reply::Released);
 }
 
-/// A user without rights; only root can give something to it.
+/// A user without rights; only root can give files to it.
 const NOBODY: u32 = 65_534;
 
 fn is_root() -> bool {
@@ -178,7 +178,8 @@ fn a_directory_beside_the_database_in_which_others_may_write_is_refused() {
     drop(place.open());
     let mut side = place.path().into_os_string();
     side.push(".clients");
-    // One of our own would be mended: this is its owner's to mend.
+    // The store repairs a directory that belongs to its user, but this directory belongs to another
+    // user.
     chown(place.path(), Some(NOBODY), Some(NOBODY)).unwrap();
     chown(&side, Some(NOBODY), Some(NOBODY)).unwrap();
     for mode in [0o777, 0o770] {

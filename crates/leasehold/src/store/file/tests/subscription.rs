@@ -13,7 +13,7 @@ async fn news_reach_all_who_listen_to_the_name_and_leave_no_pipe_behind() {
         let files = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
         files.filter(|file| file.starts_with("news-")).collect::<Vec<_>>()
     };
-    // A listener that was killed: its pipe is there, and nobody reads it.
+    // The pipe of a listener that was killed: it exists, and nobody reads it.
     let dead = format!("{}0", pipes().iter().find(|file| teller_reaches(file, "a")).unwrap());
     let side = place.directory.path().join("locks.db.clients");
     rustix::fs::mkfifoat(rustix::fs::CWD, side.join(&dead), rustix::fs::Mode::RUSR).unwrap();
@@ -29,7 +29,7 @@ async fn news_reach_all_who_listen_to_the_name_and_leave_no_pipe_behind() {
     assert!(pipes().is_empty());
 }
 
-/// Whether a pipe is one to which the news of this name are written.
+/// Whether the news of this name are written to a pipe.
 fn teller_reaches(file: &str, text: &str) -> bool {
     file.starts_with(&clients::subscription::mark(&name(text)))
 }

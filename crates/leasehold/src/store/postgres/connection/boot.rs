@@ -1,5 +1,5 @@
-//! What the server may have forgotten: the row in `boot`, which says whether it has crashed or was
-//! promoted, and for how long nothing new is granted after that.
+//! Whether the server may have forgotten something. The row in `boot` says whether the server has
+//! crashed or was promoted, and for how long nothing new is granted after that.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -13,22 +13,22 @@ use super::error;
 use crate::mutex::Mutex;
 use crate::store::postgres::options::{CommitLevel, Settings};
 
-/// What one store knows of it.
+/// The facts about the row at one store.
 #[derive(Debug)]
 pub(crate) struct Boot {
     schema: String,
-    /// Whether nothing new is granted where something may be forgotten.
+    /// Whether nothing new is granted while something may be forgotten.
     is_guarded: bool,
     commit: CommitLevel,
-    /// How long leases may be, as the database has been told, in µs.
+    /// The longest lease that the database has been told of, in µs.
     longest_us: AtomicU64,
     /// The data that the last session has found.
     found: Mutex<Option<String>>,
-    /// When it was last asked for, and for how much longer nothing new is granted.
+    /// The time of the last question, and for how long after it nothing new is granted.
     pause: Mutex<Option<(Instant, Duration)>>,
 }
 
-/// What the row says of a step.
+/// The meaning of the row for a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
     /// Nothing is forgotten.
@@ -57,12 +57,12 @@ impl Boot {
         self.commit == CommitLevel::Off
     }
 
-    /// Whether the caller has anything to ask or to say.
+    /// Whether this store uses the row at all.
     pub(super) fn is_needed(&self) -> bool {
         self.is_guarded || self.is_lossy()
     }
 
-    /// What a step finds in the row.
+    /// The meaning of a row that a step has read.
     pub(crate) fn start(&self, row: Option<(i64, bool)>, now_us: i64) -> Start {
         if !self.is_needed() {
             return Start::Known;
@@ -77,7 +77,7 @@ impl Boot {
         }
     }
 
-    /// A lease that is longer than the database knows of.
+    /// The ttl of an operation, if it is longer than any that the database has been told of.
     pub(crate) fn longer(&self, operation: &Operation) -> Option<Duration> {
         let longest = match operation {
             Operation::On { action, .. } => action.ttl(),
@@ -88,25 +88,25 @@ impl Boot {
             .filter(|ttl| self.is_guarded && micros(*ttl) > self.longest_us.load(Ordering::Relaxed))
     }
 
-    /// The database knows of leases as long as this.
+    /// Records that the database has been told of leases of this length.
     pub(crate) fn note_longest(&self, longest: Duration) {
         self.longest_us.fetch_max(micros(longest), Ordering::Relaxed);
     }
 
-    /// What is left of the quarantine that was found when it was last asked for.
+    /// The rest of the quarantine that the last question found.
     pub(crate) fn pause(&self) -> Option<Duration> {
         let pause = *self.pause.lock();
         let left = pause.map(|(asked, left)| left.saturating_sub(asked.elapsed()));
         left.filter(|left| self.is_guarded && !left.is_zero())
     }
 
-    /// Whether it is known at all.
+    /// Whether the row was ever asked for.
     pub(crate) fn was_asked(&self) -> bool {
         self.pause.lock().is_some()
     }
 
-    /// Asks over a new session, if its data are not those of the sessions before: another server, a
-    /// promoted one, or one whose data were replaced.
+    /// Asks over a new session, if its data are not those of the earlier sessions: from another
+    /// server, a promoted one, or one whose data were replaced.
     pub(super) async fn greet(
         &self,
         (client, server): (&Client, &str),
@@ -129,8 +129,8 @@ impl Boot {
         Ok(())
     }
 
-    /// Asks whether anything is forgotten, for leases that are as long as this. An operator may say
-    /// that nothing is.
+    /// Asks whether anything is forgotten, for leases of this length. An operator may declare that
+    /// nothing is.
     pub(super) async fn ask(
         &self,
         (client, server): (&Client, &str),
@@ -139,7 +139,7 @@ impl Boot {
     ) -> Result<(), StoreError> {
         let longest_us = micros(longest).max(self.longest_us.load(Ordering::Relaxed));
         let (schema, is_lossy) = (&self.schema, self.is_lossy());
-        // What it writes must be there after a crash, whatever becomes of grants.
+        // The write must survive a crash, even if grants do not.
         let commit = if is_lossy { CommitLevel::Local } else { self.commit };
         let text = format!(
             "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
@@ -166,7 +166,7 @@ impl Boot {
     }
 }
 
-/// Why nothing new is granted.
+/// The error that nothing new is granted.
 pub(crate) fn refusal(server: &str, left: Duration) -> StoreError {
     let why = format!(
         "{server}: nothing new is granted for another {}: it may have forgotten who holds what (a \

@@ -1,4 +1,5 @@
-//! Opening a session: which server, TLS, login, and whether it is a primary that will do.
+//! Opening a session: the server, TLS, the login, and the check that the server is a usable
+//! primary.
 
 use std::sync::Arc;
 
@@ -13,24 +14,25 @@ use tokio_rustls::rustls::ClientConfig;
 use super::error;
 use crate::store::postgres::options::{Server, Settings};
 
-/// What a session calls itself in `pg_stat_activity`.
+/// The name of a session in `pg_stat_activity`.
 const APPLICATION: &str = "leasehold";
 
-/// The oldest server that will do: 15, which the tests run on.
+/// The oldest usable server: 15, which the tests run on.
 const OLDEST: i32 = 150_000;
 
-/// Asked of each new session. What is not PostgreSQL says so in its version.
+/// The first statement in each new session. A server that is not PostgreSQL shows it in its
+/// version.
 const GREETING: &str = "SELECT pg_is_in_recovery(), current_setting('server_version_num')::int, \
     version(), current_setting('server_encoding'), \
     CASE WHEN NOT pg_is_in_recovery() THEN concat_ws(' ', \
         (SELECT c.system_identifier FROM pg_control_system() c), \
         left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)) ELSE '' END";
 
-/// Servers that speak the protocol and lack what the locks need, as their `version()` begins or
-/// says.
+/// Servers that speak the protocol, but lack features that the locks need, by a part of their
+/// `version()`.
 const IMITATIONS: [&str; 4] = ["CockroachDB", "-YB-", "Materialize", "RisingWave"];
 
-/// Knows how to open sessions.
+/// Opens sessions.
 #[derive(Debug)]
 pub(crate) struct Dialer {
     settings: Settings,
@@ -38,7 +40,7 @@ pub(crate) struct Dialer {
     servers: Vec<(Server, Option<Arc<ClientConfig>>)>,
 }
 
-/// A session that somebody has yet to drive.
+/// A session that is not driven yet.
 pub(crate) struct Dialed {
     pub(crate) client: Client,
     pub(crate) driver: Driver,
@@ -48,7 +50,7 @@ pub(crate) struct Dialed {
     pub(crate) found: String,
 }
 
-/// What sends and receives for a session.
+/// The driver of a session, which sends and receives.
 pub(crate) enum Driver {
     Plain(Box<Connection<Socket, NoTlsStream>>),
     Tls(Box<TlsConnection>),
@@ -58,7 +60,7 @@ type TlsConnection =
     Connection<Socket, <MakeRustlsConnect as tokio_postgres::tls::MakeTlsConnect<Socket>>::Stream>;
 
 impl Dialer {
-    /// For the servers of the URL, or for the one at which to listen.
+    /// A dialer for the servers of the URL, or for the server at which to listen.
     pub(crate) fn new(
         settings: &Settings,
         servers: &[Server],
@@ -86,7 +88,8 @@ impl Dialer {
             }
         }
         let all: Vec<_> = failures.iter().map(ToString::to_string).collect();
-        // Of several, one that is not a primary says less than one that refuses the login.
+        // With several failures, a server that is not a primary says less than one that refuses the
+        // login.
         let last = failures.pop().unwrap_or_else(StoreError::unknown_request);
         let worst = failures.into_iter().find(|failure| !failure.kind().is_outage());
         let worst = worst.unwrap_or(last);
@@ -141,7 +144,8 @@ impl Dialer {
     }
 }
 
-/// The session, if its server will do. Nobody drives it yet, so that is done here meanwhile.
+/// The session, if its server is usable. Nobody drives the session yet, so this function does so
+/// meanwhile.
 async fn greeted(mut dialed: Dialed) -> Result<Dialed, StoreError> {
     let Dialed { client, driver, server, found } = &mut dialed;
     tokio::select! {
@@ -154,12 +158,12 @@ async fn greeted(mut dialed: Dialed) -> Result<Dialed, StoreError> {
     Ok(dialed)
 }
 
-/// Why a program had no password to give.
+/// The reason for which a program gave no password.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct NoPassword(Box<dyn std::error::Error + Send + Sync>);
 
-/// Refuses a session with a server that cannot keep locks, or not now. Gives the cluster and its
+/// Refuses a server that cannot keep locks, or cannot do so now. Returns the cluster and its
 /// timeline.
 async fn greet(client: &Client, server: &str) -> Result<String, StoreError> {
     let row = client.query_typed_one(GREETING, &[]).await;

@@ -1,4 +1,4 @@
-//! What a failure of the driver or of the server means for a request.
+//! Turns failures of the driver and of the server into errors of the store.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -7,21 +7,21 @@ use leasehold_core::{StoreError, StoreErrorKind};
 use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, SqlState};
 
-/// Longest text of a server that is passed on: what it says beyond that is for its own log.
+/// The longest text of a server that an error shows. The rest is in the server's own log.
 const MAX_SAID: usize = 300;
 
-/// Raised by a step that was asked for at another isolation level.
+/// The code of a step that was called at another isolation level.
 const WRONG_ISOLATION: &str = "LH002";
 
-/// Raised by the end of a step whose record has changed meanwhile.
+/// The code at the end of a step whose record has changed meanwhile.
 const NO_MUTEX: &str = "LH003";
 
-/// The server has ended a session whose transaction took longer than `transaction_timeout`, which
-/// the driver has no name for.
+/// The code of a session that the server has ended because a transaction took longer than
+/// `transaction_timeout`. The driver has no name for it.
 const TRANSACTION_TIMEOUT: &str = "25P04";
 
-/// What the driver says of a request, in the words of a store. Whether the request may have been
-/// executed is for its sender to know.
+/// Turns the driver's error for a request into an error of the store. The sender of the request
+/// decides whether it may have been executed.
 pub(crate) fn request(server: &str, error: Error) -> StoreError {
     let (kind, text) = match error.as_db_error() {
         Some(refusal) => (kind(refusal), said(refusal)),
@@ -30,7 +30,7 @@ pub(crate) fn request(server: &str, error: Error) -> StoreError {
     StoreError::new(kind, format!("{server}: {text}")).with_source(error)
 }
 
-/// The same for a session that could not be opened.
+/// Like [`request`], for a session that could not be opened.
 pub(crate) fn opening(server: &str, error: Error) -> StoreError {
     let is_refusal = error.as_db_error().is_some();
     let opened = request(server, error);
@@ -67,8 +67,8 @@ pub(crate) fn is_worth_another_try(error: &StoreError) -> bool {
     })
 }
 
-/// Whether the session had ended before the request was read, or while it was: rested for too long,
-/// ended by somebody, lost with its server or its network.
+/// Whether the session had ended before or while the request was read: it was idle for too long,
+/// somebody ended it, or it was lost with its server or its network.
 pub(crate) fn is_broken(error: &StoreError) -> bool {
     let Some(source) = error.source().and_then(|source| source.downcast_ref::<Error>()) else {
         return false;
@@ -78,12 +78,12 @@ pub(crate) fn is_broken(error: &StoreError) -> bool {
 
 /// Whether the server has become a standby: another one takes over.
 pub(crate) fn is_standby(error: &StoreError) -> bool {
-    // The second is what the beginning of a step says, and nothing else of ours.
+    // The second code comes from the beginning of a step, and from no other statement of ours.
     let said = [SqlState::READ_ONLY_SQL_TRANSACTION, SqlState::FEATURE_NOT_SUPPORTED];
     code(error).is_some_and(|code| said.contains(code))
 }
 
-/// Whether there is no such schema, or not what belongs there.
+/// Whether the schema, or a part of it, is missing.
 pub(crate) fn lacks_schema(error: &StoreError) -> bool {
     let missing =
         [SqlState::INVALID_SCHEMA_NAME, SqlState::UNDEFINED_FUNCTION, SqlState::UNDEFINED_TABLE];
@@ -95,7 +95,7 @@ pub(crate) fn is_refusal(error: &StoreError) -> bool {
     code(error).is_some()
 }
 
-/// What the server says by a code.
+/// The server's code for an error.
 fn code(error: &StoreError) -> Option<&SqlState> {
     error.source().and_then(|source| source.downcast_ref::<Error>()).and_then(Error::code)
 }
@@ -128,7 +128,7 @@ fn kind(refusal: &DbError) -> StoreErrorKind {
     }
 }
 
-/// What the server says, on one short line, with the code that its manual explains.
+/// The server's message on one short line, with the code that its manual explains.
 fn said(refusal: &DbError) -> String {
     let text: String = refusal.message().chars().take(MAX_SAID).collect();
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -147,7 +147,7 @@ fn said(refusal: &DbError) -> String {
     format!("{text} ({}){remedy}", refusal.code().code())
 }
 
-/// An error of the driver and what is behind it.
+/// The text of a driver's error and of its causes.
 fn causes(error: &Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,7 +1,7 @@
-//! Sessions: how they are opened, how many there are, and what becomes of one that failed.
+//! Sessions: how they are opened, their number, and the handling of failed ones.
 //!
-//! All of it runs on the keeper's thread, which lives as long as the process: so a verb works from
-//! any runtime, and one whose future is dropped leaves no transaction open.
+//! All of this runs on the keeper's thread, which lives as long as the process. So a verb works
+//! from any runtime, and a verb whose future is dropped leaves no transaction open.
 
 pub(crate) mod boot;
 pub(crate) mod dial;
@@ -25,7 +25,7 @@ use super::options::Settings;
 use crate::background;
 use crate::clock::SystemClock;
 
-/// How long a session may rest before it is closed: 30 s.
+/// How long a session may be idle before it is closed: 30 s.
 pub(crate) const REST: Duration = Duration::from_secs(30);
 
 /// A value for a statement, with its type.
@@ -81,7 +81,7 @@ impl Driver {
         self.listen(|_, _| {}).await;
     }
 
-    /// The same, and passes on what the server notifies of: channel and payload.
+    /// Like [`run`](Self::run), and passes on the notifications of the server: channel and payload.
     pub(crate) async fn listen(&mut self, mut notified: impl FnMut(&str, &str)) {
         loop {
             let message = poll_fn(|context| match self {
@@ -91,21 +91,21 @@ impl Driver {
             match message.await {
                 Some(Ok(AsyncMessage::Notification(it))) => notified(it.channel(), it.payload()),
                 Some(Ok(_)) => {}
-                // Callers with a request under way get its own error.
+                // Callers with a request under way get a separate error.
                 Some(Err(_)) | None => return,
             }
         }
     }
 }
 
-/// Does some work on the keeper's thread, whatever becomes of the caller. It is boxed, or the
-/// futures of all callers would have that of the driver inside.
+/// Does some work on the keeper's thread, even if the caller goes away. The work is boxed, because
+/// otherwise the futures of all callers would contain that of the driver.
 pub(crate) async fn on_keeper<T: Send + 'static>(
     work: BoxFuture<'static, Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
     let (sender, receiver) = oneshot::channel();
     let task = async move {
-        // The caller may have given up.
+        // The send fails if the caller has given up.
         let _ = sender.send(work.await);
     };
     background::spawn(&SystemClock::new(), Box::pin(task))?;
@@ -140,18 +140,17 @@ impl Sessions {
         }
     }
 
-    /// When a request that begins now is given up.
+    /// The time at which a request that begins now is given up.
     pub(crate) fn give_up(&self) -> Instant {
         Instant::now() + self.timeout
     }
 
-    /// Closes sessions that have rested for long enough, or all of them.
+    /// Closes sessions that have been idle for this long, or all of them.
     pub(crate) fn close(&self, rested: Duration) {
         self.pool.retain(|_, metrics| metrics.last_used() < rested);
     }
 
-    /// Runs one statement by itself, and once more where the session had ended: it is one that may
-    /// be run twice.
+    /// Runs a single statement that may be run twice. It runs again if the session had ended.
     pub(crate) async fn query(
         &self,
         sql: &str,
@@ -166,15 +165,15 @@ impl Sessions {
         }
     }
 
-    /// Leaves a server that has become a standby: the next session is with the one that leads.
+    /// Leaves a server that has become a standby: the next session is with the present primary.
     pub(crate) fn leave_standby(&self, error: &StoreError) {
         if error::is_standby(error) {
             self.close(Duration::ZERO);
         }
     }
 
-    /// Has a quarantine be long enough for what is asked for: one more round trip for the first
-    /// lease that is longer than any before.
+    /// Makes the quarantine long enough for an operation: one more round trip for the first lease
+    /// that is longer than any before.
     pub(crate) async fn reckon_with(&self, operation: &Operation) -> Result<(), StoreError> {
         let Some(longest) = self.boot.longer(operation) else { return Ok(()) };
         self.ask_boot(longest, false).await?;
@@ -182,7 +181,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// Asks whether the server has forgotten anything; an operator may say that it has not.
+    /// Asks whether the server has forgotten anything. An operator may declare that it has not.
     pub(crate) async fn ask_boot(
         &self,
         longest: Duration,
@@ -220,7 +219,7 @@ impl Sessions {
     }
 }
 
-/// A session that somebody uses. It goes back to the others only when that one says so: one that
+/// A session in use. It goes back to the others only if its user gives it back: a session that
 /// failed half-way is closed.
 pub(crate) struct Taken {
     session: Option<Object<SessionManager>>,
@@ -233,7 +232,7 @@ impl Taken {
         self.session.as_deref().ok_or_else(StoreError::unknown_request)
     }
 
-    /// Its server, as messages name it.
+    /// The server of the session, as messages name it.
     pub(crate) fn server(&self) -> &str {
         self.session.as_deref().map_or("", |session| &session.server)
     }
@@ -261,7 +260,7 @@ impl Taken {
         }
     }
 
-    /// It is as it was: the next one may have it.
+    /// Gives the session back unchanged, for the next caller.
     pub(crate) fn give_back(&mut self) {
         drop(self.session.take());
     }

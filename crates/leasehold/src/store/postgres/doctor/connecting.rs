@@ -1,5 +1,5 @@
-//! What is looked at on each connecting: what weakens a promise is a warning, and what would be a
-//! promise of nothing is refused.
+//! The checks on each connecting: a setting that weakens a promise gets a warning, and one that
+//! would make a promise empty is refused.
 
 use leasehold_core::{StoreError, StoreErrorKind};
 
@@ -9,7 +9,7 @@ use crate::store::postgres::connection::Sessions;
 use crate::store::postgres::options::Settings;
 use crate::store::warnings::Warnings;
 
-/// Looks at the server's settings.
+/// Checks the server's settings.
 pub(crate) async fn check(
     sessions: &Sessions,
     settings: &Settings,

@@ -1,4 +1,4 @@
-//! What a server says of itself to any role.
+//! The facts about a server that any role may read.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,8 +7,8 @@ use leasehold_core::{StoreError, StoreErrorKind};
 use crate::store::postgres::connection::Sessions;
 use crate::store::postgres::options::Settings;
 
-/// Asked in one statement. What other roles do is hidden from a role without `pg_read_all_stats`,
-/// and counts as nothing.
+/// The statement that reads all facts. Activity of other roles is hidden from a role without
+/// `pg_read_all_stats`, and is not counted.
 const FACTS: &str = "SELECT \
     'PostgreSQL ' || current_setting('server_version'), \
     current_setting('fsync')::bool, \
@@ -30,19 +30,19 @@ const FACTS: &str = "SELECT \
     (SELECT age(datfrozenxid)::bigint FROM pg_database WHERE datname = current_database()), \
     (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
 
-/// What was found.
+/// The facts that were read.
 #[derive(Debug)]
 pub(super) struct Facts {
-    /// The servers of the URL, of which one was asked.
+    /// The servers of the URL. One of them was asked.
     pub(super) place: String,
     pub(super) version: String,
     pub(super) fsync: bool,
     pub(super) full_page_writes: bool,
-    /// How many synchronous standbys a commit waits for.
+    /// The number of synchronous standbys that a commit waits for.
     pub(super) standbys_wanted: i64,
-    /// How many of them are there, if this role may know that.
+    /// The number of synchronous standbys that are connected, if this role may know it.
     pub(super) standbys_there: Option<i64>,
-    /// How many standbys follow, synchronous or not.
+    /// The number of standbys, synchronous or not.
     pub(super) followers: i64,
     pub(super) max_connections: i64,
     pub(super) sessions: i64,
@@ -50,7 +50,7 @@ pub(super) struct Facts {
     pub(super) oldest_snapshot: i64,
     pub(super) prepared: i64,
     pub(super) transactions_used: i64,
-    /// Its clock less this machine's, which was read before and after.
+    /// The server's clock minus this machine's clock, which was read before and after.
     pub(super) clock_apart_us: i64,
 }
 

@@ -1,4 +1,5 @@
-//! What would break a promise: of the server, the database, the role and the way to them.
+//! Checks for faults that would break a promise: of the server, the database, the role and the
+//! connection to them.
 
 pub(crate) mod connecting;
 mod facts;
@@ -21,23 +22,24 @@ use super::schema::Statements;
 use crate::store::finding::{Finding, Level};
 use crate::store::warnings::Warnings;
 
-/// Half of all transaction numbers that a database may use before it is vacuumed as a whole: from
-/// then on `autovacuum_freeze_max_age` has not been kept for long.
+/// Half of all transaction numbers that a database may use before it is vacuumed as a whole. At
+/// this number, `autovacuum_freeze_max_age` has been exceeded for a long time.
 const MANY_TRANSACTIONS: i64 = 1_000_000_000;
 
-/// How old the oldest snapshot may be, in transactions, before locks feel it.
+/// How old the oldest snapshot may be, in transactions, before it slows locks down.
 const OLD_SNAPSHOT: i64 = 100_000;
 
-/// How far the server's clock may be from ours before it is worth a word, in microseconds: 1 s.
+/// The difference between the server's clock and ours from which on it is reported, in
+/// microseconds: 1 s.
 const CLOCKS_APART_US: i64 = 1_000_000;
 
-/// How many sessions may listen before hand-overs are slow: 64.
+/// The number of listening sessions from which on hand-overs are slow: 64.
 const MANY_LISTENERS: i64 = 64;
 
-/// What the finding on the schema is about.
+/// The topic of the finding about the schema.
 const SCHEMA: &str = "schema";
 
-/// Looks at the server that a URL names. Changes nothing.
+/// Checks the server of a URL. Changes nothing.
 pub(crate) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
     let settings = PostgresOptions::from_url(url)?.0;
     settings.check()?;
@@ -62,12 +64,12 @@ pub(crate) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
     Ok(found.await?)
 }
 
-/// Whether an examination has found the schema, whole and of this release.
+/// Whether an examination has found a complete schema of this release.
 pub(crate) fn has_schema(findings: &[Finding]) -> bool {
     findings.iter().any(|it| it.topic == SCHEMA && it.level == Level::Ok)
 }
 
-/// What the server's settings promise.
+/// The findings about the server's settings.
 fn of_server(facts: &Facts, settings: &Settings) -> Vec<Finding> {
     vec![durability(facts, settings), transport(facts, settings), clocks(facts)]
 }
@@ -99,7 +101,7 @@ fn durability(facts: &Facts, settings: &Settings) -> Finding {
     }
 }
 
-/// What is known of what the server may have forgotten.
+/// The finding about what the server may have forgotten.
 pub(super) fn of_memory(place: &str, sessions: &Sessions, settings: &Settings) -> Option<Finding> {
     if settings.quarantine().is_none() {
         let found = "off: after a promotion that has lost grants, others are let in";
@@ -170,7 +172,7 @@ fn clocks(facts: &Facts) -> Finding {
     }
 }
 
-/// What else the server does, as far as locks feel it.
+/// The findings about other load on the server that may slow locks down.
 fn of_load(facts: &Facts) -> Vec<Finding> {
     let place = &facts.place;
     let free = facts.max_connections - facts.sessions;
@@ -233,8 +235,8 @@ fn of_load(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// Names that are held back. Without the schema, or the right to its functions, there is nothing to
-/// say that the finding on the schema does not.
+/// The findings about names that are held back. There are none if the schema, or the right to its
+/// functions, is missing: the finding about the schema says so.
 async fn of_names(place: &str, sessions: &Sessions, statements: &Statements) -> Vec<Finding> {
     let Ok(found) = held_back::find((sessions, statements), None).await else { return Vec::new() };
     if found.is_empty() {

@@ -1,4 +1,4 @@
-//! Whether waiters hear of their turn: a pooler takes `LISTEN`, and nothing ever arrives.
+//! Whether waiters are notified of their turn: a pooler accepts `LISTEN`, but nothing ever arrives.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::store::postgres::inbox::Inboxes;
 /// A name to listen to. Nothing is published under it.
 const NAME: &str = "leasehold/doctor";
 
-/// Listens as a waiter does, and tells itself something.
+/// Listens like a waiter, and sends a notification to itself.
 pub(super) async fn of_notifications(
     place: &str,
     inboxes: &Arc<Inboxes>,

@@ -1,4 +1,4 @@
-//! What the role has set for its own transactions, as far as locks and fences feel it.
+//! The role's settings for its own transactions, as far as they affect locks and fences.
 
 use leasehold_core::StoreError;
 use tokio_postgres::types::Type;
@@ -7,7 +7,7 @@ use crate::store::finding::{Finding, Topic};
 use crate::store::postgres::connection::Sessions;
 use crate::store::postgres::options::Settings;
 
-/// Timeouts that end a request or a fence which takes longer, and what that does.
+/// Timeouts that end a request or a fence which takes longer, and the effect of each.
 const TIMEOUTS: [(&str, &str); 3] = [
     ("lock_timeout", "a transaction fails if its fence waits for a step on the same name"),
     ("statement_timeout", "a slow step is begun again, and a slow look or list fails"),
@@ -17,8 +17,8 @@ const TIMEOUTS: [(&str, &str); 3] = [
 /// The timeout of a transaction that hangs.
 const HANGING: &str = "idle_in_transaction_session_timeout";
 
-/// Asked in one statement: of which role; its isolation; whether it may write and fence; timeouts
-/// in ms, NULL for those that the server does not have.
+/// The statement that reads all of it: the role; its isolation level; whether it may write and
+/// fence; timeouts in ms, NULL for timeouts that the server does not have.
 const ROLE: &str = "SELECT quote_ident(current_user), \
     current_setting('default_transaction_isolation'), \
     current_setting('default_transaction_read_only')::bool, \
@@ -29,7 +29,7 @@ const ROLE: &str = "SELECT quote_ident(current_user), \
         FROM unnest($2::text[]) WITH ORDINALITY AS asked (name, place) \
         LEFT JOIN pg_settings s USING (name) ORDER BY asked.place)";
 
-/// Looks at the settings of the role, which may be those of the database or of the server.
+/// Checks the settings of the role, which may be those of the database or of the server.
 pub(super) async fn of_role(
     place: &str,
     sessions: &Sessions,
@@ -67,7 +67,7 @@ pub(super) async fn of_role(
     Ok(findings)
 }
 
-/// The quick paths need what PostgreSQL has by default.
+/// The finding about the isolation level: the quick paths need PostgreSQL's default.
 fn isolation(place: &str, role: &str, level: &str, is_read_only: bool) -> Finding {
     let topic = Topic(place, "isolation");
     let (name, found, wanted) = match is_read_only {

@@ -1,4 +1,4 @@
-//! What the server's standbys mean for a promotion, and for grants until then.
+//! The effect of the server's standbys on a promotion, and on grants until then.
 
 use super::facts::Facts;
 use crate::store::finding::{Finding, Topic};
@@ -6,7 +6,7 @@ use crate::store::postgres::options::{CommitLevel, Settings};
 
 const TOPIC: &str = "standbys";
 
-/// Holds the standbys against `commit` and `quarantine`.
+/// Compares the standbys with `commit` and `quarantine`.
 pub(super) fn of_standbys(facts: &Facts, settings: &Settings) -> Finding {
     let topic = Topic(&facts.place, TOPIC);
     let Facts { standbys_wanted: wanted, standbys_there: there, .. } = *facts;
@@ -28,7 +28,8 @@ pub(super) fn of_standbys(facts: &Facts, settings: &Settings) -> Finding {
     }
 }
 
-/// Without a setting on the server, a commit waits for nobody, whatever the client asks for.
+/// The finding that the server has no synchronous standby: without a setting on the server, a
+/// commit waits for nobody, whatever the client asks for.
 pub(super) fn no_standby(place: &str, settings: &Settings) -> Finding {
     Topic(place, TOPIC).danger(
         format!("commit={} and no synchronous_standby_names", settings.commit.as_str()),

@@ -1,4 +1,4 @@
-//! Whether the server removes what it no longer needs: old versions of rows, and its log.
+//! Whether the server removes data that it no longer needs: old versions of rows, and its log.
 
 use leasehold_core::StoreError;
 use tokio_postgres::types::Type;
@@ -7,8 +7,8 @@ use crate::store::finding::{Finding, Topic};
 use crate::store::postgres::connection::Sessions;
 use crate::store::postgres::options::Settings;
 
-/// How many dead rows a table has, beyond its living ones, before locks feel it. Autovacuum comes
-/// at a fiftieth of the living rows.
+/// The number of dead rows of a table, beyond its living ones, from which on locks get slower.
+/// Autovacuum starts at a fiftieth of the living rows.
 const MANY_DEAD_ROWS: i64 = 100_000;
 
 /// The tables whose vacuum is off, and those with many dead rows.
@@ -27,7 +27,7 @@ const SLOTS: &str = "SELECT slot_name::text, \
         OR restart_lsn IS NOT NULL AND current_setting('max_slot_wal_keep_size') = '-1') \
     ORDER BY 1";
 
-/// Looks at the vacuum of leasehold's tables, and at replication slots.
+/// Checks the vacuum of leasehold's tables, and replication slots.
 pub(super) async fn of_upkeep(
     place: &str,
     sessions: &Sessions,

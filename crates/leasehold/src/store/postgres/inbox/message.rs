@@ -1,4 +1,4 @@
-//! Messages and channels, as notifications carry them.
+//! Messages and channels, in the form of notifications.
 
 use leasehold_core::{ClientId, FencingToken, LockName, Message};
 use sha1_smol::Sha1;
@@ -8,19 +8,19 @@ pub(crate) fn inbox(client: ClientId) -> String {
     format!("lh_{client}")
 }
 
-/// The channel for what is published of a name, which is longer than channels may be. Names that
-/// share one are told apart by the payload.
+/// The channel for messages about a name. Names may be longer than channels, so several names may
+/// share a channel; the payload has the name.
 pub(crate) fn news(schema: &str, name: &LockName) -> String {
     let hash = Sha1::from(format!("{schema}\n{}", name.as_str())).digest();
     format!("lh_n_{hash}")
 }
 
-/// What is published of a name: a name has no line breaks.
+/// The payload of a message about a name: first the name, which has no line breaks.
 pub(crate) fn publication(name: &LockName, message: &str) -> String {
     format!("{}\n{message}", name.as_str())
 }
 
-/// The text of a message; none for those that no store sends.
+/// The text of a message; `None` for messages that no store sends.
 pub(crate) fn encode(message: &Message) -> Option<String> {
     match *message {
         Message::Granted { attempt, nonce, token, now_us, deadline_us } => {
@@ -34,7 +34,7 @@ pub(crate) fn encode(message: &Message) -> Option<String> {
     }
 }
 
-/// The message that a text says; none where it is of a later release.
+/// The message of a text; `None` for a message of a later release.
 pub(crate) fn decode(text: &str) -> Option<Message> {
     let words: Vec<&str> = text.split(' ').collect();
     let number = |at: usize| words.get(at)?.parse::<u64>().ok();

@@ -1,4 +1,4 @@
-//! The session that listens: opened, tried, watched, mended, closed.
+//! The session that listens: it is opened, tried, watched, replaced and closed.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -15,22 +15,22 @@ use crate::mutex::Mutex;
 use crate::store::postgres::connection::dial::Dialed;
 use crate::store::postgres::connection::error;
 
-/// How often a quiet session is asked whether it still lives: 5 s. Waiters ask the store themselves
-/// once a second, so this only bounds how long they depend on that.
+/// The interval at which a quiet session is pinged: 5 s. Waiters ask the store themselves once a
+/// second, so this only bounds how long they depend on that.
 const PING_EVERY: Duration = Duration::from_secs(5);
 
-/// How long a notification to oneself may take before there must be a pooler: 3 s.
+/// How long a notification to the session itself may take: 3 s. After that, there must be a pooler.
 const TRIAL: Duration = Duration::from_secs(3);
 
 /// The first and the longest pause between two attempts to listen again.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// What is listened to, and how.
+/// The listening session and its channels.
 #[derive(Default)]
 pub(super) struct Listening {
     state: Mutex<State>,
-    /// Held by the one caller that changes it.
+    /// Locked by the caller that changes the session.
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -42,7 +42,7 @@ enum State {
         client: Arc<Client>,
         channels: BTreeSet<String>,
     },
-    /// A pooler is between: nothing will ever arrive.
+    /// There is a pooler in between, so nothing will ever arrive.
     Silent,
 }
 
@@ -70,7 +70,7 @@ impl Listening {
         *self.state.lock() = state;
     }
 
-    /// The session has ended; another one that was opened meanwhile stays.
+    /// Closes a session that has ended. If another one was opened meanwhile, it stays.
     fn close(&self, ended: &Arc<Client>) {
         let mut state = self.state.lock();
         if let State::Open { client, .. } = &*state
@@ -81,9 +81,10 @@ impl Listening {
     }
 }
 
-/// Listens to all that somebody wants to hear; opens the session where there is none.
+/// Listens to all channels that somebody wants, and opens the session if there is none.
 ///
-/// Boxed, since the session that it opens is watched, and its watcher opens the next one.
+/// The future is boxed, because the session is watched, and the watcher calls this function to open
+/// the next session.
 pub(super) fn listen(inboxes: Arc<Inboxes>) -> BoxFuture<'static, Result<(), StoreError>> {
     Box::pin(async move { listen_to_all(&inboxes).await })
 }
@@ -114,7 +115,7 @@ async fn listen_to_all(inboxes: &Arc<Inboxes>) -> Result<(), StoreError> {
     listening
         .set(State::Open { client: Arc::clone(&client), channels: wanted.into_iter().collect() });
     tokio::spawn(watch(Arc::downgrade(inboxes), Arc::clone(&client)));
-    // A pooler takes the statement and gives the session to somebody else.
+    // A pooler accepts the statement and gives the session to another client.
     inboxes.notify(std::slice::from_ref(&own), &[String::new()]).await?;
     if timeout(TRIAL, trial).await.is_err() {
         inboxes.warnings.add(format!(
@@ -127,7 +128,7 @@ async fn listen_to_all(inboxes: &Arc<Inboxes>) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// For a channel that nobody else listens to.
+/// A random number for a channel that nobody else listens to.
 fn random() -> Result<u128, StoreError> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|failure| {
@@ -136,8 +137,8 @@ fn random() -> Result<u128, StoreError> {
     Ok(u128::from_ne_bytes(bytes))
 }
 
-/// Has the server send what is notified on some channels, whose names are of letters, digits and
-/// `_`.
+/// Makes the server send the notifications of some channels, whose names have only letters, digits
+/// and `_`.
 async fn listen_to<'a>(
     client: &Client,
     channels: impl Iterator<Item = &'a String>,
@@ -149,7 +150,7 @@ async fn listen_to<'a>(
     }
 }
 
-/// Drives the session, and passes on what arrives.
+/// Drives the session, and passes on notifications.
 async fn drive(
     inboxes: Weak<Inboxes>,
     mut driver: crate::store::postgres::connection::dial::Driver,
@@ -158,7 +159,7 @@ async fn drive(
     let mut heard = Some(heard);
     let notified = |channel: &str, payload: &str| {
         if channel.starts_with("lh_t_") {
-            // The caller that tries it may have given up.
+            // The send fails if the caller of the trial has given up.
             heard.take().map(|heard| heard.send(()));
         } else if let Some(inboxes) = inboxes.upgrade() {
             inboxes.receive(channel, payload);
@@ -167,7 +168,7 @@ async fn drive(
     driver.listen(notified).await;
 }
 
-/// Closes the session when nobody wants it, and opens another one when it has ended by itself.
+/// Closes the session when nobody needs it, and opens another one if it has ended by itself.
 async fn watch(inboxes: Weak<Inboxes>, client: Arc<Client>) {
     let mut asked = Instant::now();
     loop {
@@ -191,7 +192,7 @@ async fn watch(inboxes: Weak<Inboxes>, client: Arc<Client>) {
     }
 }
 
-/// Listens again, and says that something may have been missed.
+/// Listens again, and reports that messages may have been missed.
 async fn mend(inboxes: Arc<Inboxes>) {
     let mut jitter = Jitter::new(inboxes.channels().len() as u64);
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);

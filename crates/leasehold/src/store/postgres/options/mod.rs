@@ -1,4 +1,4 @@
-//! What a program asks of a PostgreSQL store: [`PostgresOptions`], over which URLs are read, too.
+//! The options of a PostgreSQL store: [`PostgresOptions`], into which URLs are read, too.
 
 mod servers;
 mod table;
@@ -22,10 +22,11 @@ use crate::store::secret::{Password, Secret};
 use crate::store::tls::{self, TlsFiles, Trust};
 use crate::store::url_parts::{invalid, no_host};
 
-/// Most sessions of one client that carry requests: 64, with which any server is busy.
+/// The largest number of sessions of one client that carry requests: 64, which keep any server
+/// busy.
 const MAX_CONNECTIONS: u32 = 64;
 
-/// Longest name of a schema: the server cuts off what is longer.
+/// The longest name of a schema: the server cuts longer names off.
 const MAX_SCHEMA_BYTES: usize = 63;
 
 impl PostgresOptions {
@@ -34,7 +35,7 @@ impl PostgresOptions {
         Self(Settings::of(vec![Server { host: host.into(), port }]))
     }
 
-    /// One more server. The client uses the one that is the primary.
+    /// One more server. The client uses the server that is the primary.
     pub fn or(mut self, host: impl Into<String>, port: u16) -> Self {
         self.0.servers.push(Server { host: host.into(), port });
         self
@@ -81,7 +82,7 @@ impl PostgresOptions {
 }
 
 impl Settings {
-    /// Refuses what no store can be opened with.
+    /// Refuses options with which no store can be opened.
     pub(crate) fn check(&self) -> Result<(), InvalidInput> {
         self.check_values()?;
         if self.login.user.is_none() {
@@ -146,7 +147,7 @@ impl Settings {
         }
     }
 
-    /// How long nothing new is granted once a server may have forgotten something, at the least.
+    /// The least time for which nothing new is granted once a server may have forgotten something.
     pub(crate) fn quarantine(&self) -> Option<Duration> {
         match self.quarantine {
             QuarantineSpan::Default => Some(QUARANTINE),
@@ -155,7 +156,7 @@ impl Settings {
         }
     }
 
-    /// How much of a server's certificate must be right.
+    /// The check of a server's certificate.
     pub(crate) fn mode_for(&self, server: &Server) -> SslMode {
         match self.sslmode {
             _ if server.is_socket() => SslMode::Disable,

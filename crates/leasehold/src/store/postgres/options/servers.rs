@@ -1,14 +1,14 @@
-//! Where servers listen, and who the client is to them.
+//! The addresses of servers, and the login of the client.
 
 use std::fmt;
 use std::net::IpAddr;
 
 use crate::store::secret::{Password, Secret};
 
-/// Where PostgreSQL listens if nobody says otherwise.
+/// The default port of PostgreSQL.
 pub(crate) const DEFAULT_PORT: u16 = 5432;
 
-/// Where a server listens: a host, or the directory of a socket, which begins with a `/`.
+/// The address of a server: a host, or the directory of a socket, which begins with a `/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Server {
     pub(crate) host: String,
@@ -16,7 +16,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Whether nothing that is sent there leaves the machine.
+    /// Whether data for the server stays on this machine.
     pub(crate) fn is_local(&self) -> bool {
         self.is_socket()
             || self.host == "localhost"
@@ -41,7 +41,7 @@ impl fmt::Display for Server {
 /// A user and its password.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Login {
-    /// Hidden as well: it may be a password without the `:` before it.
+    /// The user is hidden as well: it may be a password without the `:` before it.
     pub(crate) user: Option<Secret>,
     pub(crate) password: Option<Password>,
 }

@@ -1,5 +1,5 @@
-//! The table of the options of a PostgreSQL store, each once. A row makes the setter, the option of
-//! a store URL, its range, its row in the manual, and its name in refusals.
+//! The table of the options of a PostgreSQL store, each once. A row gives the setter, the option of
+//! a store URL, its range, its row in the manual and its name in errors.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,26 +16,28 @@ use crate::store::span::{RETENTIONS, Range, TIMEOUTS};
 /// costs others one second.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long opening a session may take: 5 s, two lost SYN packets and a slow name server.
+/// How long opening a session may take: 5 s, enough for two lost SYN packets and a slow name
+/// server.
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How many sessions carry requests at the most: 4. Eight saturate a server of two cores.
+/// The default number of sessions that carry requests: 4. Eight saturate a server with two cores.
 const DEFAULT_CONNECTIONS: u32 = 4;
 
-/// How far apart the clocks of servers that take over from each other may be: 500 ms.
+/// The largest difference between the clocks of servers that take over from each other: 500 ms.
 const DEFAULT_OFFSET: Duration = Duration::from_millis(500);
 
-/// The range of that: far less than the 10 s after which copies of requests are too late.
+/// The range of `offset`: far less than the 10 s after which copies of requests are too late.
 const OFFSETS: Range = (Duration::ZERO, Duration::from_secs(10));
 
-/// When fenced transactions are ended: a second is enough for a commit, and a day is as long as any
-/// lease.
+/// The range of the time after which fenced transactions are ended. A second is enough for a
+/// commit, and a day is as long as any lease.
 const ENDS: Range = (Duration::from_secs(1), Duration::from_hours(24));
 
-/// Where a PostgreSQL store is and how it is used: all that a store URL can say, as values.
+/// The servers of a PostgreSQL store and its options: everything that a store URL can have, as
+/// values.
 ///
-/// Opening the store refuses values out of range, and options that exclude each other, in the same
-/// words as for a URL. No `Debug` and no error shows a password. Nothing is taken from the
+/// Opening the store refuses values out of range, and options that exclude each other, with the
+/// same messages as for a URL. No `Debug` and no error shows a password. Nothing is taken from the
 /// environment, unless [`from_url`](Self::from_url) reads it.
 ///
 /// # Examples
@@ -100,7 +102,8 @@ option_table! {
      `off`",
     "`on`";
 
-    /// `None` is `quarantine=off`. A lease that is longer makes it as long, in all clients.
+    /// `None` is `quarantine=off`. A longer lease extends the quarantine to its length, for all
+    /// clients.
     quarantine: QuarantineSpan = QuarantineSpan::Default; (span: Option<Duration>) => span.into(),
         within QUARANTINES;
     "how long nothing new is granted at the least, once a server may have forgotten something, \

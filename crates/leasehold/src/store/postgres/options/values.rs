@@ -1,4 +1,4 @@
-//! Values of options that are of no usual type.
+//! Values of options with a special type.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use super::servers::{DEFAULT_PORT, Server};
 use crate::store::option_value::Value;
 use crate::store::url_parts::{host, invalid};
 
-/// How much of a server's certificate must be right: libpq's words, of which `allow` and `prefer`
-/// are missing, since they protect from nobody.
+/// The check of a server's certificate, in libpq's words. `allow` and `prefer` are missing, because
+/// they protect from nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SslMode {
@@ -25,18 +25,18 @@ pub enum SslMode {
     VerifyFull,
 }
 
-/// How waiters learn of their turn.
+/// The way in which waiters learn of their turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wake {
-    /// By a notification, on one more session while somebody waits.
+    /// By a notification, on an additional session while somebody waits.
     #[default]
     Listen,
     /// By asking once a second.
     Poll,
 }
 
-/// When a grant counts: what `synchronous_commit` is for transactions that grant.
+/// The moment at which a grant counts: the `synchronous_commit` of transactions that grant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CommitLevel {
@@ -54,7 +54,7 @@ pub enum CommitLevel {
 }
 
 impl CommitLevel {
-    /// As `synchronous_commit` says it.
+    /// The value of `synchronous_commit`.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::On => "on",
@@ -65,13 +65,13 @@ impl CommitLevel {
         }
     }
 
-    /// Whether it promises something that the server alone cannot.
+    /// Whether it makes a promise for which the server needs a standby.
     pub(crate) const fn needs_standby(self) -> bool {
         matches!(self, Self::RemoteWrite | Self::RemoteApply)
     }
 }
 
-/// The server itself, where the store URL names a pooler.
+/// The address of the server itself, if the store URL names a pooler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenAt(pub(crate) Server);
 
@@ -82,7 +82,7 @@ impl ListenAt {
     }
 }
 
-/// Where the configuration of TLS comes from.
+/// The source of the TLS configuration.
 #[derive(Clone)]
 pub(crate) enum Tls {
     /// The program has made it.
@@ -93,14 +93,14 @@ pub(crate) enum Tls {
 impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            // It may hold a private key.
+            // The configuration may have a private key.
             Self::Config(_) => "(a configuration of the program)",
             Self::FromOptions => "FromOptions",
         })
     }
 }
 
-/// Reads one of some words.
+/// Reads a value that must be one of these words.
 fn word<T: Copy>(name: &str, text: &str, words: &[(&str, T)]) -> Result<T, InvalidInput> {
     let found = words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
     found.ok_or_else(|| {

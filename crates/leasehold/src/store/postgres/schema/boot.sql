@@ -1,12 +1,14 @@
--- Whether the server has forgotten anything that it has acknowledged, and what becomes of that.
+-- Finds out whether the server may have forgotten anything that it has acknowledged, and begins or
+-- ends a quarantine.
 --
--- longest_us: how long leases may be. is_lossy: whether the caller does not wait for the disk with
--- what it is granted. is_over: whether an operator says that nothing was forgotten.
+-- longest_us: the span of a quarantine, at least as long as the caller's longest lease. is_lossy:
+-- whether the caller relies on grants before they are on the disk. is_over: whether an operator
+-- says that nothing was forgotten.
 --
--- Gives the clock, and from when something new may be granted. If the row in `boot` is gone, the
--- server has crashed or was promoted. On the same timeline, where everybody has waited for a disk that
--- keeps what it was given, nothing is lost. Otherwise nothing new is granted for as long as a lease
--- of before may last.
+-- Returns the clock, and the time from which new grants may be made. If the row in `boot` is gone,
+-- the server has crashed or was promoted. Nothing is lost on the same timeline, if all clients have
+-- waited for the disk, and the disk keeps its data. Otherwise nothing new is granted for as long as
+-- an earlier lease may last.
 CREATE FUNCTION leasehold.boot_1(longest_us bigint, is_lossy boolean, is_over boolean)
 RETURNS TABLE (now_us bigint, grants_from_us bigint)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -32,7 +34,7 @@ BEGIN
   CASE
     WHEN before.history = this THEN
       grants_from_us := before.grants_from_us;
-      -- One that has begun has not reckoned with leases as long as this.
+      -- A quarantine that has begun was computed for shorter leases than this.
       IF grants_from_us > now_us AND longest_us > longest THEN
         grants_from_us := grants_from_us + longest_us - longest;
       END IF;
@@ -44,10 +46,11 @@ BEGIN
       grants_from_us := now_us + greatest(longest, longest_us);
   END CASE;
   longest := greatest(longest, longest_us);
-  -- Where the clock was set back, none lasts longer than from now on.
+  -- If the clock was set back, the quarantine counts from now.
   grants_from_us := CASE WHEN is_over THEN 0 ELSE least(grants_from_us, now_us + longest) END;
   is_lossy := is_lossy OR coalesce(before.history = this AND before.is_lossy, false);
-  -- A conflict alone would lock the row, and the commit would then wait for the disk and for standbys.
+  -- Unchanged numbers are left out: a conflict alone would lock the row, and the commit would then
+  -- wait for the disk and for standbys.
   INSERT INTO leasehold.number
   SELECT said.name, said.value
   FROM (VALUES ('history', this), ('longest', longest), ('grants_from', grants_from_us),
@@ -64,8 +67,8 @@ BEGIN
 END
 $$;
 
--- Names the data that are here now: of this cluster, on this timeline, in tables that are the ones
--- that were made here. A promotion begins a timeline; what a dump brings is in other tables, or in
+-- A number for the present history of the data: this cluster, this timeline, and the table as it
+-- was created here. A promotion begins a new timeline. Data from a dump are in other tables, or in
 -- another cluster.
 CREATE FUNCTION leasehold.history_1() RETURNS bigint
 LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$

@@ -1,12 +1,12 @@
--- Ends a step: writes the records that it has changed.
+-- Ends a step: writes the records that the step has changed.
 --
--- The arrays are parallel, an element for each name. epochs, changes: as `open` gave them, NULL for
--- a new name. tokens: the newest token where the step gave one to somebody, else NULL. is_flushed:
--- whether the commit must wait for the disk.
--- quick_from_us: from when quick paths may give a record to somebody.
+-- The arrays are parallel, with an element for each name. epochs, changes: the values that `open`
+-- returned, NULL for a new name. tokens: the newest token if the step granted the name, else NULL.
+-- is_flushed: whether the commit must wait for the disk. quick_from_us: the time from which quick
+-- paths may grant the name.
 --
--- Gives the names that are held back: a transaction that has passed `fence` or `try_hold` for them
--- is open, so nobody may be given a token. Then nothing is written at all.
+-- Returns the names that are held back, because an open transaction has passed `fence` or
+-- `try_hold` for them, so no token may be granted. If there are such names, nothing is written.
 CREATE FUNCTION leasehold.close_1(
   names text[], epochs bigint[], changes int[], records bytea[], idle boolean[],
   collect_at_us bigint[], last_tokens bigint[], fences bigint[], tokens bigint[],
@@ -42,7 +42,7 @@ BEGIN
     RETURN held_back;
   END IF;
   FOR i IN 1 .. cardinality(names) LOOP
-    -- With another epoch the row has another key: it turns a page.
+    -- With another epoch the row has another key (`tables.sql`).
     next_epoch := coalesce(epochs[i] + (changes[i] >= 64)::int, 1);
     IF epochs[i] IS NULL THEN
       INSERT INTO leasehold.lock VALUES (names[i], next_epoch, 1, last_tokens[i], fences[i],
@@ -59,7 +59,7 @@ BEGIN
         ended_since_us = NULL, ended_us = NULL
       WHERE l.name = names[i] COLLATE "C" AND l.epoch = epochs[i] AND l.changes = close_1.changes[i];
     END IF;
-    -- Its mutex keeps everybody else away, unless `open` ran in another transaction.
+    -- The mutex of the name prevents this, unless `open` ran in another transaction.
     IF NOT FOUND THEN
       RAISE EXCEPTION 'leasehold: % was changed meanwhile', names[i] USING ERRCODE = 'LH003';
     END IF;

@@ -1,6 +1,6 @@
--- The transactions that hold names back, of all names or of some. A row has the process, NULL for a
--- prepared transaction; the application's name; how long the transaction has been open, if this role may
--- know that; and whether it is fenced.
+-- The transactions that hold names back, for all names or for some. A row has the process (NULL for
+-- a prepared transaction) and the name of the application. It also has the time for which the
+-- transaction has been open, if this role may see that, and whether the transaction is fenced.
 CREATE FUNCTION leasehold.held_back_1(names text[])
 RETURNS TABLE (name text, pid int, application text, open_us bigint, is_fenced boolean)
 LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -16,8 +16,8 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 
   ORDER BY wanted.name, k.pid
 $$;
 
--- Ends the sessions whose fenced transactions hold a name back, and gives how many. The owner of this
--- function needs the right to do so (`pg_signal_backend`).
+-- Ends the sessions whose fenced transactions hold a name back, and returns their number. The owner
+-- of this function needs the role `pg_signal_backend`.
 CREATE FUNCTION leasehold.end_fenced_1(name text) RETURNS bigint
 LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   SELECT count(*) FILTER (WHERE pg_terminate_backend(h.pid))

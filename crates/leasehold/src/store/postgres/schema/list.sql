@@ -1,5 +1,6 @@
--- Names that begin with a prefix and come after another, in the order of their bytes, with whether
--- nobody holds or awaits them; those in use alone, or all. Not on a standby, which cannot read `boot`.
+-- Lists names that begin with a prefix and come after another name, in the order of their bytes.
+-- `idle` means that nobody holds or awaits the name. Lists only names in use, or all. It fails on a
+-- standby, which cannot read `boot`.
 CREATE FUNCTION leasehold.list_1(prefix text, beyond text, at_most bigint, with_idle boolean)
 RETURNS TABLE (now_us bigint, name text, idle boolean)
 LANGUAGE sql VOLATILE SECURITY DEFINER

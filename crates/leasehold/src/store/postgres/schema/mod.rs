@@ -1,5 +1,5 @@
-//! The tables and functions in the database: their text, how they are installed, which statements
-//! call them.
+//! The tables and functions in the database: their text, their installation, and the statements
+//! that call them.
 //!
 //! Functions carry the number of the layout, so that two releases can share a schema. Only unnamed
 //! statements call them, so no pooler has to remember any.
@@ -17,7 +17,7 @@ use super::options::{CommitLevel, Settings};
 /// The layout of this release.
 const LAYOUT: i64 = 1;
 
-/// What an installation runs after the schema is there, in this order.
+/// The scripts that an installation runs in this order, once the schema exists.
 const PARTS: [&str; 20] = [
     include_str!("tables.sql"),
     include_str!("layout.sql"),
@@ -41,15 +41,15 @@ const PARTS: [&str; 20] = [
     include_str!("quick_end.sql"),
 ];
 
-/// Numbers of the model in the functions, in µs: when tokens begin, the latest time that makes one,
-/// and the window in which a grant is claimed.
+/// Numbers of the model in the functions, in µs: the first time for tokens, the latest time that
+/// makes one, and the window in which a grant is claimed.
 const NUMBERS: [(&str, u64); 3] = [
     ("TOKEN_EPOCH_US", TOKEN_EPOCH_US),
     ("LATEST_US", TOKEN_EPOCH_US + (1 << 50)),
     ("CLAIM_WINDOW_US", micros(model::CLAIM_WINDOW)),
 ];
 
-/// The functions that a role may call, by what it is for.
+/// The functions that a role of holders may call.
 const OF_HOLDERS: [&str; 12] = [
     "layout()",
     "boot_1(bigint, boolean, boolean)",
@@ -69,7 +69,7 @@ const OF_HOLDERS: [&str; 12] = [
 const OF_FENCERS: [&str; 4] =
     ["fence(text, bigint)", "release_at_commit(text, bigint)", "try_hold(text)", "require_fence()"];
 
-/// Those that only others call.
+/// The functions that only other functions call.
 const INNER: [&str; 8] = [
     "clock_1()",
     "mutex_1(text)",
@@ -85,7 +85,7 @@ const INNER: [&str; 8] = [
 /// there costs others no more.
 const MAX_IDLE: &str = "1s";
 
-/// The roles to which an installation gives rights, beside its owner.
+/// The roles to which an installation gives rights, in addition to its owner.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct PostgresRoles {
@@ -116,7 +116,7 @@ impl PostgresRoles {
     }
 }
 
-/// What a store sends.
+/// The statements that a store sends.
 #[derive(Clone, Debug)]
 pub(crate) struct Statements {
     pub(crate) begin: String,
@@ -140,8 +140,8 @@ impl Statements {
         let (timeout, commit) = (timeout.as_millis(), CommitLevel::as_str(*commit));
         let is_guarded = settings.quarantine().is_some();
         Self {
-            // These settings hold whatever the role has for its own transactions. If a client has
-            // given up, its request must not wait on in the server.
+            // These settings override the role's own. If a client has given up, its request must
+            // not go on waiting in the server.
             begin: format!(
                 "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
                  SET LOCAL idle_in_transaction_session_timeout = '{MAX_IDLE}'; \
@@ -168,7 +168,7 @@ impl Statements {
         }
     }
 
-    /// Finds the functions, or installs them where nothing is there and the role may.
+    /// Checks for the functions, or installs them if there are none and the role may do so.
     pub(crate) async fn prepare(&self, sessions: &Sessions) -> Result<(), StoreError> {
         let missing = match self.check(sessions).await {
             Err(missing) if error::lacks_schema(&missing) => missing,
@@ -204,14 +204,14 @@ impl Statements {
         }
     }
 
-    /// Installs what is not there, and gives rights. Says whether anything was made.
+    /// Installs the missing parts, and gives rights. Returns whether anything was made.
     pub(crate) async fn install(
         &self,
         sessions: &Sessions,
         roles: &PostgresRoles,
     ) -> Result<bool, StoreError> {
         let mut taken = sessions.take(sessions.give_up()).await?;
-        // One installation at a time: the second finds the schema there.
+        // Only one installation runs at a time, and a second one finds the schema.
         taken.batch("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE").await?;
         taken
             .batch("SELECT pg_advisory_xact_lock(hashtextextended('leasehold schema', 0))")
@@ -240,9 +240,9 @@ impl Statements {
     }
 }
 
-/// All that an installation runs, to be read, changed or run by somebody else.
+/// The whole text of an installation, which others may read, change or run.
 ///
-/// Names of schemas have small letters, digits and `_` alone; names of roles are quoted.
+/// Names of schemas have only small letters, digits and `_`; names of roles are quoted.
 pub(crate) fn script(schema: &str, roles: &PostgresRoles) -> String {
     format!(
         "BEGIN;\n\n{}\n{}{}\nCOMMIT;\n",
@@ -261,7 +261,7 @@ fn parts(schema: &str) -> String {
     let text = text.replace("RECORD_VERSION", &format!("'\\x{:02x}'", Record::VERSION));
     let mut text =
         NUMBERS.iter().fold(text, |text, (name, us)| text.replace(name, &us.to_string()));
-    // A role that may use the schema may call nothing of it yet.
+    // A role with the right to the schema may not call its functions yet.
     let functions = OF_HOLDERS.iter().chain(&OF_FENCERS).chain(&INNER);
     for function in functions {
         // Writing into a string never fails.

@@ -1,9 +1,10 @@
--- Begins a step on some names: takes their mutexes, then reads, then looks at the clock.
+-- Begins a step on some names: takes their mutexes, then reads their rows and the clock.
 --
--- names: each once. Gives a row for each: the clock, the name, and of its row the epoch, the
--- changes and the record, NULL where there is none; the token above which new names begin;
--- what quick paths have done to the record; and the token of a hold that a transaction has released.
--- The last two are of `boot`, NULL if nobody has looked what the server has forgotten.
+-- names: each only once. Returns a row for each: the clock, the name, and the epoch, the changes
+-- and the record of its row, NULL if there is no row. It also has the token above which new names
+-- begin, and the changes by quick paths. Then follows the token of a hold that a transaction has
+-- released. The last two columns are of `boot`, NULL if no client has checked yet whether the
+-- server has forgotten anything.
 CREATE FUNCTION leasehold.open_1(names text[])
 RETURNS TABLE (now_us bigint, name text, epoch bigint, changes int, forgotten bigint, record bytea,
   last_token bigint, collect_at_us bigint, since_us bigint, given bytea, deadline_us bigint,
@@ -16,11 +17,11 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
   key bigint;
 BEGIN
-  -- Under an older snapshot the row of a new name could be made twice.
+  -- With an older snapshot, the row of a new name could be made twice.
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     RAISE EXCEPTION 'leasehold: a step needs READ COMMITTED' USING ERRCODE = 'LH002';
   END IF;
-  -- In one order for everybody, so that no two wait for each other.
+  -- All steps take mutexes in one order, so that no two steps wait for each other.
   FOR key IN
     SELECT DISTINCT leasehold.mutex_1(wanted) AS key FROM unnest(names) AS wanted ORDER BY key
   LOOP

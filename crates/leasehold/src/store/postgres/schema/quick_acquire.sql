@@ -1,14 +1,14 @@
--- Quick path of an acquire: exclusive, of names that nobody holds or awaits (model/acquire.rs).
--- Writes nothing for a name with anything unusual about it: that is for `open` and `close`.
+-- The quick path of an exclusive acquire of names that nobody holds or awaits (model/acquire.rs).
+-- If anything about a name is unusual, nothing is written for it, and the caller uses `open` and
+-- `close`.
 --
--- The arrays are parallel, an element for each name. holders: the attempts, clients first. gifts:
--- their holds as records whose times are zero. keep_us: for how long a record outlives its lease.
--- blank: a record of which nothing is known. is_guarded: whether nothing is granted where the
--- server may have forgotten something.
+-- The arrays are parallel, with an element for each name. holders: the attempts, clients first.
+-- gifts: their holds, as records whose times are zero. keep_us: how long a record outlives its
+-- lease. blank: a record of a new name. is_guarded: whether a quarantine prevents grants.
 --
--- Gives three numbers for each: the clock, and the token with its deadline; or until when another
--- one holds it, without a token; or neither, where it gives up. No number at all, where the session
--- is not fit.
+-- Returns three numbers for each name: the clock, the token and its deadline. If another attempt
+-- holds the name, the token is NULL, and the deadline is the end of that hold. If the quick path
+-- gives up on a name, both are NULL. Returns an empty array if this session cannot use quick paths.
 CREATE FUNCTION leasehold.quick_acquire_1(
   names text[], holders bytea[], gifts bytea[], ttls_us bigint[], not_after_us bigint[],
   keep_us bigint[], blank bytea, commit_level text, is_guarded boolean, patience text
@@ -49,7 +49,7 @@ BEGIN
     INTO page, change, newest, is_free, until_us
     FROM leasehold.lock l WHERE l.name = names[i] COLLATE "C" ORDER BY l.epoch DESC LIMIT 1;
     IF NOT coalesce(is_free, page IS NULL) THEN
-      -- Busy is a look, without a mutex.
+      -- That a name is busy is found by reading, without the mutex.
       IF until_us IS NOT NULL THEN
         PERFORM 1 FROM leasehold.token t
         WHERE t.name = names[i] COLLATE "C" AND t.released = newest;
@@ -93,7 +93,7 @@ BEGIN
       WHERE t.name = names[i] COLLATE "C" ORDER BY t.epoch DESC LIMIT 1 FOR UPDATE SKIP LOCKED;
       IF FOUND THEN
         got := greatest((now_us - TOKEN_EPOCH_US) << 12, newest + 4096);
-        -- It was seen before the mutex was had, and may have changed since then.
+        -- The row was read before the mutex was taken, and may have changed since then.
         UPDATE leasehold.lock l SET epoch = page + (change >= 64)::int,
           changes = CASE WHEN change < 64 THEN change + 1 ELSE 1 END, last_token = got,
           fence = got, idle = false, since_us = now_us, holder = holders[i], given = gifts[i],

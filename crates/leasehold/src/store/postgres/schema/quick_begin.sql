@@ -1,4 +1,5 @@
--- Whether a quick path may run in this transaction. If so, the commit waits as its level says.
+-- Whether a quick path may run in this transaction. If so, sets the level for which the commit
+-- waits.
 CREATE FUNCTION leasehold.quick_begin_1(commit_level text) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
   SELECT current_setting('transaction_isolation') = 'read committed'
@@ -7,8 +8,8 @@ LANGUAGE sql VOLATILE AS $$
       ELSE set_config('synchronous_commit', commit_level, true) IS NOT NULL END
 $$;
 
--- Whether the mutex of a name is had. One name is waited for, at most for as long as `patience`
--- says; with several, that would be a deadlock.
+-- Takes the mutex of a name, and returns whether it got it. For a single name it waits, for at most
+-- `patience`; with several names, waiting could cause a deadlock.
 CREATE FUNCTION leasehold.quick_mutex_1(name text, is_alone boolean, patience text)
 RETURNS boolean
 LANGUAGE sql VOLATILE AS $$

@@ -1,11 +1,13 @@
--- Quick path of releases and cancels: of holds that a quick path has given, and that nobody waits
--- for (model/release.rs, model/cancel.rs). Writes nothing for a name with anything unusual about it.
+-- The quick path of releases and cancels, for holds that a quick path has granted, and for which
+-- nobody waits (model/release.rs, model/cancel.rs). If anything about a name is unusual, nothing is
+-- written for it.
 --
--- The arrays are parallel. were_had: released by a holder, or cancelled before anybody had it. The
--- commit is not waited for: what is lost of it delays somebody, and grants nothing.
+-- The arrays are parallel. were_had: true for a release by a holder, false for a cancel before the
+-- caller knew of the grant. The commit does not wait for the disk: if it is lost, others are
+-- delayed, and nothing is granted wrongly.
 --
--- Gives for each name the clock, or NULL where it gives up. Nothing at all, where the session is
--- not fit.
+-- Returns the clock for each name, or NULL if the quick path gives up on it. Returns an empty array
+-- if this session cannot use quick paths.
 CREATE FUNCTION leasehold.quick_end_1(
   names text[], holders bytea[], were_had boolean[], keep_us bigint, patience text
 ) RETURNS bigint[]
@@ -27,7 +29,7 @@ BEGIN
     END IF;
     now_us := leasehold.clock_1();
     kept := now_us + keep_us;
-    -- `ended` and what follows it are of the last one who had it.
+    -- `ended` and the columns behind it describe the last holder.
     UPDATE leasehold.lock l SET changes = l.changes + 1, fence = NULL, idle = true,
       holder = NULL, given = NULL, collect_at_us =
         CASE WHEN l.collect_at_us < kept THEN kept + keep_us / 2 ELSE l.collect_at_us END,

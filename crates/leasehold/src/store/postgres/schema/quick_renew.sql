@@ -1,8 +1,9 @@
--- Quick path of renewals: of holds that a quick path has given (model/renew.rs). Writes nothing
--- for a name with anything unusual about it.
+-- The quick path of renewals, for holds that a quick path has granted (model/renew.rs). If anything
+-- about a name is unusual, nothing is written for it.
 --
--- The arrays are parallel. Gives three numbers for each name: the clock, the token and the deadline;
--- the last two are NULL where it gives up. No number at all, where the session is not fit.
+-- The arrays are parallel. Returns three numbers for each name: the clock, the token and the
+-- deadline. The last two are NULL if the quick path gives up on the name. Returns an empty array if
+-- this session cannot use quick paths.
 CREATE FUNCTION leasehold.quick_renew_1(
   names text[], holders bytea[], ttls_us bigint[], keep_us bigint, commit_level text,
   patience text
@@ -41,7 +42,7 @@ BEGIN
       CONTINUE;
     END IF;
     now_us := leasehold.clock_1();
-    -- Otherwise it has ended, or the clock went back.
+    -- If this is false, the hold has ended, or the clock went back.
     IF now_us < seen.deadline_us AND seen.deadline_us <= now_us + seen.ttl_us + CLAIM_WINDOW_US
       AND seen.bound_us <= now_us + seen.longest_ttl_us + CLAIM_WINDOW_US
     THEN
@@ -57,7 +58,7 @@ BEGIN
         seen.collect_at_us := kept + keep_us / 2;
       END IF;
       seen.longest_ttl_us := greatest(seen.longest_ttl_us, ttls_us[i]);
-      -- It was seen before the mutex was had, and may have changed since then.
+      -- The row was read before the mutex was taken, and may have changed since then.
       UPDATE leasehold.lock l SET
         epoch = l.epoch + (l.changes >= 64)::int,
         changes = CASE WHEN l.changes < 64 THEN l.changes + 1 ELSE 1 END,

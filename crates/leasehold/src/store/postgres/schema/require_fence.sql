@@ -1,12 +1,12 @@
--- A trigger that lets a row be written only in a transaction that has passed `fence` for its name.
--- Raises LH004 otherwise. The name is the first argument, followed by what the row has in the column
--- that the second argument names, if there is one:
+-- A trigger that allows the change of a row only in a transaction that has passed `fence` for the
+-- row's lock. Otherwise it raises LH004. The name of the lock is the first argument. If there is a
+-- second argument, it names a column, and the row's value in this column follows:
 --
 --   CREATE CONSTRAINT TRIGGER fenced AFTER INSERT OR UPDATE OR DELETE ON invoice
 --   DEFERRABLE INITIALLY DEFERRED
 --   FOR EACH ROW EXECUTE FUNCTION leasehold.require_fence('invoices/', 'id');
 --
--- Deferred, it also passes a transaction that calls `fence` last.
+-- A deferred trigger also accepts a transaction that calls `fence` last.
 CREATE FUNCTION leasehold.require_fence() RETURNS trigger
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -19,7 +19,7 @@ BEGIN
     RAISE EXCEPTION 'leasehold: require_fence is FOR EACH ROW, with a name and perhaps a column'
       USING ERRCODE = 'LH004';
   END IF;
-  -- A row that gets another name is written under both.
+  -- If a change gives a row another lock, both locks must be fenced.
   written := CASE TG_OP
     WHEN 'INSERT' THEN ARRAY[to_jsonb(NEW)]
     WHEN 'DELETE' THEN ARRAY[to_jsonb(OLD)]

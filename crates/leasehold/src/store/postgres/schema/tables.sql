@@ -1,15 +1,16 @@
--- Layout 1: the tables. Nobody but the owner has rights on them; the functions are all there is.
--- The record of each name, in one visible row. `record` is what the model says, `fence` the token
--- of the exclusive hold, NULL from when its end was noticed. A row turns a page after 64 changes:
--- it goes on under the next epoch, so that versions that somebody's old snapshot keeps are not
--- walked again and again.
+-- Layout 1: the tables. Only the owner has rights on them; other roles use the functions. The
+-- record of each name, in one visible row. `record` is the record of the model. `fence` is the
+-- token of the exclusive hold, or NULL once its end was noticed. After 64 changes, a row continues
+-- under the next epoch, with another key. So a step need not pass over many row versions that an
+-- old snapshot keeps.
 --
--- `quick_from_us`: from when the quick paths may give an idle record to somebody, NULL if they may
--- not; `quick_sum`: a sum over `record`, by which they see that it is not damaged. What they have
--- done since `record` was written is in the columns behind these, all NULL before that: the
--- exclusive hold that they gave (`given`, as a record whose times are zero), if it has not ended,
--- with the sweep's bounds; and the one before it, if it was released (`ended`). Whatever writes
--- `record` brings that into it, and empties them.
+-- `quick_from_us`: the time from which quick paths may grant an idle record, or NULL if they may
+-- not. `quick_sum`: a checksum of `record`, by which they see that it is not damaged. The columns
+-- behind these have the changes by quick paths since `record` was written, and are NULL before
+-- that. They have the exclusive hold that a quick path granted, if it has not ended, with the
+-- bounds of the sweep. `given` is that hold, as a record whose times are zero. They also have the
+-- hold before it, if that was released (`ended`). Any other write of `record` includes these
+-- changes in it, and sets the columns to NULL.
 CREATE TABLE leasehold.lock (
   name text COLLATE "C",
   epoch bigint,
@@ -35,9 +36,9 @@ CREATE TABLE leasehold.lock (
   PRIMARY KEY (name, epoch)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02);
 
--- The newest token of each name. Grants alone touch it, and fenced transactions share-lock it.
--- `released` is the token whose hold ends with a transaction that has committed; the next step on
--- the name brings that into the record.
+-- The newest token of each name. Only grants write it, and fenced transactions share-lock it.
+-- `released` is the token whose hold ended with a committed transaction. The next step on the name
+-- writes that into the record.
 CREATE TABLE leasehold.token (
   name text COLLATE "C",
   epoch bigint,
@@ -47,9 +48,9 @@ CREATE TABLE leasehold.token (
 ) WITH (fillfactor = 50);
 
 -- Whether the server may have forgotten something. An unlogged table is empty after each crash and
--- after each promotion, and only then. `history` names the data that the row belongs to, so that one
--- out of a backup is not believed. From `grants_from_us` on something new may be granted.
--- `is_lossy`: somebody does not wait for the disk since then.
+-- after each promotion, and only then. `history` names the data to which the row belongs, so that a
+-- row from a backup does not count. From `grants_from_us` on, new grants may be made. `is_lossy`: a
+-- client has not waited for the disk since then.
 CREATE UNLOGGED TABLE leasehold.boot (
   one boolean PRIMARY KEY DEFAULT true CHECK (one),
   history bigint NOT NULL,
@@ -57,8 +58,8 @@ CREATE UNLOGGED TABLE leasehold.boot (
   is_lossy boolean NOT NULL
 );
 
--- Numbers of the whole store: `layout`; `forgotten`, the highest token of names that are gone; and
--- what the row above was at last: `history`, `grants_from`, `lossy`, and `longest`, the longest that
--- a lease may be.
+-- Numbers of the whole store: `layout`, and `forgotten`, the highest token of names that are gone.
+-- `history`, `grants_from` and `lossy` are a copy of the row above, and `longest` is the longest
+-- possible lease.
 CREATE TABLE leasehold.number (name text COLLATE "C" PRIMARY KEY, value bigint NOT NULL);
 INSERT INTO leasehold.number VALUES ('layout', 1), ('forgotten', 0);

@@ -1,7 +1,9 @@
--- Removes names whose retention is over, of the next ones after another name, and keeps the
--- highest of their tokens, above which new names begin. Leaves alone what is locked or fenced.
+-- Looks at the next names after another name, and removes those whose retention is over. It keeps
+-- the highest of their tokens, above which new names begin. It leaves names alone that are locked
+-- or fenced.
 --
--- Gives where to go on; NULL at the end, and where another client is at it.
+-- Returns the name from which to continue. Returns NULL at the end, and if another client is doing
+-- the same.
 CREATE FUNCTION leasehold.tidy_1(beyond text, at_most bigint) RETURNS text
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -37,7 +39,7 @@ BEGIN
       WHERE t.name = seen.name COLLATE "C" AND t.epoch = token_epoch FOR UPDATE SKIP LOCKED;
       CONTINUE WHEN NOT FOUND;
     END IF;
-    -- Looked at again, now that nobody else changes it.
+    -- The row is read again, now that nobody else can change it.
     SELECT l.* INTO seen FROM leasehold.lock l
     WHERE l.name = seen.name COLLATE "C" ORDER BY l.epoch DESC LIMIT 1;
     CONTINUE WHEN NOT FOUND OR seen.collect_at_us > leasehold.clock_1();

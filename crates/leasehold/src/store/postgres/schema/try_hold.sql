@@ -1,8 +1,9 @@
--- Whether nobody holds a name: then nobody is granted it before the calling transaction has ended.
--- The transactional lock, for work that is one transaction: no lease, no token, nothing to renew.
+-- Returns whether a name is free. If it is, nobody else is granted the name before the calling
+-- transaction has ended. This is a lock for work that is one transaction: it has no lease and no
+-- token, and needs no renewal.
 --
--- At READ COMMITTED only: an older snapshot does not show who holds the name now. A holder that has
--- died counts until a step has noticed it, or its retention is over.
+-- It needs READ COMMITTED, because an older snapshot does not show the present holder. A holder
+-- that has died counts until a step has noticed its end, or its retention is over.
 CREATE FUNCTION leasehold.try_hold(name text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -13,7 +14,8 @@ BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     RAISE EXCEPTION 'leasehold: try_hold needs READ COMMITTED' USING ERRCODE = 'LH002';
   END IF;
-  -- Looked at before, so that a name that is taken is left as it is, and after.
+  -- The name is checked twice: first without any lock, so that a busy name is left alone, and again
+  -- at the end.
   IF NOT leasehold.is_free_1(name)
     OR NOT pg_try_advisory_xact_lock(leasehold.hold_1(name))
   THEN

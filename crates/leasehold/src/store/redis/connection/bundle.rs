@@ -1,4 +1,4 @@
-//! Requests that travel together: as few calls as may carry them.
+//! Bundles requests, so that they need as few calls as possible.
 
 use std::ptr;
 
@@ -6,15 +6,15 @@ use redis::Value;
 
 use super::call::Request;
 
-/// The most names that share a call: 24, so that the server has no call of more than 200 µs, which
-/// is how long others wait because of it. Measured on a busy machine (Redis 7.0): 32 names that are
-/// free take it 120 µs, 32 that have to join a queue 230 µs. A call of 64 names costs 2 % less for
-/// each.
+/// The largest number of names that share a call: 24. So no call blocks the server, and with it
+/// other clients, for more than 200 µs. On a busy machine (Redis 7.0), a call for 32 free names
+/// takes 120 µs. A call that joins the queues of 32 names takes 230 µs. In a call of 64 names, each
+/// name costs 2 % less.
 pub(crate) const MOST_IN_A_CALL: usize = 24;
 
-/// Puts requests that may share a call into one bundle, up to a limit. Bundles are to be sent in
-/// their order: then requests for one key are sent in the order in which they came, and no key is
-/// in a bundle twice. What is no request for a script stays alone, behind all before it and in
+/// Puts requests that may share a call into one bundle, up to a limit. No key is in a bundle twice.
+/// If the bundles are sent in their order, requests for one key are sent in the order in which they
+/// came. An item that is not a request for a script stays alone, behind all items before it and in
 /// front of all after it.
 pub(crate) fn bundles<T>(
     items: Vec<T>,
@@ -34,10 +34,10 @@ pub(crate) fn bundles<T>(
     bundles
 }
 
-/// The number of the bundle that each request goes into; each begins right after the one below.
+/// The number of the bundle for each request. The numbers begin at 0 and have no gaps.
 fn places<'a>(requests: impl Iterator<Item = Option<&'a Request>>, most: usize) -> Vec<usize> {
     let mut sizes = Vec::new();
-    // For each script, the bundle that others may join, with the first in it.
+    // For each script, the bundle that further requests may join, with its first request.
     let mut open: Vec<(usize, &Request)> = Vec::new();
     // The bundle of each key so far.
     let (mut marks, mut bundles) = (Vec::new(), Vec::new());
@@ -79,9 +79,8 @@ fn places<'a>(requests: impl Iterator<Item = Option<&'a Request>>, most: usize) 
     places
 }
 
-/// A number by which keys are compared: some hundred of them are looked through faster than they
-/// are put into a table (FNV-1a). If two keys share it, they are in no bundle together, and that is
-/// all.
+/// A hash by which keys are compared (FNV-1a): some hundred hashes are searched faster than they
+/// are put into a table. If two keys have the same hash, they only do not share a bundle.
 fn mark(key: &[u8]) -> u64 {
     key.iter().fold(0xcbf2_9ce4_8422_2325, |mark, byte| {
         (mark ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
@@ -94,7 +93,7 @@ fn may_share(a: &Request, b: &Request) -> bool {
     a.script.takes_many && is_for_one(a) && is_for_one(b) && a.args[0] == b.args[0]
 }
 
-/// Writes the call that asks all of a bundle: what they share, once, and then the rest of each.
+/// Writes the call for all requests of a bundle: first the shared part, and then the rest of each.
 pub(crate) fn write<'a>(bundle: impl Iterator<Item = &'a Request> + Clone, output: &mut Vec<u8>) {
     let Some(first) = bundle.clone().next() else { return };
     let keys = || bundle.clone().flat_map(|request| &request.keys);
@@ -116,7 +115,7 @@ fn line(output: &mut Vec<u8>, kind: u8, count: usize) {
     output.extend_from_slice(b"\r\n");
 }
 
-/// Writes a number without the machinery of formatting, which would take longer than all else here.
+/// Writes a number without `format!`, which would take longer than everything else here.
 fn digits(output: &mut Vec<u8>, number: usize) {
     if number >= 10 {
         digits(output, number / 10);
@@ -131,7 +130,7 @@ fn word(output: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// The reply to each of `count` requests, from the reply to all of them. A refusal of the whole
-/// call refuses each request. If the reply is not one of our scripts', no request gets anything.
+/// call refuses each request. If the reply is not from one of our scripts, no request gets a reply.
 pub(crate) fn replies(count: usize, reply: Value) -> Vec<Value> {
     match reply {
         reply if count == 1 => vec![reply],
@@ -161,7 +160,7 @@ mod tests {
         Arc::new(Request { script, keys: vec![key.into()], args })
     }
 
-    /// The keys of each bundle that requests are put into, with their script.
+    /// The script and the keys of each bundle.
     fn shape(requests: &[(&'static ScriptText, &str)], most: usize) -> Vec<String> {
         let requests = requests.iter().map(|(script, key)| request(script, key)).collect();
         let shown = |bundle: Vec<Arc<Request>>| {

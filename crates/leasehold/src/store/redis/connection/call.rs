@@ -1,5 +1,5 @@
-//! One call of a script, as a layout plans it: what is sent, how the reply is read, and what the
-//! reply may give. Nothing here knows what any script does.
+//! One call of a script, as planned by a layout: the request, the decoder of its reply, and the
+//! effect of the reply. This module does not depend on what any script does.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -8,20 +8,20 @@ use leasehold_core::{Effect, StoreError};
 use redis::{Cmd, Value};
 use sha1_smol::Sha1;
 
-/// A script, as a server is given it.
+/// The text of a script, as sent to a server.
 #[derive(Debug)]
 pub struct ScriptText {
-    /// What SCRIPT LOAD takes.
+    /// The text for SCRIPT LOAD.
     pub source: String,
-    /// What EVALSHA takes: 40 hex digits.
+    /// The SHA-1 for EVALSHA: 40 hex digits.
     pub sha1: String,
-    /// Whether a replica would run it too, and answer out of the past.
+    /// Whether a replica would run the script, too, and answer with old data.
     pub is_read_only: bool,
-    /// Whether calls of it with one key each may be made as one: with the first argument that they
-    /// share, then the other one of each. The reply is a list of theirs then.
+    /// Whether calls with one key each may be joined: with the shared first argument, and then the
+    /// second argument of each. The reply is then the list of their replies.
     pub takes_many: bool,
-    /// The same behind the question whether the server may have forgotten something: its keys end
-    /// with the boot record, and its arguments with the run of the server and the span.
+    /// The same script, but it first checks whether the server may have forgotten something. Its
+    /// keys end with the boot record, and its arguments with the run of the server and the span.
     pub guarded: Option<Box<Self>>,
 }
 
@@ -34,10 +34,10 @@ impl ScriptText {
     }
 }
 
-/// What is sent for a call of a script.
+/// The request for a call of a script.
 #[derive(Debug)]
 pub struct Request {
-    /// Which script.
+    /// The script to call.
     pub script: &'static ScriptText,
     /// The keys of the script. In a cluster all of them are in one slot.
     pub keys: Vec<Vec<u8>>,
@@ -66,14 +66,14 @@ pub struct Call<A> {
     pub(crate) request: Arc<Request>,
     /// Reads the reply.
     decode: fn(Value) -> Result<A, StoreError>,
-    /// What the reply may give, if anything.
+    /// The effect that the reply may have, if any.
     pub(crate) effect: Option<Effect>,
-    /// Whether the reply does give it.
+    /// Whether a reply has that effect.
     pub(crate) is_granted: fn(&A) -> bool,
 }
 
 impl<A> Call<A> {
-    /// A call whose reply gives nothing.
+    /// A call whose reply has no effect.
     pub(crate) fn new(
         script: &'static ScriptText,
         keys: Vec<Vec<u8>>,
@@ -93,7 +93,7 @@ impl<A> Call<A> {
     ///
     /// # Errors
     ///
-    /// When it is none of our scripts', or tells of a damaged record.
+    /// If the reply is not from one of our scripts, or reports a damaged record.
     pub fn answer(&self, reply: Value) -> Result<A, StoreError> {
         (self.decode)(reply)
     }

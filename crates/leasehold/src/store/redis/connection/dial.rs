@@ -28,20 +28,20 @@ use super::wire::Wire;
 use crate::store::redis::options::{Address, Login, Settings, Tls};
 use crate::store::tls::{self, TlsFiles, Trust};
 
-/// When the kernel asks whether the other side of an idle connection is still there: after 15 s of
-/// silence, and then every 5 s; it gives up after 3 failures. So a link that died while it was idle
-/// is known before a renewal needs it.
+/// The kernel's keepalive for an idle connection: after 15 s of silence, and then every 5 s; it
+/// gives up after 3 failures. So a connection that died while it was idle is noticed before a
+/// renewal needs it.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_COUNT: u32 = 3;
 
 /// A check of each new connection before it is used.
 pub(crate) trait Admission: fmt::Debug + Send + Sync {
-    /// Refuses it, or takes note of it.
+    /// Refuses the connection, or records it.
     fn admit<'a>(&'a self, connection: &'a Connection) -> BoxFuture<'a, Result<(), StoreError>>;
 }
 
-/// Knows how to open connections: to servers of one kind, for one user.
+/// Opens connections to servers of one kind, for one user.
 #[derive(Clone, Debug)]
 pub(crate) struct Dialer {
     admission: Option<Arc<dyn Admission>>,
@@ -55,7 +55,7 @@ pub(crate) struct Dialer {
     paces: Arc<Paces>,
 }
 
-/// The configuration that was given, or one from the files that were named; `None` without TLS.
+/// The configuration of the program, or one from the named files; `None` without TLS.
 fn tls_config(settings: &Settings) -> Result<Option<Arc<ClientConfig>>, InvalidInput> {
     match &settings.tls {
         Tls::Config(config) => Ok(Some(Arc::clone(config))),
@@ -88,25 +88,26 @@ impl Dialer {
         })
     }
 
-    /// The same, with a check of each connection before it is used.
+    /// The same dialer, with a check of each connection before it is used.
     pub(crate) fn admitted_by(self, admission: Option<Arc<dyn Admission>>) -> Self {
         Self { admission, ..self }
     }
 
-    /// The same, to the sentinels that the settings name.
+    /// A dialer to the sentinels that the settings name.
     pub(crate) fn to_sentinels(settings: &Settings) -> Result<Self, InvalidInput> {
         let dialer = Self::new(settings)?;
         let login = settings.sentinel_login();
         Ok(Self { peer: Peer::Sentinel, login, database: 0, ..dialer })
     }
 
-    /// The same, without a login: whether a server lets in clients that give no password.
+    /// The same dialer without a login, to check whether a server accepts clients without a
+    /// password.
     pub(crate) fn without_login(&self) -> Self {
         let (login, paces) = (Login::default(), Arc::default());
         Self { admission: None, login, database: 0, paces, ..self.clone() }
     }
 
-    /// The same, for requests that may take longer by `span`.
+    /// The same dialer, for requests that may take longer by `span`.
     pub(crate) fn more_patient(&self, span: Duration) -> Self {
         Self { timeout: self.timeout + span, ..self.clone() }
     }
@@ -119,16 +120,16 @@ impl Dialer {
         self.connect_timeout
     }
 
-    /// Opens a connection on the calling runtime, once it is time to try again if nothing was
-    /// there. What the server pushes goes to `pushes`; a connection for messages needs no database,
-    /// since channels have none.
+    /// Opens a connection on the calling runtime. If nothing listened at the address before, it
+    /// waits until it is time to try again. Messages that the server pushes go to `pushes`; a
+    /// connection for messages needs no database, because channels have none.
     pub(crate) async fn dial(
         &self,
         address: &Address,
         pushes: Option<PushSender>,
     ) -> Result<Connection, StoreError> {
         self.paces.turn(address).await?;
-        // Nothing is asked of the store before the connection is there.
+        // No request is sent before the connection is open.
         let outcome = self.open_link(address, pushes).await.map_err(StoreError::not_executed);
         self.paces.dialled(address, &outcome);
         outcome
@@ -194,8 +195,8 @@ impl Dialer {
         until: Instant,
     ) -> Result<Connection, StoreError> {
         let server = address.to_string();
-        // No CLIENT SETINFO, which is a right that the documented users lack: each refusal would be
-        // an entry in the server's ACL LOG.
+        // There is no CLIENT SETINFO, because the documented users lack the right to it: each
+        // refusal would be an entry in the server's ACL LOG.
         let mut hello = redis::cmd("HELLO");
         hello.arg(3);
         if let Some(password) = &self.login.password {
@@ -205,7 +206,7 @@ impl Dialer {
             hello.arg("AUTH").arg(self.login.user()).arg(secret.reveal());
         }
         let wire = Wire::open(stream, pushes, if self.bundles { MOST_IN_A_CALL } else { 1 });
-        // The step is a part of connecting, and has no separate limit.
+        // This step is a part of connecting, and has no separate time limit.
         let left = until.saturating_duration_since(Instant::now());
         match wire.send((&hello).into(), left).await {
             Ok(Value::ServerError(refusal)) => Err(error::not_let_in(self.peer, &server, &refusal)),
@@ -238,7 +239,8 @@ fn keep_alive(stream: &TcpStream) -> io::Result<()> {
     let uncounted = TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL);
     let counted = uncounted.clone().with_retries(KEEPALIVE_COUNT);
     match socket.set_tcp_keepalive(&counted) {
-        // Windows before version 1703 of 10, and wine 8, count to ten and take no other number.
+        // Windows before 10 version 1703, and wine 8, always use ten probes and accept no other
+        // number.
         Err(_) if cfg!(windows) => socket.set_tcp_keepalive(&uncounted),
         set => set,
     }

@@ -1,4 +1,5 @@
-//! What a refusal, a lost connection or a missing answer means: was anything done, and what helps.
+//! Errors for a refusal, a lost connection or a missing answer: whether anything was done, and the
+//! remedy.
 
 use std::error::Error;
 use std::io;
@@ -9,23 +10,24 @@ use leasehold_core::{StoreError, StoreErrorKind};
 use redis::{ErrorKind, RedisError, ServerError};
 use tokio_rustls::rustls;
 
-/// What listens at an address, so that a message can say whose password is meant.
+/// The kind of server at an address, so that a message can say whose password it means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// One that tells where the servers are.
+    /// A sentinel, which names the servers.
     Sentinel,
-    /// One that keeps the locks.
+    /// A server, which keeps the locks.
     Server,
 }
 
-/// The most characters of a server's own words in a message of ours.
+/// The largest number of characters of a server's text in a message of ours.
 const MAX_QUOTE: usize = 200;
 
-/// What the URL of a cluster begins with.
+/// The beginning of a cluster's URL.
 pub(crate) const CLUSTER: &str = "redis+cluster://";
 
-/// The server refused a request. Redis checks before it executes, so for every code in the table
-/// nothing was done; after an error with any other code a script may have stopped half-way.
+/// The error for a request that the server refused. Redis checks before it executes, so for every
+/// code in the table nothing was done. After an error with any other code, a script may have
+/// stopped half-way.
 pub(crate) fn refused(server: &str, reply: &ServerError) -> StoreError {
     let details = quote(reply.details().unwrap_or_default());
     let (kind, words) = match reply.code() {
@@ -94,13 +96,13 @@ pub(crate) fn is_not_served(reply: &ServerError) -> bool {
     matches!(reply.code(), "ASK" | "CLUSTERDOWN" | "CROSSSLOT" | "MOVED" | "TRYAGAIN")
 }
 
-/// Nobody in a cluster serves a key at the moment.
+/// The error for a key that no node of a cluster serves at the moment.
 pub(crate) fn unserved(server: &str, why: &str) -> StoreError {
     let why = format!("{server}: the cluster does not serve this now: {}", quote(why));
     StoreError::new(StoreErrorKind::Unreachable, why)
 }
 
-/// Refusals that share the code `ERR` and differ in their words.
+/// The error for a refusal with the code `ERR`, by its text.
 fn refused_by_words(server: &str, details: &str) -> StoreError {
     let (kind, words) = if details.starts_with("max number of clients") {
         (StoreErrorKind::Unreachable, "the server is at its limit of clients: raise maxclients")
@@ -116,7 +118,7 @@ fn refused_by_words(server: &str, details: &str) -> StoreError {
         )
     } else if details.starts_with("unknown command") {
         (StoreErrorKind::Version, "the server lacks a command: Redis 7.0 or Valkey 7.2 is needed")
-    // The second are the words of Redis 7.0.
+    // The second text is from Redis 7.0.
     } else if details.contains("ACL failure in script")
         || details.starts_with("The user executing the script can't")
     {
@@ -127,7 +129,7 @@ fn refused_by_words(server: &str, details: &str) -> StoreError {
     StoreError::new(kind, format!("{server}: {words}"))
 }
 
-/// A script came to a command that its user may not run.
+/// The error for a script that stopped at a command which its user may not run.
 fn lacking(server: &str, details: &str) -> StoreError {
     let why = format!(
         "{server}: the user lacks a right that leasehold needs, which `leasehold doctor` names: \
@@ -141,7 +143,7 @@ fn half_way(server: &str, reply: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Corrupt, why).maybe_executed()
 }
 
-/// No answer came to a request that was handed to the connection.
+/// The error for a request without an answer that was handed to the connection.
 pub(crate) fn unanswered(server: &str, timeout: Duration, error: RedisError) -> StoreError {
     let failure = if error.is_timeout() {
         let why = format!("{server}: no answer within {}", show_duration(timeout));
@@ -153,26 +155,26 @@ pub(crate) fn unanswered(server: &str, timeout: Duration, error: RedisError) -> 
     failure.maybe_executed().with_source(error)
 }
 
-/// The server answered with something that no server should.
+/// The error for an answer that no server should give.
 pub(crate) fn unexpected_reply(server: &str, what: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Corrupt, format!("{server}: unexpected answer to {what}"))
         .maybe_executed()
 }
 
-/// There is no password to log in with.
+/// The error for a login without a password.
 pub(crate) fn no_password(server: &str, error: Box<dyn Error + Send + Sync>) -> StoreError {
     // The text of the error is the program's own: it may show a secret.
     let why = format!("{server}: there is no password to log in with: its source has failed");
     StoreError::new(StoreErrorKind::Unreachable, why).with_source(io::Error::other(error))
 }
 
-/// TLS needs a name by which to know the server.
+/// The error for a host without a name, which TLS needs to check the server.
 pub(crate) fn no_name(host: &str) -> StoreError {
     let why = format!("the host {host:?} in the store URL is no name that a certificate can have");
     StoreError::new(StoreErrorKind::Unsupported, why)
 }
 
-/// No connection to the host or the socket.
+/// The error for a host or a socket that could not be reached.
 pub(crate) fn unreachable(server: &str, error: io::Error) -> StoreError {
     let (kind, words) = match error.kind() {
         io::ErrorKind::ConnectionRefused => (
@@ -185,7 +187,7 @@ pub(crate) fn unreachable(server: &str, error: io::Error) -> StoreError {
         io::ErrorKind::PermissionDenied => {
             (StoreErrorKind::Denied, "this user may not open the socket".to_owned())
         }
-        // Somebody must make room: a waiter is told, and does not wait for it in silence.
+        // Somebody must raise the limit, so a waiter gets this error instead of waiting in silence.
         _ if is_out_of_descriptors(&error) => (
             StoreErrorKind::Full,
             format!("no connection: {}: raise the limit (ulimit -n)", quote(&error.to_string())),
@@ -205,7 +207,7 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| codes.contains(&code))
 }
 
-/// The TLS handshake failed.
+/// The error for a TLS handshake that failed.
 pub(crate) fn handshake(server: &str, error: io::Error) -> StoreError {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
     let (kind, words) = match cause {
@@ -223,7 +225,7 @@ pub(crate) fn handshake(server: &str, error: io::Error) -> StoreError {
     StoreError::new(kind, format!("{server}: {words}")).with_source(error)
 }
 
-/// There was no answer to HELLO.
+/// The error for a HELLO without an answer.
 pub(crate) fn greeting(server: &str, tls: bool, error: RedisError) -> StoreError {
     let text = error.to_string();
     // With TLS 1.3 the server refuses a client without a certificate only after the handshake.
@@ -234,7 +236,7 @@ pub(crate) fn greeting(server: &str, tls: bool, error: RedisError) -> StoreError
         (StoreErrorKind::Denied, words.to_owned())
     } else if tls {
         (StoreErrorKind::Unreachable, format!("no greeting: {}", quote(&text)))
-    // A TLS port says in TLS that it was not understood. That does not pass.
+    // A TLS port answers in TLS that it did not understand. This error does not pass by itself.
     } else if error.kind() == ErrorKind::Parse {
         let words =
             "the server does not answer as Redis does: if this is a TLS port, use rediss://";
@@ -247,7 +249,7 @@ pub(crate) fn greeting(server: &str, tls: bool, error: RedisError) -> StoreError
     StoreError::new(kind, format!("{server}: {words}")).with_source(error)
 }
 
-/// The server did not take HELLO, or the user's name and password in it.
+/// The error for a server that refused HELLO, or the user's name and password in it.
 pub(crate) fn not_let_in(peer: Peer, server: &str, reply: &ServerError) -> StoreError {
     let words = match (peer, reply.code()) {
         (_, "NOPROTO") => return too_old(server),
@@ -268,13 +270,13 @@ fn too_old(server: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Version, why)
 }
 
-/// Whether the server closed the connection, which it may do to one and not to the next.
+/// Whether the server closed the connection. It may accept the next one.
 pub(crate) fn is_closed(error: &StoreError) -> bool {
     let source = error.source().and_then(|source| source.downcast_ref::<RedisError>());
     source.is_some_and(|source| source.is_connection_dropped() && !source.is_timeout())
 }
 
-/// Opening the connection took too long.
+/// The error for a connection that took too long to open.
 pub(crate) fn too_slow(server: &str, stage: &str, limit: Duration, tls: bool) -> StoreError {
     let hint = match (stage, tls) {
         ("handshake", _) => ": if this is a port without TLS, use redis://",
@@ -285,7 +287,7 @@ pub(crate) fn too_slow(server: &str, stage: &str, limit: Duration, tls: bool) ->
     StoreError::new(StoreErrorKind::Timeout, why)
 }
 
-/// Somebody else's words as a part of a line of ours.
+/// Another program's text, as a part of a line of ours.
 fn quote(text: &str) -> String {
     let shown = text.chars().take(MAX_QUOTE);
     shown.map(|c| if c.is_control() { ' ' } else { c }).collect()

@@ -1,4 +1,4 @@
-//! Running a script by its name, EVALSHA: the one place that knows NOSCRIPT and ASKING.
+//! Running a script by its hash, EVALSHA: the only place that handles NOSCRIPT and ASKING.
 
 use leasehold_core::StoreError;
 use redis::{Cmd, Pipeline, ServerError, ServerErrorKind, Value};
@@ -6,14 +6,14 @@ use redis::{Cmd, Pipeline, ServerError, ServerErrorKind, Value};
 use super::call::{Call, ScriptText};
 use super::{Connection, error};
 
-/// How often a script is loaded for one call: 3 times, for a server whose scripts somebody flushes
+/// How many times a script is loaded for one call: 3, in case somebody flushes the server's scripts
 /// in between.
 const LOAD_TRIES: u32 = 3;
 
 /// Why a script gave no reply.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// A node of a cluster says that another one serves the key, or none at the moment. Nothing
+    /// A node of a cluster says that another node serves the key, or none at the moment. Nothing
     /// was executed.
     NotServed { server: String, refusal: ServerError },
     /// Any other reason.
@@ -62,8 +62,8 @@ pub(crate) async fn ask(connection: &Connection, command: Cmd) -> Result<Value, 
     replies.into_iter().last().ok_or_else(|| error::unexpected_reply(connection.server(), "ASKING"))
 }
 
-/// Adds the call of a script to what is sent together. What says `asking` holds for the one command
-/// that follows it.
+/// Adds the call of a script to the commands that are sent together. ASKING only applies to the
+/// command that follows it.
 pub(crate) fn add(together: &mut Pipeline, command: Cmd, asking: bool) {
     if asking {
         together.cmd("ASKING");
@@ -81,13 +81,12 @@ pub(crate) fn check(connection: &Connection, value: Value) -> Result<Value, Fail
     }
 }
 
-/// Gives a server the texts of scripts that it does not know, as long as
-/// that may help.
+/// Loads scripts into a server that does not have them, as long as that may help.
 #[derive(Debug, Default)]
 pub(crate) struct Loads(u32);
 
 impl Loads {
-    /// Whether the call is to be sent again, because its script was loaded just now.
+    /// Whether the call has to be sent again, because its script was loaded just now.
     pub(crate) async fn helped(
         &mut self,
         connection: &Connection,
@@ -103,13 +102,13 @@ impl Loads {
     }
 }
 
-/// Whether a server says that it does not know a script.
+/// Whether a server replies that it does not have a script.
 pub(crate) fn is_unknown_script(value: &Value) -> bool {
     matches!(value, Value::ServerError(refusal)
         if refusal.kind() == Some(ServerErrorKind::NoScript))
 }
 
-/// Gives a server the text of a script.
+/// Loads a script into a server.
 pub(crate) async fn load(connection: &Connection, script: &ScriptText) -> Result<(), StoreError> {
     connection.ask(redis::cmd("SCRIPT").arg("LOAD").arg(&script.source)).await.map(drop)
 }

@@ -1,4 +1,4 @@
-//! What a server says of itself by INFO.
+//! The facts about a server from INFO.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use redis::{FromRedisValue, Value};
 
 use crate::store::redis::options::Address;
 
-/// What INFO says, line by line `name:value`.
+/// The text of INFO, with a line `name:value` for each fact.
 #[derive(Clone, Debug)]
 pub(crate) struct Info(String);
 
@@ -15,7 +15,7 @@ pub(crate) struct Info(String);
 pub(crate) struct Follower {
     pub(crate) address: Address,
     pub(crate) state: String,
-    /// Since its last acknowledgement.
+    /// The time since its last acknowledgement.
     pub(crate) lag: Duration,
 }
 
@@ -36,7 +36,7 @@ impl Info {
         self.field(name).and_then(|digits| digits.parse().ok()).unwrap_or(0)
     }
 
-    /// What the server is and how old.
+    /// The name of the server and its version.
     pub(crate) fn version(&self) -> Option<(&'static str, &str)> {
         match self.field("valkey_version") {
             Some(version) => Some(("Valkey", version)),
@@ -48,7 +48,7 @@ impl Info {
         self.field("role") == Some("slave")
     }
 
-    /// The replicas that follow it.
+    /// The replicas of the server.
     pub(crate) fn followers(&self) -> Vec<Follower> {
         let count = self.number("connected_slaves");
         // The server's number may be wrong, so the loop must not run up to it.

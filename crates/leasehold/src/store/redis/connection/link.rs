@@ -1,5 +1,5 @@
-//! The socket of a connection, and what is on its way: bytes to write, bytes that were read, and
-//! who waits for the replies.
+//! The socket of a connection, and the data on its way: bytes to write, bytes that were read, and
+//! the callers that wait for replies.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -21,24 +21,24 @@ use super::call::Request;
 use super::pushes::PushSender;
 use super::resp::Frame;
 
-/// What is kept for reading and for writing: 16 KiB each. What a long reply or a long request takes
-/// beyond that is given back.
+/// The size of the buffers for reading and for writing: 16 KiB each. Memory for a longer reply or
+/// request is freed afterwards.
 pub(super) const ROOM: usize = 16 << 10;
 
-/// How long a server that owes a reply may say nothing before the connection is given up: 2 s,
-/// four requests of the default timeout. Half-open links (a cable, a firewall) are otherwise only
-/// noticed by the kernel.
+/// How long a server that owes a reply may be silent before the connection is given up: 2 s, four
+/// requests of the default timeout. Otherwise only the kernel notices half-open connections (a
+/// cable, a firewall).
 pub(crate) const SILENCE: Duration = Duration::from_secs(2);
 
 /// A socket, with TLS or without.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-/// What is sent.
+/// A thing to send.
 pub(super) enum Ask {
-    /// A call of a script, which may travel with others.
+    /// A call of a script, which may share a command with others.
     Call(Arc<Request>),
-    /// One command, or as many as the number says, whose replies come as a list.
+    /// One command, or this number of commands, whose replies come as a list.
     Packed(Vec<u8>, Option<usize>),
 }
 
@@ -54,22 +54,22 @@ impl From<&Pipeline> for Ask {
     }
 }
 
-/// What is sent, and the caller that waits for the reply.
+/// A thing to send, and the caller that waits for the reply.
 pub(super) struct Item {
     ask: Ask,
     pub(super) until: Instant,
-    /// Gone once the caller has been told that the time is over.
+    /// `None` once the caller has been told that its time is over.
     answer: Option<oneshot::Sender<RedisResult<Value>>>,
 }
 
 impl Item {
-    /// Something to send, and where its reply arrives.
+    /// A thing to send, and the channel on which its reply arrives.
     pub(super) fn new(ask: Ask, until: Instant) -> (Self, oneshot::Receiver<RedisResult<Value>>) {
         let (answer, reply) = oneshot::channel();
         (Self { ask, until, answer: Some(answer) }, reply)
     }
 
-    /// The same, to travel alone.
+    /// The same item, to be sent alone.
     pub(super) fn alone(self) -> Self {
         match self.request() {
             Some(request) => Self { ask: Ask::from(&request.command()), ..self },
@@ -84,7 +84,7 @@ impl Item {
         }
     }
 
-    /// Gives the reply. The caller may have gone.
+    /// Sends the reply to the caller, which may have gone.
     pub(super) fn answer(self, outcome: RedisResult<Value>) {
         if let Some(answer) = self.answer {
             let _ = answer.send(outcome);
@@ -96,7 +96,7 @@ impl Item {
         self.answer.as_ref().is_some_and(|answer| !answer.is_closed())
     }
 
-    /// Tells the caller if the time is over; else gives when it is.
+    /// If the time is over, tells the caller. Otherwise returns when it is over.
     fn expire(&mut self, now: Instant) -> Option<Instant> {
         if self.is_awaited() && now < self.until {
             return Some(self.until);
@@ -107,38 +107,38 @@ impl Item {
     }
 }
 
-/// What was sent as one, in the order of the replies.
+/// Items that were sent as one, in the order of the replies.
 struct Flight {
     items: Vec<Item>,
-    /// The replies to several commands, and how many there will be.
+    /// The replies to several commands so far, and their final number.
     replies: Vec<Value>,
     count: Option<usize>,
 }
 
-/// The socket and what is on its way. A task that reads or writes takes all of it.
+/// The socket and the data on its way. A task that reads or writes takes the whole value.
 pub(super) struct Link {
     stream: Box<dyn Stream>,
-    /// What is being written, and how much of it has been.
+    /// The bytes to write, and how many of them have been written.
     output: Vec<u8>,
     written: usize,
-    /// What has been read, from where on it has not been understood yet, and how far it goes.
+    /// The bytes that were read, the start of those that are not decoded yet, and their end.
     input: Vec<u8>,
     begin: usize,
     filled: usize,
     frame: Frame,
     flights: VecDeque<Flight>,
-    /// Since when the server owes a reply and has sent nothing.
+    /// The time since which the server owes a reply and has sent nothing.
     quiet_since: Instant,
     pub(super) pushes: Option<PushSender>,
     timer: Pin<Box<Sleep>>,
-    /// Whether every task that was ready has run since something waits.
+    /// Whether every ready task has run since the first item began to wait.
     pub(super) has_yielded: bool,
     /// How many requests may share a call.
     most: usize,
 }
 
 impl Link {
-    /// A link over a socket that was opened just now, with a limit of requests that share a call.
+    /// A link over a new socket, with a limit for the requests that share a call.
     pub(super) fn new(stream: Box<dyn Stream>, pushes: Option<PushSender>, most: usize) -> Self {
         Self {
             stream,
@@ -162,7 +162,7 @@ impl Link {
         self.flights.is_empty() && self.output.is_empty()
     }
 
-    /// Makes calls of requests, and notes whose the replies are.
+    /// Makes calls of requests, and records which callers get the replies.
     pub(super) fn pack(&mut self, items: Vec<Item>) {
         if self.flights.is_empty() {
             self.quiet_since = Instant::now();
@@ -182,7 +182,7 @@ impl Link {
         }
     }
 
-    /// Writes what has been packed.
+    /// Writes the packed calls.
     pub(super) fn write(&mut self, cx: &mut Context<'_>) -> Poll<RedisResult<()>> {
         while self.written < self.output.len() {
             let rest = &self.output[self.written..];
@@ -219,7 +219,7 @@ impl Link {
         }
     }
 
-    /// Moves to the front what has not been understood yet.
+    /// Moves bytes that are not decoded yet to the front.
     fn make_room(&mut self) {
         self.input.copy_within(self.begin..self.filled, 0);
         self.filled -= mem::take(&mut self.begin);
@@ -233,7 +233,7 @@ impl Link {
 
     /// The caller that this reply is for, once the reply is whole.
     pub(super) fn land(&mut self, value: Value) -> RedisResult<Option<(Vec<Item>, Value)>> {
-        // A server that answers what was not asked is not to be believed.
+        // A server that sends a reply without a request cannot be trusted.
         let flight = self.flights.front_mut().ok_or_else(over)?;
         let mut value = value;
         if let Some(count) = flight.count {
@@ -246,9 +246,10 @@ impl Link {
         Ok(self.flights.pop_front().map(|flight| (flight.items, value)))
     }
 
-    /// Tells the callers whose time is over, those in `waiting` too, and wakes the task when the
-    /// next one's is; gives when that is. Before that it notes whether the server has been silent
-    /// for too long: callers may have gone before their time was over, so none of them can judge.
+    /// Tells the callers whose time is over, including those in `waiting`, and wakes the task when
+    /// the next time is over. Returns that time. Before that, it records whether the server has
+    /// been silent for too long. Callers cannot judge that, because they may go before their time
+    /// is over.
     pub(super) fn expire(
         &mut self,
         waiting: &mut [Item],
@@ -274,7 +275,7 @@ impl Link {
     }
 }
 
-/// The connection was given up, or the server closed it.
+/// The error for a connection that was given up, or that the server closed.
 pub(super) fn over() -> RedisError {
     io::Error::from(io::ErrorKind::BrokenPipe).into()
 }

@@ -1,5 +1,6 @@
-//! Bytes to and from one server: opening a connection, sending commands and scripts, and what an
-//! answer, a refusal or silence says about the connection. It knows no policy and no script.
+//! Bytes to and from one server: opening a connection, sending commands and scripts, and the
+//! meaning of an answer, a refusal or silence for the connection. This module has no policy and no
+//! script.
 
 pub(crate) mod bundle;
 pub(crate) mod call;
@@ -37,7 +38,7 @@ pub(crate) struct Connection {
     timeout: Duration,
     wire: Wire,
     retired: AtomicBool,
-    /// The run of the server, which ends with this connection at the latest.
+    /// The run id of the server. The run cannot change while this connection is open.
     run_id: OnceCell<String>,
 }
 
@@ -54,7 +55,7 @@ impl AsRef<Self> for Connection {
 }
 
 impl Connection {
-    /// A connection that was opened just now.
+    /// A new connection.
     fn new(address: Address, timeout: Duration, wire: Wire) -> Self {
         Self {
             server: address.to_string().into(),
@@ -66,7 +67,7 @@ impl Connection {
         }
     }
 
-    /// Where it leads.
+    /// The address of the server.
     pub(crate) fn address(&self) -> &Address {
         &self.address
     }
@@ -76,7 +77,7 @@ impl Connection {
         &self.server
     }
 
-    /// Which run of the server it leads to.
+    /// The run id of the server.
     pub(crate) async fn run_id(&self) -> Result<&str, StoreError> {
         let asking = || async {
             let info = Info::of(self.ask(redis::cmd("INFO").arg("server")).await?);
@@ -86,7 +87,7 @@ impl Connection {
         self.run_id.get_or_try_init(asking).await.map(String::as_str)
     }
 
-    /// What the server says of itself; `None` if the user may not ask.
+    /// The server's INFO; `None` if the user may not ask.
     pub(crate) async fn info(&self, limit: Duration) -> Result<Option<Info>, StoreError> {
         match self.ask_within(limit, &redis::cmd("INFO")).await {
             Ok(value) => Ok(Some(Info::of(value))),
@@ -97,7 +98,7 @@ impl Connection {
         }
     }
 
-    /// Whether it is worth a request.
+    /// Whether the connection can still be used, as far as is known.
     pub(crate) fn is_alive(&self) -> bool {
         !self.retired.load(Ordering::Relaxed) && self.wire.is_open()
     }
@@ -108,7 +109,7 @@ impl Connection {
         self.check(value)
     }
 
-    /// The same for a question that may take as long as connecting may.
+    /// Like [`ask`](Self::ask), with another time limit, such as that for connecting.
     pub(crate) async fn ask_within(
         &self,
         limit: Duration,
@@ -118,7 +119,7 @@ impl Connection {
         self.check(value)
     }
 
-    /// Sends such a question; a refusal is a value like others.
+    /// Like [`send`](Self::send), with another time limit.
     pub(crate) async fn send_within(
         &self,
         limit: Duration,
@@ -142,7 +143,7 @@ impl Connection {
         self.ask_all_within(self.timeout, commands).await
     }
 
-    /// The same for questions that may take longer.
+    /// Like [`ask_all`](Self::ask_all), with another time limit.
     pub(crate) async fn ask_all_within(
         &self,
         limit: Duration,
@@ -172,7 +173,7 @@ impl Connection {
         replies.into_iter().try_for_each(|reply| self.check(reply).map(drop))
     }
 
-    /// Sends something. A connection that failed is not worth another request.
+    /// Sends something. A connection that failed is not used again.
     async fn exchange(&self, ask: Ask, limit: Duration) -> Result<Value, StoreError> {
         self.wire.send(ask, limit).await.map_err(|failure| {
             if !failure.is_timeout() {
@@ -182,23 +183,23 @@ impl Connection {
         })
     }
 
-    /// Takes a refusal for what it is.
+    /// Turns a refusal into an error.
     pub(crate) fn check(&self, value: Value) -> Result<Value, StoreError> {
         let Value::ServerError(refusal) = value else { return Ok(value) };
-        // A primary that became a replica, or a user that was taken away: another connection may
-        // lead elsewhere, this one never will.
+        // The primary became a replica, or the user was removed. A new connection may lead to
+        // another server; this one never will.
         if matches!(refusal.code(), "MASTERDOWN" | "NOAUTH" | "READONLY") {
             self.retire();
         }
         Err(error::refused(&self.server, &refusal))
     }
 
-    /// What closes it at once, from anywhere.
+    /// A handle that closes the connection at once, from anywhere.
     pub(crate) fn closer(&self) -> AbortHandle {
         self.wire.closer()
     }
 
-    /// Gives it up: the next call opens another.
+    /// Gives the connection up: the next call opens another one.
     pub(crate) fn retire(&self) {
         self.retired.store(true, Ordering::Relaxed);
     }

@@ -1,8 +1,8 @@
-//! How often an address is dialled at which nothing is there.
+//! Limits how often an absent server's address is dialled.
 //!
 //! Requests of several runtimes, and subscriptions, each open their own connections, and all of
-//! them try again while a server is away. Together they dial it a few times a second, however many
-//! callers wait: each caller takes the result of the next dial as its own.
+//! them try again while a server is away. Together they dial it a few times a second, whatever the
+//! number of waiting callers: each caller takes the result of the next dial as its own.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -18,7 +18,7 @@ use crate::mutex::Mutex;
 use crate::store::redis::options::Address;
 
 /// The first and the longest pause before an address is dialled again: at most four dials a second.
-/// A request waits for the next one, so the longest is well below the time that a request has.
+/// A request waits for the next dial, so the longest pause is well below the timeout of a request.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_millis(320));
 
 /// The addresses that could not be dialled.
@@ -35,7 +35,7 @@ struct Failing {
     failed: Instant,
     next: Instant,
     backoff: Backoff,
-    /// Rung when a dial has ended.
+    /// Notified when a dial has ended.
     changed: Arc<Notify>,
 }
 
@@ -43,7 +43,7 @@ struct Failing {
 #[derive(Debug)]
 enum Turn {
     Dial,
-    /// Another caller has, and failed.
+    /// Another caller has dialled, and failed.
     Failed(StoreError),
     Wait(Instant),
 }
@@ -56,12 +56,12 @@ impl Default for Paces {
 }
 
 impl Paces {
-    /// Waits until this address may be dialled. It does not wait for a caller that has the turn and
-    /// does not use it: that caller's runtime may be blocked.
+    /// Waits until this address may be dialled. It does not wait for a caller that has the turn but
+    /// does not use it, because that caller's runtime may be blocked.
     ///
     /// # Errors
     ///
-    /// The error of another dial meanwhile.
+    /// The error of another dial that failed meanwhile.
     pub(crate) async fn turn(&self, address: &Address) -> Result<(), StoreError> {
         let wanted = Instant::now();
         loop {
@@ -81,7 +81,7 @@ impl Paces {
         }
     }
 
-    /// Takes note of what came of a dial.
+    /// Records the result of a dial.
     pub(crate) fn dialled<T>(&self, address: &Address, outcome: &Result<T, StoreError>) {
         let mut failing = self.failing();
         match outcome {
@@ -116,7 +116,7 @@ impl Failing {
         Self { error: error.clone(), failed: now, next, backoff, changed: Arc::default() }
     }
 
-    /// What a caller does at `now` that has wanted to dial since `wanted`.
+    /// The next step, at `now`, of a caller that has wanted to dial since `wanted`.
     fn turn(&mut self, wanted: Instant, now: Instant, jitter: &mut Jitter) -> Turn {
         if self.failed > wanted {
             return Turn::Failed(self.error.clone());

@@ -1,47 +1,48 @@
-//! What a server pushes: kept until it is read, but only so much of it.
+//! Messages that a server pushes. A limited number of them is kept until they are read.
 //!
-//! If a server pushes more than is read, or a message longer than any of ours, its connection is
-//! ended. That is a gap like others, so waiters ask the store.
+//! If a server pushes more messages than are read, or a message longer than any of ours, its
+//! connection is closed. That is a gap like any other, so waiters ask the store.
 
 use redis::{PushInfo, PushKind, Value};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::mutex::Mutex;
 
-/// The most messages that wait to be read: 1 024, far more than come while the reader does
-/// something else.
+/// The largest number of messages that wait to be read: 1 024, far more than come while the reader
+/// does something else.
 const MOST: usize = 1024;
 
-/// The longest message that is kept: 4 kB. Ours have some hundred bytes, and a name has 512 at
-/// most. So what waits has 4 MB at most.
+/// The longest message that is kept: 4 kB. Our messages have some hundred bytes, and a name has 512
+/// at most. So the waiting messages take 4 MB at most.
 const LONGEST: usize = 4096;
 
-/// Where the driver of a connection puts what the server pushes.
+/// The sender by which the driver of a connection passes on the server's messages.
 pub(crate) struct PushSender(Mutex<Option<Sender<Vec<u8>>>>);
 
 /// The payloads of the messages on a connection.
 pub(crate) struct Pushes(Receiver<Vec<u8>>);
 
-/// A way for what is pushed on one connection.
+/// A channel for the messages of one connection.
 pub(crate) fn pushes() -> (PushSender, Pushes) {
     let (sender, receiver) = channel(MOST);
     (PushSender(Mutex::new(Some(sender))), Pushes(receiver))
 }
 
 impl PushSender {
-    /// Keeps what is a message, and closes the way when one cannot be kept or none will follow.
+    /// Keeps a push that is a message. Closes the channel if a message cannot be kept, or none will
+    /// follow.
     pub(super) fn send(&self, push: PushInfo) {
         let PushInfo { kind, mut data } = push;
         let mut sender = self.0.lock();
         let is_kept = match (kind, data.pop()) {
             // The slot of a sharded channel was moved away.
             (PushKind::Disconnection | PushKind::SUnsubscribe, _) => false,
-            // Channel, payload.
+            // The data are the channel and the payload.
             (PushKind::Message | PushKind::SMessage, Some(Value::BulkString(payload))) => {
                 payload.len() <= LONGEST
                     && sender.as_ref().is_some_and(|sender| sender.try_send(payload).is_ok())
             }
-            // The confirmation of the subscription, and what later servers may add.
+            // The confirmation of the subscription, or a push that later servers may add.
             _ => true,
         };
         if !is_kept {
@@ -51,7 +52,7 @@ impl PushSender {
 }
 
 impl Pushes {
-    /// The next payload, or `None` once something may have been lost.
+    /// The next payload, or `None` once a message may have been lost.
     pub(crate) async fn next(&mut self) -> Option<Vec<u8>> {
         self.0.recv().await
     }

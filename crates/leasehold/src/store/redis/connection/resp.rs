@@ -1,31 +1,31 @@
-//! Where a reply ends among the bytes that have been read. redis-rs reads what the reply says, but
-//! for the strings of scripts, which are most of what comes.
+//! Finds the end of a reply in the bytes that were read. redis-rs decodes the reply, except for the
+//! strings of scripts, which are most replies.
 
 use redis::{ErrorKind, RedisError, RedisResult, Value};
 
-/// The longest string and the most parts of a reply: 512 Mi, as many as a server takes
-/// (`proto-max-bulk-len`). A peer that announces more is no server.
+/// The longest string and the most parts of a reply: 512 Mi, as many as a server accepts
+/// (`proto-max-bulk-len`). A peer that announces more is not a Redis server.
 const MOST: usize = 512 << 20;
 
-/// The longest line: 64 KiB. A server's have a number or a sentence.
+/// The longest line: 64 KiB. A server's lines have a number or a sentence.
 const LONGEST_LINE: usize = 64 << 10;
 
-/// How far the end of a reply has been searched for, so that no part of it is looked at twice.
+/// The progress of the search for the end of a reply, so that no part of it is read twice.
 #[derive(Debug, Default)]
 pub(crate) struct Frame {
-    /// Where the next of its parts begins.
+    /// The start of the next part.
     at: usize,
-    /// How many parts are known to follow the one at `at`.
+    /// The number of parts that are known to follow the part at `at`.
     more: usize,
 }
 
 impl Frame {
-    /// The first reply and its length, once it is there. The bytes begin where the last reply
-    /// ended, and go on where they went on before.
+    /// The first reply and its length, once it is complete. The bytes must begin where the last
+    /// reply ended, and may only grow between two calls.
     ///
     /// # Errors
     ///
-    /// When this is no reply of a server: then nothing that follows is one.
+    /// If the bytes are no reply of a server: then no bytes after them can be one.
     pub(crate) fn reply(&mut self, bytes: &[u8]) -> RedisResult<Option<(Value, usize)>> {
         loop {
             let Some((line, after)) = line(bytes, self.at)? else { return Ok(None) };
@@ -54,7 +54,7 @@ impl Frame {
     }
 }
 
-/// The line that begins there, with its kind and without its end, and where the next one begins.
+/// The line that begins at `at`, with its kind and without its end, and the start of the next line.
 fn line(bytes: &[u8], at: usize) -> RedisResult<Option<(&[u8], usize)>> {
     let rest = bytes.get(at..).unwrap_or_default();
     let rest = &rest[..rest.len().min(LONGEST_LINE)];
@@ -66,7 +66,7 @@ fn line(bytes: &[u8], at: usize) -> RedisResult<Option<(&[u8], usize)>> {
     }
 }
 
-/// The number behind the kind of a line; none if there is nothing at all.
+/// The number behind the kind of a line; `None` for a null.
 fn count(line: &[u8]) -> RedisResult<Option<usize>> {
     let digits = std::str::from_utf8(&line[1..]).map_err(|_| garbage())?;
     match digits.parse::<i64>() {
@@ -79,7 +79,7 @@ fn count(line: &[u8]) -> RedisResult<Option<usize>> {
     }
 }
 
-/// What a whole reply says.
+/// Decodes a complete reply.
 fn value(reply: &[u8]) -> RedisResult<Value> {
     match reply.split_first() {
         Some((b'$', _)) => string(reply).map(|(string, _)| string),
@@ -89,7 +89,7 @@ fn value(reply: &[u8]) -> RedisResult<Value> {
     .map_or_else(|| redis::parse_redis_value(reply), Ok)
 }
 
-/// The string at the beginning, and what follows it.
+/// The string at the beginning, and the bytes after it.
 fn string(bytes: &[u8]) -> Option<(Value, &[u8])> {
     let (line, at) = line(bytes, 0).ok()??;
     let length = count(line).ok()?.filter(|_| line[0] == b'$')?;
@@ -98,7 +98,7 @@ fn string(bytes: &[u8]) -> Option<(Value, &[u8])> {
     Some((Value::BulkString(string.to_vec()), rest))
 }
 
-/// A list of strings alone.
+/// A list that has only strings.
 fn strings(reply: &[u8]) -> Option<Value> {
     let (line, at) = line(reply, 0).ok()??;
     let count = count(line).ok()??;
@@ -111,7 +111,7 @@ fn strings(reply: &[u8]) -> Option<Value> {
     Some(Value::Array(list))
 }
 
-/// The other side speaks another language.
+/// The error for a peer that speaks another protocol.
 fn garbage() -> RedisError {
     (ErrorKind::Parse, "this is no reply of a server").into()
 }
@@ -120,7 +120,7 @@ fn garbage() -> RedisError {
 mod tests {
     use super::*;
 
-    /// All replies, read in pieces of that many bytes.
+    /// All replies, read in pieces of `piece` bytes.
     fn replies(stream: &[u8], piece: usize) -> RedisResult<Vec<Value>> {
         let (mut frame, mut begin, mut found) = (Frame::default(), 0, Vec::new());
         for end in (0..stream.len()).step_by(piece).chain([stream.len()]) {

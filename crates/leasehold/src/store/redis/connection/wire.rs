@@ -1,9 +1,9 @@
-//! The way of requests to one server, and of its replies to the callers.
+//! Carries requests to one server, and its replies to the callers.
 //!
 //! A caller that finds nothing under way writes its request itself, at once and alone. Other
-//! requests wait until the driver, a task, gets to run: it lets every ready task run, and then
-//! writes all that has come meanwhile, in as few calls as may carry it. It waits for nobody, and
-//! for no reply. Replies it reads as they come, and wakes each caller once.
+//! requests wait until the driver, a task, gets to run. The driver lets every ready task run, and
+//! then writes all requests that have come meanwhile, in as few calls as possible. It does not wait
+//! for callers or for replies. It reads replies as they come, and wakes each caller once.
 
 use std::future::Future;
 use std::iter::zip;
@@ -23,24 +23,25 @@ use super::link::{Ask, Item, Link, Stream, over};
 use super::pushes::PushSender;
 use crate::mutex::Mutex;
 
-/// The most requests that are written at once: 256, some 40 kB. The next ones follow right behind.
+/// The most requests that are written at once: 256, some 40 kB. Further requests follow right
+/// behind.
 const MOST_AT_ONCE: usize = 256;
 
 struct State {
     /// The items that are not sent yet, in the order in which they came.
     waiting: Vec<Item>,
-    /// Gone while a task reads or writes, and once the connection is over.
+    /// `None` while a task reads or writes, and once the connection is closed.
     link: Option<Box<Link>>,
-    /// Why nothing is sent any more.
+    /// The error for which nothing is sent any more.
     closed: Option<RedisError>,
     driver: Waker,
-    /// Whether the driver came while somebody else had the link.
+    /// Whether the driver came while another task had the link.
     is_missed: bool,
-    /// When the time of the first request may be over: not later than that.
+    /// The earliest time at which the time of a request may be over.
     expires: Option<Instant>,
 }
 
-/// One connection, as it is shared with its driver.
+/// The state of a connection, shared with its driver.
 struct Shared {
     state: Mutex<State>,
     /// Whether the server owed a reply for too long and sent nothing.
@@ -60,7 +61,7 @@ impl Drop for Wire {
 }
 
 impl Wire {
-    /// Drives a socket on the calling runtime, with a limit of requests that share a call.
+    /// Drives a socket on the calling runtime, with a limit for the requests that share a call.
     pub(super) fn open(stream: Box<dyn Stream>, pushes: Option<PushSender>, most: usize) -> Self {
         let state = Mutex::new(State {
             waiting: Vec::new(),
@@ -75,19 +76,19 @@ impl Wire {
         Self { shared, driver }
     }
 
-    /// Sends something and gives the reply, which may be a refusal.
+    /// Sends something and returns the reply, which may be a refusal.
     pub(super) async fn send(&self, ask: Ask, limit: Duration) -> RedisResult<Value> {
         let (item, reply) = Item::new(ask, Instant::now() + limit);
         self.shared.enter(item);
         reply.await.unwrap_or_else(|_| Err(self.shared.state().closed.clone().unwrap_or_else(over)))
     }
 
-    /// Whether it still works, as far as is known.
+    /// Whether the connection still works, as far as is known.
     pub(super) fn is_open(&self) -> bool {
         !self.driver.is_finished() && !self.shared.is_silent.load(Ordering::Relaxed)
     }
 
-    /// What closes it at once, from anywhere.
+    /// A handle that closes the connection at once, from anywhere.
     pub(super) fn closer(&self) -> AbortHandle {
         self.driver.abort_handle()
     }
@@ -98,11 +99,11 @@ impl Shared {
         self.state.lock()
     }
 
-    /// Takes a request in: writes it, or leaves it to the driver.
+    /// Takes a request: writes it, or leaves it to the driver.
     fn enter(&self, item: Item) {
         let mut state = self.state();
         if state.closed.is_some() {
-            return; // dropping it tells the caller
+            return; // the drop of the item tells the caller
         }
         let is_first = state.waiting.is_empty();
         let is_sooner = state.expires.is_none_or(|expires| item.until < expires);
@@ -122,16 +123,16 @@ impl Shared {
         };
         drop(state);
         link.pack(vec![item]);
-        // The driver goes on with what is not written now, and with what fails.
+        // The driver continues with the bytes that are not written now, and handles an error.
         let is_written = link.write(&mut Context::from_waker(Waker::noop()));
         self.give_back(link, is_sooner || !matches!(is_written, Poll::Ready(Ok(()))));
     }
 
-    /// Lets others read and write.
+    /// Gives the link back, so that other tasks can read and write.
     fn give_back(&self, link: Box<Link>, wakes: bool) {
         let mut state = self.state();
         if state.closed.is_some() {
-            return; // dropping it tells the caller
+            return; // the drop of the link tells the callers
         }
         state.link = Some(link);
         if mem::take(&mut state.is_missed) || wakes {
@@ -139,7 +140,7 @@ impl Shared {
         }
     }
 
-    /// Reads and writes as much as can be now.
+    /// Reads and writes as much as is possible now.
     fn drive(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = self.state();
         if !state.driver.will_wake(cx.waker()) {
@@ -152,7 +153,8 @@ impl Shared {
         drop(state);
         let outcome = self.read(&mut link, cx).and_then(|()| self.write(&mut link, cx));
         if let Err(error) = outcome {
-            // Before the link is dropped: a caller that is told by that asks why.
+            // The error is stored before the link is dropped: the drop wakes callers, which then
+            // read it.
             self.state().closed.get_or_insert(error);
             return Poll::Ready(());
         }
@@ -164,7 +166,7 @@ impl Shared {
         Poll::Pending
     }
 
-    /// Reads what has come, and hands it out.
+    /// Reads the replies that have come, and hands them out.
     fn read(&self, link: &mut Link, cx: &mut Context<'_>) -> RedisResult<()> {
         while let Poll::Ready(value) = link.next(cx)? {
             match value {
@@ -186,11 +188,11 @@ impl Shared {
         Ok(())
     }
 
-    /// Gives each caller that shared a call its reply.
+    /// Sends each caller that shared a call its reply.
     fn hand_out(&self, items: Vec<Item>, value: Value) {
         let count = items.len();
-        // A server that refuses a user one key refuses the whole call, before it has done any of
-        // it: then each asks alone.
+        // If the user may not use one of the keys, the server refuses the whole call before it does
+        // anything. Then each request is sent alone.
         if count > 1 && matches!(&value, Value::ServerError(no) if no.code() == "NOPERM") {
             self.state().waiting.extend(items.into_iter().map(Item::alone));
             return;
@@ -199,7 +201,7 @@ impl Shared {
         zip(items, replies).for_each(|(item, reply)| item.answer(Ok(reply)));
     }
 
-    /// Writes what waits.
+    /// Writes the waiting requests.
     fn write(&self, link: &mut Link, cx: &mut Context<'_>) -> RedisResult<()> {
         while link.write(cx)?.is_ready() {
             let mut state = self.state();
@@ -208,7 +210,8 @@ impl Shared {
                 return Ok(());
             }
             if !mem::replace(&mut link.has_yielded, true) {
-                // A woken task runs next, before others that are ready: here it steps behind.
+                // A woken task would run before others that are ready. The yield puts it behind
+                // them.
                 drop(state);
                 let _ = pin!(yield_now()).poll(cx);
                 return Ok(());
@@ -238,7 +241,7 @@ impl Drop for Driver {
     fn drop(&mut self) {
         let mut state = self.0.state();
         state.closed.get_or_insert_with(over);
-        // Callers learn of it by the drop, once others may look at the state.
+        // The drop tells the callers. It comes after the unlock, so that they can read the state.
         let left = (mem::take(&mut state.waiting), state.link.take());
         drop(state);
         drop(left);

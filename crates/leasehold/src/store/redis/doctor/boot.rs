@@ -1,5 +1,5 @@
-//! Whether a server, or a slot of it, is in quarantine now. It is only read: the first client
-//! begins one.
+//! Whether a server, or a slot of it, is in quarantine now. The check only reads: the first client
+//! begins a quarantine.
 
 use std::time::Duration;
 
@@ -21,10 +21,10 @@ const TOPIC: &str = "quarantine";
 const REMEDY: &str =
     "wait; or, only if no earlier lease can be valid, use `leasehold end-quarantine`";
 
-/// How many records are read at once: 512, which takes a server about a millisecond.
+/// The number of records that are read at once: 512, which takes a server about a millisecond.
 const AT_ONCE: usize = 512;
 
-/// What the boot records say; nothing where there is no quarantine, or they may not be read.
+/// The finding from the boot records; `None` if there is no quarantine, or if they may not be read.
 pub(crate) async fn finding(
     connection: &Connection,
     settings: &Settings,
@@ -61,15 +61,15 @@ pub(crate) async fn finding(
     })
 }
 
-/// The slots that a node of a cluster serves, as it says itself; none of a replica.
+/// The slots that a node of a cluster serves, by its own answer; none for a replica.
 async fn slots_of(connection: &Connection, limit: Duration) -> Result<Vec<u16>, StoreError> {
     let slots = connection.ask_within(limit, redis::cmd("CLUSTER").arg("SLOTS")).await?;
     let map = Map::parse(slots, connection.address());
     Ok(map.map(|map| map.slots_of(connection.address())).unwrap_or_default())
 }
 
-/// How many seconds ago the quarantine of a record began; `None` if the record is of another run,
-/// or the server was a replica since.
+/// The number of seconds since the quarantine of a record began; `None` if the record is of another
+/// run, or the server was a replica since.
 fn age(record: Value, info: &Info, now: f64) -> Option<f64> {
     type Record = (Option<String>, Option<String>, Option<u64>);
     let (run, followed, since) = Record::from_redis_value(record).ok()?;
@@ -80,13 +80,13 @@ fn age(record: Value, info: &Info, now: f64) -> Option<f64> {
     Some(now - Duration::from_micros(since).as_secs_f64())
 }
 
-/// What is left of a quarantine that began `age` seconds ago.
+/// The rest of a quarantine that began `age` seconds ago.
 fn left(span: Duration, age: f64) -> Option<Duration> {
     let left = span.as_secs_f64() - age;
     (left > 0.0).then(|| Duration::from_secs_f64(left.min(span.as_secs_f64())))
 }
 
-/// A quarantine that began `age` seconds ago, or one that is still to begin.
+/// The finding about a quarantine that began `age` seconds ago, or has not begun yet.
 fn judge(place: &str, span: Duration, age: Option<f64>) -> Finding {
     let Some(age) = age else {
         return Topic(place, TOPIC).warning(
@@ -104,7 +104,7 @@ fn judge(place: &str, span: Duration, age: Option<f64>) -> Finding {
     }
 }
 
-/// The same of all slots of a server.
+/// The finding about the quarantines of all slots of a server.
 fn judge_slots(place: &str, span: Duration, ages: &[Option<f64>]) -> Option<Finding> {
     let count = ages.len();
     let to_begin = ages.iter().filter(|age| age.is_none()).count();

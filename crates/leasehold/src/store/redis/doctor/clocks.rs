@@ -1,5 +1,4 @@
-//! Servers that take over from each other: how far their clocks are apart, held against how far
-//! they may be.
+//! Compares the clocks of servers that take over from each other with the allowed difference.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -14,18 +13,18 @@ use crate::store::redis::connection::Connection;
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::options::{Address, Settings};
 
-/// Clocks further apart than this are mentioned: 1 s, far above what NTP leaves.
+/// The difference between clocks from which on it is reported: 1 s, far above what NTP leaves.
 pub(crate) const CLOCK_OFFSET: Duration = Duration::from_secs(1);
 
-/// The clock of a server, by this machine's.
+/// The clock of a server, compared with this machine's clock.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerClock {
     pub(crate) server: String,
     pub(crate) offset: Offset,
 }
 
-/// Reads the clocks of servers, all at the same time. Those that do not answer within the time of a
-/// request are left out.
+/// Reads the clocks of servers, all at the same time. Servers that do not answer within the timeout
+/// of a request are left out.
 pub(crate) async fn read(settings: &Settings, servers: &[Address]) -> Vec<ServerClock> {
     let Ok(dialer) = Dialer::new(settings) else { return Vec::new() };
     let limit = settings.timeout();
@@ -41,7 +40,7 @@ pub(crate) async fn read(settings: &Settings, servers: &[Address]) -> Vec<Server
 }
 
 /// The finding about clocks of servers that may take over from each other, if they are too far
-/// apart: it names the two that are furthest.
+/// apart. It names the two servers with the largest difference.
 pub(crate) fn trouble(clocks: &[ServerClock], allowed: Duration) -> Option<Finding> {
     let (behind, ahead) = extremes(clocks)?;
     let apart = apart(behind, ahead);
@@ -62,7 +61,7 @@ pub(crate) fn trouble(clocks: &[ServerClock], allowed: Duration) -> Option<Findi
     }
 }
 
-/// The same, also if it is fine; nothing where there are no two clocks.
+/// Like [`trouble`], but also returns a finding if all is well; `None` with fewer than two clocks.
 pub(crate) fn finding(clocks: &[ServerClock], allowed: Duration) -> Option<Finding> {
     let (behind, ahead) = extremes(clocks).filter(|_| clocks.len() > 1)?;
     let fine = || {
@@ -87,27 +86,27 @@ fn apart(behind: &ServerClock, ahead: &ServerClock) -> Offset {
     ahead.offset.from(behind.offset)
 }
 
-/// How far a server's clock is from this machine's.
+/// The difference between a server's clock and this machine's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Offset {
-    /// Seconds that it is ahead, or behind if negative.
+    /// How many seconds the server's clock is ahead, or behind if negative.
     pub(crate) ahead: f64,
-    /// By how much that may be wrong: half of the round trip.
+    /// The possible error in seconds: half of the round trip.
     pub(crate) error: f64,
 }
 
-/// What a server's clock showed, and when it was asked.
+/// A reading of a server's clock, with the times before and after it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClockReading {
     pub(crate) asked: Instant,
-    /// Since 1970, there, and here before and after.
+    /// The time since 1970 at the server, and here before and after the request.
     pub(crate) there: Duration,
     before: Duration,
     after: Duration,
 }
 
 impl ClockReading {
-    /// Asks for it; `None` if the user may not.
+    /// Reads the server's clock; `None` if the user may not.
     pub(crate) async fn ask(
         connection: &Connection,
         limit: Duration,
@@ -124,7 +123,7 @@ impl ClockReading {
         Ok(Some(Self { asked, there, before, after }))
     }
 
-    /// How far that is from this machine's clock.
+    /// The difference from this machine's clock.
     pub(crate) fn offset(self) -> Offset {
         let error = self.after.saturating_sub(self.before).as_secs_f64() / 2.0;
         let here = self.before.as_secs_f64() + error;
@@ -133,7 +132,7 @@ impl ClockReading {
 }
 
 impl Offset {
-    /// Measures it; `None` if the user may not ask for the time.
+    /// Measures the difference; `None` if the user may not ask for the time.
     pub(crate) async fn of(
         connection: &Connection,
         limit: Duration,
@@ -141,25 +140,25 @@ impl Offset {
         Ok(ClockReading::ask(connection, limit).await?.map(ClockReading::offset))
     }
 
-    /// How far it is from the clock of another server.
+    /// The difference from the clock of another server.
     pub(crate) fn from(self, other: Self) -> Self {
         Self { ahead: self.ahead - other.ahead, error: self.error + other.error }
     }
 
-    /// Whether it is certainly more than this.
+    /// Whether the difference is certainly more than `limit`.
     pub(crate) fn exceeds(self, limit: Duration) -> bool {
         self.ahead.abs() - self.error > limit.as_secs_f64()
     }
 
-    /// How far it may be at the most, to the millisecond: what is below that changes from one
-    /// reading to the next.
+    /// The largest possible difference, to the millisecond: smaller parts change from one reading
+    /// to the next.
     pub(crate) fn bound(self) -> Duration {
         let ms = ((self.ahead.abs() + self.error) * 1000.0).ceil();
         Duration::from_millis(ms as u64)
     }
 
-    /// Says that it is far. Leases do not depend on it; the order of tokens across lost data does,
-    /// and so does every time that an operator compares.
+    /// The finding about a large difference. Leases do not depend on it; the order of tokens across
+    /// lost data does, and so does every time that an operator compares.
     pub(crate) fn finding(self, server: &str) -> Option<Finding> {
         self.exceeds(CLOCK_OFFSET).then(|| {
             let far = show_duration(Duration::from_secs_f64(self.ahead.abs()));
@@ -173,7 +172,7 @@ impl Offset {
     }
 }
 
-/// What time it is here.
+/// The time of this machine since 1970.
 pub(crate) fn since_1970() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }

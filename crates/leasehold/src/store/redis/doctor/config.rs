@@ -17,7 +17,7 @@ const NAMES: [&str; 6] = [
     "stop-writes-on-bgsave-error",
 ];
 
-/// The settings by their names; none where the user may not read them.
+/// The settings by their names; empty if the user may not read them.
 #[derive(Debug, Default)]
 pub(crate) struct ServerConfig(HashMap<String, String>);
 

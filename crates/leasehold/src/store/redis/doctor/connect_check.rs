@@ -1,5 +1,5 @@
-//! What is checked when a store is opened: whether every primary can be used, and what weakens a
-//! promise there.
+//! The checks when a store is opened: whether every primary can be used, and which settings weaken
+//! a promise.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use crate::store::redis::doctor::clocks::{ClockReading, ServerClock};
 use crate::store::redis::options::{Address, Servers, Settings};
 use crate::store::redis::topology::Topology;
 
-/// The pauses before a server is checked again that has closed the connection: 50 to 400 ms, and
-/// each time the server is dialled no sooner than any other that failed. One that closes every
+/// The pauses before a server that has closed the connection is checked again: 50 to 400 ms. The
+/// server is not dialled sooner than any other server that failed. A server that closes every
 /// connection at once, as a TLS port may, is reported in less than two seconds.
 const CLOSED_PAUSES: [Duration; 4] = [
     Duration::from_millis(50),
@@ -23,14 +23,14 @@ const CLOSED_PAUSES: [Duration; 4] = [
     Duration::from_millis(400),
 ];
 
-/// What was found at the servers that were checked.
+/// The results of the checks of all servers.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectCheck {
-    /// What weakens a promise; nothing if all is well.
+    /// Warnings about settings that weaken a promise; empty if all is well.
     pub(crate) warnings: Vec<String>,
-    /// What the clock of the last one showed, if the user may ask.
+    /// The reading of the last server's clock, if the user may ask.
     pub(crate) reading: Option<ClockReading>,
-    /// How far their clocks are from this machine's, and those who follow them.
+    /// The clocks of the servers, and the servers' replicas.
     pub(crate) clocks: Vec<ServerClock>,
     pub(crate) followers: Vec<Address>,
 }
@@ -40,8 +40,8 @@ impl ConnectCheck {
     ///
     /// # Errors
     ///
-    /// When the server cannot be used: too old, a replica, a sentinel, a node of a cluster where
-    /// none is expected; or when it does not answer within the time for connecting.
+    /// If the server cannot be used: too old, a replica, a sentinel, an unexpected node of a
+    /// cluster. Also if it does not answer within the time for connecting.
     pub(crate) async fn add(
         &mut self,
         connection: &Connection,
@@ -49,7 +49,7 @@ impl ConnectCheck {
     ) -> Result<(), StoreError> {
         let (server, limit) = (connection.server(), settings.connect_timeout);
         // One round trip for both: a process that starts for one short job waits for it. The time
-        // is asked for first, because what comes before it would make it less exact.
+        // is asked for first, because a command before it would make it less exact.
         let (reading, info) =
             join(ClockReading::ask(connection, limit), connection.info(limit)).await;
         let Some(info) = info? else {
@@ -74,12 +74,12 @@ impl ConnectCheck {
     }
 }
 
-/// Checks the primaries, and again if a server closes a connection meanwhile: an operator
-/// closes all there are, or a proxy is restarted.
+/// Checks the primaries, and repeats the check if a server closes a connection meanwhile: an
+/// operator closes all connections, or a proxy is restarted.
 ///
 /// # Errors
 ///
-/// When one cannot be used, or none can be reached. Nothing was executed.
+/// If a primary cannot be used, or none can be reached. Nothing was executed.
 pub(crate) async fn check_servers(
     topology: &Topology,
     settings: &Settings,

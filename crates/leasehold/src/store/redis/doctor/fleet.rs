@@ -1,4 +1,4 @@
-//! Several servers together: sentinels that watch, nodes of which a majority decides.
+//! Checks of several servers together: the sentinels of a service, or the nodes of a quorum.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,14 +16,14 @@ use crate::store::redis::doctor::clocks::{CLOCK_OFFSET, ServerClock};
 use crate::store::redis::node_list;
 use crate::store::redis::options::{Address, Servers, Settings};
 
-/// What one sentinel says of the service.
+/// The facts about the service from one sentinel.
 struct SentinelView {
     primary: String,
     others: u64,
     is_down: bool,
 }
 
-/// Whether the sentinels that a URL names can do their work.
+/// Checks whether the sentinels of a URL can do their work.
 pub(crate) async fn sentinels(
     settings: &Settings,
     addresses: &[Address],
@@ -92,7 +92,7 @@ async fn watch(
     })
 }
 
-/// Whether there are enough nodes, and independent ones, for a majority to mean something.
+/// Checks whether there are enough independent nodes for a majority.
 pub(crate) fn quorum(settings: &Settings, reports: &[ServerReport], nodes: usize) -> Vec<Finding> {
     let servers = settings.servers.to_string();
     let topic = Topic(&servers, "quorum");
@@ -121,7 +121,7 @@ pub(crate) fn quorum(settings: &Settings, reports: &[ServerReport], nodes: usize
     findings
 }
 
-/// Whether all clients of these nodes have the same nodes.
+/// Checks whether all clients of these nodes use the same list.
 fn lists(settings: &Settings, reports: &[ServerReport], nodes: usize) -> Vec<Finding> {
     let servers = settings.servers.to_string();
     let topic = Topic(&servers, "nodes");
@@ -161,9 +161,9 @@ fn same(one: &ServerReport, other: &ServerReport) -> Option<Finding> {
     })
 }
 
-/// What it means that the clocks of two nodes of a quorum are apart, if that is not fine. The nodes
-/// keep the last token for [`LEAST_RETENTION`] at least, which allows for clocks that are apart by
-/// as much as nodes believe each other.
+/// The finding about two nodes of a quorum whose clocks are too far apart. The nodes keep the last
+/// token for [`LEAST_RETENTION`] at least. That allows for the largest difference up to which nodes
+/// accept each other's tokens.
 ///
 /// [`LEAST_RETENTION`]: leasehold_core::model::LEAST_RETENTION
 pub(crate) fn apart(one: &ServerClock, other: &ServerClock) -> Option<Finding> {

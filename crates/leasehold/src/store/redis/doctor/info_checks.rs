@@ -1,5 +1,5 @@
-//! What INFO means for the promises: the one place for the warnings on connecting and for the
-//! findings of a diagnosis.
+//! The effect of INFO's facts on the promises: for the warnings on connecting, and for the findings
+//! of a diagnosis.
 
 use leasehold_core::StoreErrorKind;
 
@@ -7,11 +7,12 @@ use crate::store::finding::{Finding, Topic};
 use crate::store::redis::connection::info::Info;
 use crate::store::redis::options::Settings;
 
-/// The oldest that will do, because of `redis.acl_check_cmd`, ACLs in scripts and sharded messages.
+/// The oldest usable version, because of `redis.acl_check_cmd`, ACLs in scripts and sharded
+/// messages.
 const OLDEST_REDIS: (u32, u32) = (7, 0);
 const OLDEST_VALKEY: (u32, u32) = (7, 2);
 
-/// How full a server that evicts nothing may be before that is a finding: nine tenths.
+/// How full a server that evicts nothing may be without a warning: nine tenths.
 const NEARLY_FULL: f64 = 0.9;
 
 /// Why a server cannot be used.
@@ -25,7 +26,7 @@ pub(crate) struct Incompatible {
 }
 
 impl Info {
-    /// Why this cannot be a primary of the store; nothing if it can.
+    /// Why this server cannot be a primary of the store; `None` if it can.
     pub(crate) fn incompatibility(&self, in_cluster: bool) -> Option<Incompatible> {
         let refused = |kind, is: &str, remedy| {
             Some(Incompatible { kind, topic: "role", is: is.to_owned(), remedy })
@@ -52,10 +53,9 @@ impl Info {
             }
             _ => {}
         }
-        // In a cluster it was the primary a moment ago, and the route finds the new one.
+        // In a cluster, the server was the primary a moment ago, and the client finds the new one.
         if !in_cluster && self.is_replica() {
-            // The replica may be promoted in a moment: a failover behind one address passes by
-            // itself.
+            // The replica may be promoted soon: a failover behind one address passes by itself.
             return refused(
                 StoreErrorKind::Unreachable,
                 "the server is a replica",
@@ -72,7 +72,7 @@ impl Info {
         })
     }
 
-    /// What it does with locks when it is full.
+    /// The finding about locks on a full server.
     pub(crate) fn eviction(&self, place: &str) -> Option<Finding> {
         let policy = self.field("maxmemory_policy")?;
         let (limit, used) = (self.number("maxmemory"), self.number("used_memory"));
@@ -102,7 +102,8 @@ impl Info {
         })
     }
 
-    /// What a restart forgets. With a quarantine it costs a delay, and no promise.
+    /// The finding about data that a restart forgets. With a quarantine, that costs a delay, and
+    /// breaks no promise.
     pub(crate) fn persistence(&self, place: &str, settings: &Settings) -> Option<Finding> {
         let topic = Topic(place, "persistence");
         if self.field("aof_last_write_status").is_some_and(|status| status != "ok") {

@@ -1,4 +1,5 @@
-//! What would break a promise: reports of every server of a store, and findings in words.
+//! Checks for faults that would break a promise: reports of every server of a store, and findings
+//! in words.
 
 mod boot;
 pub(crate) mod clocks;
@@ -23,22 +24,22 @@ use crate::store::redis::layout::plain::keys_note;
 use crate::store::redis::options::{Address, LayoutName, RedisOptions, Servers, Settings};
 use crate::store::redis::topology::Topology;
 
-/// What servers say of themselves.
+/// The diagnosis of a store.
 pub(crate) struct Diagnosis {
     pub(crate) findings: Vec<Finding>,
-    /// What all of them are together.
+    /// The name of all servers together.
     pub(crate) place: String,
     /// The nodes of a quorum, each as a separate store.
     pub(crate) nodes: Vec<(String, RedisOptions)>,
-    /// Why this user cannot see who waits for whom, if so.
+    /// Why this user cannot see which clients wait for each other, if so.
     pub(crate) sees_no_waits: Option<Blindness>,
 }
 
-/// Why nobody, or not this user, sees who waits for whom.
+/// The reason for which nobody, or not this user, can see which clients wait for each other.
 pub(crate) enum Blindness {
-    /// Nobody stands in a queue.
+    /// The store has no queues.
     NoQueue,
-    /// The user lacks these rights to look at all locks.
+    /// The user lacks these rights, and so cannot read all locks.
     Lacks { user: String, rights: String },
 }
 
@@ -46,7 +47,7 @@ pub(crate) enum Blindness {
 ///
 /// # Errors
 ///
-/// When not one of them can be reached.
+/// If none of the servers can be reached.
 pub(crate) async fn diagnose(url: &str) -> leasehold_core::Result<Diagnosis> {
     let settings = RedisOptions::from_url(url)?.0;
     let dialer = Dialer::new(&settings)?;
@@ -93,7 +94,8 @@ pub(crate) async fn diagnose(url: &str) -> leasehold_core::Result<Diagnosis> {
     Ok(Diagnosis { findings, place: settings.servers.to_string(), nodes, sees_no_waits })
 }
 
-/// Asking would only be refused, and the refusal logged.
+/// Why waits cannot be searched, if so. The request would be refused, and the server would log
+/// that.
 fn sees_no_waits(settings: &Settings, reports: &[ServerReport]) -> Option<Blindness> {
     if settings.layout != LayoutName::Native || matches!(settings.servers, Servers::Quorum(_)) {
         return Some(Blindness::NoQueue);
@@ -102,11 +104,11 @@ fn sees_no_waits(settings: &Settings, reports: &[ServerReport]) -> Option<Blindn
     Some(Blindness::Lacks { user: settings.login.user().to_owned(), rights })
 }
 
-/// Whether servers that take over from each other show the same time, given the clocks of each
-/// primary and of those who follow it.
+/// Checks whether servers that take over from each other show the same time, by the clocks of each
+/// primary and of its replicas.
 fn apart(settings: &Settings, is_followed: bool, clocks: Vec<Vec<ServerClock>>) -> Vec<Finding> {
     if settings.quarantine().is_some() {
-        return Vec::new(); // the next server grants nothing until what was granted has ended
+        return Vec::new(); // the next server grants nothing until all earlier leases have ended
     }
     let groups = match &settings.servers {
         // A slot may move to any other primary.
@@ -117,7 +119,7 @@ fn apart(settings: &Settings, is_followed: bool, clocks: Vec<Vec<ServerClock>>) 
     groups.iter().filter_map(|together| clocks::finding(together, allowed)).collect()
 }
 
-/// Whether the other programs will find the keys, and what to demand of them.
+/// The finding about a shared layout: its keys, and the conditions for the other programs.
 fn layout(settings: &Settings) -> Option<Finding> {
     if settings.layout == LayoutName::Redisson {
         return Some(Topic(&settings.servers.to_string(), "layout").ok(redisson(settings)));
@@ -130,7 +132,7 @@ fn layout(settings: &Settings) -> Option<Finding> {
     })
 }
 
-/// What holds of locks that are shared with Redisson, and cannot be seen on the server.
+/// Facts about locks that are shared with Redisson, which cannot be seen on the server.
 fn redisson(settings: &Settings) -> String {
     let tokens = match settings.fenced {
         true => "tokens are the counters of RFencedLock",
@@ -146,7 +148,7 @@ fn redisson(settings: &Settings) -> String {
     )
 }
 
-/// Reports of servers, made at the same time, and why there is none of the others.
+/// Reports of servers, made at the same time, and the errors of servers without a report.
 async fn report_all(
     settings: &Settings,
     dialer: &Dialer,
@@ -175,7 +177,7 @@ async fn primaries(settings: &Settings) -> leasehold_core::Result<(Vec<Address>,
     Ok((addresses, missing))
 }
 
-/// The replicas of a primary, and what they would be as primaries.
+/// The findings about the replicas of a primary, as possible primaries.
 async fn replicas(
     settings: &Settings,
     dialer: &Dialer,

@@ -1,5 +1,5 @@
-//! Which node of a quorum a server is, and by which lists of nodes it is used. It is only read:
-//! clients write it.
+//! Reads which node of a quorum a server is, and the lists of nodes that use it. Clients write this
+//! record.
 
 use std::time::Duration;
 
@@ -13,17 +13,18 @@ use crate::store::redis::layout::key;
 use crate::store::redis::layout::script::LIST_LIFE;
 use crate::store::redis::options::Settings;
 
-/// What a node says of itself.
+/// The record of a node about itself.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NodeRecord {
-    /// Unless it may not be asked. It is empty, and on no list, if no client has used it yet.
+    /// The id of the node; `None` if the user may not read it. It is empty, and on no list, if no
+    /// client has used the node yet.
     pub(crate) id: Option<String>,
-    /// The lists in use: the ids of the nodes, and how clients reach them.
+    /// The lists in use: the ids of the nodes, and their addresses.
     pub(crate) lists: Vec<(String, String)>,
 }
 
 impl NodeRecord {
-    /// Reads what clients have left there.
+    /// Reads the record that clients have left at the node.
     pub(crate) async fn read(
         connection: &Connection,
         settings: &Settings,
@@ -46,7 +47,7 @@ impl NodeRecord {
     }
 }
 
-/// A list as it was left, if that is not long ago.
+/// Decodes a list, if it was left recently.
 fn in_use(text: &str, now: f64) -> Option<(String, String)> {
     let mut lines = text.split('\n');
     let used = Duration::from_micros(lines.next()?.parse().ok()?).as_secs_f64();

@@ -1,5 +1,5 @@
-//! The replicas of a primary: how many, how far behind, and whether the policy of the store URL
-//! fits them.
+//! The replicas of a primary: their number, their lag, and whether the policy of the store URL fits
+//! them.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::store::redis::options::{Replicas, Servers, Settings};
 
 const TOPIC: &str = "replicas";
 
-/// How long a replica may not acknowledge before that is a finding: 5 s. It does every second.
+/// How long a replica may be silent without a warning: 5 s. It normally acknowledges every second.
 const LAG: Duration = Duration::from_secs(5);
 
-/// What the replicas mean for the promises.
+/// The findings about the replicas.
 pub(crate) fn findings(
     place: &str,
     info: &Info,
@@ -29,7 +29,7 @@ pub(crate) fn findings(
     findings
 }
 
-/// Whether what a failover forgets is waited for.
+/// The finding about grants that a failover may forget.
 fn policy(place: &str, count: usize, settings: &Settings) -> Finding {
     let followed = match count {
         0 => "no replica follows the server".to_owned(),
@@ -85,8 +85,8 @@ fn trouble(place: &str, follower: &Follower) -> Option<Finding> {
     Some(Topic(place, TOPIC).warning(found, risk, remedy))
 }
 
-/// A primary that is cut off from its replicas goes on granting, unless it is configured not to;
-/// where grants wait for replicas it cannot.
+/// The finding about a primary that is cut off from its replicas. It still grants leases, unless it
+/// is configured not to, or unless grants wait for replicas.
 fn write_limit(
     place: &str,
     config: &ServerConfig,

@@ -1,4 +1,5 @@
-//! Which rights the user lacks, found out without using them: a script may ask what its user may.
+//! Finds the rights that the user lacks, without using them: a script may ask for its user's
+//! rights.
 
 use std::time::Duration;
 
@@ -11,8 +12,8 @@ use crate::store::redis::layout::key;
 use crate::store::redis::options::{LayoutName, Replicas, Servers, Settings};
 use crate::store::redis::rights;
 
-/// Whether the user may run each of the commands that the arguments are, word by line. One that the
-/// server does not have cannot be forbidden.
+/// The script that asks whether the user may run some commands. Each argument is a command, with a
+/// word on each line. A command that the server does not have cannot be forbidden.
 const ASK: &str = "local allowed = {}
 for number, command in ipairs(ARGV) do
   local words = {}
@@ -22,22 +23,22 @@ for number, command in ipairs(ARGV) do
 end
 return allowed";
 
-/// What the asking itself needs.
+/// The right that the script itself needs.
 const LOAD: &str = "+script|load";
 const CALL: &str = "+evalsha";
 
-/// Rights without which waiters are not woken, and everything else works.
+/// Rights for waking waiters. Without them, everything else works.
 const WAKING: [&str; 4] = ["+publish", "+spublish", "+ssubscribe", "+subscribe"];
 
-/// What the user may and may not do.
+/// The rights that the user lacks.
 #[derive(Debug, Default)]
 pub(crate) struct Rights {
-    /// The right that is missing to ask; nothing is known of the others then.
+    /// The missing right to ask. If it is set, nothing is known about the other rights.
     missing_to_ask: Option<&'static str>,
-    /// What is missing of what a holder needs.
+    /// The rights of a holder that are missing.
     missing: Vec<String>,
     pub(crate) may_read_settings: bool,
-    /// What is missing of what it takes to look at all locks.
+    /// The rights to read all locks that are missing.
     pub(crate) missing_to_look: Vec<String>,
 }
 
@@ -48,7 +49,7 @@ fn needed(settings: &Settings) -> Vec<&'static str> {
         LayoutName::Plain => rights::PLAIN,
         LayoutName::Redisson => rights::REDISSON,
     };
-    // INFO is tried, and is a separate finding.
+    // The right to INFO is tested by using it, and has a separate finding.
     let mut rules: Vec<_> = words(rights).filter(|rule| *rule != "+info").collect();
     if matches!(settings.servers, Servers::Cluster(_)) {
         rules.extend(words(rights::CLUSTER));
@@ -70,8 +71,8 @@ fn is_waking(rule: &str) -> bool {
 
 /// The commands that rules allow, as they would be sent.
 ///
-/// They must be complete: a server that is asked about a command without its arguments looks for
-/// the keys behind their end, and Redis 7.0 crashes.
+/// They must be complete. For a command without its arguments, a server would look for keys behind
+/// their end, and Redis 7.0 crashes.
 const COMMANDS: &str = "asking, cluster info, cluster slots, config get appendfsync, del KEY, \
     exists KEY, get KEY, getrange KEY 0 1, hdel KEY f, hget KEY f, hgetall KEY, hkeys KEY, \
     hlen KEY, hmget KEY f, hrandfield KEY, hset KEY f v, incr KEY, pexpireat KEY 1, \
@@ -79,14 +80,13 @@ const COMMANDS: &str = "asking, cluster info, cluster slots, config get appendfs
     spublish CHANNEL m, ssubscribe CHANNEL, subscribe CHANNEL, time, type KEY, wait 0 1, \
     waitaof 0 0 1";
 
-/// A command that a rule allows, word by line.
+/// A command that a rule allows, with a word on each line.
 fn command(rule: &str, key: &str, channel: &str) -> String {
     let name = rule.trim_start_matches('+').replace('|', " ");
     let is_it = |command: &&str| {
         command.strip_prefix(&name).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
     };
-    // A right that is added elsewhere is asked about once its command is in the table: a test sees
-    // to that.
+    // A new right is only asked for if its command is in the table, which a test checks.
     let command = COMMANDS.split(", ").find(is_it).unwrap_or("time");
     let words = command.split(' ').map(|word| match word {
         "CHANNEL" => channel,
@@ -118,7 +118,7 @@ impl Rights {
         let channel = key::inbox(settings.prefix(), ClientId(0));
         let channel = String::from_utf8_lossy(&channel).into_owned();
         let mut ask = redis::cmd("EVALSHA");
-        // No key: in a cluster any node may be asked.
+        // There is no key, so any node of a cluster may be asked.
         ask.arg(sha1).arg(0);
         for rule in &rules {
             ask.arg(command(rule, &key, &channel));
@@ -127,7 +127,7 @@ impl Rights {
         if is_denied(&answer) {
             return Ok(Self::unknown(CALL));
         }
-        // A refusal for another reason says nothing of rights.
+        // A refusal for another reason says nothing about rights.
         let allowed = Vec::<u8>::from_redis_value(answer).unwrap_or_default();
         let mut rights = Self::default();
         for (rule, allowed) in rules.iter().zip(allowed) {
@@ -149,7 +149,7 @@ impl Rights {
         Self { missing_to_ask: Some(missing_to_ask), missing_to_look, ..Self::default() }
     }
 
-    /// What is missing, with the rule that grants it.
+    /// The findings about missing rights, with the rules that grant them.
     pub(crate) fn findings(&self, server: &str, settings: &Settings) -> Vec<Finding> {
         let user = settings.login.user();
         let (prefix, keys) = (settings.lock_prefix(), key_patterns(settings));
@@ -161,7 +161,7 @@ impl Rights {
             return vec![Topic(server, "rights").danger(
                 format!("the user {user} lacks {right}, so its other rights cannot be found out"),
                 "locking fails",
-                // One that it has already does no harm.
+                // Granting a right that the user already has does no harm.
                 grant(needed(settings).join(" "), format!("{keys} {channels}")),
             )];
         }
@@ -201,7 +201,7 @@ fn key_patterns(settings: &Settings) -> String {
     }
 }
 
-/// The channels by which waiters are woken, as rules.
+/// The channels that wake waiters, as rules.
 fn channel_patterns(settings: &Settings) -> String {
     let more = match settings.layout {
         LayoutName::Redisson => " &redisson_lock__channel:* &redisson_rwlock:*",

@@ -1,4 +1,4 @@
-//! One server: a report of it, and what that means.
+//! The report of one server, and its findings.
 
 use std::net::IpAddr;
 
@@ -22,7 +22,7 @@ use crate::store::redis::options::{Address, Servers, Settings};
 #[derive(Debug)]
 pub(crate) struct ServerReport {
     pub(crate) server: String,
-    /// Unless the user may not ask.
+    /// The server's INFO; `None` if the user may not ask.
     pub(crate) info: Option<Info>,
     config: ServerConfig,
     pub(crate) offset: Option<Offset>,
@@ -31,12 +31,12 @@ pub(crate) struct ServerReport {
     rights: Rights,
     /// The finding about the slots of a cluster, if the server is a node of one.
     slots: Option<Finding>,
-    /// The server lets in clients without a password.
+    /// The server accepts clients without a password.
     is_open: bool,
 }
 
 impl ServerReport {
-    /// Connects to a server and collects what there is to know of it.
+    /// Connects to a server and collects the facts about it.
     pub(crate) async fn make(
         settings: &Settings,
         dialer: &Dialer,
@@ -58,10 +58,10 @@ impl ServerReport {
             Servers::Cluster(_) => slots::finding(&connection, limit).await?,
             Servers::Standalone(_) | Servers::Quorum(_) | Servers::Sentinel { .. } => None,
         };
-        // Without a password in the options the answer is known: the client is in.
+        // If the options have no password, the answer is known: the server has accepted the client.
         let is_open = settings.login.password.is_none()
             || dialer.without_login().dial(address, None).await.is_ok();
-        // What is denied is not tried: it would be an entry in the server's ACL LOG.
+        // A denied command is not tried, because it would be an entry in the server's ACL LOG.
         let config = match rights.may_read_settings {
             true => ServerConfig::read(&connection, limit).await?,
             false => ServerConfig::default(),
@@ -79,12 +79,12 @@ impl ServerReport {
         })
     }
 
-    /// Who follows it.
+    /// The replicas of the server.
     pub(crate) fn followers(&self) -> Vec<Follower> {
         self.info.as_ref().map(Info::followers).unwrap_or_default()
     }
 
-    /// The rights that the user lacks to look at all locks, if any.
+    /// The rights that the user lacks to read all locks, if any.
     pub(crate) fn missing_to_look(&self) -> Option<String> {
         let mut missing = self.rights.missing_to_look.clone();
         if self.info.is_none() {
@@ -99,7 +99,7 @@ impl ServerReport {
         self.offset.map(|offset| ServerClock { server: server(), offset })
     }
 
-    /// What the server means for the promises.
+    /// The findings about the server.
     pub(crate) fn findings(&self, settings: &Settings) -> Vec<Finding> {
         let mut findings = self.findings_of_any(settings, "a primary", false);
         if let Some(info) = self.info.as_ref().filter(|info| !info.is_replica()) {
@@ -119,11 +119,11 @@ impl ServerReport {
         findings
     }
 
-    /// What it would mean if it were promoted.
+    /// The findings about the server in case it is promoted.
     pub(crate) fn findings_as_replica(&self, settings: &Settings) -> Vec<Finding> {
         let mut findings = self.findings_of_any(settings, "a replica", true);
         for finding in &mut findings {
-            // As long as it is not the primary, nothing depends on it.
+            // Nothing depends on the server until it becomes the primary.
             if finding.level == Level::Danger {
                 finding.level = Level::Warning;
                 finding.found.push_str(", and it may be promoted");
@@ -159,7 +159,7 @@ impl ServerReport {
         findings
     }
 
-    /// What a power cut takes from the append-only file.
+    /// The finding about the writes of the append-only file that a power cut loses.
     fn sync(&self, info: &Info, settings: &Settings) -> Option<Finding> {
         let topic = Topic(&self.server, "persistence");
         let quarantine = settings.quarantine().is_some();
@@ -193,7 +193,7 @@ impl ServerReport {
         })
     }
 
-    /// A snapshot that fails stops all writes, if so configured, as it is by default.
+    /// The finding about snapshots: by default, a snapshot that fails stops all writes.
     fn snapshots(&self, info: &Info) -> Option<Finding> {
         let failed = info.field("rdb_last_bgsave_status") == Some("err");
         let stops = self.config.get("stop-writes-on-bgsave-error") != Some("no");
@@ -206,7 +206,7 @@ impl ServerReport {
         })
     }
 
-    /// Who may talk to it, and whether it is the one that it seems to be.
+    /// The findings about access to the server, and about its identity.
     fn protection(&self, settings: &Settings) -> Vec<Finding> {
         let topic = Topic(&self.server, "protection");
         let mut findings = Vec::new();
@@ -242,7 +242,7 @@ impl ServerReport {
     }
 }
 
-/// Who reaches a server that asks for no password.
+/// The finding about who can reach a server without a password.
 fn exposure(place: &str, mode: &str, bind: &str) -> Finding {
     let topic = Topic(place, "protection");
     match mode == "no" && !is_loopback(bind) {
@@ -255,7 +255,7 @@ fn exposure(place: &str, mode: &str, bind: &str) -> Finding {
     }
 }
 
-/// Whether all addresses that a server listens at belong to its machine.
+/// Whether all addresses at which a server listens can only be reached from its machine.
 fn is_loopback(bind: &str) -> bool {
     let mut addresses = bind.split_whitespace().map(|address| address.trim_start_matches('-'));
     !bind.is_empty()

@@ -1,4 +1,4 @@
-//! Whether a cluster serves all its slots, as each of its nodes sees it.
+//! Whether a cluster serves all its slots, in the view of each of its nodes.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const TOPIC: &str = "slots";
 
 const ALL: u64 = SLOTS as u64;
 
-/// What a node says; nothing where it may not be asked.
+/// The finding from one node; `None` if the user may not ask.
 pub(crate) async fn finding(
     connection: &Connection,
     limit: Duration,

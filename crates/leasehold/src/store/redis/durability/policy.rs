@@ -1,4 +1,4 @@
-//! What a store asks for before a grant counts, as its URL says.
+//! The conditions of a store URL under which a grant counts.
 
 use std::sync::Arc;
 
@@ -9,27 +9,27 @@ use super::quarantine::{Pause, Quarantine};
 use super::replication::Replication;
 use crate::store::redis::options::{Servers, Settings};
 
-/// What a store asks for before a grant counts.
+/// The conditions under which a grant counts.
 #[derive(Debug)]
 pub(crate) struct Durability {
     pub(super) quarantine: Option<Quarantine>,
     pub(super) replication: Option<Replication>,
 }
 
-/// What was asked behind a script, and what came of it.
+/// The results of the questions behind a script.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Verdict {
-    /// Why the grant may be lost with the primary, if it may be.
+    /// Why the grant may be lost with the primary, if so.
     pub(super) shortfall: Option<String>,
     /// Why nothing new is granted, if so.
     pub(super) pause: Option<Pause>,
 }
 
-/// A reply, and what came of what was asked behind it.
+/// The reply of a script, and the results of the questions behind it.
 pub(super) type Judged = Result<(Value, Result<Verdict, StoreError>), StoreError>;
 
 impl Durability {
-    /// What the settings ask for; `None` if they ask for nothing.
+    /// The conditions of the settings; `None` if they have none.
     pub(crate) fn new(settings: &Settings) -> Option<Arc<Self>> {
         let in_cluster = matches!(settings.servers, Servers::Cluster(_));
         let quarantine =
@@ -39,12 +39,12 @@ impl Durability {
             .then(|| Arc::new(Self { quarantine, replication }))
     }
 
-    /// Whether holders take back what the server has forgotten.
+    /// Whether holders take back leases that the server has forgotten.
     pub(crate) fn reclaims(&self) -> bool {
         self.quarantine.is_some()
     }
 
-    /// Refuses what cannot be promised.
+    /// Refuses an operation that cannot keep the promises.
     pub(crate) fn check(&self, operation: &Operation) -> Result<(), StoreError> {
         self.quarantine.as_ref().map_or(Ok(()), |quarantine| quarantine.check(operation))
     }

@@ -1,29 +1,29 @@
 //! Quarantine after a restart: a server that may have forgotten something grants nothing new until
-//! every lease of before has ended.
+//! all earlier leases have ended.
 //!
-//! A boot record beside the locks says which run of which server they belong to, and since when. On
-//! one primary there is one. In a cluster there is one in each slot. A slot that moves takes its
-//! locks along, and so its server's losses:
+//! A boot record beside the locks says which run of which server they belong to, and since when. A
+//! single primary has one boot record. In a cluster, each slot has one. A slot that moves takes its
+//! locks along, and with them the losses of its server:
 //!
 //! - *Restart, failover, flush.* The record is of another run, or gone. The first client that
 //!   notices begins the quarantine of the slot, and [asks about the others](Quarantine::spread) of
-//!   that server: a slot that nobody uses for weeks would else be in quarantine weeks later.
-//! - *A slot that comes from another server* has that server's record, or none. What the other one
-//!   had forgotten cannot be known, so the quarantine begins where the slot has come to. With one
-//!   record for each primary, a slot that left a server in quarantine would be free at the next.
+//!   that server: otherwise a slot that nobody uses for weeks would be in quarantine weeks later.
+//! - *A slot that comes from another server* has that server's record, or none. Nobody can know
+//!   what the other server had forgotten, so the quarantine begins at the new server. If there were
+//!   one record for each primary, a slot that left a server in quarantine would be free at the next
+//!   server.
 //! - *While a slot is on its way*, its keys are at two servers, and the record at one of them. No
-//!   record is written then: one at both would keep the slot from moving. Nothing new is granted
-//!   for a key that is asked for at the server to which the slot moves, nor behind which no record
-//!   answers.
+//!   record is written meanwhile: a record at both servers would keep the slot from moving. Nothing
+//!   new is granted for a key at the server to which the slot moves, nor if no record answers.
 //! - *A slot that comes back* brings the record of the server that had it meanwhile, if anybody
-//!   used it there. If nobody did, not even a renewal, then no lease of it has been prolonged for
-//!   as long, and only what that server forgot by itself in between is not noticed.
-//! - *A server that was a replica for a while* has the run id that it had, and the data of another.
-//!   The record also says which server's replication it followed last.
+//!   used it there. If nobody did, not even for a renewal, then no lease of the slot was extended
+//!   meanwhile. Only a loss at that server in between is not noticed.
+//! - *A server that was a replica for a while* still has its run id, but the data of another
+//!   server. So the record also names the last server whose replication it followed.
 //!
-//! A deadline that moves with its slot is read by another clock. If a lease has ended by that clock
-//! alone, the name is not granted before the quarantine is over. By then the lease has ended by
-//! every clock.
+//! A deadline that moves with its slot is compared with another clock. If a lease has ended by that
+//! clock alone, the name is not granted before the quarantine is over. By then the lease has ended
+//! by every clock.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -39,20 +39,20 @@ use crate::store::redis::connection::{Connection, error};
 use crate::store::redis::layout::boot_key::{BootKeys, Part};
 use crate::store::redis::layout::script::Script;
 
-/// How long a client that knows of a quarantine believes in it without asking: 250 ms, so that the
-/// waiters of one client ask four times a second together, and soon know that an operator has ended
-/// it.
+/// How long a client that has found a quarantine relies on that without asking again: 250 ms. So
+/// the waiters of one client together ask four times a second, and soon notice that an operator has
+/// ended the quarantine.
 const ASK_EVERY: Duration = Duration::from_millis(250);
 
-/// How many slots are asked about at once: 128, which takes a server about a millisecond.
+/// The number of slots in one question: 128, which takes a server about a millisecond.
 const PARTS_AT_ONCE: usize = 128;
 
-/// Why nothing new is granted.
+/// The reason for which nothing new is granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pause {
-    /// The slot is on its way to another server.
+    /// The slot is moving to another server.
     Moving,
-    /// The server may have forgotten something: what is left of its quarantine.
+    /// The server may have forgotten something: the rest of its quarantine.
     Quarantine(Duration),
 }
 
@@ -62,7 +62,8 @@ pub(crate) struct Quarantine {
     keys: BootKeys,
     /// How long nothing new is granted, and the longest ttl that may be asked for.
     span: Duration,
-    /// When something was last known to be in quarantine, and for how much longer.
+    /// For each part in quarantine, the time of the last question and the rest of the quarantine at
+    /// that time.
     known: Mutex<HashMap<Part, (Instant, Duration)>>,
 }
 
@@ -71,17 +72,17 @@ impl Quarantine {
         Self { keys: BootKeys::new(prefix, in_cluster), span, known: Mutex::default() }
     }
 
-    /// What the record is about that stands for a key.
+    /// The part whose boot record applies to a key.
     pub(crate) fn part(&self, key: Option<&Vec<u8>>) -> Part {
         self.keys.part(key)
     }
 
-    /// What the records are about of a server that serves these slots.
+    /// The parts with a boot record, for a server that serves these slots.
     pub(crate) fn parts(&self, slots: &[u16]) -> Vec<Part> {
         self.keys.parts(slots)
     }
 
-    /// Whether a pause has its whole length before it: then this request began it.
+    /// Whether a quarantine has its full length left: then this request began it.
     pub(crate) fn has_just_begun(&self, pause: Option<Pause>) -> bool {
         pause == Some(Pause::Quarantine(self.span))
     }
@@ -104,8 +105,8 @@ impl Quarantine {
         Err(StoreError::new(StoreErrorKind::Unsupported, why))
     }
 
-    /// The call that asks whether the server has forgotten anything; or, if `ends`, that says for
-    /// an operator that it has not.
+    /// The call that asks whether the server has forgotten anything. If `ends`, the call declares
+    /// for an operator that it has not.
     pub(crate) fn question(&self, part: Part, run_id: &str, ends: bool) -> Call<Value> {
         let word = if ends { b"end".to_vec() } else { Vec::new() };
         let args = self.run_and_span(run_id).into_iter().chain([word]).collect();
@@ -116,9 +117,9 @@ impl Quarantine {
         [run_id.into(), self.span.as_micros().to_string().into_bytes()]
     }
 
-    /// The script and the command of a call that the server refuses while it is in quarantine,
-    /// without a trace; none if the call gives nothing that nobody held. Nor in a cluster: the boot
-    /// record of a slot that moves may be at another server than the lock.
+    /// The guarded script and the command of a call, which the server refuses without a trace while
+    /// it is in quarantine. `None` if the call grants nothing new, and in a cluster: there the boot
+    /// record of a moving slot may be at another server than the lock.
     pub(super) fn guard<A>(
         &self,
         call: &Call<A>,
@@ -129,7 +130,7 @@ impl Quarantine {
         Some((script, call.with(script, &[self.keys.key(part)], &self.run_and_span(run_id))))
     }
 
-    /// Asks, and takes note.
+    /// Asks whether the part is in quarantine, and records the answer.
     pub(crate) async fn ask(
         &self,
         connection: &Connection,
@@ -142,7 +143,7 @@ impl Quarantine {
         }
     }
 
-    /// The same of a reply that was asked for together with others.
+    /// Like [`ask`](Self::ask), for a reply that came together with others.
     pub(crate) async fn judge(
         &self,
         connection: &Connection,
@@ -159,7 +160,7 @@ impl Quarantine {
         }
     }
 
-    /// Takes note of what the boot record says: why nothing new is granted, if so.
+    /// Records the reply of a boot record. Returns why nothing new is granted, if so.
     pub(super) fn note(
         &self,
         connection: &Connection,
@@ -188,7 +189,7 @@ impl Quarantine {
         let since = asked.elapsed();
         let pause = match since < ASK_EVERY {
             true => left.checked_sub(since).filter(|left| !left.is_zero()).map(Pause::Quarantine),
-            // Where the slot has gone the acquire finds out by itself.
+            // If the slot has moved, the acquire finds that out by itself.
             false => {
                 self.ask(connection, run_id, part).await?.filter(|pause| *pause != Pause::Moving)
             }
@@ -196,8 +197,8 @@ impl Quarantine {
         pause.map_or(Ok(()), |pause| Err(refusal(connection.server(), pause)))
     }
 
-    /// Asks about more slots of a server, so that their quarantine begins now, if there is to be
-    /// one. Slots that another client asks about, or has asked about, are left to that client.
+    /// Asks about more slots of a server, so that their quarantine begins now, if they need one. It
+    /// stops at slots that another client has asked about: that client does the rest.
     pub(crate) async fn spread(
         &self,
         connection: &Connection,
@@ -217,7 +218,7 @@ impl Quarantine {
         Ok(())
     }
 
-    /// An operator says that the server has forgotten nothing.
+    /// Declares for an operator that the server has forgotten nothing.
     pub(crate) async fn end(
         &self,
         connection: &Connection,
@@ -256,7 +257,7 @@ impl Quarantine {
     }
 }
 
-/// No record answers here: in a cluster, because its slot is elsewhere or on its way.
+/// The result if no boot record answers: in a cluster, the slot is at another server or moving.
 fn not_here(failure: Failure, part: Part) -> Result<Option<Pause>, StoreError> {
     match failure {
         Failure::NotServed { .. } if part.is_some() => Ok(Some(Pause::Moving)),

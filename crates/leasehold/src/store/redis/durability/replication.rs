@@ -17,22 +17,23 @@ use crate::store::redis::options::{Address, Replicas, Servers, Settings};
 /// times a second. 200 ms, twice that.
 pub(crate) const WAIT_SLACK: Duration = Duration::from_millis(200);
 
-/// How many replicas, and whether the disk, must have a grant before it counts.
+/// The number of replicas that must have a grant before it counts, and whether the disk must have
+/// it.
 #[derive(Debug)]
 pub(crate) struct Replication {
     replicas: Replicas,
     on_disk: bool,
-    /// How long they are waited for: half of what a request may take.
+    /// How long a grant waits for them: half the timeout of a request.
     patience: Duration,
-    /// The most replicas that were ever seen to follow a primary of this store. One that has gone
-    /// does not lower it: it may come back as the primary, without what was granted meanwhile. In a
-    /// cluster each primary has its own, elsewhere there is one.
+    /// The largest number of replicas that each primary of this store was seen to have. A replica
+    /// that has gone does not lower the number: it may come back as the primary, without the grants
+    /// of the meantime. In a cluster each primary has its own number; otherwise there is one.
     most_seen: Mutex<HashMap<Option<Address>, u32>>,
     in_cluster: bool,
 }
 
 impl Replication {
-    /// What the settings ask for, if they ask for anything.
+    /// The conditions of the settings; `None` if they have none.
     pub(crate) fn new(settings: &Settings) -> Option<Self> {
         let (replicas, on_disk) = (settings.replicas, settings.waitaof);
         (replicas != Replicas::None || on_disk).then(|| Self {
@@ -44,8 +45,8 @@ impl Replication {
         })
     }
 
-    /// Finds out whether the server has the commands, and its user the rights, and how many
-    /// replicas there are.
+    /// Checks whether the server has the commands, and its user the rights, and counts the
+    /// replicas.
     pub(crate) async fn check_server(
         &self,
         connection: &Connection,
@@ -81,7 +82,8 @@ impl Replication {
         }))
     }
 
-    /// How many replicas are needed now. All of none would promise nothing, so it is one at least.
+    /// The number of replicas that are needed now. It is at least one, because all of no replicas
+    /// would promise nothing.
     pub(crate) fn needed(&self, primary: &Address) -> u32 {
         match self.replicas {
             Replicas::All => (*self.most_seen.lock().entry(self.of(primary)).or_default()).max(1),
@@ -95,7 +97,7 @@ impl Replication {
         self.replicas == Replicas::All
     }
 
-    /// Takes note of how many replicas follow the primary.
+    /// Records the number of replicas of the primary.
     pub(crate) fn note(&self, primary: &Address, online: u32) {
         let mut seen = self.most_seen.lock();
         let most = seen.entry(self.of(primary)).or_default();
@@ -119,7 +121,7 @@ impl Replication {
         wait
     }
 
-    /// What an answer to [`Replication::wait`] lacks, if anything.
+    /// What is missing in an answer to [`Replication::wait`], if anything.
     pub(crate) fn judge(
         &self,
         connection: &Connection,
@@ -152,14 +154,14 @@ impl Replication {
     }
 }
 
-/// How many replicas are online, by the answer to ROLE.
+/// The number of replicas that are online, by the answer to ROLE.
 pub(crate) fn count(connection: &Connection, role: Value) -> Result<u32, StoreError> {
     let Value::Array(parts) = connection.check(role)? else {
         return Err(error::unexpected_reply(connection.server(), "ROLE"));
     };
     match &parts[..] {
         [_, _, Value::Array(replicas), ..] => Ok(u32::try_from(replicas.len()).unwrap_or(u32::MAX)),
-        // A replica: the script before it was refused.
+        // The server is a replica, and has refused the script before this question.
         _ => Ok(0),
     }
 }

@@ -1,5 +1,5 @@
-//! A server behind its connection: it runs scripts, and gives a reply that grants something only
-//! once what the store asks for is so.
+//! A server behind its connection. It runs scripts, and returns a reply that grants something only
+//! once the conditions of the store are met.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -23,7 +23,7 @@ use crate::store::redis::connection::{Connection, SILENCE, error};
 use crate::store::redis::layout::boot_key::Part;
 use crate::store::redis::options::Address;
 
-/// Opens connections to servers, with what the store asks of them.
+/// Opens connections to servers, with the conditions of the store.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerDialer {
     dialer: Dialer,
@@ -63,7 +63,7 @@ impl Deref for ServerDialer {
     }
 }
 
-/// A server, as one runtime reaches it.
+/// A server, with the connections of one runtime.
 #[derive(Debug)]
 pub(crate) struct Server {
     connection: Connection,
@@ -85,8 +85,8 @@ impl AsRef<Connection> for Server {
 }
 
 impl Server {
-    /// Runs a script and gives its reply, unless that grants something and does not count. With
-    /// `asking`, a node of a cluster may answer although the slot is not its own yet.
+    /// Runs a script and returns its reply, or an error if the reply grants something that does not
+    /// count. With `asking`, a node of a cluster may answer although the slot is not its own yet.
     pub(crate) async fn run<A>(&self, call: &Call<A>, asking: bool) -> Result<A, Failure> {
         match (&self.durable, call.effect) {
             (Some(durable), Some(effect)) => {
@@ -96,12 +96,12 @@ impl Server {
         }
     }
 
-    /// Checks a server that was just connected to, and that serves these slots of a cluster:
-    /// whether it can be used, and what is not as it should be.
+    /// Checks a newly connected server, which serves these slots of a cluster. Returns warnings
+    /// about it.
     ///
     /// # Errors
     ///
-    /// When it lacks a command or a setting, or its user a right.
+    /// If the server lacks a command or a setting, or its user a right.
     pub(crate) async fn check_durability(&self, slots: &[u16]) -> Result<Vec<String>, StoreError> {
         match &self.durable {
             Some(durable) => durable.check(&self.connection, slots).await,
@@ -109,20 +109,20 @@ impl Server {
         }
     }
 
-    /// The slot whose quarantine began by a request over this connection, unless the others were
-    /// asked about since then.
+    /// Takes the slot whose quarantine began with a request over this connection, if the other
+    /// slots have not been asked about since.
     pub(crate) fn take_begun(&self) -> Option<u16> {
         self.durable.as_ref()?.begun.lock().take()
     }
 
-    /// Asks whether the quarantine of these slots is to begin, too.
+    /// Asks about these slots, so that their quarantine begins, too, if they need one.
     pub(crate) async fn spread_quarantine(&self, slots: &[u16]) -> Result<(), StoreError> {
         let Some((quarantine, run_id)) = self.quarantine().await? else { return Ok(()) };
         quarantine.spread(&self.connection, run_id, &quarantine.parts(slots)).await
     }
 
-    /// The operator says that nothing was forgotten, of these slots in a cluster; gives whether
-    /// there is a quarantine at all.
+    /// Declares for an operator that nothing was forgotten, in a cluster for these slots. Returns
+    /// whether there is a quarantine at all.
     pub(crate) async fn end_quarantine(&self, slots: &[u16]) -> Result<bool, StoreError> {
         let Some((quarantine, run_id)) = self.quarantine().await? else { return Ok(false) };
         quarantine.end(&self.connection, run_id, &quarantine.parts(slots)).await?;
@@ -138,22 +138,23 @@ impl Server {
     }
 }
 
-/// What a server needs so that what it grants is durable.
+/// The part of a server that makes its grants durable.
 struct Durable {
     durability: Arc<Durability>,
-    /// Opens the connections on which replicas are waited for.
+    /// Opens the connections for WAIT.
     dialer: Dialer,
     address: Address,
-    /// The parts about which this connection has asked whether the server has forgotten them.
+    /// The parts whose boot record was already read over this connection.
     asked: Mutex<HashSet<Part>>,
-    /// The slot whose quarantine began by that, for others to be asked about, too.
+    /// The slot whose quarantine began with such a question. The other slots still have to be asked
+    /// about.
     begun: Mutex<Option<u16>>,
     waiting: OnceLock<WaitBatcher>,
-    /// The scripts that were given to the server over this connection, by their names. Else the
-    /// first call of each would wait for replicas only to learn that the server does not know it.
+    /// The scripts that were loaded into the server over this connection, by their hashes.
+    /// Otherwise the first call of each would wait for replicas, only to learn that the server does
+    /// not have the script.
     loaded: Mutex<HashSet<&'static str>>,
-    /// When the first of the scripts was sent that `waiting` has not answered since its last
-    /// answer.
+    /// The time of the first script without an answer from `waiting`, since the last answer.
     silent_since: Mutex<Option<Instant>>,
 }
 
@@ -194,7 +195,7 @@ impl Durable {
                 pause.map(|pause| quarantine::refusal(connection.server(), pause).to_string()),
             );
             if self.begun.lock().take().is_some() {
-                // Where that fails, the quarantine of a slot begins when it is first used.
+                // If this fails, the quarantine of each slot begins when the slot is first used.
                 drop(quarantine.spread(connection, connection.run_id().await?, others).await);
             }
         }
@@ -211,7 +212,7 @@ impl Durable {
         let quarantine = self.durability.quarantine.as_ref();
         let part = quarantine.and_then(|quarantine| quarantine.part(call.keys.first()));
         if let Some(quarantine) = quarantine {
-            // A waiter goes on asking, so that it keeps its place.
+            // A waiter may ask in a quarantine, so that it keeps its place.
             let is_newcomer = effect != Effect::HandOver && effect.is_new();
             if !asking {
                 self.visit(quarantine, connection, part).await?;
@@ -228,7 +229,7 @@ impl Durable {
             self.note_begun(quarantine, part, verdict.pause);
         }
         let value = eval::check(connection, value).inspect_err(|failure| {
-            // The slot may come back from where something was forgotten.
+            // The slot may come back from a server that has forgotten something.
             if let Failure::NotServed { .. } = failure {
                 self.asked.lock().remove(&part);
             }
@@ -253,9 +254,9 @@ impl Durable {
     }
 
     /// Asks whether the server has forgotten anything, for the first time on each connection. After
-    /// a restart and a failover every client has new connections, so all learn of it before they
-    /// ask for a lock: an acquire that came first would mint a token, and a holder could not
-    /// reclaim behind that.
+    /// a restart or a failover every client has new connections, so all clients notice it before
+    /// they ask for a lock. An acquire that came first would mint a token, and a holder could not
+    /// reclaim its lease after that.
     async fn visit(
         &self,
         quarantine: &Quarantine,
@@ -289,8 +290,7 @@ impl Durable {
         }
     }
 
-    /// Sends a script and what is asked behind it. A server that does not know the script is given
-    /// its text.
+    /// Sends a script and the questions behind it. Loads the script if the server does not have it.
     async fn exchange<A>(
         &self,
         connection: &Connection,
@@ -336,9 +336,9 @@ impl Durable {
         Ok(())
     }
 
-    /// With replicas to wait for, other connections carry it. What they learn of the server counts
-    /// for the one that brought us here: else it would seem alive for as long as nothing is asked
-    /// on it, and nobody would search for another primary.
+    /// Sends a command that waits for replicas, on separate connections. If these find the server
+    /// dead, `connection` is given up, too: otherwise it would seem alive while nothing is asked on
+    /// it, and nobody would search for another primary.
     async fn with_replicas(
         &self,
         connection: &Connection,
@@ -359,9 +359,9 @@ impl Durable {
         outcome
     }
 
-    /// Without replicas to wait for, the connection that carries everything will do. The boot
-    /// record is not asked for behind a renewal: a holder that finds itself forgotten is often the
-    /// first to learn of a flush, and its client must not ask for new locks then.
+    /// Sends a command that waits for no replicas, on the usual connection. The boot record is not
+    /// read behind a renewal. A holder whose lease was forgotten is often the first to notice a
+    /// flush. Its client must not begin to ask for new locks then.
     async fn with_boot_record(
         &self,
         connection: &Connection,

@@ -1,10 +1,10 @@
-//! Connections that carry nothing but scripts and the WAIT behind them.
+//! Connections that carry only scripts and the WAIT behind them.
 //!
-//! WAIT counts acknowledgements of what its own connection wrote, and it blocks that connection. So
-//! nothing else may travel there, and what comes while one is out must not stand behind it one by
-//! one: all scripts that have come together are sent together, with one WAIT for all of them. A
-//! replica that lags then delays a caller by two WAITs at most, the one that is out and the
-//! caller's own, however many ask.
+//! WAIT counts acknowledgements of the writes on the same connection, and it blocks that
+//! connection. So the connection carries nothing else. Scripts that come during a WAIT must not
+//! queue up behind it one by one. They are sent together, with one WAIT for all of them. So a
+//! replica that lags delays a caller by two WAITs at most, the present one and the caller's own,
+//! whatever the number of callers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,24 +23,23 @@ use crate::store::redis::connection::{Connection, error, eval};
 use crate::store::redis::layout::boot_key::Part;
 use crate::store::redis::options::Address;
 
-/// How many connections there are of each runtime to a server: two, so that one waits for replicas
-/// while the other sends.
+/// The number of connections of each runtime to a server: two, so that one waits for replicas while
+/// the other sends.
 const CONNECTIONS: usize = 2;
 
-/// The most scripts that share a WAIT: one that fails, fails all of them.
+/// The largest number of scripts that share a WAIT: a WAIT that fails, fails all of them.
 const MOST_TOGETHER: usize = 128;
 
 struct Item {
     command: Cmd,
-    /// The node may answer although the slot is not its own yet. That holds for the one command
-    /// that follows it.
+    /// The node may answer although the slot is not its own yet. This only applies to one command.
     asking: bool,
-    /// Which boot record stands for it.
+    /// The part whose boot record applies to the script.
     part: Part,
     answer: oneshot::Sender<Judged>,
 }
 
-/// What waits for the replicas of one server. Dropping them closes their connections.
+/// The workers that wait for the replicas of one server. The drop closes their connections.
 #[derive(Debug)]
 pub(crate) struct WaitBatcher {
     server: String,
@@ -55,7 +54,7 @@ impl Drop for WaitBatcher {
 }
 
 impl WaitBatcher {
-    /// Works on the calling runtime. The connections are opened when they are needed.
+    /// Starts the workers on the calling runtime. They open connections when they need them.
     pub(crate) fn open(durability: &Arc<Durability>, dialer: &Dialer, address: &Address) -> Self {
         let (queue, items) = unbounded_channel();
         let items = Arc::new(Mutex::new(items));
@@ -72,7 +71,7 @@ impl WaitBatcher {
         Self { server, queue, workers }
     }
 
-    /// Sends a script together with others that come now, and what is asked behind them.
+    /// Sends a script, together with others that come now, and the questions behind them.
     pub(crate) async fn submit(&self, command: Cmd, asking: bool, part: Part) -> Judged {
         let (answer, outcome) = oneshot::channel();
         let ended = || {
@@ -89,7 +88,7 @@ struct Worker {
     durability: Arc<Durability>,
     dialer: Dialer,
     address: Address,
-    /// The connection, and the run of the server if that matters.
+    /// The connection, and the run id of the server if that matters.
     open: Option<(Connection, String)>,
 }
 
@@ -97,7 +96,8 @@ impl Worker {
     async fn work(mut self, items: Arc<Mutex<UnboundedReceiver<Item>>>) {
         loop {
             let mut batch = Vec::new();
-            // The owner of the lock waits for the next item; the other one works meanwhile.
+            // The worker that has the lock waits for the next item; the other worker sends
+            // meanwhile.
             if items.lock().await.recv_many(&mut batch, MOST_TOGETHER).await == 0 {
                 return;
             }
@@ -111,13 +111,13 @@ impl Worker {
         let outcomes = match self.exchange(&batch).await {
             Ok(outcomes) => outcomes,
             Err(error) => {
-                // Whatever it was, the next batch has a new connection.
+                // Whatever the error was, the next batch uses a new connection.
                 self.open = None;
                 batch.iter().map(|_| Err(error.clone())).collect()
             }
         };
         for (item, outcome) in batch.into_iter().zip(outcomes) {
-            // The caller may have gone.
+            // The send fails if the caller has gone.
             let _ = item.answer.send(outcome);
         }
     }
@@ -129,7 +129,7 @@ impl Worker {
         let (Some((connection, run_id)), Some(replication)) =
             (&self.open, &self.durability.replication)
         else {
-            return Ok(Vec::new()); // it is there for replication
+            return Ok(Vec::new()); // a batcher exists only for replication
         };
         let needed = replication.needed(&self.address);
         let quarantine = self.durability.quarantine.as_ref();
@@ -170,8 +170,8 @@ impl Worker {
         Ok(values.zip(batch).map(|(value, item)| Ok((value, verdict(item)))).collect())
     }
 
-    /// What the boot records, ROLE and WAIT say, as far as they were sent: why grants may be lost
-    /// with the primary, if they may be, and why nothing new is granted of what.
+    /// Judges the replies of the boot records, ROLE and WAIT, as far as these were sent. Returns
+    /// why grants may be lost with the primary, if so, and the pauses of each part.
     async fn judge(
         &self,
         (connection, run_id): (&Connection, &str),
@@ -196,7 +196,7 @@ impl Worker {
             replication.note(&self.address, replication::count(connection, next()?)?);
         }
         let mut shortfall = replication.judge(connection, needed, next()?)?;
-        // A replica was added, and it may be promoted like the others.
+        // A new replica was added, and it may be promoted like the others.
         while shortfall.is_none() && needed < replication.needed(&self.address) {
             needed = replication.needed(&self.address);
             let again = connection.send(&replication.wait(needed)).await?;

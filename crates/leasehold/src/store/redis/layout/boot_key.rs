@@ -5,10 +5,10 @@ use std::sync::OnceLock;
 use super::key;
 use super::slot::{SLOTS, slot, tag};
 
-/// How many numbers are tried: far more than are needed to meet each slot.
+/// The number of numbers that are tried: far more than are needed to find one for each slot.
 const MOST_NUMBERS: u32 = 1 << 20;
 
-/// What a boot record is about: a slot of a cluster, or elsewhere all that a server has.
+/// The part that a boot record is about: a slot of a cluster, or otherwise the whole server.
 pub(crate) type Part = Option<u16>;
 
 /// The keys of the boot records of one store.
@@ -16,7 +16,7 @@ pub(crate) type Part = Option<u16>;
 pub(crate) struct BootKeys {
     server: Vec<u8>,
     in_cluster: bool,
-    /// The number in the key of each slot, found when it is first asked for.
+    /// The number in the key of each slot, computed on first use.
     numbers: OnceLock<Vec<Option<u32>>>,
 }
 
@@ -25,12 +25,12 @@ impl BootKeys {
         Self { server: key::boot(prefix), in_cluster, numbers: OnceLock::new() }
     }
 
-    /// What the record is about that stands for a key.
+    /// The part whose boot record applies to a key.
     pub(crate) fn part(&self, key: Option<&Vec<u8>>) -> Part {
         key.filter(|_| self.in_cluster).map(|key| slot(key))
     }
 
-    /// What the records are about of a server that serves these slots.
+    /// The parts with a boot record, for a server that serves these slots.
     pub(crate) fn parts(&self, slots: &[u16]) -> Vec<Part> {
         match self.in_cluster {
             true => slots
@@ -48,8 +48,8 @@ impl BootKeys {
         number.map_or_else(|| self.server.clone(), |number| self.numbered(number))
     }
 
-    /// The number of a slot; `None` for one in which no key of the store is, because all of them
-    /// have one hash tag.
+    /// The number of a slot; `None` for a slot without keys of the store, because all its keys have
+    /// the same hash tag.
     fn number(&self, slot: u16) -> Option<u32> {
         self.numbers.get_or_init(|| self.find()).get(usize::from(slot)).copied().flatten()
     }

@@ -1,5 +1,5 @@
 //! Values packed together as Lua's `struct` does it: numbers are little-endian doubles, which hold
-//! a whole number exactly below 2⁵³, or integers of as many bytes as parentheses say.
+//! a whole number exactly below 2⁵³, or integers with the number of bytes in parentheses.
 
 use std::time::Duration;
 
@@ -9,18 +9,19 @@ use leasehold_core::{
     ClientId, Ending, FencingToken, HoldState, HolderId, HolderInfo, MAX_ON_BEHALF_OF, PassedOn,
 };
 
-/// The largest number that a script takes: 2⁵³ − 1.
+/// The largest number that a script accepts: 2⁵³ − 1.
 pub(crate) const MAX_EXACT: u64 = (1 << 53) - 1;
 
-/// The version of a record, its state's first byte. A record of another one is left alone.
+/// The version of a record: the first byte of its state. A record of another version is left alone.
 pub const RECORD_VERSION: u8 = 5;
 
-/// What is written to a script.
+/// Packs values for a script.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Writer(pub(crate) Vec<u8>);
 
 impl Writer {
-    /// With room for an ordinary acquire: 160 bytes, so that it is allocated once.
+    /// A writer with room for an ordinary acquire: 160 bytes, so that memory is allocated only
+    /// once.
     pub(crate) fn roomy() -> Self {
         Self(Vec::with_capacity(160))
     }
@@ -42,7 +43,8 @@ impl Writer {
         self.bytes(&number.to_le_bytes())
     }
 
-    /// A time or a count. What is too large for a script is cut: no time is later than that.
+    /// Writes a time or a count. A number that is too large for a script is reduced to the largest
+    /// one; no time is later than that.
     pub(crate) fn number(self, number: u64) -> Self {
         self.bytes(&(number.min(MAX_EXACT) as f64).to_le_bytes())
     }
@@ -55,7 +57,8 @@ impl Writer {
         self.bytes(&id.client.0.to_be_bytes()).number(id.attempt)
     }
 
-    /// Process, how often passed on (which scripts compare), host, on whose behalf, and label.
+    /// Writes the process, the number of hand-overs inside it (which scripts compare), the host,
+    /// the clients on whose behalf it acts, and the label.
     pub(crate) fn info(self, info: &HolderInfo) -> Self {
         let host = info.host.as_bytes();
         let length = u16::try_from(host.len()).unwrap_or(u16::MAX);
@@ -78,7 +81,8 @@ impl Writer {
     }
 }
 
-/// What has not been read yet of something packed. Every method gives `None` at what it is not.
+/// The unread rest of a packed value. Every method returns `None` if the next bytes are not of its
+/// kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a>(pub &'a [u8]);
 
@@ -116,7 +120,7 @@ impl<'a> Reader<'a> {
         is_exact.then_some(number as u64)
     }
 
-    /// An integer of 7 bytes that a script takes: a time.
+    /// An integer of 7 bytes that a script accepts: a time.
     pub fn time(&mut self) -> Option<u64> {
         let mut bytes = [0; 8];
         bytes[..7].copy_from_slice(&self.take::<7>()?);
@@ -148,7 +152,7 @@ impl<'a> Reader<'a> {
         Some(HolderId { client: self.client()?, attempt: self.number()? })
     }
 
-    /// How far a hold is in its life.
+    /// The state of a hold.
     pub fn hold_state(&mut self) -> Option<HoldState> {
         HoldState::BY_NUMBER.get(usize::from(self.byte()?)).copied()
     }
@@ -156,11 +160,11 @@ impl<'a> Reader<'a> {
     /// How a hold ended.
     fn ending(&mut self) -> Option<Ending> {
         let ending = *Ending::BY_NUMBER.get(usize::from(self.byte()?))?;
-        // A server sees no process die.
+        // A server does not notice the death of a process.
         (ending != Ending::Died).then_some(ending)
     }
 
-    /// The hold that has ended last, which is all that is left.
+    /// The last hold that has ended, which is the rest of the bytes.
     pub fn last_hold(mut self) -> Option<LastHold> {
         let (ended_us, ending) = (self.time()?, self.ending()?);
         let (id, weight) = (self.id()?, self.word()?);
@@ -178,7 +182,7 @@ impl<'a> Reader<'a> {
         Some(Self(value))
     }
 
-    /// Facts, which are all that is left.
+    /// The facts about a holder, which are the rest of the bytes.
     pub fn info(mut self) -> Option<HolderInfo> {
         let (pid, times) = (self.word()?, u16::from_le_bytes(self.take()?));
         let after = if times > 0 { self.span()? } else { Duration::ZERO };

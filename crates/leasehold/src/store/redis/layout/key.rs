@@ -1,8 +1,8 @@
-//! Names of keys and channels: prefix and name by an injective escape, and back.
+//! Names of keys and channels: a prefix and an escaped name, and back.
 //!
 //! Two names never share a key. Braces pass through, so that users can keep a lock in the cluster
 //! slot of the data it protects. A `%` is written `%25`, and nothing else follows a `%`. So no lock
-//! can have the key of another record that leasehold may keep under its prefix as `%…`.
+//! can have the same key as another record of leasehold, whose name begins with `%` and a letter.
 
 use std::borrow::Cow;
 
@@ -13,19 +13,20 @@ pub fn key(prefix: &str, name: &LockName) -> Vec<u8> {
     [prefix.as_bytes(), escape(name.as_str()).as_bytes()].concat()
 }
 
-/// The lock whose key this is, or `None` if it is no lock's.
+/// The lock with this key, or `None` if no lock can have it.
 pub fn name(prefix: &str, key: &[u8]) -> Option<LockName> {
     let escaped = std::str::from_utf8(key).ok()?.strip_prefix(prefix)?;
     let name = escaped.replace("%25", "%");
     (escape(&name) == escaped).then(|| LockName::new(name).ok()).flatten()
 }
 
-/// The pattern for `SCAN … MATCH` that fits the keys of all locks whose name begins so.
+/// The pattern for `SCAN … MATCH` that matches the keys of all locks whose name begins with
+/// `begin`.
 pub fn pattern(prefix: &str, begin: &str) -> Vec<u8> {
     beginning_with(&format!("{prefix}{}", escape(begin)))
 }
 
-/// The pattern for `SCAN … MATCH` that fits all keys that begin so.
+/// The pattern for `SCAN … MATCH` that matches all keys that begin with `begin`.
 pub(crate) fn beginning_with(begin: &str) -> Vec<u8> {
     let mut pattern = Vec::with_capacity(begin.len() + 1);
     for byte in begin.bytes() {
@@ -38,13 +39,15 @@ pub(crate) fn beginning_with(begin: &str) -> Vec<u8> {
     pattern
 }
 
-/// The key of the boot record: which run of the server the locks belong to. No lock has it, by the
-/// escape. In a cluster a hash tag follows it ([`BootKeys`](super::boot_key::BootKeys)).
+/// The key of the boot record, which says to which run of the server the locks belong. Because of
+/// the escape, no lock has this key. In a cluster a hash tag follows it
+/// ([`BootKeys`](super::boot_key::BootKeys)).
 pub(crate) fn boot(prefix: &str) -> Vec<u8> {
     format!("{prefix}%boot").into_bytes()
 }
 
-/// The key of the record that tells which node of a quorum this is, and who uses it so.
+/// The key of the record with the id of a node of a quorum, and with the lists of nodes that use
+/// it.
 pub(crate) fn nodes(prefix: &str) -> Vec<u8> {
     format!("{prefix}%nodes").into_bytes()
 }
@@ -55,14 +58,14 @@ pub fn inbox(prefix: &str, client: ClientId) -> Vec<u8> {
     format!("{}{client}", inbox_prefix(prefix)).into_bytes()
 }
 
-/// The channel of the messages about a name in a database: channels know no databases, and locks of
-/// two may have one name. It is among the inboxes, so that the rights to those suffice; no client
-/// has a `@` in its name.
+/// The channel of the messages about a name in a database. Channels are shared by all databases,
+/// and two databases may have a lock of the same name. The channel begins like an inbox, so that
+/// the rights to inboxes suffice; no client has a `@` in its name.
 pub fn channel(prefix: &str, database: u32, name: &LockName) -> Vec<u8> {
     format!("{}{database}@{}", inbox_prefix(prefix), escape(name.as_str())).into_bytes()
 }
 
-/// What the channels of all clients begin with.
+/// The beginning of the channels of all clients.
 pub fn inbox_prefix(prefix: &str) -> String {
     [prefix, "inbox:"].concat()
 }

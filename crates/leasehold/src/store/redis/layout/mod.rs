@@ -1,5 +1,5 @@
-//! How locks stand on a server: the keys and channels, the scripts that touch them, and what the
-//! replies mean. A layout knows no server and no store: it plans calls.
+//! The layout of locks on a server: the keys and channels, the scripts that use them, and the
+//! meaning of the replies. A layout only plans calls; it needs no server and no store.
 
 pub(crate) mod boot_key;
 pub(crate) mod codec;
@@ -21,11 +21,12 @@ use super::connection::call::Call;
 
 /// One layout, for one prefix.
 pub trait Layout: fmt::Debug + Send + Sync {
-    /// The call that does one action to the lock of one name.
+    /// The call that applies one action to the lock of a name.
     ///
     /// # Errors
     ///
-    /// [`Unsupported`](leasehold_core::StoreErrorKind::Unsupported) for what it cannot express.
+    /// [`Unsupported`](leasehold_core::StoreErrorKind::Unsupported) for an action that the layout
+    /// cannot express.
     fn act(&self, name: &LockName, action: &Action) -> Result<Call<Answer>, StoreError>;
 
     /// The call that renews many leases.
@@ -34,10 +35,11 @@ pub trait Layout: fmt::Debug + Send + Sync {
     /// The key of a lock.
     fn key(&self, name: &LockName) -> Vec<u8>;
 
-    /// The lock whose key this is, or `None` if it can be no lock's.
+    /// The lock with this key, or `None` if no lock can have it.
     fn name(&self, key: &[u8]) -> Option<LockName>;
 
-    /// The pattern for `SCAN … MATCH` that fits the keys of all locks whose name begins so.
+    /// The pattern for `SCAN … MATCH` that matches the keys of all locks whose name begins with
+    /// `begin`.
     fn pattern(&self, begin: &str) -> Vec<u8>;
 
     /// The command that reads as much of a key's value as [`is_lock`](Self::is_lock) needs.
@@ -49,11 +51,11 @@ pub trait Layout: fmt::Debug + Send + Sync {
         Vec::new()
     }
 
-    /// Whether such a value is that of a lock: one in use, or with `idle` any.
+    /// Whether such a value belongs to a lock: to one in use, or with `idle` to any.
     fn is_lock(&self, value: &[u8], idle: bool) -> bool;
 }
 
-/// Whether an answer says "yours" to anybody.
+/// Whether an answer grants anything.
 fn is_granted(answer: &Answer) -> bool {
     let is_grant = |reply: &Reply| matches!(reply, Reply::Granted(_));
     match &answer.reply {

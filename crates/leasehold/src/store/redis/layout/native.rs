@@ -1,8 +1,8 @@
-//! The native layout: a hash for each lock. A script is called with an action as a key and two
-//! arguments. The second packs all values, because a script reads that in a third of the time that
-//! separate arguments take. What is packed, and how, stands at the head of each script. Acquires of
-//! several names may be made as one call, and so may releases and inspections: the keys, then the
-//! argument that all share, then the other one of each.
+//! The native layout: a hash for each lock. A call of a script has a key and two arguments. The
+//! second argument packs all values, because a script reads one packed argument in a third of the
+//! time that separate arguments take. The head of each script describes the packed values. Acquires
+//! of several names may be made as one call, and so may releases and inspections: the keys, then
+//! the shared first argument, then the second argument of each.
 
 use std::time::Duration;
 
@@ -17,17 +17,17 @@ use super::script::Script;
 use super::{Layout, is_granted, key, reply};
 use crate::store::redis::connection::call::Call;
 
-/// The field of a lock's hash that tells whether the lock is idle.
+/// The field of a lock's hash that shows whether the lock is idle.
 pub(crate) const STATE_FIELD: &str = "s";
 
-/// Bytes of the state of a record that nobody holds: `<BBI4I7I7`, or `<BBI4I4dd` if its capacity is
-/// another one than its holders asked for.
+/// The size in bytes of the state of a record that nobody holds: `<BBI4I7I7`, or `<BBI4I4dd` if its
+/// capacity differs from that of the holders' requests.
 const IDLE_STATE_BYTES: [usize; 2] = [20, 26];
 
 /// The layout of one store.
 #[derive(Clone, Debug)]
 pub struct Native {
-    /// What all keys and channels begin with.
+    /// The beginning of all keys and channels.
     pub prefix: String,
     /// How long a record outlives its last use, if nobody has asked for longer.
     pub retention: Duration,
@@ -81,7 +81,7 @@ impl Layout for Native {
     }
 }
 
-/// The script of an action, and what it is called with; none for an action that has no script.
+/// The script of an action, and its packed argument; `None` for an action without a script.
 fn pack_action(packed: Writer, action: &Action) -> Option<(Script, Writer)> {
     Some(match action {
         Action::Acquire(request) => (Script::Acquire, pack_acquire(packed, request)),
@@ -118,7 +118,7 @@ fn pack_action(packed: Writer, action: &Action) -> Option<(Script, Writer)> {
     })
 }
 
-/// What a holder believes of its hold.
+/// Packs the mode that a holder assumes, and the number of the change that led to it.
 fn pack_renewal(packed: Writer, mode: Mode, change: u64) -> Writer {
     packed.word(mode.weight()).number(change)
 }

@@ -1,4 +1,4 @@
-//! What a script says: its reply as an [`Answer`], its message as a [`Message`].
+//! Decodes the output of scripts: a reply as an [`Answer`], a message as a [`Message`].
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use super::codec::Reader;
 use super::plain::value;
 use super::redisson::owners;
 
-/// The answer that the reply to a single action stands for.
+/// Decodes the reply to a single action.
 ///
 /// # Errors
 ///
 /// [`Corrupt`](StoreErrorKind::Corrupt) if the record is damaged, which is then left as it is, or
-/// if the reply is none of our scripts'.
+/// if the reply is not from one of our scripts.
 pub(crate) fn one(reply: Value) -> Result<Answer, StoreError> {
     let (now, more, mut packed) = head(&reply).ok_or_else(unexpected_reply)?;
     match (found(&mut packed, now.lease_us), packed.0.is_empty()) {
@@ -30,12 +30,12 @@ pub(crate) fn one(reply: Value) -> Result<Answer, StoreError> {
     }
 }
 
-/// The answer that the reply to a renewal of many stands for. A damaged record refuses its own
-/// renewal, and none of the others.
+/// Decodes the reply to the renewal of many leases. A damaged record fails its own renewal, and no
+/// other.
 ///
 /// # Errors
 ///
-/// [`Corrupt`](StoreErrorKind::Corrupt) if the reply is none of our scripts'.
+/// [`Corrupt`](StoreErrorKind::Corrupt) if the reply is not from one of our scripts.
 pub(crate) fn many(reply: Value) -> Result<Answer, StoreError> {
     let (now, more, mut packed) = head(&reply).ok_or_else(unexpected_reply)?;
     let mut replies = Vec::new();
@@ -45,20 +45,20 @@ pub(crate) fn many(reply: Value) -> Result<Answer, StoreError> {
     Ok(Answer::new(now, Reply::Many(replies)).with_more(more))
 }
 
-/// What time it is, by the reply to TIME.
+/// The time in a reply to TIME.
 pub(crate) fn time(reply: Value) -> Option<Now> {
     let (seconds, micros) = <(u64, u64)>::from_redis_value(reply).ok()?;
     let now_us = seconds.checked_mul(1_000_000)?.checked_add(micros)?;
     Some(Now { lease_us: now_us, token_us: now_us })
 }
 
-/// The reply is none of our scripts'.
+/// The error for a reply that is not from one of our scripts.
 pub(crate) fn unexpected_reply() -> StoreError {
     let what = "the server's reply is not one of leasehold's: does a proxy change it?";
     StoreError::new(StoreErrorKind::Corrupt, what).maybe_executed()
 }
 
-/// When the script ran, whether it left more to do, and what follows.
+/// The time at which the script ran, whether it left more to do, and the rest of the reply.
 fn head(reply: &Value) -> Option<(Now, bool, Reader<'_>)> {
     let Value::BulkString(bytes) = reply else { return None };
     let mut packed = Reader(bytes);
@@ -106,13 +106,13 @@ fn found(packed: &mut Reader<'_>, now_us: u64) -> Option<Reply> {
     })
 }
 
-/// The last token of a name; zero says that there is none.
+/// The last token of a name; zero means that there is none.
 fn newest(packed: &mut Reader<'_>) -> Option<Option<FencingToken>> {
     let token_us = packed.number()?;
     Some((token_us > 0).then(|| FencingToken::from_micros(token_us)))
 }
 
-/// A capacity; zero says that there is none.
+/// A capacity; zero means that there is none.
 fn capacity(packed: &mut Reader<'_>) -> Option<Option<u32>> {
     let capacity = packed.word()?;
     Some((capacity > 0).then_some(capacity))
@@ -156,7 +156,7 @@ fn status(packed: &mut Reader<'_>, now_us: u64) -> Option<Status> {
     Some(status)
 }
 
-/// The message that a payload of an inbox stands for, or `None` if it is none of our scripts'.
+/// Decodes a payload of an inbox; `None` if it is not from one of our scripts.
 pub fn message(payload: &[u8]) -> Option<Message> {
     let mut packed = Reader(payload);
     let kind = packed.byte()?;
@@ -180,10 +180,10 @@ pub fn message(payload: &[u8]) -> Option<Message> {
     packed.0.is_empty().then_some(message)
 }
 
-/// The answers of several servers to one question each as the answer to all of them.
+/// Merges the answers of several servers, one request each, into one answer.
 ///
-/// Each came with the time of a different server. What counts in a deadline is how much is left
-/// until then, so all are given as the first server would have given them.
+/// Each answer has the time of a different server. Only the time left until a deadline matters. So
+/// all deadlines are converted to the clock of the first server.
 pub(crate) fn merge(answers: Vec<Answer>) -> Answer {
     let now = answers.first().map_or(Now { lease_us: 0, token_us: 0 }, |answer| answer.now);
     let more = answers.iter().any(|answer| answer.more);
@@ -197,7 +197,7 @@ pub(crate) fn merge(answers: Vec<Answer>) -> Answer {
     Answer::new(now, replies).with_more(more)
 }
 
-/// The reply of a server whose time was `from`, as a server whose time was `to` would give it.
+/// Converts a reply of a server whose time was `from` to the clock of a server whose time was `to`.
 fn translate(mut reply: Reply, from: Now, to: Now) -> Reply {
     if let Reply::Granted(grant) = &mut reply {
         grant.deadline_us = to.lease_us + grant.deadline_us.saturating_sub(from.lease_us);

@@ -1,10 +1,11 @@
-//! The scripts: put together from their files once, and named by their SHA-1 as EVALSHA wants it.
+//! The scripts: they are assembled from their files once, and named by the SHA-1 that EVALSHA
+//! takes.
 //!
-//! A new script is a file of `lua/` and a line in the table below. A file says where shared files
-//! belong: a line `--@include native/record` stands for the text of `lua/native/record.lua`. Shared
-//! code therefore exists once, and an operation can take a fast path (`lua/fast/`) before Lua has
-//! to build the functions of the general code. Constants are written in as values, those of the
-//! model from the model.
+//! A new script is a file of `lua/` and a line in the table below. A file names the shared files
+//! that it includes: a line `--@include native/record` stands for the text of
+//! `lua/native/record.lua`. So shared code exists only once, and an operation can take a fast path
+//! (`lua/fast/`) before Lua has to build the functions of the general code. Names of constants are
+//! replaced by their values, those of the model by values from the model.
 
 use std::time::Duration;
 
@@ -54,8 +55,8 @@ const SHARED: [(&str, &str); 21] = shared![
     "redisson/lock",
 ];
 
-/// The state of a record: each value, by the name that Lua gives it, and how it is packed. A record
-/// that nobody holds has the first six; what follows is there once something is held, and ends with
+/// The state of a record: each value, with its name in Lua and its packing. A record that nobody
+/// holds has only the first six values. The other values exist once something is held, and end with
 /// the hold at 0.
 const STATE: [(&str, &str); 22] = [
     ("version", "B"),
@@ -82,12 +83,12 @@ const STATE: [(&str, &str); 22] = [
     ("held_nonce", "c8"),
 ];
 
-/// Where in the state the parts begin that are there once something is held.
+/// The index of the first value that exists only while something is held.
 const HELD_FROM: usize = 6;
 const HOLD_FROM: usize = 13;
 
-/// The state of a record with a lone hold in which nothing is unusual: no longer than the 64 bytes
-/// up to which a server keeps a hash without a table.
+/// The state of a record with a single ordinary hold. It has at most 64 bytes, up to which a server
+/// stores a hash without a table.
 const ALONE: [(&str, &str); 10] = [
     ("version", "B"),
     ("flags", "B"),
@@ -101,15 +102,15 @@ const ALONE: [(&str, &str); 10] = [
     ("deadline", "I7"),
 ];
 
-/// Where in it the holder stands. What comes before that is the state of a record without holds,
-/// unless its capacity is another one than its holders asked for.
+/// The index of the holder in that state. The values before it are the state of a record without
+/// holds, unless its capacity differs from that of the holders' requests.
 const HOLDER: usize = 5;
 
-/// What else there is to know of a lone hold, in a field beside its state.
+/// The other facts about a single hold, in a field beside its state.
 const TERM: [(&str, &str); 3] = [("bound", "I7"), ("held_ttl", "I7"), ("held_nonce", "c8")];
 
-/// The hold that has ended last. But for the first two, its parts stand as in the state of a lone
-/// hold. So a release copies them as they are packed.
+/// The last hold that has ended. Except for the first two, its values are in the same order as in
+/// the state of a single hold. So a release copies them without unpacking.
 const LAST: [(&str, &str); 8] = [
     ("ended", "I7"),
     ("ending", "B"),
@@ -121,13 +122,13 @@ const LAST: [(&str, &str); 8] = [
     ("token", "I7"),
 ];
 
-/// How values are packed, as `struct.pack` takes it.
+/// The format string of values for `struct.pack`.
 fn format_of(values: &[(&str, &str)]) -> String {
     let formats: String = values.iter().map(|(_, format)| *format).collect();
     format!("'<{formats}'")
 }
 
-/// How many bytes values take when they are packed.
+/// The size of packed values, in bytes.
 fn bytes_of(values: &[(&str, &str)]) -> u64 {
     let bytes = |format: &str| match format {
         "B" => 1,
@@ -139,19 +140,19 @@ fn bytes_of(values: &[(&str, &str)]) -> u64 {
     values.iter().map(|(_, format)| bytes(format)).sum()
 }
 
-/// A word in capitals that stands for a value, and that value as Lua writes it.
+/// A word in capitals that stands for a value, and the value in Lua's notation.
 type Constant = (&'static str, String);
 
-/// The constants and all texts. The first thread that needs one makes it; several at the same time
-/// each make it. No thread waits, so a fork(2) in that moment leaves no child waiting for a thread
-/// that it does not have.
+/// The constants and all texts. The first thread that needs them makes them; several threads at the
+/// same time each make them. No thread waits for another. So after a fork(2) at that moment, the
+/// child does not wait for a thread that it does not have.
 static CONSTANTS: OnceBox<Vec<Constant>> = OnceBox::new();
 static TEXTS: OnceBox<Texts> = OnceBox::new();
 
 /// The text of each script.
 type Texts = [ScriptText; Script::ALL.len()];
 
-/// Numbers of the model, so that they exist once, and formats of what is packed.
+/// Numbers of the model, so that each exists only once, and formats of packed values.
 fn constants() -> &'static [Constant] {
     CONSTANTS.get_or_init(|| Box::new(make_constants()))
 }
@@ -179,7 +180,7 @@ fn make_constants() -> Vec<Constant> {
         number("MAX_WAITING", model::MAX_WAITING as u64),
         number("PEEK_LIMIT", PEEK_LIMIT.into()),
         number("PLAIN_BYTES", value::MAX_VALUE_BYTES as u64),
-        number("NEVER", (1 << 53) - 1), // the last time that a double holds exactly
+        number("NEVER", (1 << 53) - 1), // the latest time that a double can hold exactly
         number("REAP_BOUND", model::REAP_BOUND.into()),
         number("SKIP_BOUND", model::SKIP_BOUND.into()),
         number("TOKEN_EPOCH", token::TOKEN_EPOCH_US),
@@ -194,7 +195,7 @@ fn make_constants() -> Vec<Constant> {
         number("BY_REVOKE", 2),
         number("BY_SILENCE", 3),
         number("BY_ADOPTION", 4),
-        format("NOBODY", &r"\0".repeat(24)), // no attempt: the bytes of no client's id
+        format("NOBODY", &r"\0".repeat(24)), // no attempt: no client's id has these bytes
         ("IDLE", format_of(idle)),
         number("IDLE_BYTES", bytes_of(idle)),
         ("HELD", format_of(held)),
@@ -206,7 +207,7 @@ fn make_constants() -> Vec<Constant> {
         ("ALONE_FIELDS", names(&ALONE)),
         ("ALONE_HEAD", format_of(&ALONE[..HOLDER])),
         number("HEAD_BYTES", bytes_of(&ALONE[..HOLDER])),
-        ("ALONE_HOLD", format_of(&ALONE[HOLDER + 1..])), // what follows the holder
+        ("ALONE_HOLD", format_of(&ALONE[HOLDER + 1..])), // the values after the holder
         number("HOLDER_AT", bytes_of(&ALONE[..HOLDER]) + 1),
         ("TERM", format_of(&TERM)),
         number("TERM_BYTES", bytes_of(&TERM)),
@@ -217,7 +218,8 @@ fn make_constants() -> Vec<Constant> {
         ("LAST", format_of(&LAST)),
         number("LAST_BYTES", bytes_of(&LAST)),
         ("LAST_END", format_of(&LAST[..2])),
-        // What it keeps of a lone hold: from the holder on up to there, and capacity and token.
+        // The part of a single hold that it keeps: from the holder up to this position, and the
+        // capacity and token.
         number("SINCE_END", bytes_of(&ALONE[..9])),
         number("TOTAL_AT", bytes_of(&ALONE[..2]) + 1),
         number("TOKEN_END", bytes_of(&ALONE[..4])),
@@ -230,14 +232,14 @@ fn make_constants() -> Vec<Constant> {
     ]
 }
 
-/// What a script does to a server, and so what the server lets it do.
+/// The access that a script needs at a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ScriptAccess {
     /// The script may add something: a full server refuses it.
     Adds,
-    /// The script ends, prolongs or moves a hold: a full server must not block an unlock.
+    /// The script ends, extends or moves a hold: a full server must not block an unlock.
     Frees,
-    /// The script only reads: a replica would run it, too, and answer out of the past.
+    /// The script only reads: a replica would run it, too, and answer with old data.
     Reads,
 }
 
@@ -262,7 +264,7 @@ macro_rules! scripts {
         }
 
         impl Script {
-            /// Every script there is: what to load into a server.
+            /// All scripts, to load into a server.
             pub const ALL: [Self; [$($file),*].len()] = [$(Self::$name),*];
 
             const fn file(self) -> &'static str {
@@ -285,59 +287,59 @@ scripts! {
     Acquire: "native/acquire", Adds;
     /// Takes over a lease that was handed out.
     Adopt: "native/adopt", Adds;
-    /// Whether the server has forgotten anything.
+    /// Checks whether the server has forgotten anything.
     BootRecord: "boot_record", Frees;
-    /// A waiter leaves.
+    /// Removes a waiter.
     Cancel: "native/cancel", Frees;
-    /// A reader becomes the writer, or a writer a reader.
+    /// Makes a reader the writer, or a writer a reader.
     ChangeMode: "native/change_mode", Frees;
     /// Raises a hold's token.
     Commit: "native/commit", Frees;
-    /// A holder changes what it says of itself.
+    /// Changes the facts about a holder.
     Describe: "native/describe", Adds;
-    /// Who holds and who waits.
+    /// Reads the holders and the waiters.
     Inspect: "native/inspect", Reads;
-    /// Which node of a quorum it is, and who uses it so.
+    /// Reads and writes the id of a node of a quorum, and the lists of nodes that use it.
     Nodes: "nodes", Frees;
     /// Takes a plain lock.
     PlainAcquire: "plain/acquire", Adds;
     /// Takes over the lease of a plain lock.
     PlainAdopt: "plain/adopt", Adds;
-    /// The holder of a plain lock changes what it says of itself.
+    /// Changes the facts about the holder of a plain lock.
     PlainDescribe: "plain/describe", Adds;
-    /// What stands under the key of a plain lock.
+    /// Reads the value of a plain lock.
     PlainInspect: "plain/inspect", Reads;
     /// Ends the hold of a plain lock.
     PlainRelease: "plain/release", Frees;
-    /// Moves the ends of plain locks on.
+    /// Extends the leases of plain locks.
     PlainRenew: "plain/renew", Frees;
-    /// An operator ends the hold of a plain lock.
+    /// Ends the hold of a plain lock, for an operator.
     PlainRevoke: "plain/revoke", Frees;
     /// Confirms a grant, or keeps a place.
     Poll: "native/poll", Frees;
-    /// A holder takes back what was forgotten.
+    /// Gives a holder its forgotten lease back.
     Reclaim: "native/reclaim", Adds;
     /// Takes a lock of Redisson.
     RedissonAcquire: "redisson/acquire", Adds;
     /// Takes over the lease of a lock of Redisson.
     RedissonAdopt: "redisson/adopt", Adds;
-    /// The holder of a lock of Redisson changes what it says of itself.
+    /// Changes the facts about the holder of a lock of Redisson.
     RedissonDescribe: "redisson/describe", Adds;
-    /// Who holds a lock of Redisson.
+    /// Reads the holders of a lock of Redisson.
     RedissonInspect: "redisson/inspect", Reads;
     /// Ends a hold of a lock of Redisson.
     RedissonRelease: "redisson/release", Frees;
-    /// Moves the ends of locks of Redisson on.
+    /// Extends the leases of locks of Redisson.
     RedissonRenew: "redisson/renew", Frees;
-    /// An operator ends a hold of a lock of Redisson.
+    /// Ends a hold of a lock of Redisson, for an operator.
     RedissonRevoke: "redisson/revoke", Frees;
     /// Ends a hold and hands it on.
     Release: "native/release", Frees;
-    /// Moves deadlines on.
+    /// Extends leases.
     Renew: "native/renew", Frees;
-    /// An operator ends a hold.
+    /// Ends a hold, for an operator.
     Revoke: "native/revoke", Frees;
-    /// An operator changes a capacity.
+    /// Changes a capacity, for an operator.
     SetCapacity: "native/set_capacity", Frees;
 }
 
@@ -354,27 +356,28 @@ fn make_texts() -> Texts {
 }
 
 impl Script {
-    /// Whether one call does it to many names, each as if it were alone.
+    /// Whether one call can serve many names, each as if it were alone.
     const fn takes_many(self) -> bool {
         matches!(self, Self::Acquire | Self::Inspect | Self::Release)
     }
 
-    /// As a server is given it.
+    /// The text of the script and its hash.
     pub fn text(self) -> &'static ScriptText {
         &TEXTS.get_or_init(|| Box::new(make_texts()))[self as usize]
     }
 
-    /// What to give to SCRIPT LOAD.
+    /// The text for SCRIPT LOAD.
     pub fn source(self) -> &'static str {
         &self.text().source
     }
 
-    /// What to give to EVALSHA: 40 hex digits.
+    /// The SHA-1 for EVALSHA: 40 hex digits.
     pub fn sha1(self) -> &'static str {
         &self.text().sha1
     }
 
-    /// The whole text, with these lines as its clock. Only a test brings another than [`CLOCK`].
+    /// The whole text, with `clock` as the lines that read the clock. Only a test passes other
+    /// lines than [`CLOCK`].
     pub fn assemble(self, clock: &str) -> String {
         let mut whole = self.access().flags().to_owned();
         include(&mut whole, self.file(), clock);
@@ -382,7 +385,7 @@ impl Script {
     }
 }
 
-/// Adds a file with all that it includes.
+/// Adds a file with all its includes.
 fn include(whole: &mut String, file: &str, clock: &str) {
     for line in file.lines() {
         match line.strip_prefix(INCLUDE) {
@@ -396,7 +399,8 @@ fn include(whole: &mut String, file: &str, clock: &str) {
     }
 }
 
-/// An unknown name gives nothing, and the script fails its first test.
+/// The text of a shared file. It is empty for an unknown name, and the script then fails its first
+/// test.
 fn shared(name: &str) -> &'static str {
     SHARED.iter().find_map(|(shared, text)| (*shared == name).then_some(*text)).unwrap_or_default()
 }

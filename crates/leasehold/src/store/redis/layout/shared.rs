@@ -1,5 +1,5 @@
-//! What the layouts have in common that programs in other languages share: what is sent as text,
-//! and what a reply means where actions share a script.
+//! The common parts of the layouts that programs in other languages share: the form of arguments,
+//! and the meaning of replies if actions share a script.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use redis::Value;
 use super::codec::{MAX_EXACT, Writer};
 use super::reply;
 
-/// The lock whose key this is: nothing is escaped, because other programs escape nothing.
+/// The lock with this key. Nothing is escaped, because other programs escape nothing.
 pub(super) fn name(prefix: &str, key: &[u8]) -> Option<LockName> {
     LockName::new(std::str::from_utf8(key).ok()?.strip_prefix(prefix)?).ok()
 }
@@ -27,13 +27,14 @@ pub(super) fn span(span: Duration) -> Vec<u8> {
     number(micros(span))
 }
 
-/// The message to a holder that an operator has revoked its lease; no nonce is kept of it.
+/// The message to a holder that an operator has revoked its lease. It has no nonce, because the
+/// layout stores none.
 pub(super) fn revoked(id: HolderId, token: FencingToken, force: bool) -> Vec<u8> {
     let message = Writer::default().byte(b'R').number(id.attempt).bytes(&[0; 8]);
     message.bytes(&token.get().to_be_bytes()).flag(force).0
 }
 
-/// A cancel is a release.
+/// The answer to a cancel, which is sent as a release.
 pub(super) fn cancelled(value: Value) -> Result<Answer, StoreError> {
     map(value, |reply| match reply {
         Reply::Released => Reply::Cancelled(Cancelled::Released),
@@ -42,7 +43,7 @@ pub(super) fn cancelled(value: Value) -> Result<Answer, StoreError> {
     })
 }
 
-/// A poll is a renewal.
+/// The answer to a poll, which is sent as a renewal.
 pub(super) fn polled(value: Value) -> Result<Answer, StoreError> {
     map(value, |reply| match reply {
         Reply::NotHeld { .. } | Reply::Revoked(_) => Reply::Gone,

@@ -2,7 +2,7 @@
 
 use crc::{CRC_16_XMODEM, Crc};
 
-/// How many slots a cluster has.
+/// The number of slots in a cluster.
 pub(crate) const SLOTS: u16 = 16_384;
 
 const CRC: Crc<u16> = Crc::<u16>::new(&CRC_16_XMODEM);
@@ -12,7 +12,7 @@ pub(crate) fn slot(key: &[u8]) -> u16 {
     CRC.checksum(tag(key).unwrap_or(key)) % SLOTS
 }
 
-/// The hash tag: what stands between the first `{` and the `}` after it, unless that is nothing.
+/// The hash tag: the bytes between the first `{` and the next `}`, unless there are none.
 pub(crate) fn tag(key: &[u8]) -> Option<&[u8]> {
     let open = key.iter().position(|byte| *byte == b'{')?;
     let rest = &key[open + 1..];
@@ -26,7 +26,8 @@ mod tests {
 
     #[test]
     fn a_key_has_the_slot_that_the_specification_of_redis_cluster_gives_it() {
-        // Its own example, and what CLUSTER KEYSLOT of Redis 7.0 says of the others.
+        // The specification's own example, and for the others the output of CLUSTER KEYSLOT of
+        // Redis 7.0.
         for (key, expected) in [
             ("123456789", 12_739),
             ("{user1000}.following", 3_443),

@@ -1,4 +1,4 @@
-//! What may not be asked for, and what does not go together: one place for URLs and for options
+//! Refuses options that are out of range, or that exclude each other: both for URLs and for options
 //! that a program sets.
 
 use leasehold_core::InvalidInput;
@@ -10,14 +10,14 @@ use super::table::Settings;
 use super::values::{LayoutName, Replicas, Tls, invalid, replicas};
 use crate::store::url_parts::no_host;
 
-/// Longest prefix: 64 bytes, since every key carries it.
+/// The longest prefix: 64 bytes, because every key has it.
 const MAX_PREFIX_BYTES: usize = 64;
 
-/// Most replicas that can be asked for: more than anybody has.
+/// The largest number of replicas that can be asked for: more than anybody has.
 const MAX_REPLICAS: u32 = 100;
 
 impl Settings {
-    /// Refuses what no store can be opened with.
+    /// Refuses options with which no store can be opened.
     pub(crate) fn check(&self) -> Result<(), InvalidInput> {
         self.check_values()?;
         self.check_logins()?;
@@ -53,7 +53,7 @@ impl Settings {
     /// Refuses a user without a password.
     pub(crate) fn check_logins(&self) -> Result<(), InvalidInput> {
         if self.login.user.is_some() && self.login.password.is_none() {
-            // In a URL it may be a password without the `:` before it, so it is not shown.
+            // In a URL, the user may be a password without the `:` before it, so it is not shown.
             return Err(invalid(
                 "there is a user and no password: write USER:PASSWORD@ or :PASSWORD@ in the store \
                  URL, or set LEASEHOLD_PASSWORD or LEASEHOLD_PASSWORD_FILE",
@@ -127,7 +127,8 @@ impl Settings {
         }
     }
 
-    /// The nodes of a quorum must not forget a token while a lower one could be granted.
+    /// Refuses a retention that is too short for a quorum: its nodes must not forget a token while
+    /// a lower one could be granted.
     fn check_retention(&self) -> Result<(), InvalidInput> {
         if !self.has_ballots() || self.retention >= LEAST_RETENTION {
             return Ok(());
@@ -149,7 +150,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Refuses a quarantine where there can be none.
+    /// Refuses a quarantine for a store that cannot have one.
     fn check_quarantine(&self) -> Result<(), InvalidInput> {
         if self.quarantine().is_none() || self.may_be_in_quarantine() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The servers of a connection that a program has configured for redis-rs already.
+//! The servers of a connection that a program has already configured for redis-rs.
 
 use leasehold_core::InvalidInput;
 use redis::{Client, ConnectionAddr, ConnectionInfo};
@@ -44,7 +44,7 @@ impl TryFrom<&ConnectionInfo> for RedisOptions {
     }
 }
 
-/// As of its `redis::ConnectionInfo`.
+/// The same as from the client's `redis::ConnectionInfo`.
 impl TryFrom<&Client> for RedisOptions {
     type Error = InvalidInput;
 

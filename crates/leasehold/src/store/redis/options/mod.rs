@@ -1,4 +1,4 @@
-//! What a program asks of a Redis store: [`RedisOptions`], over which URLs are read, too.
+//! The options of a Redis store: [`RedisOptions`], into which URLs are read, too.
 
 mod check;
 mod from_redis;
@@ -49,7 +49,7 @@ impl RedisOptions {
         Self::of(Servers::Sentinel { sentinels, service: service.into() })
     }
 
-    /// A cluster, of which these nodes know the others: `redis+cluster://HOST:PORT,…`.
+    /// A cluster. These nodes name the others: `redis+cluster://HOST:PORT,…`.
     pub fn cluster<H: Into<String>>(nodes: impl IntoIterator<Item = (H, u16)>) -> Self {
         Self::of(Servers::Cluster(Address::of_each(nodes)))
     }

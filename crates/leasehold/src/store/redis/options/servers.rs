@@ -1,9 +1,9 @@
-//! Where servers listen, and which of them a store is made of.
+//! The addresses of servers, and the servers of a store.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where a server listens.
+/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Address {
     /// A host by name or number, and a port.
@@ -29,10 +29,10 @@ impl fmt::Display for Address {
     }
 }
 
-/// The servers that a store is made of.
+/// The servers of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Servers {
-    /// Some nodes of a cluster, which know the others.
+    /// Some nodes of a cluster, which name the others.
     Cluster(Vec<Address>),
     /// Independent primaries, of which a majority decides.
     Quorum(Vec<Address>),
@@ -43,7 +43,7 @@ pub(crate) enum Servers {
 }
 
 impl Servers {
-    /// The addresses that were given: of servers, or of sentinels.
+    /// The given addresses: of servers, or of sentinels.
     pub(crate) fn addresses(&self) -> &[Address] {
         match self {
             Self::Cluster(addresses) | Self::Quorum(addresses) => addresses,

@@ -1,5 +1,4 @@
-//! What was asked for, as the rest of the store reads it: with defaults in place of what was not
-//! given.
+//! The settings as the rest of the store reads them, with defaults for options that were not given.
 
 use std::time::Duration;
 
@@ -11,19 +10,19 @@ use super::table::Settings;
 use super::values::{LayoutName, Replicas};
 use crate::store::quarantine_span::{QUARANTINE, QuarantineSpan};
 
-/// What the keys of leasehold begin with.
+/// The beginning of leasehold's keys.
 const DEFAULT_PREFIX: &str = "lh:";
 
 /// How long one request may take: 500 ms, which leaves several tries within a third of the
 /// shortest usual ttl; a healthy server answers within one.
 const DEFAULT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How far apart the clocks of servers that take over from each other may be: 500 ms, far above
-/// what NTP leaves, and little beside the usual ttl.
+/// The largest difference between the clocks of servers that take over from each other: 500 ms, far
+/// above what NTP leaves, and short compared with the usual ttl.
 pub(super) const DEFAULT_OFFSET: Duration = Duration::from_millis(500);
 
 impl Settings {
-    /// The same, for one of the nodes of a quorum.
+    /// The same settings, for one of the nodes of a quorum.
     pub(crate) fn of_node(&self, address: &Address) -> Self {
         Self {
             servers: Servers::Standalone(address.clone()),
@@ -33,7 +32,7 @@ impl Settings {
         }
     }
 
-    /// Who the client is to sentinels.
+    /// The login of the client at sentinels.
     pub(crate) fn sentinel_login(&self) -> Login {
         Login { user: self.sentinel_user.clone(), password: self.sentinel_password.clone() }
     }
@@ -43,12 +42,12 @@ impl Settings {
         self.timeout.unwrap_or(DEFAULT_TIMEOUT)
     }
 
-    /// What all keys and channels begin with.
+    /// The beginning of all keys and channels.
     pub(crate) fn prefix(&self) -> &str {
         self.prefix.as_deref().unwrap_or(DEFAULT_PREFIX)
     }
 
-    /// What the keys of locks begin with: Redisson knows no prefix but that of a `NameMapper`.
+    /// The beginning of the keys of locks: Redisson has no prefix except that of a `NameMapper`.
     pub(crate) fn lock_prefix(&self) -> &str {
         match self.layout {
             LayoutName::Redisson => self.prefix.as_deref().unwrap_or_default(),
@@ -60,14 +59,15 @@ impl Settings {
     pub(crate) fn quarantine(&self) -> Option<Duration> {
         match self.quarantine {
             QuarantineSpan::Of(span) => Some(span),
-            // One node that forgets is enough to give two clients a majority.
+            // A single node that forgets is enough for two clients to have a majority.
             QuarantineSpan::Default if self.has_ballots() => Some(QUARANTINE),
             QuarantineSpan::Default | QuarantineSpan::Off => None,
         }
     }
 
-    /// Whether requests for many names may travel as one call. In a cluster a call must stay within
-    /// a slot; and with a quarantine each acquire has the boot record asked for right behind it.
+    /// Whether requests for many names may travel as one call. In a cluster, a call must stay
+    /// within a slot. With a quarantine, each acquire is followed by a question about the boot
+    /// record.
     pub(crate) fn bundles(&self) -> bool {
         let is_cluster = matches!(self.servers, Servers::Cluster(_));
         (!is_cluster || bugs::is_on(Bug::SlotsInOneCall)) && self.quarantine().is_none()
@@ -83,8 +83,8 @@ impl Settings {
         matches!(self.servers, Servers::Quorum(_)) && self.layout == LayoutName::Native
     }
 
-    /// The remedy for a server that forgets: one of its settings, or a quarantine where there may
-    /// be one.
+    /// The remedy for a server that forgets: one of its settings, or a quarantine if the store can
+    /// have one.
     pub(crate) fn or_quarantine(&self, setting: &str) -> String {
         match self.may_be_in_quarantine() {
             true => format!("{setting}, or quarantine=on in every store URL"),
@@ -92,8 +92,8 @@ impl Settings {
         }
     }
 
-    /// How far apart the clocks of servers that take over from each other may be. After a
-    /// quarantine this does not matter: what was granted before has ended by either clock.
+    /// The largest difference between the clocks of servers that take over from each other. With a
+    /// quarantine it does not matter: earlier leases have ended by either clock.
     pub(crate) fn clock_offset(&self, is_followed: bool) -> Duration {
         let is_taken_over = match &self.servers {
             Servers::Cluster(_) | Servers::Sentinel { .. } => true,

@@ -1,5 +1,5 @@
-//! The table of the options of a Redis store, each once. A row makes the setter, the option of a
-//! store URL, its range, its row in the manual, and its name in refusals.
+//! The table of the options of a Redis store, each once. A row gives the setter, the option of a
+//! store URL, its range, its row in the manual and its name in errors.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,17 +15,17 @@ use crate::store::option_value::Value;
 use crate::store::quarantine_span::{QUARANTINES, QuarantineSpan};
 use crate::store::span::{RETENTIONS, Range, TIMEOUTS};
 
-/// How long opening a connection may take: 5 s, two lost SYN packets and a slow name server.
+/// How long opening a connection may take: 5 s, enough for two lost SYN packets and a slow name
+/// server.
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The range of what clocks may be apart: far less than the 10 s after which copies of requests
-/// are too late.
+/// The range of `offset`: far less than the 10 s after which copies of requests are too late.
 const OFFSETS: Range = (Duration::ZERO, Duration::from_secs(10));
 
-/// Where a Redis store is and how it is used: all that a store URL can say, as values.
+/// The servers of a Redis store and its options: everything that a store URL can have, as values.
 ///
-/// Opening the store refuses values out of range, and options that exclude each other, in the same
-/// words as for a URL. No `Debug` and no error shows a password. Nothing is taken from the
+/// Opening the store refuses values out of range, and options that exclude each other, with the
+/// same messages as for a URL. No `Debug` and no error shows a password. Nothing is taken from the
 /// environment, unless [`from_url`](Self::from_url) reads it.
 ///
 /// [The manual](crate::store::Redis::MANUAL) says what each option promises, costs and needs on the

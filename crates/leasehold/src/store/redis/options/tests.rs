@@ -1,4 +1,4 @@
-//! Options of a program, held against URLs.
+//! Options of a program, compared with URLs.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::store::redis::connection::error;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// All that options say, but for who the client is, which no `Debug` shows.
+/// All options as text, except for the login, which no `Debug` shows.
 fn shown(options: &RedisOptions) -> String {
     format!("{options:?}")
 }

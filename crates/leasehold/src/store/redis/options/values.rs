@@ -1,4 +1,4 @@
-//! Values of options that are of no usual type, and how a wrong one is refused.
+//! Values of options with a special type, and the errors for wrong values.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use tokio_rustls::rustls::ClientConfig;
 
 pub(crate) use crate::store::url_parts::invalid;
 
-/// What a lock looks like on the server.
+/// The layout of locks on the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LayoutName {
-    /// A hash with a queue, tokens and all that leasehold can do.
+    /// A hash with a queue, tokens and all features of leasehold.
     #[default]
     Native,
     /// The string of the Redis documentation, shared with programs in other languages.
@@ -22,7 +22,8 @@ pub enum LayoutName {
 }
 
 impl LayoutName {
-    /// Whether programs in other languages share the locks, and keep nothing but the locks.
+    /// Whether programs in other languages share the locks, so that the server keeps nothing but
+    /// the locks.
     pub(crate) fn is_shared(self) -> bool {
         match self {
             Self::Native => false,
@@ -31,33 +32,33 @@ impl LayoutName {
     }
 }
 
-/// How many replicas must have a grant before it counts.
+/// The number of replicas that must have a grant before it counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Replicas {
-    /// All there are.
+    /// All replicas.
     All,
     /// At least this number, from 1 to 100.
     AtLeast(u32),
-    /// None: the primary's reply is enough.
+    /// No replica: the primary's reply is enough.
     #[default]
     None,
 }
 
-/// Whether connections are in TLS, and where its configuration comes from.
+/// Whether connections use TLS, and the source of its configuration.
 #[derive(Clone)]
 pub(crate) enum Tls {
     /// The program has made it.
     Config(Arc<ClientConfig>),
     Off,
-    /// It is made from the options.
+    /// The configuration is made from the options.
     On,
 }
 
 impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            // It may hold a private key.
+            // The configuration may have a private key.
             Self::Config(_) => "(a configuration of the program)",
             Self::Off => "Off",
             Self::On => "On",

@@ -1,9 +1,10 @@
-//! The inbox of a client in a cluster: it listens at every primary.
+//! The inbox of a client in a cluster: it listens at several primaries.
 //!
-//! What is published at one node reaches all, so listening at one would do. But it would come by
-//! the bus: one more hop, and sometimes 40 ms. A hand-over is published by the primary that serves
-//! the name, and a client that listens there hears of it at once. The same message then comes again
-//! from the others, and is not needed: a grant is taken once.
+//! A message that is published at one node reaches all nodes, so a client could listen at a single
+//! node. But most messages would then come by the bus, which costs one more hop, and sometimes 40
+//! ms. The primary that serves a name publishes its hand-overs, and a client that listens there
+//! gets them at once. The same message then comes again from other nodes, and is ignored: a grant
+//! is taken once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,11 +20,11 @@ use crate::store::redis::options::Address;
 use crate::store::redis::topology::Topology;
 use crate::store::warnings::Warnings;
 
-/// How often the primaries are compared with the subscriptions: every second, which is how often
-/// waiters ask by themselves.
+/// The interval at which the subscriptions are compared with the primaries: one second, the
+/// interval at which waiters ask by themselves.
 const COMPARE_EVERY: Duration = Duration::from_secs(1);
 
-/// Where the messages of one client arrive, from all primaries.
+/// The inbox for the messages of one client, from several primaries.
 pub(crate) struct ClusterInbox {
     topology: Arc<Topology>,
     warnings: Arc<Warnings>,
@@ -32,8 +33,8 @@ pub(crate) struct ClusterInbox {
 }
 
 impl ClusterInbox {
-    /// Subscribes at these; once this has returned, at least one of them knows of it, and the
-    /// others say so by a gap.
+    /// Subscribes at these nodes. Once this has returned, at least one subscription is active; each
+    /// other one begins with a gap.
     pub(crate) async fn open(
         topology: Arc<Topology>,
         warnings: Arc<Warnings>,
@@ -49,7 +50,7 @@ impl ClusterInbox {
         Ok(inbox)
     }
 
-    /// Listens at these from now on.
+    /// Listens at these nodes from now on.
     fn follow(&mut self, nodes: Vec<Address>) {
         self.open.retain(|channel| channel.node().is_some_and(|node| nodes.contains(node)));
         for node in nodes {

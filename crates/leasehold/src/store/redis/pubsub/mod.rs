@@ -1,4 +1,4 @@
-//! Messages: the inboxes of clients, and what is published of a name.
+//! Messages: the inboxes of clients, and the messages about a name.
 
 pub(crate) mod cluster_inbox;
 pub(crate) mod subscription;
@@ -7,7 +7,7 @@ use leasehold_core::Message;
 
 use crate::store::redis::layout::reply;
 
-/// What was received, as a message; nothing if it was published by a stranger to this channel.
+/// Decodes a received payload; `None` if another program has published it to this channel.
 fn message(received: Option<Vec<u8>>) -> Option<Message> {
     received.map_or(Some(Message::Gap), |payload| reply::message(&payload))
 }

@@ -1,7 +1,7 @@
 //! Subscriptions to the channel of a client or of a name, each on a separate connection.
 //!
-//! It is kept apart from the connections that carry requests: a server treats subscribed
-//! connections as a separate class. It ends one that reads too slowly; a failover ends them, and so
+//! These connections carry no requests, because a server treats subscribed connections as a
+//! separate class. It closes a connection that reads too slowly; a failover closes them, and so
 //! does an operator's `CLIENT KILL TYPE pubsub`. No renewal must suffer from that.
 
 use std::future::pending;
@@ -20,21 +20,21 @@ use crate::store::redis::options::Address;
 use crate::store::redis::topology::Topology;
 use crate::store::warnings::Warnings;
 
-/// How often a quiet subscription is asked whether it still lives: 5 s. Waiters ask the store
-/// themselves once a second, so this only bounds how long they depend on that.
+/// The interval at which a quiet subscription is pinged: 5 s. Waiters ask the store themselves once
+/// a second, so this only bounds how long they depend on that.
 const PING_EVERY: Duration = Duration::from_secs(5);
 
 /// The first and the longest pause between two attempts to subscribe again.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// What is listened to.
+/// The channels of a subscription.
 #[derive(Clone, Debug)]
 pub(crate) struct Channels {
-    /// What is published for all servers.
+    /// Channels whose messages reach all servers.
     pub(crate) all: Vec<Vec<u8>>,
-    /// What stays in the part of a cluster that serves this key, which is also that of the
-    /// channels.
+    /// Channels whose messages stay in the part of a cluster that serves this key; it also serves
+    /// the channels.
     pub(crate) sharded: Option<(Vec<u8>, Vec<Vec<u8>>)>,
 }
 
@@ -44,10 +44,10 @@ impl From<Vec<u8>> for Channels {
     }
 }
 
-/// Subscribes; once this has returned, the server knows of it.
+/// Subscribes. Once this has returned, the subscription is active at the server.
 ///
-/// A user without the right to subscribe gets one that stays silent, and a note: waiters then find
-/// out by asking.
+/// A user without the right to subscribe gets a subscription that stays silent, and a warning:
+/// waiters then find out by asking.
 pub(crate) async fn open(
     topology: Arc<Topology>,
     warnings: Arc<Warnings>,
@@ -58,12 +58,12 @@ pub(crate) async fn open(
     Ok(subscription)
 }
 
-/// Where messages arrive.
+/// A subscription to some channels.
 pub(crate) struct ChannelSubscription {
     topology: Arc<Topology>,
     warnings: Arc<Warnings>,
     channels: Channels,
-    /// The one server at which to listen; any will do without.
+    /// The only server at which to listen; `None` if any server will do.
     node: Option<Address>,
     jitter: Jitter,
     backoff: Backoff,
@@ -71,9 +71,9 @@ pub(crate) struct ChannelSubscription {
 }
 
 enum Subscribing {
-    /// Subscribed.
+    /// The connection is subscribed.
     Listening(SubscribedConnection),
-    /// The subscription is lost, and on its way back. The future is kept, so that nothing is lost
+    /// The subscription is lost, and is being renewed. The future is kept, so that nothing is lost
     /// when the caller stops waiting for the next message.
     Mending(BoxFuture<'static, Result<SubscribedConnection, StoreError>>),
     /// The user may not subscribe.
@@ -99,7 +99,7 @@ impl Subscribing {
 }
 
 impl ChannelSubscription {
-    /// One that is not subscribed yet, and says so by a gap once it is.
+    /// A subscription that is not active yet. Once it is active, it begins with a gap.
     pub(crate) fn new(
         topology: Arc<Topology>,
         warnings: Arc<Warnings>,
@@ -114,7 +114,7 @@ impl ChannelSubscription {
         Self { topology, warnings, channels, node, jitter, backoff, state }
     }
 
-    /// Subscribes, unless it is; after a failure another attempt is under way.
+    /// Subscribes, unless it is subscribed already. After a failure, another attempt is under way.
     pub(crate) async fn open(&mut self) -> Result<(), StoreError> {
         let Subscribing::Mending(opening) = &mut self.state else { return Ok(()) };
         match Subscribing::from(opening.await, &self.warnings) {
@@ -127,12 +127,12 @@ impl ChannelSubscription {
         Ok(())
     }
 
-    /// The server at which it listens, if it must be that one.
+    /// The server at which it must listen, if it must be a certain one.
     pub(crate) fn node(&self) -> Option<&Address> {
         self.node.as_ref()
     }
 
-    /// Whether nothing will ever arrive.
+    /// Whether no message will ever arrive.
     pub(crate) fn is_silent(&self) -> bool {
         matches!(self.state, Subscribing::Silent)
     }
@@ -147,7 +147,7 @@ impl ChannelSubscription {
         }))
     }
 
-    /// The next payload, or `None` if some may have been lost.
+    /// The next payload, or `None` if messages may have been lost.
     pub(crate) async fn receive(&mut self) -> Option<Vec<u8>> {
         loop {
             match &mut self.state {
@@ -198,9 +198,10 @@ struct SubscribedConnection {
     connection: Arc<Connection>,
     pushes: Pushes,
     opened: Instant,
-    /// When to ask whether it still lives, if nothing arrives until then.
+    /// The time of the next ping, if nothing arrives before.
     ping_at: Instant,
-    /// The question under way. Messages wait for its answer: a round trip at most, or the end.
+    /// The ping under way. Messages wait for its answer, which takes at most a round trip, or until
+    /// the connection is given up.
     ping: Option<BoxFuture<'static, Result<(), StoreError>>>,
 }
 
@@ -245,7 +246,7 @@ impl SubscribedConnection {
     }
 }
 
-/// A number of this client's own, so that many clients do not return all at once.
+/// A seed that differs between clients, so that many clients do not all return at once.
 fn seed(channel: &[u8]) -> u64 {
     channel.iter().fold(0, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)))
 }

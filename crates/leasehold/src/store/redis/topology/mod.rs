@@ -1,4 +1,4 @@
-//! Which server serves a key, and what to do when it says that it does not.
+//! Finds the server that serves a key, and reacts if that server says that it does not.
 
 pub(super) mod cluster;
 mod pool;
@@ -20,7 +20,7 @@ use crate::store::redis::connection::pushes::PushSender;
 use crate::store::redis::durability::{Durability, Server, ServerDialer};
 use crate::store::redis::options::{Address, Servers, Settings};
 
-/// The way to the servers of a store.
+/// Routes requests to the servers of a store.
 #[derive(Debug)]
 pub(crate) enum Topology {
     /// The nodes of a cluster.
@@ -32,11 +32,11 @@ pub(crate) enum Topology {
 }
 
 impl Topology {
-    /// The way to the servers that were asked for. Nothing is opened yet.
+    /// The topology for these settings. Nothing is opened yet.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`] if a file that was named cannot be used, or the servers are a quorum.
+    /// [`InvalidInput`] if a named file cannot be used, or if the servers are a quorum.
     pub(crate) fn new(
         settings: &Settings,
         durability: Option<Arc<Durability>>,
@@ -66,7 +66,7 @@ impl Topology {
         }
     }
 
-    /// Runs a script where its keys are served.
+    /// Runs a script on the server that serves its keys.
     pub(crate) async fn run<A>(&self, call: &Call<A>) -> Result<A, StoreError> {
         match self {
             Self::Cluster(cluster) => Box::pin(cluster.run(call)).await,
@@ -86,7 +86,7 @@ impl Topology {
         }
     }
 
-    /// The slots of a cluster that a primary serves; nothing where there are none.
+    /// The slots that a primary serves in a cluster; otherwise none.
     pub(crate) fn slots_of(&self, primary: &Address) -> Vec<u16> {
         match self {
             Self::Cluster(cluster) => cluster.slots_of(primary),
@@ -94,7 +94,7 @@ impl Topology {
         }
     }
 
-    /// Learns which primaries there are now, where that is kept in mind.
+    /// Updates the list of primaries, if the topology keeps one.
     pub(crate) async fn refresh(&self) -> Result<(), StoreError> {
         match self {
             Self::Cluster(cluster) => cluster.refresh().await,
@@ -119,7 +119,7 @@ impl Topology {
         }
     }
 
-    /// A number of the server that serves a key: zero where there is only one.
+    /// The shard number of the server that serves a key: zero if there is only one server.
     pub(crate) fn shard(&self, key: impl FnOnce() -> Vec<u8>) -> u64 {
         match self {
             Self::Cluster(cluster) => cluster.shard(&key()),
@@ -127,7 +127,8 @@ impl Topology {
         }
     }
 
-    /// The servers to subscribe at so that no message goes by another, if that is not one alone.
+    /// The servers at which a client must subscribe so that messages take no detour; `None` if
+    /// there is only one.
     pub(crate) fn subscribed_nodes(&self) -> Option<Vec<Address>> {
         match self {
             Self::Cluster(cluster) => Some(cluster.subscribed_nodes()),
@@ -149,7 +150,8 @@ impl Topology {
         }
     }
 
-    /// Asks whether a connection for messages still lives, and leads to where they are published.
+    /// Checks whether a connection for messages still lives, and still leads to a server that gets
+    /// the messages.
     pub(crate) async fn probe(&self, connection: &Connection) -> Result<(), StoreError> {
         match self {
             Self::Cluster(cluster) => cluster.probe(connection).await,

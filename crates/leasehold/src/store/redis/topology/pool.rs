@@ -19,14 +19,14 @@ use crate::store::redis::options::Address;
 
 /// Opens connections for requests.
 pub(crate) trait Open: fmt::Debug + Send + Sync + 'static {
-    /// What tells where a connection leads: an address, or what stands for one.
+    /// The target of a connection: an address, or a stand-in for one.
     type Target: Clone + fmt::Debug + Eq + Hash + Send;
 
-    /// Opens one on the calling runtime.
+    /// Opens a connection on the calling runtime.
     fn open(self: Arc<Self>, place: Self::Target)
     -> BoxFuture<'static, Result<Server, StoreError>>;
 
-    /// How long that may take.
+    /// How long opening may take.
     fn open_limit(&self) -> Duration;
 }
 
@@ -47,8 +47,9 @@ type SharedAttempt = Shared<BoxFuture<'static, Result<Arc<Server>, StoreError>>>
 #[derive(Debug)]
 enum Slot {
     Open(Arc<Server>),
-    /// Callers share one attempt. A task of the runtime drives it to its end: a caller of a quorum
-    /// goes as soon as a majority has answered, and the other nodes must be connected to as well.
+    /// An attempt that callers share. A task of the runtime drives it to its end: a caller of a
+    /// quorum leaves as soon as a majority has answered, but the other nodes must be connected,
+    /// too.
     Opening {
         since: Instant,
         attempt: SharedAttempt,
@@ -57,7 +58,7 @@ enum Slot {
 
 type Slots<T> = Mutex<HashMap<(Id, T), Slot>>;
 
-/// The connections of one store, each made by and used from one runtime only: the sockets of a
+/// The connections of one store. Each is made and used by one runtime only: the sockets of a
 /// runtime that has ended are dead, and a keeper must not depend on a runtime that is blocked.
 #[derive(Debug)]
 pub(crate) struct Pool<O: Open> {
@@ -70,7 +71,7 @@ impl<O: Open> Pool<O> {
         Self { opener: Arc::new(opener), slots: Arc::default() }
     }
 
-    /// The connection of the calling runtime to a place, opened if need be.
+    /// The connection of the calling runtime to a place, opened if necessary.
     pub(crate) async fn to(&self, place: &O::Target) -> Result<Arc<Server>, StoreError> {
         let Ok(runtime) = Handle::try_current() else {
             return Err(StoreError::new(
@@ -111,19 +112,20 @@ impl<O: Open> Pool<O> {
         Err(attempt)
     }
 
-    /// An attempt that its runtime has not driven for this long would only report its own age.
+    /// Whether an attempt is recent. If its runtime has not driven it for longer, its error would
+    /// only show its age.
     fn is_fresh(&self, since: Instant) -> bool {
         since.elapsed() < self.opener.open_limit()
     }
 }
 
-/// The runtime ended meanwhile.
+/// The error for an attempt whose runtime ended meanwhile.
 fn stopped(why: &JoinError) -> StoreError {
     let why = format!("connecting was given up: {why}");
     StoreError::new(StoreErrorKind::Unreachable, why)
 }
 
-/// Opens a connection, and puts it where the attempt was.
+/// Opens a connection, and replaces the attempt with it.
 async fn open<O: Open>(
     opener: Arc<O>,
     slots: Weak<Slots<O::Target>>,

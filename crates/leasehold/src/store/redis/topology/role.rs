@@ -1,4 +1,4 @@
-//! What a server says it is.
+//! The role that a server reports.
 
 use leasehold_core::{StoreError, StoreErrorKind};
 use redis::Value;
@@ -7,11 +7,11 @@ use crate::store::redis::connection::Connection;
 
 /// Asks the server whether it is a primary now, and gives the connection up if it is not.
 ///
-/// HELLO tells it without an extra right, which ROLE would need.
+/// HELLO reports the role without the extra right that ROLE would need.
 ///
 /// # Errors
 ///
-/// When it is not one, or does not answer. Nothing was executed.
+/// If the server is not a primary, or does not answer. Nothing was executed.
 pub(crate) async fn expect_primary(connection: &Connection) -> Result<(), StoreError> {
     let reply = connection
         .ask(&redis::cmd("HELLO"))
@@ -29,13 +29,13 @@ pub(crate) async fn expect_primary(connection: &Connection) -> Result<(), StoreE
     }
 }
 
-/// A text in a map.
+/// A text field of a map.
 pub(crate) fn field(map: &Value, name: &str) -> Option<String> {
     let (_, value) = map.as_map_iter()?.find(|(key, _)| text(key).as_deref() == Some(name))?;
     text(value)
 }
 
-/// The text that a value is.
+/// A value as text.
 pub(crate) fn text(value: &Value) -> Option<String> {
     match value {
         Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),

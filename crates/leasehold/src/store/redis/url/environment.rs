@@ -1,4 +1,4 @@
-//! Passwords that are not in a URL: environment variables carry them, so that no URL has to.
+//! Passwords that are not in a URL: they come from environment variables.
 
 use leasehold_core::InvalidInput;
 
@@ -7,7 +7,7 @@ use crate::store::url_parts;
 
 const SENTINEL_PASSWORD: &str = "LEASEHOLD_SENTINEL_PASSWORD";
 
-/// Takes what is missing from the environment. The password for sentinels is never in a URL.
+/// Takes missing passwords from the environment. The password for sentinels is never in a URL.
 pub(super) fn complete(
     mut options: RedisOptions,
     environment: impl Fn(&str) -> Option<String>,

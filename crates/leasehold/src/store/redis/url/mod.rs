@@ -1,4 +1,4 @@
-//! What a `redis:` URL says.
+//! Reads `redis:` URLs.
 
 mod environment;
 
@@ -11,7 +11,7 @@ use crate::store::url_parts::{self, check_delimiters, decode};
 
 const DEFAULT_PORT: u16 = 6379;
 
-/// Where Sentinel listens if nobody says otherwise.
+/// The default port of Sentinel.
 const DEFAULT_SENTINEL_PORT: u16 = 26379;
 
 impl RedisOptions {
@@ -25,12 +25,12 @@ impl RedisOptions {
         Self::from_url_with(url, |name| std::env::var(name).ok())
     }
 
-    /// As [`from_url`](Self::from_url), with another place for passwords than the environment of
-    /// this process: asked with the names of those variables.
+    /// Like [`from_url`](Self::from_url), but passwords come from `environment` instead of this
+    /// process's environment. It is called with the names of those variables.
     ///
     /// # Errors
     ///
-    /// As [`from_url`](Self::from_url).
+    /// The same as [`from_url`](Self::from_url).
     pub fn from_url_with(
         url: &str,
         environment: impl Fn(&str) -> Option<String>,
@@ -41,7 +41,7 @@ impl RedisOptions {
     }
 }
 
-/// Reads what the URL itself says.
+/// Reads the URL itself.
 fn read(url: &str) -> Result<RedisOptions, InvalidInput> {
     let parts = split_scheme(url).and_then(|(scheme, rest)| {
         let rest = rest.strip_prefix("//")?;
@@ -89,7 +89,7 @@ fn tcp(scheme: &str, place: &str) -> Result<RedisOptions, InvalidInput> {
     Ok(options.database(number))
 }
 
-/// What a scheme says that the hosts of a URL are.
+/// The servers of a URL, as its scheme defines them.
 fn servers(scheme: &str, text: &str, service: &str) -> Result<Servers, InvalidInput> {
     match scheme.split_once('+').map(|(_, kind)| kind) {
         None if text.contains(',') => Err(invalid(
@@ -137,13 +137,13 @@ fn unknown_scheme(scheme: &str) -> InvalidInput {
 }
 
 /// A URL as it may be shown, if it can be read: without its password, and without a user that has
-/// none, since that may be the password in the wrong place.
+/// no password, because that may be a password in the wrong place.
 pub(crate) fn without_password(url: &str) -> Option<String> {
     let _options = read(url).ok()?;
     url_parts::without_password(url)
 }
 
-/// Who the client is, as a URL says before its first host, and the hosts.
+/// Splits the login from the hosts of a URL.
 fn split_login(authority: &str) -> Result<(Login, &str), InvalidInput> {
     let (login, hosts) = url_parts::split_login(authority)?;
     Ok((Login { user: login.user, password: login.password.map(Password::Fixed) }, hosts))

@@ -194,7 +194,7 @@ async fn a_server_that_says_nothing_is_given_up_although_each_caller_goes_before
     for _ in 0..3 {
         asking(&wire).await;
     }
-    // An answer counts although its caller has gone.
+    // An answer counts as a sign of life even if its caller has gone.
     server.write_all(b"$1\r\n1\r\n").await.unwrap();
     for _ in 0..3 {
         asking(&wire).await;

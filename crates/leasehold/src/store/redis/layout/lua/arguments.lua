@@ -1,5 +1,5 @@
--- Arguments, checked before anything is written. `tonumber` also takes "inf"
--- and "nan", which no comparison below lets pass.
+-- Checks arguments before anything is written. `tonumber` also accepts "inf" and "nan"; the
+-- comparisons below refuse them.
 local function number(index, most)
   local value = tonumber(ARGV[index])
   if not (value and value >= 0 and value <= most and value % 1 == 0) then
@@ -16,5 +16,5 @@ local function bytes(index, length)
   return value
 end
 
-local TIME_MAX = 9007199254740991 -- µs, or a count: 2^53 - 1, the last that a double holds exactly
-local SPAN_MAX = 1000000000000000 -- µs, 31 years: so that no sum of now and spans comes near
+local TIME_MAX = 9007199254740991 -- µs, or a count: 2^53 - 1, the last that a double has exactly
+local SPAN_MAX = 1000000000000000 -- µs, 31 years: so no sum of now and spans comes near 2^53

@@ -1,10 +1,10 @@
--- The rest of a quarantine, by the boot record of a server: another run id, a promotion that the
--- record does not know, or no record at all begins one.
+-- Computes the rest of a quarantine from the boot record of a server. A quarantine begins if the
+-- record is missing, has another run id, or does not know a promotion.
 --
--- A run that was a replica for a while has the data of another server. It has followed that one's
--- replication id since, its second one. Where that is empty the server was not promoted, or so long
--- ago that it has let go of its backlog. The first id would not do: it also changes when a first
--- replica comes.
+-- A server that was a replica for a while has the data of another server. Since its promotion, its
+-- second replication id is that of the other server. If the second id is empty, the server was not
+-- promoted, or so long ago that it has dropped its backlog. The first id does not serve, because it
+-- also changes when the first replica connects.
 local function followed_id()
   local id = string.match(redis.call('INFO', 'replication'), 'master_replid2:(%x+)') or ''
   return (string.gsub(id, '^0+$', ''))
@@ -19,7 +19,8 @@ local function quarantine_left(key, run, span)
   local boot = redis.call('HMGET', key, 'run', 'followed', 'since')
   local since = tonumber(boot[3] or '')
   local was_replica = followed ~= '' and followed ~= boot[2]
-  -- A beginning that lies ahead was written before the clock was set back: it counts from now.
+  -- If the stored beginning is in the future, the clock was set back. Then the quarantine begins
+  -- again now.
   if boot[1] ~= run or was_replica or not (since and since <= now) then
     begin(key, run, followed, now)
     return span

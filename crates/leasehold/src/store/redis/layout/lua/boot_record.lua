@@ -1,8 +1,8 @@
--- Has this server forgotten anything? The boot record stands beside the locks and says which run of
--- which server they belong to: another run id means a restart, another server behind the same
--- address, or a replica that was promoted; no record at all an empty server or a flush. Then the
--- quarantine begins: for its span nothing new may be granted. In a cluster each slot has a record,
--- and another run id may also mean that the slot has moved.
+-- Tells whether this server may have forgotten anything. The boot record is kept beside the locks,
+-- and names the run of the server to which they belong. Another run id means a restart, another
+-- server behind the same address, or a promoted replica. No record means an empty server or a
+-- flush. Then the quarantine begins: for its span nothing new may be granted. In a cluster each
+-- slot has a record, and another run id may also mean that the slot has moved.
 --
 -- KEYS  1 the boot record: `run`, `followed`, `since` (µs)
 -- ARGV  1 the run id that the server gave on this very connection, which dies with its process
@@ -14,7 +14,7 @@
 
 local run, span = bytes(1, 40), number(2, SPAN_MAX)
 if ARGV[3] == 'end' then
-  begin(KEYS[1], run, followed_id(), math.max(now - SPAN_MAX, 0)) -- before any span
+  begin(KEYS[1], run, followed_id(), math.max(now - SPAN_MAX, 0)) -- earlier than any quarantine
   return 0
 end
 return quarantine_left(KEYS[1], run, span)

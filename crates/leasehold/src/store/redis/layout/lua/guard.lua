@@ -1,9 +1,9 @@
--- In front of an acquire: a server in quarantine refuses it before it leaves a token, behind which
--- no holder could take its lease back.
+-- Runs before an acquire. A server in quarantine refuses the acquire before it stores a token: with
+-- a higher token there, no holder could take its lease back.
 --
 -- KEYS  the last one: the boot record
 -- ARGV  the last two: the run id, and the span of a quarantine (µs)
--- reply the µs that the quarantine still lasts; without one, that of the acquire
+-- reply the µs that the quarantine still lasts; without a quarantine, the reply of the acquire
 --@include boot
 do
   local span, run = tonumber(ARGV[#ARGV]), ARGV[#ARGV - 1]

@@ -1,12 +1,12 @@
--- Which node of a quorum this is, and by which lists of nodes its clients use it. Clients that have
--- different lists may each have a majority, so each leaves its list and sees others.
+-- Gives a node of a quorum an id, and keeps the lists of nodes that its clients use. Clients with
+-- different lists may each get a majority. So each client leaves its list, and sees the others.
 --
--- KEYS  1 the record: `id`, and `list1` to `list4`: by line, when it was last in use (µs), the ids
---         of its nodes, how the client that left it reaches them
+-- KEYS  1 the record: `id`, and `list1` to `list4`: in lines, when the list was last used (µs),
+--         the ids of its nodes, and how the client that left it reaches them
 -- ARGV  1 an id for a node that has none yet (32 bytes)
 --       2 the caller's list: ids, in order, with commas; '' if it does not know all of them yet
---       3 how it reaches them   4 a list that it had before, or ''
--- reply the id, and of each other list in use its ids and how they are reached
+--       3 how the caller reaches them   4 a list that it had before, or ''
+-- reply the id, and for each other list in use its ids and how they are reached
 --@include clock
 --@include arguments
 
@@ -15,7 +15,7 @@ local record = redis.call('HMGET', KEYS[1], 'id', 'list1', 'list2', 'list3', 'li
 local id = record[1] or new_id
 if not record[1] then redis.call('HSET', KEYS[1], 'id', id) end
 
--- The oldest gives way to a new one.
+-- A new list replaces the oldest.
 local others, field, oldest = {}, nil, TIME_MAX
 for number = 1, 4 do
   local used, ids, reached = string.match(record[number + 1] or '', '^(%d+)\n([^\n]*)\n([^\n]*)$')

@@ -1,10 +1,11 @@
 //! The layout `plain`: the lock of the Redis documentation, `SET key value NX PX`, compare and
-//! delete, compare and expire. It excludes, and is excluded by, every program that does the same.
+//! delete, compare and expire. It excludes, and is excluded by, every program that uses the same
+//! commands.
 //!
-//! There is nothing on the server but that one string, which ends with its hold: so nobody queues,
-//! nothing is shared, and no last token and no ended attempt is remembered. A copy of an acquire
-//! that arrives after its attempt has ended is therefore granted, to nobody: the name then stays
-//! taken for one ttl. Its `not_after` bounds how late that can happen.
+//! The server has only that one string, which ends with its hold. So there is no queue and no
+//! shared mode, and no last token and no ended attempt is remembered. A copy of an acquire that
+//! arrives after its attempt has ended is therefore granted, to nobody: the name then stays taken
+//! for one ttl. Its `not_after` bounds how late that can happen.
 
 pub(crate) mod value;
 
@@ -25,7 +26,7 @@ use crate::store::redis::connection::call::Call;
 /// The layout of one store.
 #[derive(Clone, Debug)]
 pub struct Plain {
-    /// What all keys begin with.
+    /// The beginning of all keys.
     pub prefix: String,
 }
 
@@ -37,7 +38,8 @@ impl Layout for Plain {
                 if !request.remember.is_zero() {
                     return Err(refused(name, "who held it last is not remembered"));
                 }
-                // The nodes of a quorum take its ballot, so that they all have the same token.
+                // The nodes of a quorum use the request's ballot, so that they all have the same
+                // token.
                 let token = match request.ballot_us {
                     Some(ballot_us) => (ballot_us, BALLOT_LEAD),
                     None => (0, Duration::ZERO),
@@ -120,7 +122,7 @@ impl Layout for Plain {
         peek
     }
 
-    /// With a prefix all that is there are locks; without, the user's own data is.
+    /// With a prefix, all keys are locks. Without one, the user's own data are among them.
     fn is_lock(&self, value: &[u8], _idle: bool) -> bool {
         match self.prefix.is_empty() {
             true => value == value::MARK.as_bytes(),
@@ -136,8 +138,8 @@ fn reclaimed(value: Value) -> Result<Answer, StoreError> {
     })
 }
 
-/// The warning where no prefix was given: a program that writes other keys
-/// excludes nobody, and nothing else would show it.
+/// The warning about a missing prefix: a program that writes other keys excludes nobody, and
+/// nothing else would show that.
 pub(crate) fn keys_note(prefix: &str) -> [String; 2] {
     let found = format!("with layout=plain the key of a lock is {prefix:?} and its name");
     let remedy = "give prefix= as the other programs write their keys, with nothing behind it if \

@@ -1,7 +1,7 @@
-//! What stands under a plain lock's key: a line of text, because programs in other languages may
-//! read it, and operators do.
+//! The value of a plain lock's key: a line of text, because operators read it, and programs in
+//! other languages may.
 //!
-//! `leasehold-1 ID TOKEN STATE PID HOST`, and behind a tab the label if there is one. TOKEN is the
+//! `leasehold-1 ID TOKEN STATE PID HOST`, and behind a tab the label, if there is one. TOKEN is the
 //! time of the grant in microseconds, STATE is `held`, `cooldown` or `revoked`. Only the attempt
 //! that ID names ends or renews the hold; no other attempt ever has that ID. `PID/TIMES/AFTER` says
 //! that the lease was passed on TIMES times inside the process, at last AFTER microseconds after
@@ -17,11 +17,11 @@ use leasehold_core::{
 
 use crate::store::redis::layout::codec::Reader;
 
-/// What every value of ours begins with.
+/// The beginning of every value of ours.
 pub(crate) const MARK: &str = "leasehold-1 ";
 
-/// The most bytes of a value of ours: the mark, an id, a token, the longest state, a process,
-/// facts, and what separates them.
+/// The largest size of a value of ours, in bytes: the mark, an id, a token, the longest state, a
+/// process, facts, and separators.
 pub(crate) const MAX_VALUE_BYTES: usize = MARK.len()
     + (32 + 1 + 20)
     + 1
@@ -34,18 +34,18 @@ pub(crate) const MAX_VALUE_BYTES: usize = MARK.len()
     + MAX_INFO_BYTES
     + 1;
 
-/// The most bytes of a process and of how often its lease was passed on, and when.
+/// The largest size, in bytes, of a process with the count and the time of its lease's passing on.
 const MAX_PID: usize = 10 + 1 + 4 + 1 + 20;
 
-/// How much is shown of a value that is not ours: enough to find out whose it is.
+/// The number of characters that are shown of a foreign value: enough to find out whose it is.
 const SHOWN_CHARACTERS: usize = 64;
 
-/// What the values of an attempt begin with, before its token.
+/// The beginning of the values of an attempt, before its token.
 pub(crate) fn begin(id: HolderId) -> Vec<u8> {
     format!("{MARK}{id} ").into_bytes()
 }
 
-/// What follows the token in the value of an attempt that holds.
+/// The rest of the value of an attempt that holds, after its token.
 pub(crate) fn end(info: &HolderInfo) -> Vec<u8> {
     let (host, mut pid) = (&info.host, info.pid.to_string());
     let PassedOn { times, after } = info.passed_on();
@@ -56,7 +56,7 @@ pub(crate) fn end(info: &HolderInfo) -> Vec<u8> {
     format!(" held {pid} {host}{label}").into_bytes()
 }
 
-/// Who holds, by the reply of plain_inspect.lua; `None` if it is not packed as it should be.
+/// The status from the reply of plain_inspect.lua; `None` if the reply is malformed.
 pub(crate) fn status(packed: &mut Reader<'_>, now_us: u64) -> Option<Status> {
     let (is_there, ends_us) = (packed.flag()?, packed.number()?);
     let value = std::mem::take(&mut packed.0);
@@ -75,7 +75,7 @@ pub(crate) fn status(packed: &mut Reader<'_>, now_us: u64) -> Option<Status> {
     Some(Status::default().with_foreign(Some(ForeignHolder::new(value, ttl_left))))
 }
 
-/// The holder whose value this is, held alone; `None` if it is none of ours.
+/// The exclusive holder with this value; `None` if the value is not ours.
 pub(crate) fn parse(value: &[u8], now_us: u64, ttl_left: Duration) -> Option<Holder> {
     let mut parts = std::str::from_utf8(value).ok()?.strip_prefix(MARK)?.splitn(5, ' ');
     let id = parts.next()?.parse().ok()?;
@@ -101,7 +101,7 @@ pub(crate) fn parse(value: &[u8], now_us: u64, ttl_left: Duration) -> Option<Hol
     Some(holder)
 }
 
-/// A process, and how often its lease was passed on inside it.
+/// A process, and how many times its lease was passed on inside it.
 fn process(text: &str) -> Option<(u32, PassedOn)> {
     let Some((pid, passed_on)) = text.split_once('/') else {
         return Some((text.parse().ok()?, PassedOn::default()));

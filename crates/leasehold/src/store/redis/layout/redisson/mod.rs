@@ -1,9 +1,9 @@
-//! The layout `redisson`: the locks of Redisson, so that programs in Java and in Rust hold one and
-//! the same. It excludes, and is excluded by, `RLock`, `RFencedLock` and `RReadWriteLock`.
+//! The layout `redisson`: the locks of Redisson, so that programs in Java and in Rust share the
+//! same locks. It excludes, and is excluded by, `RLock`, `RFencedLock` and `RReadWriteLock`.
 //!
-//! As with the layout `plain` nobody queues, and no last token is remembered. But a release is
-//! published, on channels that both sides hear; readers share; and an attempt that was given up
-//! leaves a trace until no copy of its acquire can arrive any more.
+//! Like the layout `plain`, it has no queue, and remembers no last token. But a release is
+//! published, on channels of both sides; readers share; and an attempt that was given up leaves a
+//! trace until no copy of its acquire can arrive any more.
 
 pub(crate) mod limits;
 mod names;
@@ -29,9 +29,9 @@ use crate::store::redis::connection::call::Call;
 /// The layout of one store.
 #[derive(Clone, Debug)]
 pub struct Redisson {
-    /// What the names of locks begin with, as a `NameMapper` on the side of Java may say.
+    /// The beginning of the names of locks, like that of a `NameMapper` in Java.
     pub prefix: String,
-    /// What the channels of clients begin with.
+    /// The beginning of the channels of clients.
     pub inboxes: String,
     /// Whether messages stay in the part of a cluster that serves their channel.
     pub sharded: bool,
@@ -95,11 +95,11 @@ impl Layout for Redisson {
     }
 }
 
-/// A script, its keys behind that of the lock, and its arguments.
+/// A script, its keys after that of the lock, and its arguments.
 type Planned = (Script, Vec<String>, Vec<Vec<u8>>);
 
 impl Redisson {
-    /// What does an action; `None` if nothing does.
+    /// The script for an action; `None` if there is none.
     fn plan(&self, names: &LockKeys, action: &Action) -> Option<Planned> {
         let counter = self.fenced.then(|| names.counter());
         Some(match action {
@@ -175,21 +175,21 @@ impl Redisson {
         force: bool,
     ) -> Vec<Vec<u8>> {
         let hold = vec![text(&names::owner(id)), number(self.counted(token)), flag(force)];
-        // A token that counts grants says nothing of passing on.
+        // A token that counts grants has no room for passing on.
         let passes = if self.fenced { 0 } else { token.passes() };
         let inbox = key::inbox(&self.inboxes, id.client);
         let message = vec![inbox, revoked(id, token, force), number(passes.into())];
         [hold, self.telling(names), message].concat()
     }
 
-    /// How waiters are told.
+    /// The arguments by which a script notifies waiters.
     fn telling(&self, names: &LockKeys) -> Vec<Vec<u8>> {
         let publish = if self.sharded { "SPUBLISH" } else { "PUBLISH" };
         let [lock, rwlock] = names.channels();
         vec![text(publish), text(&lock), text(&rwlock)]
     }
 
-    /// A token as scripts count: in microseconds.
+    /// The number of a token in scripts: microseconds, or the counter of an `RFencedLock`.
     fn counted(&self, token: FencingToken) -> u64 {
         if self.fenced { TOKEN_EPOCH_US + token.get() } else { token.micros() }
     }
@@ -209,7 +209,7 @@ fn many_fenced(value: Value) -> Result<Answer, StoreError> {
     reply::many(value).map(fence)
 }
 
-/// The same answer with the counter itself for each token, and not the time that stands for it.
+/// The same answer, with the counter itself as each token instead of a time.
 fn fence(mut answer: Answer) -> Answer {
     fence_reply(&mut answer.reply);
     answer
@@ -232,7 +232,7 @@ fn fence_reply(reply: &mut Reply) {
     }
 }
 
-/// Refuses what Redisson's locks are not.
+/// Refuses requests that Redisson's locks do not support.
 fn check(name: &LockName, action: &Action) -> Result<(), StoreError> {
     let (mode, ttl) = match action {
         Action::Acquire(request) if !request.remember.is_zero() => {

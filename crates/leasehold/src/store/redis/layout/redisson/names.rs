@@ -1,13 +1,13 @@
-//! How Redisson names the keys and channels of a lock, and its owners.
+//! Redisson's names for the keys and channels of a lock, and for its owners.
 
 use leasehold_core::{HolderId, LockName};
 
 /// The keys of one lock.
 #[derive(Clone, Debug)]
 pub(super) struct LockKeys {
-    /// The hash.
+    /// The key of the hash.
     pub(super) lock: String,
-    /// What stands for it in other names: in a cluster they share its slot.
+    /// The part of other names that stands for the lock: in a cluster, they share its slot.
     pub(super) base: String,
 }
 
@@ -19,7 +19,7 @@ impl LockKeys {
         Self { lock, base }
     }
 
-    /// The key that ends with a hold of ours: that of a reader's first entry.
+    /// The key that ends with a hold of ours: the key of a reader's first entry.
     pub(super) fn hold(&self, id: HolderId) -> String {
         format!("{}:{}:rwlock_timeout:1", self.base, owner(id))
     }
@@ -29,21 +29,21 @@ impl LockKeys {
         format!("redisson_lock_token:{}", self.base)
     }
 
-    /// Where the waiters of an `RLock` listen, and those of an `RReadWriteLock`.
+    /// The channels to which the waiters of an `RLock` and of an `RReadWriteLock` listen.
     pub(super) fn channels(&self) -> [String; 2] {
         ["redisson_lock__channel", "redisson_rwlock"].map(|kind| format!("{kind}:{}", self.base))
     }
 }
 
 /// An attempt as an owner. The client stands for the id of a JVM, and the attempt for the id of a
-/// thread. So no two guards are the same owner.
+/// thread. So each guard is a different owner.
 pub(super) fn owner(id: HolderId) -> String {
     let client = id.client.to_string();
     let parts = [&client[..8], &client[8..12], &client[12..16], &client[16..20], &client[20..]];
     format!("{}:{}", parts.join("-"), id.attempt)
 }
 
-/// Whether the field of a hash is that of an owner: `UUID:THREAD`, and `:write` behind a writer's.
+/// Whether a field of a hash names an owner: `UUID:THREAD`, with `:write` after it for a writer.
 pub(super) fn is_owner(field: &str) -> bool {
     let Some((uuid, thread)) = field.split_once(':') else { return false };
     let thread = thread.strip_suffix(":write").unwrap_or(thread);

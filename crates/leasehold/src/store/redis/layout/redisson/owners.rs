@@ -1,4 +1,4 @@
-//! Who holds a lock of Redisson's, by the reply of inspect.lua.
+//! The holders of a lock of Redisson, from the reply of inspect.lua.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::names;
 use crate::store::redis::layout::codec::Reader;
 use crate::store::redis::layout::plain::value;
 
-/// Who holds; `None` if it is not packed as it should be.
+/// The status from a reply; `None` if the reply is malformed.
 pub(crate) fn status(packed: &mut Reader<'_>, now_us: u64) -> Option<Status> {
     let (is_there, reads) = (packed.flag()?, packed.flag()?);
     let (ends_us, last_token) = (packed.number()?, packed.number()?);
@@ -22,7 +22,7 @@ pub(crate) fn status(packed: &mut Reader<'_>, now_us: u64) -> Option<Status> {
         let entry_ends_us = packed.number()?;
         let field = String::from_utf8_lossy(field);
         if reads && entry_ends_us == 0 {
-            continue; // a reader that has died beside one that lives
+            continue; // a dead reader, beside one that lives
         }
         match value::parse(value, now_us, left(entry_ends_us)) {
             Some(mut holder) => {
@@ -51,7 +51,7 @@ fn mode_of(field: &str) -> Mode {
     if field.ends_with(":write") { Mode::Exclusive } else { Mode::Shared }
 }
 
-/// An owner of Redisson's, as its own messages name it.
+/// An owner of Redisson, named as in Redisson's own messages.
 fn named(field: &str, reads: bool, entries: &str) -> String {
     if !names::is_owner(field) {
         return field.chars().filter(|c| !c.is_control()).take(64).collect();

@@ -1,9 +1,9 @@
-//! The way to the nodes of a cluster. Each node serves some of the slots, and knows which nodes
-//! serve the others.
+//! Routes requests to the nodes of a cluster. Each node serves some of the slots, and knows which
+//! nodes serve the others.
 //!
-//! The client knows the slots as a map, which may be out of date. Then the node names another one
-//! (MOVED), or the node to which it is moving the slot and where the key may be (ASK). Nothing was
-//! executed, so the client follows both at once with the same request. When a node does not answer,
+//! The client has a map of the slots, which may be out of date. The node then names another node
+//! (MOVED), or the node to which the slot is moving and which may have the key (ASK). Nothing was
+//! executed, so the client follows at once with the same request. When a node does not answer,
 //! others are asked for the map, and the caller asks again, as after any outage.
 //!
 //! Scripts go to primaries only: a replica that is asked names its primary.
@@ -32,38 +32,39 @@ use crate::store::redis::durability::{Server, ServerDialer};
 use crate::store::redis::layout::slot::slot;
 use crate::store::redis::options::Address;
 
-/// How many nodes one request is sent to in turn: 8, far more than a slot that is moved while its
-/// key is asked for takes. With more, the nodes contradict each other.
+/// The largest number of nodes to which one request is sent in turn: 8. Even if a slot moves during
+/// the request, far fewer are needed. If 8 are not enough, the nodes contradict each other.
 const MAX_HOPS: u32 = 8;
 
-/// How long to wait when some keys of a record have moved already and others have not: 25 ms.
-/// After 8 times the caller decides. Locks have one key each and never see this.
+/// The pause if some keys of a record have moved already and others have not: 25 ms. After 8 pauses
+/// the caller decides. Locks have one key each, so this never happens to them.
 const HALF_MOVED_PAUSE: Duration = Duration::from_millis(25);
 
-/// The map is asked for at most every 100 ms, however many requests find it out of date: the others
-/// follow the redirections, or are sent again by their callers.
+/// The map is read at most every 100 ms, even if many requests find it out of date: the other
+/// requests follow the redirections, or their callers send them again.
 const ASK_PAUSE: Duration = Duration::from_millis(100);
 
-/// How many nodes are asked for the map at the same time: 3, so that one that hangs, or is cut off
-/// together with the one that failed, does not hide the others.
+/// The number of nodes that are asked for the map at the same time: 3. So a node that hangs, or is
+/// cut off together with the failed one, does not hide the others.
 const ASKED_AT_ONCE: usize = 3;
 
-/// At how many primaries a client listens for its grants: 8. What is published at them arrives at
-/// once. What is published elsewhere comes by the bus, which costs another hop, and at times 40 ms:
-/// where nodes leave Nagle's algorithm on for it (Redis 7.0), the second of two messages waits for
-/// the receiver's delayed acknowledgement of the first. Each client chooses at random, or the same
-/// few would have the subscriptions of all.
+/// The largest number of primaries at which a client listens for its grants: 8. Messages that are
+/// published at these arrive at once. Messages that are published at others come by the bus, which
+/// costs another hop, and at times 40 ms. Redis 7.0 leaves Nagle's algorithm on for the bus, so the
+/// second of two messages waits for the receiver's delayed acknowledgement of the first. Each
+/// client chooses its primaries at random, because otherwise a few of them would have all
+/// subscriptions.
 const MAX_SUBSCRIBED_NODES: usize = 8;
 
-/// The way to the nodes of a cluster.
+/// The client's view of a cluster, and its connections to the nodes.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     seeds: Vec<Address>,
     pool: Pool<ServerDialer>,
     known: Mutex<SlotMap>,
-    /// Counts requests that any node can answer, so that they go round.
+    /// Counts requests that any node can answer, so that the nodes take turns.
     turn: AtomicUsize,
-    /// What decides at which primaries it listens.
+    /// The seed that selects the primaries at which the client listens.
     seed: u64,
 }
 
@@ -73,7 +74,7 @@ struct SlotMap {
     asked: Option<Instant>,
 }
 
-/// Where a request is sent next.
+/// The next node for a request.
 #[derive(Debug)]
 struct Hop {
     node: Address,
@@ -83,7 +84,7 @@ struct Hop {
 
 impl Cluster {
     pub(crate) fn new(dialer: ServerDialer, seeds: Vec<Address>) -> Self {
-        // Different in each process, so that not all of them listen at the same node.
+        // The seed differs in each process, so that not all of them listen at the same nodes.
         let seed = RandomState::new().hash_one(());
         Self {
             seeds,
@@ -94,7 +95,7 @@ impl Cluster {
         }
     }
 
-    /// Runs a script where its keys are served.
+    /// Runs a script on the node that serves its keys.
     pub(crate) async fn run<A>(&self, call: &Call<A>) -> Result<A, StoreError> {
         let slot = call.keys.first().map_or(0, |key| slot(key));
         let mut hop = Hop { node: self.primary(slot).await?, asking: false };
@@ -110,7 +111,7 @@ impl Cluster {
         if node == hop.node {
             return Err(error);
         }
-        // Another node has taken over, and nothing was done yet.
+        // Another node has taken over, and nothing was executed yet.
         self.follow(call, slot, &mut Hop { node, asking: false }).await
     }
 
@@ -129,7 +130,7 @@ impl Cluster {
             match (refusal.code(), slots::redirection(details, &hop.node)) {
                 ("ASK", Some(node)) => *hop = Hop { node, asking: true },
                 ("MOVED", Some(node)) => {
-                    // The node that says so knows better than the map, at least about this slot.
+                    // The node that redirects knows this slot better than the map does.
                     if self.may_ask()
                         && let Ok(map) = self.map_of(&hop.node).await
                     {
@@ -145,8 +146,8 @@ impl Cluster {
         Err(error::unserved(&hop.node.to_string(), &why))
     }
 
-    /// If a request has begun a quarantine, begins it in the other slots of that server, too, from
-    /// the next slot on and around. Nobody waits for it.
+    /// If a request has begun a quarantine, begins it in the other slots of that server, too,
+    /// starting after that slot. Nobody waits for this.
     fn spread_quarantine(&self, server: &Arc<Server>) {
         let Some(begun) = server.take_begun() else { return };
         let mut slots = self.slots_of(server.address());
@@ -156,19 +157,19 @@ impl Cluster {
         drop(tokio::spawn(async move { server.spread_quarantine(&slots).await }));
     }
 
-    /// The slots that a primary serves, as far as that is known.
+    /// The slots that a primary serves, as far as is known.
     pub(crate) fn slots_of(&self, primary: &Address) -> Vec<u16> {
         let map = self.known.lock().map.clone();
         map.map(|map| map.slots_of(primary)).unwrap_or_default()
     }
 
-    /// Asks for the map, however new the last one is.
+    /// Reads the map, even if the last one is new.
     pub(crate) async fn refresh(&self) -> Result<(), StoreError> {
         self.ask_any(None).await.map(drop)
     }
 
-    /// The node of a hop. If it does not come about soon, others are asked
-    /// whether the slot has gone elsewhere: then there is none, and the hop leads there.
+    /// The node of a hop. If it cannot be reached soon, other nodes are asked whether the slot has
+    /// moved. If it has, this returns `None`, and the hop names the new node.
     async fn server(&self, slot: u16, hop: &mut Hop) -> Result<Option<Arc<Server>>, StoreError> {
         let node = hop.node.clone();
         let mut opening = pin!(self.pool.to(&node));
@@ -202,7 +203,7 @@ impl Cluster {
         connection
     }
 
-    /// A number of the primary that serves a key, as far as that is known.
+    /// The shard number of the primary that serves a key, as far as is known.
     pub(crate) fn shard(&self, key: &[u8]) -> u64 {
         let map = self.known.lock().map.clone();
         map.and_then(|map| map.shard(slot(key))).unwrap_or_default()
@@ -215,8 +216,8 @@ impl Cluster {
         map.iter().flat_map(|map| some(map)).cloned().collect()
     }
 
-    /// Opens a connection for messages to this node, or to one after the other, a new one with each
-    /// call: what is published at any node reaches all.
+    /// Opens a connection for messages to this node. Without a node, each call takes the next one:
+    /// a message that is published at any node reaches all.
     pub(crate) async fn listen(
         &self,
         node: Option<&Address>,
@@ -234,8 +235,8 @@ impl Cluster {
         }
     }
 
-    /// Whether a node hears of what is published at others: one that was taken out of the cluster,
-    /// or sees only a minority of it, answers as ever and stays deaf.
+    /// Checks whether a node receives messages that are published at others. A node that was
+    /// removed from the cluster, or sees only a minority of it, still answers but receives nothing.
     pub(crate) async fn probe(&self, connection: &Connection) -> Result<(), StoreError> {
         let info = Info::of(connection.ask(redis::cmd("CLUSTER").arg("INFO")).await?);
         if info.field("cluster_state") == Some("ok") {
@@ -264,10 +265,10 @@ impl Cluster {
         }
     }
 
-    /// Asks others than the node that has failed, unless somebody just did.
+    /// Asks other nodes than the failed one for the map, unless somebody has just done so.
     async fn ask_others(&self, failed: &Address) {
         if self.may_ask() {
-            // If nobody answers, the old map is as good as none.
+            // If no node answers, the old map stays.
             drop(self.ask_any(Some(failed)).await);
         }
     }
@@ -284,8 +285,8 @@ impl Cluster {
     /// Asks nodes for the map, a few at a time, until one answers.
     async fn ask_any(&self, failed: Option<&Address>) -> Result<Arc<Map>, StoreError> {
         let known = self.known.lock().map.clone();
-        // Once the nodes are known, there are enough to ask in turn, so a slow one is not waited
-        // for.
+        // Once the nodes are known, there are enough of them to ask in turn, so it does not wait
+        // for a slow one.
         let patience = match known {
             Some(_) => self.pool.opener.timeout(),
             None => self.pool.opener.connect_timeout() + self.pool.opener.timeout(),
@@ -320,7 +321,7 @@ impl Cluster {
     }
 }
 
-/// Whether it may be the node alone that fails, and another serve the slot.
+/// Whether the error may concern this node only, while another node serves the slot.
 fn is_outage(error: &StoreError) -> bool {
     matches!(error.kind(), StoreErrorKind::Timeout | StoreErrorKind::Unreachable)
 }

@@ -1,4 +1,4 @@
-//! Who serves which slot, by the map of a node of the cluster.
+//! The map of slots to primaries, from a node of the cluster.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -9,7 +9,7 @@ use crate::store::redis::options::Address;
 /// The slots and the nodes.
 #[derive(Debug)]
 pub(crate) struct Map {
-    /// By their last slots. Slots that nobody serves are in none of them.
+    /// The ranges, in the order of their last slots. Slots that nobody serves are in no range.
     ranges: Vec<Range>,
     /// All nodes, primaries and replicas.
     nodes: Vec<Address>,
@@ -20,13 +20,13 @@ struct Range {
     first: u16,
     last: u16,
     primary: Address,
-    /// A number of the primary's own.
+    /// The shard number of the primary.
     shard: u64,
 }
 
 impl Map {
-    /// Reads the reply to CLUSTER SLOTS of the node at `asked`; `None` if it is none, or if that
-    /// node knows nobody who serves anything.
+    /// Decodes the reply to CLUSTER SLOTS of the node at `asked`; `None` if it is malformed, or if
+    /// that node knows no primary with slots.
     pub(crate) fn parse(reply: Value, asked: &Address) -> Option<Self> {
         let (mut ranges, mut nodes) = (Vec::new(), Vec::new());
         for part in Vec::<Vec<Value>>::from_redis_value(reply).ok()? {
@@ -52,12 +52,12 @@ impl Map {
         self.range(slot).map(|range| &range.primary)
     }
 
-    /// A number of the primary that serves a slot.
+    /// The shard number of the primary that serves a slot.
     pub(crate) fn shard(&self, slot: u16) -> Option<u64> {
         self.range(slot).map(|range| range.shard)
     }
 
-    /// All primaries that serve something.
+    /// All primaries that serve slots.
     pub(crate) fn primaries(&self) -> Vec<&Address> {
         let mut primaries: Vec<_> = self.ranges.iter().map(|range| &range.primary).collect();
         primaries.sort();
@@ -111,7 +111,7 @@ fn parse_node(node: Value, asked: &Address) -> Option<Address> {
     Some(address(host.as_deref().unwrap_or_default(), port, asked))
 }
 
-/// A node that does not know its own host gives an empty one, none, or a `?`. Then its host is the
+/// A node that does not know its own host sends an empty host, none, or a `?`. Then its host is the
 /// one by which it was reached.
 fn address(host: &str, port: u16, asked: &Address) -> Address {
     match (host, asked) {
@@ -192,7 +192,7 @@ mod tests {
                 assert_eq!(some, without_last.some_primaries(seed, 8), "another one has gone");
             }
         }
-        // Each is chosen by 80 of a thousand clients on average.
+        // Each primary is chosen by 80 of a thousand clients on average.
         assert!(chosen[1..].iter().all(|count| (40..130).contains(count)), "{chosen:?}");
         assert_eq!(map(0..3).some_primaries(7, 8).len(), 3);
     }

@@ -1,4 +1,4 @@
-//! Who is the primary of a service: what its sentinels say, held against what that server says.
+//! Finds the primary of a service: its sentinels name a server, and that server must confirm it.
 
 use std::cmp::Reverse;
 use std::hash::{BuildHasher, RandomState};
@@ -23,17 +23,17 @@ use crate::store::redis::topology::pool::Open;
 use crate::store::redis::topology::role::{expect_primary, field, text};
 
 /// How long to wait for a majority of the sentinels once one has answered: 100 ms, far above a
-/// round trip and far below a failover. It is spent only while half of them hang; once there is a
-/// majority, the others have as long again as that took.
+/// round trip and far below a failover. The whole time passes only if half of the sentinels hang.
+/// Once there is a majority, the others have as much time again as the majority took.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// The shortest and the longest pause before the sentinels are asked again, because the server they
-/// named would not do: 300 to 500 ms. A failover takes seconds, all clients ask at once, and those
-/// of two runtimes ask twice.
+/// The shortest and the longest pause before the sentinels are asked again, if the server that they
+/// named is not usable: 300 to 500 ms. A failover takes seconds, all clients ask at once, and
+/// clients with two runtimes ask twice.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(300), Duration::from_millis(500));
 
-/// The part of the time for opening a connection that one server has: a third. So while a primary
-/// hangs, the sentinels are asked again who has taken its place.
+/// The part of the time for opening a connection that one server gets: a third. So if a primary
+/// hangs, there is time to ask the sentinels again for its successor.
 const SHARE: u32 = 3;
 
 /// Opens connections to the primary of a service.
@@ -47,11 +47,11 @@ pub(crate) struct Discovery {
     jitter: Mutex<Jitter>,
 }
 
-/// What one sentinel says.
+/// The answer of one sentinel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Opinion {
     primary: Address,
-    /// The number of the failover that made it the primary; zero if that is not known.
+    /// The number of the failover that made the server the primary; zero if it is not known.
     epoch: u64,
 }
 
@@ -73,7 +73,7 @@ impl Discovery {
         }
     }
 
-    /// Opens a connection for messages to a server that says of itself that it is a primary.
+    /// Opens a connection for messages to a server that confirms that it is a primary.
     pub(super) async fn dial_for_messages(
         &self,
         address: &Address,
@@ -82,7 +82,7 @@ impl Discovery {
         self.to_primary(address, self.to_servers.dial_for_messages(address, pushes)).await
     }
 
-    /// What was opened to a server, once that says of itself that it is a primary.
+    /// Opens something at a server, and checks that the server confirms that it is a primary.
     async fn to_primary<C: AsRef<Connection>>(
         &self,
         address: &Address,
@@ -107,8 +107,8 @@ impl Discovery {
         })
     }
 
-    /// Opens a connection to the server that the sentinels name, once that agrees: during a
-    /// failover they may still name the old one, or one that has not taken over yet.
+    /// Opens a connection to the server that the sentinels name, once the server confirms it.
+    /// During a failover, they may still name the old primary, or one that has not taken over yet.
     async fn find(&self) -> Result<Server, StoreError> {
         let until = Instant::now() + self.open_limit();
         loop {
@@ -128,10 +128,10 @@ impl Discovery {
         }
     }
 
-    /// What the sentinels say, of which at least one has answered.
+    /// The answers of the sentinels, at least one.
     ///
-    /// Just after a failover only the sentinel that led it knows the new primary. So all of them
-    /// count that answer about as fast as the majority. Those that hang delay nobody.
+    /// Just after a failover only the sentinel that led it knows the new primary. So all sentinels
+    /// count that answer about as fast as the majority. Sentinels that hang delay nobody.
     async fn ask_all(&self) -> Result<Vec<Opinion>, StoreError> {
         let mut asking: FuturesUnordered<_> =
             self.sentinels.iter().map(|sentinel| self.ask(sentinel)).collect();
@@ -162,7 +162,8 @@ impl Discovery {
     async fn ask(&self, sentinel: &Address) -> Result<Opinion, StoreError> {
         let connection = self.to_sentinels.dial(sentinel, None).await?;
         let mut questions = redis::pipe();
-        // The first knows of a failover before the second does, which alone tells the epoch.
+        // The first command shows a failover earlier than the second, but only the second has the
+        // epoch.
         questions.cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(&self.service);
         questions.cmd("SENTINEL").arg("MASTER").arg(&self.service);
         let answers = connection.ask_all(&questions).await?;
@@ -196,8 +197,8 @@ impl Discovery {
         }
     }
 
-    /// Why no sentinel has named anybody: the refusal that says most. It is final only if none of
-    /// them may pass.
+    /// The error if no sentinel has named a primary: the most informative refusal. It is final only
+    /// if no refusal may pass.
     fn nobody(&self, refusals: &[StoreError]) -> StoreError {
         let mut sorted: Vec<_> = refusals.iter().collect();
         sorted.sort_by_key(|refusal| refusal.kind().is_transient());
@@ -220,8 +221,8 @@ impl Open for Discovery {
     }
 }
 
-/// The servers that were named, the most credible first: that of the latest failover, then the one
-/// that most sentinels name.
+/// The named servers, the most credible first: the server of the latest failover, then the one that
+/// most sentinels name.
 fn rank(opinions: &[Opinion]) -> Vec<Address> {
     let mut named: Vec<(u64, usize, Address)> = Vec::new();
     for Opinion { primary, epoch } in opinions {

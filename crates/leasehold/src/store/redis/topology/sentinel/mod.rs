@@ -1,7 +1,7 @@
-//! The present primary of a service, as its sentinels say.
+//! The present primary of a service, as named by its sentinels.
 //!
-//! A connection is used for as long as it lives and its server takes writes, whether or not any
-//! sentinel can be reached meanwhile. Sentinels are asked only for a new connection.
+//! A connection is used for as long as it lives and its server accepts writes, even if no sentinel
+//! can be reached meanwhile. Sentinels are asked only for a new connection.
 
 mod discovery;
 mod switches;
@@ -21,11 +21,12 @@ use crate::store::redis::connection::pushes::PushSender;
 use crate::store::redis::durability::{Server, ServerDialer};
 use crate::store::redis::options::Address;
 
-/// How often one call follows the primary elsewhere: 3 times. Each time the new server has just
-/// said that it is the primary, so more would mean that roles change faster than one can ask.
+/// How many times one call follows the primary to another server: 3. Each time, the new server has
+/// just said that it is the primary. More moves would mean that roles change faster than a client
+/// can ask.
 const MOVES: u32 = 3;
 
-/// The way to the primary that sentinels name.
+/// Routes requests to the primary that sentinels name.
 #[derive(Debug)]
 pub(crate) struct Sentinel {
     pool: Pool<Discovery>,
@@ -42,8 +43,8 @@ impl Sentinel {
         Self { pool: Pool::new(discovery) }
     }
 
-    /// Runs a script on the primary. If the server says that it is none any more, nothing was done,
-    /// and the same call goes to the new one.
+    /// Runs a script on the primary. If the server says that it is no longer a primary, nothing was
+    /// executed, and the same call goes to the new primary.
     pub(super) async fn run<A>(&self, call: &Call<A>) -> Result<A, StoreError> {
         let mut outcome = Err(changing());
         for _ in 0..MOVES {
@@ -62,8 +63,8 @@ impl Sentinel {
 
     /// A server that has just said that it is the primary.
     ///
-    /// A primary that became a replica refuses what writes. But it answers what only reads, out of
-    /// a past in which the lock may still be held, and takes messages that nobody hears.
+    /// A primary that became a replica refuses writes. But it answers reads with old data, in which
+    /// the lock may still be held, and accepts messages that nobody receives.
     pub(super) async fn primary(&self) -> Result<Arc<Server>, StoreError> {
         for _ in 0..MOVES {
             let server = self.pool.to(&()).await?;
@@ -76,7 +77,7 @@ impl Sentinel {
         Err(changing())
     }
 
-    /// Opens a connection for messages to the server that requests go to.
+    /// Opens a connection for messages to the server that gets the requests.
     pub(super) async fn listen(&self, pushes: PushSender) -> Result<Connection, StoreError> {
         let primary = self.primary().await?;
         self.pool.opener.dial_for_messages(primary.address(), pushes).await

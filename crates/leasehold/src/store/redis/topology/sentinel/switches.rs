@@ -1,8 +1,9 @@
-//! A hint that another server has become the primary: what a sentinel tells at that moment.
+//! A hint that another server has become the primary: the message of a sentinel at that moment.
 //!
-//! After a failover on an operator's request, the old primary takes writes for some seconds, until
-//! the sentinels make it a replica. It then forgets these writes. Nothing depends on the hint: a
-//! client that misses it leaves the old primary once that refuses a write or closes the connection.
+//! After a failover on an operator's request, the old primary accepts writes for some seconds,
+//! until the sentinels make it a replica. It then forgets these writes. Nothing depends on the
+//! hint: a client that misses it leaves the old primary once that server refuses a write or closes
+//! the connection.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Weak};
@@ -18,20 +19,21 @@ use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::connection::pushes::{Pushes, pushes};
 use crate::store::redis::options::Address;
 
-/// The channel on which a sentinel tells it: `SERVICE OLD-IP OLD-PORT NEW-IP NEW-PORT`.
+/// The channel of these messages: `SERVICE OLD-IP OLD-PORT NEW-IP NEW-PORT`.
 const CHANNEL: &str = "+switch-master";
 
-/// How long to wait before another sentinel is listened to: 1 s. It is only a hint.
+/// The pause before the client listens to another sentinel: 1 s. The messages are only hints.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The connections to a primary, which are closed when a sentinel says that it is none any more.
+/// The connections to a primary, which are closed when a sentinel says that another server is the
+/// primary.
 #[derive(Debug)]
 pub(crate) struct SwitchListener {
     service: String,
     sentinels: Vec<Address>,
     to_sentinels: Arc<Dialer>,
     pool: Mutex<Vec<(Address, AbortHandle)>>,
-    /// One task listens for all of them, on the runtime that opened the first.
+    /// The task that listens for all connections, on the runtime that opened the first of them.
     listening: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -75,7 +77,8 @@ impl SwitchListener {
         };
         let pool = self.pool.lock();
         for (_, closer) in pool.iter().filter(|(address, _)| *address != primary) {
-            // Whatever was asked on it has an unknown outcome, and is asked again elsewhere.
+            // Requests on this connection have an unknown outcome, and are sent again to the new
+            // primary.
             closer.abort();
         }
     }
@@ -90,7 +93,7 @@ impl Drop for SwitchListener {
     }
 }
 
-/// Listens to one of the sentinels, and to the next when that one is gone.
+/// Listens to one of the sentinels, and to the next one when it has gone.
 async fn listen(switches: Weak<SwitchListener>) {
     let first = RandomState::new().hash_one(CHANNEL) as usize;
     for turn in 0.. {

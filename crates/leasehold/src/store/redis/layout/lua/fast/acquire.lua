@@ -1,5 +1,5 @@
--- The fast path of an acquire: nobody holds or awaits the name, and no attempt of this client is
--- remembered. Sets the reply.
+-- The fast path of an acquire, if nobody holds or awaits the name, and the record has no tombstone
+-- of this attempt's client. Sets the reply.
 if (not state and call('HLEN', key) == 0 or state and #state == HEAD_BYTES)
     and weight <= capacity then
   local version, flags, last_token, collect_at, facts_field, _ = VERSION, 0, 0, 0, 'f', nil

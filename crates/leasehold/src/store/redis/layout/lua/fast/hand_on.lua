@@ -1,5 +1,6 @@
--- The fast path of a release that hands over: the head of the queue is alive and fits, and the next
--- one is alive and does not fit. Gives the reply, or nothing if there is anything unusual.
+-- The fast path of a release that hands the lock over. The head of the queue must be alive and fit;
+-- the next waiter must be alive and not fit. Returns the reply, or nothing if there is anything
+-- unusual.
 local function hand_on(state)
   local ALONE_FIELDS = struct.unpack(ALONE, state)
   if hold_state == COOLDOWN or not (deadline > now) or version ~= VERSION
@@ -42,7 +43,7 @@ local function hand_on(state)
   local ending = hold_state == REVOKED and BY_REVOKE or BY_RELEASE
   local last = pack(LAST, now, ending, id, ended_weight, hold_state, since, total, last_token)
 
-  -- What the last holder said of itself stays where it is.
+  -- The facts of the last holder stay in their field.
   local facts_field = flags < 4 and 'g' or 'f'
   local flags = flags + (flags < 4 and 4 or -4) - (next_waiter and 0 or 1)
   local holder, hold_state, last_token, bound, since = head, UNCLAIMED, token, deadline, now

@@ -1,5 +1,6 @@
--- The fast path of an acquire that has to wait: another attempt holds alone, nobody can be granted
--- now, and this attempt is not known. Gives the reply, or nothing if there is anything unusual.
+-- The fast path of an acquire that has to wait. Another attempt must hold alone, no waiter can be
+-- granted now, and this attempt is not known. Returns the reply, or nothing if there is anything
+-- unusual.
 local function join_or_busy(state)
   local ALONE_FIELDS = struct.unpack(ALONE, state)
   if holder == id or version ~= VERSION or total ~= capacity or weight > capacity
@@ -43,7 +44,7 @@ local function join_or_busy(state)
   end
   local sequence = last_sequence + 1
   local ahead = math.min(sequence - head_sequence, waiting)
-  -- The one in front of it, or that somebody waits at all.
+  -- The second change: in the waiter before this one, or in the flag that somebody waits.
   local also, changed
   if linked then
     also, changed = 'w' .. tail, string.sub(linked, 1, 32) .. id .. string.sub(linked, 57)

@@ -1,5 +1,5 @@
--- The fast path of a waiter: another attempt alone holds, and the head of the queue is alive and
--- does not fit. Gives the reply, or nothing if there is anything unusual.
+-- The fast path of a waiter, if another attempt holds alone, and the head of the queue is alive and
+-- does not fit. Returns the reply, or nothing if there is anything unusual.
 local function keep_place()
   if not term or #term ~= TERM_BYTES then return end
   local ALONE_FIELDS = struct.unpack(ALONE, state)

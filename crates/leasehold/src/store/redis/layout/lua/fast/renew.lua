@@ -1,4 +1,4 @@
--- The fast path of renewals: for as long as each holder holds alone, and nobody can be granted.
+-- The fast path of renewals, as long as each holder holds alone, and no waiter can be granted.
 local function renew_alone(index)
   local fields = redis.pcall('HMGET', KEYS[index], 's', 'b') -- an error for another type of key
   local state, lease = fields[1], asked[index]

@@ -1,7 +1,7 @@
--- What the fast paths ask about those who wait.
+-- Functions about waiters, for the fast paths.
 
--- A waiter as it is packed, when its client was last seen and how many of its attempts wait;
--- nothing if the client is silent, or if a field is not what it should be.
+-- Returns a packed waiter, when its client was last seen, and how many of the client's attempts
+-- wait. Returns nothing if the client is silent, or if a field is damaged.
 local function live_waiter(key, id)
   local fields = redis.call('HMGET', key, 'w' .. id, 'c' .. string.sub(id, 1, 16))
   local waiter, seen = fields[1], fields[2]
@@ -12,7 +12,7 @@ local function live_waiter(key, id)
   end
 end
 
--- Whether the head of the queue is alive and does not fit: then a step grants nothing.
+-- Whether the head of the queue is alive and does not fit, so that a step grants nothing.
 local function is_blocked(key, queue, used, capacity)
   if not queue or #queue ~= QUEUE_BYTES then return false end
   local waiter = live_waiter(key, string.sub(queue, 21, 44))

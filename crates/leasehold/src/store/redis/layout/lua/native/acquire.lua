@@ -1,29 +1,29 @@
--- Takes each lock, or joins its queue, or says that it is busy (model/acquire.rs). No
--- name depends on another.
+-- Takes each lock, joins its queue, or replies that it is busy (model/acquire.rs). No name depends
+-- on another.
 --
 -- KEYS  1 … n the locks' records, all different
--- ARGV  1 what all inboxes' names begin with
+-- ARGV  1 the prefix of the names of all inboxes
 --       2 … n + 1 packed, for each key: retention (µs), attempt (24 bytes), weight (4),
 --         capacity (4), ttl (µs), wait (1), nonce (8 bytes), not after (µs), ballot (µs, or 0 for
 --         none), facts (the rest)
--- reply for one key its own, for several a list: an error, or packed: now (µs), more (1), one of
+-- reply for one key, or a list for several: an error, or packed: now (µs), more (1), one of
 --       'G' granted: token (µs), deadline (µs), contended (1)
 --       'Q' queued: sequence, ahead (4), retry after (µs), the capacity in force if it asks for
 --         another one, or 0 (4)
 --       'B' busy: retry after (µs)   'L' late   'S' stale   'X' the record is damaged
 --       'R' refused: 'B' ballot | 'M' mismatch: capacity (4) | 'Q' queue full
 --         | 'V' version: found (4) | 'W' weight
--- Numbers are little-endian doubles, or integers of as many bytes as parentheses say.
+-- Numbers are little-endian doubles, or integers with the number of bytes in parentheses.
 --@include clock
 
 local call, pack, read = redis.call, struct.pack, struct.unpack
 local replies, states, missed = {}, {}, 0
--- What grants of this call for the same ttl and weight, with the same token, have in common.
+-- The packed part that grants of this call share if they have the same ttl, weight and token.
 local like_ttl, like_weight, like_token, hold, term, granted
 local key, asked, retention, id, weight, capacity, ttl, wait, nonce, not_after, ballot, facts
 for at = 1, #KEYS do
 --@include native/acquire_request
-  -- Spans of at most 31 years, so that no sum with now comes near the 2^53 that a double holds.
+  -- Spans are at most 31 years, so that no sum with `now` comes near 2^53, the limit of a double.
   if not (retention >= 0 and retention <= 1e15 and ttl >= 0 and ttl <= 1e15 and not_after >= 0
       and ballot >= 0) then
     return redis.error_reply('ARGUMENT ' .. at + 1 .. ' has a number out of range')
@@ -53,7 +53,7 @@ end
 --@include native/queue
 --@include native/grant
 
--- A copy of an acquire that was granted: the same grant again.
+-- For a copy of an acquire that was granted, the same grant again.
 local function acquire_again(index)
   local hold_state = holds.hold_at(index).state
   if hold_state == COOLDOWN or hold_state == REVOKED then return 'S' end

@@ -1,7 +1,7 @@
--- The hold of a lease that was handed out becomes that of the first adopter (model/adopt.rs).
+-- Gives the hold of a lease that was handed out to the first adopter (model/adopt.rs).
 --
 -- KEYS  1 the lock's record
--- ARGV  1 what all inboxes' names begin with
+-- ARGV  1 the prefix of the names of all inboxes
 --       2 packed: retention (µs), attempt (24 bytes), the attempt that handed it out (24 bytes),
 --         weight (4), capacity (4), token (µs, or 0 for any), ttl (µs), nonce (8 bytes),
 --         not after (µs), ballot (µs, or 0 for none), facts (the rest)
@@ -9,7 +9,7 @@
 --       'G' granted: token (µs), deadline (µs), contended (1)   'L' late   'S' stale
 --       'N' not held: last token (µs, or 0)   'V' revoked: 1 (1)
 --       'R' refused: 'B' ballot | 'V' version: found (4)   'X' the record is damaged
--- Numbers are little-endian doubles, or integers of as many bytes as parentheses say.
+-- Numbers are little-endian doubles, or integers with the number of bytes in parentheses.
 --@include clock
 
 if not ARGV[2] or #ARGV[2] < 104 then return redis.error_reply('ARGUMENT 2 is too short') end
@@ -27,7 +27,7 @@ if now > not_after then return struct.pack('<dBc1', now, 0, 'L') end
 --@include native/queue
 --@include native/grant
 
--- A copy of an adoption that was done: the same grant again.
+-- For a copy of an adoption that was done, the same grant again.
 local function adopt_again(index)
   local state = holds.hold_at(index).state
   if state == REVOKED then return struct.pack('<c1B', 'V', 1) end
@@ -35,12 +35,12 @@ local function adopt_again(index)
   return holds.confirm(index, ttl)
 end
 
--- The hold of the lease, as it was when it was handed out, or nil.
+-- The hold of the lease, if it has not changed since the lease was handed out, or nil.
 local function handed_out()
   local index = holds.live_hold(from)
   if not index then return nil end
   local hold = holds.hold_at(index)
-  -- The capacity may have been set since it was handed out.
+  -- The capacity may have been set since the lease was handed out.
   if hold.state ~= COOLDOWN and hold.weight == weight and holds.is_same_kind(capacity)
       and (token == 0 or hold.token == token) then
     return index

@@ -1,12 +1,12 @@
--- A waiter leaves, whether it still waits or was granted a moment ago (model/cancel.rs).
+-- Removes a waiter, or its grant if that was made a moment ago (model/cancel.rs).
 --
 -- KEYS  1 the lock's record
--- ARGV  1 what all inboxes' names begin with
+-- ARGV  1 the prefix of the names of all inboxes
 --       2 packed: retention (µs), attempt (24 bytes), unanswered (1)
 -- reply packed: now (µs), more (1), and one of
 --       'C' cancelled: 'L' released | 'M' removed | 'U' unknown
 --       'R' refused: 'V' version: found (4)   'X' the record is damaged
--- Numbers are little-endian doubles, or integers of as many bytes as parentheses say.
+-- Numbers are little-endian doubles, or integers with the number of bytes in parentheses.
 --@include clock
 
 if not ARGV[2] or #ARGV[2] ~= 33 then return redis.error_reply('ARGUMENT 2 has a wrong length') end
@@ -28,7 +28,7 @@ local function leave_or_release()
   end
   local index = holds.live_hold(id)
   if not index or holds.hold_at(index).state == COOLDOWN then return 'CU' end
-  -- Nobody has had it: the caller does not know of the grant.
+  -- Nobody has used this hold, because the caller does not know of the grant.
   holds.remove_hold(index)
   return 'CL'
 end
@@ -36,7 +36,7 @@ end
 return store.answer(store.run(KEYS[1], nil, function()
   step.sweep()
   local cancelled = leave_or_release()
-  -- An attempt that is not known may be on its way: its acquire must find this.
+  -- If the attempt is not known, its acquire may still arrive, and must find this tombstone.
   if unanswered == 1 or cancelled == 'CU' then holds.leave_tombstone(id) end
   holds.keep_until(now)
   step.promote(nil)

@@ -1,8 +1,9 @@
--- A reader becomes the writer once it is alone. A writer, or an upgradable reader, becomes a plain
--- reader at once. Changes count in the order of their holder's numbers (model/change_mode.rs).
+-- Makes a reader the writer once it is alone. Makes a writer, or an upgradable reader, a plain
+-- reader at once. Changes count in the order of the numbers that their holder gives
+-- (model/change_mode.rs).
 --
 -- KEYS  1 the lock's record
--- ARGV  1 what all inboxes' names begin with
+-- ARGV  1 the prefix of the names of all inboxes
 --       2 packed: retention (µs), attempt (24 bytes), number of the change,
 --         'E' exclusive | 'P' permits | 'S' shared | 'U' upgradable
 -- reply packed: now (µs), more (1), and one of
@@ -10,7 +11,7 @@
 --       'D' would deadlock   'N' not held: last token (µs, or 0)   'S' stale
 --       'R' refused: 'M' mismatch: capacity (4) | 'V' version: found (4) | 'W' weight
 --       'X' the record is damaged
--- Numbers are little-endian doubles, or integers of as many bytes as parentheses say.
+-- Numbers are little-endian doubles, or integers with the number of bytes in parentheses.
 --@include clock
 
 if not ARGV[2] or #ARGV[2] ~= 41 then return redis.error_reply('ARGUMENT 2 has a wrong length') end
@@ -27,16 +28,16 @@ end
 local function upgrade(hold)
   local is_writer = hold.weight == LOCK_CAPACITY
   if record.upgrading == NOBODY and not is_writer and change == hold.change then
-    return 'S' -- it was taken back
+    return 'S' -- the change was taken back
   end
   if record.upgrading ~= NOBODY and record.upgrading ~= id then return 'D' end
-  -- Beside an upgradable reader: if it waited, the two would wait for each other as soon as that
-  -- one wants to write.
+  -- A plain reader may not wait beside an upgradable reader. The two would wait for each other as
+  -- soon as the upgradable reader wants to write.
   if hold.weight < UPGRADABLE_WEIGHT and record.used >= UPGRADABLE_WEIGHT then return 'D' end
   hold.change = change
   if is_writer then return holds.granted(hold) end
   if record.count > 1 then
-    -- From now on nobody is admitted, or a stream of readers would starve it.
+    -- From now on no reader is admitted: a stream of readers would starve the upgrade.
     record.upgrading = id
     return struct.pack('<c1d', 'B', math.min(holds.time_left(), POLL_INTERVAL))
   end

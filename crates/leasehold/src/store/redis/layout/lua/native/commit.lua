@@ -1,14 +1,14 @@
--- Raises the token of a hold and confirms it: how the nodes of a quorum come to one token
+-- Raises the token of a hold, and confirms the hold. So all nodes of a quorum get the same token
 -- (model/commit.rs).
 --
 -- KEYS  1 the lock's record
--- ARGV  1 what all inboxes' names begin with
+-- ARGV  1 the prefix of the names of all inboxes
 --       2 packed: retention (µs), attempt (24 bytes), token (µs), ttl (µs)
 -- reply packed: now (µs), more (1), and one of
 --       'G' granted: token (µs), deadline (µs), contended (1)
 --       'N' not held: last token (µs, or 0)   'V' revoked: 1 (1)
 --       'R' refused: 'B' ballot | 'V' version: found (4)   'X' the record is damaged
--- Numbers are little-endian doubles, or integers of as many bytes as parentheses say.
+-- Numbers are little-endian doubles, or integers with the number of bytes in parentheses.
 --@include clock
 
 if not ARGV[2] or #ARGV[2] ~= 48 then return redis.error_reply('ARGUMENT 2 has a wrong length') end

@@ -1,12 +1,12 @@
--- A holder changes what it says of itself; everything else stays (model/describe.rs).
+-- Changes the facts of a hold (label and process), and nothing else (model/describe.rs).
 --
 -- KEYS  1 the lock's record
--- ARGV  1 what all inboxes' names begin with
+-- ARGV  1 the prefix of the names of all inboxes
 --       2 packed: retention (µs), attempt (24 bytes), facts (the rest)
 -- reply packed: now (µs), more (1), and one of
 --       'G' granted: token (µs), deadline (µs), contended (1)   'N' not held: last token (µs, or 0)
 --       'V' revoked: 1 (1)   'R' refused: 'V' version: found (4)   'X' the record is damaged
--- Numbers are little-endian doubles, or integers of as many bytes as parentheses say.
+-- Numbers are little-endian doubles, or integers with the number of bytes in parentheses.
 --@include clock
 
 if not ARGV[2] or #ARGV[2] < 32 then return redis.error_reply('ARGUMENT 2 has a wrong length') end
@@ -30,7 +30,7 @@ return store.answer(store.run(KEYS[1], nil, function()
       reply = struct.pack('<c1B', 'V', 1)
     elseif hold.state ~= COOLDOWN then
       local said = string.sub(ARGV[2], facts)
-      -- A late copy may be from before the lease was passed on, and changes nothing.
+      -- A late copy that was sent before the lease was passed on changes nothing.
       if holds.passes_of(said) >= holds.passes_of(hold.facts) then hold.facts = said end
       holds.keep_until(now)
       reply = holds.granted(hold)

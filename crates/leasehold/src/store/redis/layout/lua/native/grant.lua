@@ -1,8 +1,8 @@
--- Where holds end by time and waiters are granted: the one place for both (model/promote.rs).
+-- Ends holds by time, and grants to waiters; no other file does either (model/promote.rs).
 
 local step
 step = {
-  -- Ends holds whose time has come, a bounded number of them.
+  -- Ends holds whose time is over, a bounded number of them.
   sweep = function()
     if record.count == 0 then return end
     if record.bound > now + record.longest_ttl + CLAIM_WINDOW then
@@ -29,16 +29,18 @@ step = {
     end
   end,
 
-  -- The next token: the server's time, or the ballot (0 for none) of a caller who asks several.
+  -- The next token: the server's time, or the ballot of a caller who asks several nodes (0 for
+  -- none).
   mint = function(ballot)
     local proposed = now
-    -- A server that has forgotten the name would grant what an earlier holder has had.
+    -- The clock bounds the ballot from below. Otherwise a server that has forgotten the name would
+    -- grant a token that an earlier holder has had.
     if ballot > 0 then proposed = math.max(ballot, now - BALLOT_LEAD) end
     record.last_token = math.max(proposed, record.last_token + 1, TOKEN_EPOCH + 1)
     return record.last_token
   end,
 
-  -- Whether a token time that a caller names would spoil the tokens of all who come after.
+  -- Whether a caller's token time is too far in the future, and would spoil all later tokens.
   is_too_far_ahead = function(token)
     return token > math.max(now, record.last_token) + BALLOT_LEAD
   end,
@@ -49,7 +51,7 @@ step = {
     record.last_token = math.max(record.last_token, hold.token)
   end,
 
-  -- Writes the hold, for its ttl or until an earlier deadline by which it must be confirmed.
+  -- Writes the hold. It lasts for its ttl, or until the earlier deadline `claim_by` for its claim.
   grant = function(waiter, state, token, claim_by)
     local deadline = claim_by or now + waiter.ttl
     holds.add_hold({
@@ -80,8 +82,8 @@ step = {
     if record.upgrading == hold.id then record.upgrading = NOBODY end
   end,
 
-  -- Compares a hold with what its holder believes of it, by which change. A holder that believes
-  -- less is right from now on; false for one that believes more.
+  -- Compares a hold with the weight and the change in which its holder believes. If the holder
+  -- believes in less, the hold is reduced to that. Returns false if the holder believes in more.
   agree = function(hold, weight, change)
     if change < hold.change then return true end -- a late copy
     local is_reader = weight == 1 or weight == UPGRADABLE_WEIGHT
@@ -100,20 +102,20 @@ step = {
       step.grant(head, CLAIMED, step.mint(0), nil)
       return
     end
-    -- A silent waiter gets no longer than until it would be dead, yet time for a poll. So dead
-    -- waiters cost one claim window together and not one each.
+    -- A waiter that was silent may claim only until it would count as dead, but at least for the
+    -- time of a poll. So all dead waiters together cost one claim window, and not one each.
     local patience = math.max(last_seen + DEAD_AFTER, now + POLL_INTERVAL)
     local claim_by = math.min(patience, now + math.min(CLAIM_WINDOW, head.ttl))
     step.grant(head, UNCLAIMED, step.mint(0), claim_by)
     step.send_granted(holds.hold_at(record.count - 1))
   end,
 
-  -- Grants to the next waiter, and the next, until one does not fit. Skips the dead. `caller` is
-  -- the attempt on whose behalf the step runs: it is here, so its grant is confirmed at once,
+  -- Grants to waiters in their order until one does not fit, and skips dead waiters. `caller` is
+  -- the attempt on whose behalf the step runs. It is alive, so its grant is confirmed at once,
   -- without a message.
   promote = function(caller)
     if record.upgrading ~= NOBODY then
-      if record.count == 1 then -- the reader that waits to become the writer is the last one left
+      if record.count == 1 then -- only the reader that waits to become the writer is left
         step.become_writer(holds.hold_at(0))
         step.send_granted(holds.hold_at(0))
       end
@@ -142,7 +144,7 @@ step = {
     end
   end,
 
-  -- A waiter asks: its client is alive, and it is granted if it is next.
+  -- Notes that the client of a waiter is alive, and grants to the waiter if it is next.
   wait_on = function(waiter, ttl)
     waiters.see(holds.client_of(waiter.id))
     step.promote(waiter.id)

@@ -6,7 +6,7 @@ holds = {
     return string.sub(id, 1, 16)
   end,
 
-  -- How often a lease was passed on inside its process, by what its holder says (codec.rs).
+  -- How often a lease was passed on inside its process, read from its facts (codec.rs).
   passes_of = function(facts)
     return #facts < 6 and 0 or (struct.unpack('<I2', facts, 5))
   end,
@@ -17,8 +17,8 @@ holds = {
     return attempt
   end,
 
-  -- Keeps the record for the retention after that time. Half a retention of slack saves most steps
-  -- from moving the key's time to live.
+  -- Keeps the record until `time` and the retention after it. The key's time to live gets half a
+  -- retention more, so most steps need not change it.
   keep_until = function(time)
     local needed = math.max(time, now) + retention
     if record.collect_at < needed then
@@ -37,7 +37,7 @@ holds = {
     return hold
   end,
 
-  put_index = function(id, index) -- the one at 0 is found without
+  put_index = function(id, index) -- the hold at index 0 is found without it
     record.changed['i' .. id] = index > 0 and struct.pack('<I4', index)
   end,
 
@@ -63,16 +63,17 @@ holds = {
     record.count = record.count + 1
   end,
 
-  -- Remembers a hold as the last one, unless the end of another one was later. A hold in
-  -- its cooldown has no holder.
+  -- Remembers a hold as the last hold, unless another hold ended later. A hold in its cooldown does
+  -- not count, because it has no holder.
   note_end = function(hold, ending)
     if hold.state == COOLDOWN then return end
     local last, facts = holds.later(store.get('l'), hold, ending)
     if facts then record.changed.l, record.last_facts = last, facts end
   end,
 
-  -- What is remembered of the last hold when another one ends: the end that was later, but for one
-  -- in the future, because the server's clock went back since then. With its facts if it is new.
+  -- Chooses the last hold when another hold ends: the one with the later end. An end in the future
+  -- does not count, because the server's clock went back since then. Also returns the facts if the
+  -- choice is the new one.
   later = function(last, hold, ending)
     local ended = math.min(hold.deadline, now)
     if last then
@@ -89,7 +90,7 @@ holds = {
       record.capacity, hold.token), hold.facts
   end,
 
-  -- Removes a hold; the last one takes its place.
+  -- Removes a hold. The hold with the highest index takes its place.
   remove_hold = function(index)
     local removed, last = holds.hold_at(index), record.count - 1
     local moved = holds.hold_at(last)
@@ -104,7 +105,7 @@ holds = {
       record.holds[index] = moved
       holds.put_index(moved.id, index)
       if index < record.cursor then
-        -- It came from where the sweep has not been to where it will not come again.
+        -- The sweep has not reached the old index, and will not come to the new index again.
         record.running = math.min(record.running, moved.deadline)
       end
     end
@@ -115,7 +116,7 @@ holds = {
     return removed
   end,
 
-  -- A hold ends then, maybe earlier than was known.
+  -- Notes the deadline of a hold, which may be earlier than the known bound.
   expect = function(index, deadline)
     record.bound = math.min(record.bound, deadline)
     if index < record.cursor then record.running = math.min(record.running, deadline) end
@@ -134,7 +135,7 @@ holds = {
     return raw
   end,
 
-  -- Whether an attempt has ended, and whether an operator has ended its hold at once.
+  -- Whether an attempt has ended, and whether an operator ended its hold by force.
   is_finished = function(id)
     local raw, at = holds.tombstones(), 0
     repeat
@@ -146,7 +147,8 @@ holds = {
     return attempt >= holds.attempt_of(id), over < 0 and attempt == holds.attempt_of(id)
   end,
 
-  -- For a hold that an operator has ended at once, its deadline comes along.
+  -- Leaves a tombstone for an attempt. If an operator ended its hold by force, `deadline` is that
+  -- of the hold.
   leave_tombstone = function(id, deadline)
     local client, attempt = holds.client_of(id), holds.attempt_of(id)
     local is_revoked = deadline ~= nil
@@ -171,14 +173,14 @@ holds = {
     holds.keep_until(needed)
   end,
 
-  -- Ends a hold whose time has come. A late copy of its acquire must not grant to an attempt that
-  -- has no caller left, hence the tombstone.
+  -- Ends a hold whose time is over. It leaves a tombstone, because a late copy of the acquire must
+  -- not grant to an attempt without a caller.
   expire = function(index)
     holds.note_end(holds.hold_at(index), BY_TIME)
     holds.leave_tombstone(holds.remove_hold(index).id)
   end,
 
-  -- The index of a hold whose time has not come, or nil.
+  -- The index of a hold whose time is not over, or nil.
   live_hold = function(id)
     local index = holds.hold_of(id)
     if not index then return nil end
@@ -195,9 +197,9 @@ holds = {
     return struct.pack('<c1ddB', 'G', hold.token, hold.deadline, record.waiting > 0 and 1 or 0)
   end,
 
-  -- Confirms a hold for `ttl` from now. A deadline never moves back: the holder may rely on it.
-  -- The ttl stays with its deadline: a shorter one beside it would make `clamp` take the deadline
-  -- for one of the future.
+  -- Confirms a hold for `ttl` from now. A deadline never moves back, because the holder may rely on
+  -- it. A later deadline keeps its ttl: with a shorter ttl, `clamp` would take the deadline for one
+  -- after a clock change.
   confirm = function(index, ttl)
     local hold = holds.hold_at(index)
     hold.state = CLAIMED
@@ -213,23 +215,23 @@ holds = {
     return struct.pack('<c1d', 'N', record.last_token)
   end,
 
-  -- Whether the name is in use as this capacity says: as a lock, or as a semaphore.
+  -- Whether the name is in use as the same kind: as a lock, or as a semaphore.
   is_same_kind = function(capacity)
     return (record.capacity == LOCK_CAPACITY) == (capacity == LOCK_CAPACITY)
   end,
 
-  -- Whether a request shares what there is with those who hold (model/acquire.rs).
+  -- Whether a request may hold beside the present holders, by its capacity (model/acquire.rs).
   admits = function(weight, capacity)
     return (capacity == record.capacity or capacity == record.asked) and weight <= record.capacity
   end,
 
-  -- Whether a request can be granted if it is its turn.
+  -- Whether a request could be granted now, if it were next.
   fits = function(weight, capacity)
     if not holds.admits(weight, capacity) then return record.count == 0 end
     return record.used + weight <= record.capacity
   end,
 
-  -- From now on this is the capacity in force and the capacity asked for.
+  -- Sets the capacity in force, and the capacity that was asked for.
   begin_with = function(capacity)
     record.capacity, record.asked = capacity, capacity
   end,

@@ -1,9 +1,9 @@
--- Who holds, who waits and who held last; changes nothing (model/inspect.rs).
+-- Returns the holders, the waiters and the last holder; changes nothing (model/inspect.rs).
 --
 -- KEYS  1 … n the locks' records, all different
--- ARGV  1 what all inboxes' names begin with
---       2 … n + 1 packed, for each key: retention (µs), the most holders and waiters to give (4)
--- reply for one key its own, for several a list: an error, or packed: now (µs), 0 (1), one of
+-- ARGV  1 the prefix of the names of all inboxes
+--       2 … n + 1 packed, for each key: retention (µs), the most holders and waiters to return (4)
+-- reply for one key, or a list for several: an error, or packed: now (µs), 0 (1), one of
 --       'I' status: capacity (4), last token (µs, or 0), how many wait (4),
 --         how many holders follow (4), each attempt (24 bytes), weight (4), state (1), token (µs),
 --         since (µs), deadline (µs), length of facts (2), facts,
@@ -11,7 +11,7 @@
 --         since (µs), length of facts (2), facts,
 --         length of the last hold (2, or 0 if none is known), as it is packed, with its facts
 --       'R' refused: 'V' version: found (4)   'X' the record is damaged
--- Numbers are little-endian doubles, or integers of as many bytes as parentheses say.
+-- Numbers are little-endian doubles, or integers with the number of bytes in parentheses.
 --@include clock
 
 local retention, limit, last, last_facts
@@ -28,7 +28,7 @@ local function holders()
     if hold.deadline > now then
       list[#list + 1] = struct.pack('<c24I4BdddI2', hold.id, hold.weight, hold.state, hold.token,
         hold.since, hold.deadline, #hold.facts) .. hold.facts
-    elseif hold.state ~= COOLDOWN then -- no step has looked at it yet
+    elseif hold.state ~= COOLDOWN then -- no step has ended this hold yet
       local ended, facts = holds.later(last, hold, BY_TIME)
       if facts then last, last_facts = ended, facts end
     end

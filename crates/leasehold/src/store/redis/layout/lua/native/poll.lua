@@ -1,14 +1,14 @@
 -- Confirms a grant, or keeps a waiter's place; never joins a queue (model/poll.rs).
 --
 -- KEYS  1 the lock's record
--- ARGV  1 what all inboxes' names begin with
+-- ARGV  1 the prefix of the names of all inboxes
 --       2 packed: retention (µs), attempt (24 bytes), ttl (µs)
 -- reply packed: now (µs), more (1), and one of
 --       'G' granted: token (µs), deadline (µs), contended (1)
 --       'Q' queued: sequence, ahead (4), retry after (µs), the capacity in force if it asks for
 --         another one, or 0 (4)
 --       'O' gone   'R' refused: 'V' version: found (4)   'X' the record is damaged
--- Numbers are little-endian doubles, or integers of as many bytes as parentheses say.
+-- Numbers are little-endian doubles, or integers with the number of bytes in parentheses.
 --@include clock
 
 if not ARGV[2] or #ARGV[2] ~= 40 then return redis.error_reply('ARGUMENT 2 has a wrong length') end

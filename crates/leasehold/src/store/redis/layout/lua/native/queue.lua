@@ -1,5 +1,5 @@
--- Who waits: a list that is linked both ways, so that leaving costs the same with ten thousand
--- waiters as with one (model/record.rs, model/poll.rs).
+-- The queue: a list that is linked in both directions, so that leaving it costs the same with ten
+-- thousand waiters as with one (model/record.rs, model/poll.rs).
 
 local waiters
 waiters = {
@@ -24,7 +24,7 @@ waiters = {
     return waiter or nil
   end,
 
-  -- A waiter that another one or the queue itself names.
+  -- The waiter with an id from the queue or from another waiter.
   linked = function(id)
     return waiters.waiting_of(id) or store.corrupt()
   end,
@@ -94,7 +94,8 @@ waiters = {
     record.changed['w' .. waiter.id] = false
   end,
 
-  -- Where a waiter stands, and when to ask again: the head when the earliest hold may end.
+  -- The place of a waiter, and when it should ask again. The head asks when the earliest hold may
+  -- end.
   place = function(waiter)
     local ahead = math.min(waiter.sequence - record.queue.head_sequence, record.waiting - 1)
     local retry_after = POLL_INTERVAL

@@ -1,8 +1,8 @@
--- A holder takes back, by its token, what this server has forgotten or let run out
--- (model/reclaim.rs).
+-- Gives a lease back to a holder, by its token, if this server has forgotten the lease or let it
+-- expire (model/reclaim.rs).
 --
 -- KEYS  1 the lock's record
--- ARGV  1 what all inboxes' names begin with
+-- ARGV  1 the prefix of the names of all inboxes
 --       2 packed: retention (µs), attempt (24 bytes), weight (4), capacity (4), number of the
 --         change, token (µs), ttl (µs), nonce (8 bytes), not after (µs), facts (the rest)
 -- reply packed: now (µs), more (1), and one of
@@ -10,7 +10,7 @@
 --       'N' not held: last token (µs, or 0)   'V' revoked: 1 (1)
 --       'R' refused: 'B' ballot | 'M' mismatch: capacity (4) | 'V' version: found (4) | 'W' weight
 --       'X' the record is damaged
--- Numbers are little-endian doubles, or integers of as many bytes as parentheses say.
+-- Numbers are little-endian doubles, or integers with the number of bytes in parentheses.
 --@include clock
 
 if not ARGV[2] or #ARGV[2] < 80 then return redis.error_reply('ARGUMENT 2 is too short') end
@@ -28,7 +28,7 @@ if now > not_after then return struct.pack('<dBc1', now, 0, 'L') end
 --@include native/queue
 --@include native/grant
 
--- The writer of which only the reader is known here is the writer again, if nobody else came.
+-- Makes a holder the writer again, if this server knows it only as a reader and nobody else came.
 local function become_writer_again(hold)
   local is_next = record.count == 1 and weight == LOCK_CAPACITY and record.last_token <= token
   if is_next then
@@ -38,7 +38,7 @@ local function become_writer_again(hold)
   return is_next
 end
 
--- The attempt's own hold, if it is one of what is claimed and nobody has ended it.
+-- The attempt's own hold, if it matches the claim and nobody has ended it.
 local function held_to_reclaim()
   local index = holds.hold_of(id)
   if not index then return nil end
@@ -72,7 +72,8 @@ return store.answer(store.run(KEYS[1], nil, function()
   if step.is_too_far_ahead(token) then return 'RB' end
   local index, reply = held_to_reclaim(), nil
   if index then
-    -- Before anything ends by time: a hold that is still here has kept everybody else out.
+    -- This comes before holds end by time, because a hold that is still here has kept all others
+    -- out.
     local hold = holds.hold_at(index)
     holds.clamp(hold)
     step.raise_token(hold, token)

@@ -1,11 +1,11 @@
--- The record of one name, between its key and this step (model/record.rs).
+-- Loads and saves the record of one name (model/record.rs).
 --
--- A step works on what it has loaded and writes nothing before `save`: so a field that turns out to
--- be damaged half-way leaves the whole record as it is.
+-- A step works on the loaded record and writes nothing before `save`. So if a field turns out to be
+-- damaged in the middle of a step, the record stays as it is.
 --
 -- Words in capitals are numbers and formats that script.rs writes into the text. The functions of a
--- file are built as one table, because Lua builds them anew on each call of a script. Each name
--- that a function borrows from outside costs a search among all names that are borrowed so far.
+-- file are in one table, because Lua builds them again on each call of a script. Each outer name
+-- that a function uses costs a search among all outer names so far.
 --
 -- Fields of the hash. Numbers are little-endian doubles, or integers of as many bytes as
 -- parentheses say:
@@ -33,8 +33,8 @@
 --   l         the hold that has ended last: when (7, µs), how (1), and as it was: id (24 bytes),
 --             weight (4), state (1), since (7), capacity (4), token (7)
 --
--- Servers keep a hash without a table, in half of the memory, while no value has more than 64
--- bytes. That is why a lone hold takes two fields, and facts others.
+-- Servers keep a hash as a list, in half of the memory, while no value has more than 64 bytes. That
+-- is why a lone hold is split into two fields, and facts are in other fields.
 
 local record
 
@@ -43,7 +43,7 @@ store = {
   messages = {},
   more = 0,
 
-  -- Ends the step, before it has written anything.
+  -- Ends the step with an error, before it has written anything.
   corrupt = function()
     error({ err = 'CORRUPT' })
   end,
@@ -56,7 +56,7 @@ store = {
     end
   end,
 
-  -- A field as this step leaves it; `changed` has false for one that is removed.
+  -- A field with the changes of this step. In `changed`, false stands for a removed field.
   get = function(field)
     local value = record.changed[field]
     if value == nil then return redis.call('HGET', record.key, field) end
@@ -80,7 +80,7 @@ store = {
       hold.deadline, hold.ttl, hold.change, hold.nonce) .. hold.facts
   end,
 
-  -- The fields of facts: that of a lone hold, and that of the last hold beside it.
+  -- The names of two fields: the facts of a lone hold, and the facts of the last hold beside it.
   facts_fields = function(flags)
     if flags < 4 then return 'f', 'g' end
     return 'g', 'f'
@@ -139,7 +139,7 @@ store = {
     }
   end,
 
-  -- Whether there is but one hold, with nothing that the short form has no room for.
+  -- Whether there is only one hold, and the short form has room for it.
   is_alone = function()
     local r, hold = record, record.holds[0]
     return r.count == 1 and r.asked == r.capacity and r.cursor == 0 and r.running == NEVER
@@ -147,12 +147,13 @@ store = {
       and hold.token == r.last_token and hold.change == 0
   end,
 
-  -- The field with the facts of the last hold: that of the lone hold that this step has ended.
+  -- The field with the facts of the last hold. If this step has ended a lone hold, it is the field
+  -- of that hold.
   field_of_last = function()
     return record.last_facts and record.of_holder or record.of_last
   end,
 
-  -- The state, and how long a lone hold lasts; false if none is alone.
+  -- Packs the fields `s` and `b`. The latter is false if there is no lone hold.
   pack_state = function()
     local r, is_alone = record, store.is_alone()
     local flags = (r.waiting > 0 and 1 or 0) + (r.has_tombstones and 2 or 0)
@@ -198,12 +199,12 @@ store = {
       waiter.capacity, waiter.ttl, waiter.since, waiter.nonce) .. waiter.facts
   end,
 
-  -- Loads the record. Gives a reply instead if another release of leasehold wrote it.
+  -- Loads the record. Returns a reply instead if another release of leasehold wrote the record.
   load = function(key, state)
     local version = state and string.byte(state)
     if version and version ~= VERSION then return struct.pack('<c1c1I4', 'R', 'V', version) end
     if not state and redis.call('HLEN', key) > 0 then
-      store.corrupt() -- it is somebody else's hash: a lock must not give it a time to live
+      store.corrupt() -- the hash is foreign: it must not get a time to live
     end
     if state and #state == ALONE_BYTES then
       record = store.unpack_alone(key, state)
@@ -214,7 +215,7 @@ store = {
     if record.waiting > 0 then store.load_queue() end
   end,
 
-  -- Notes the facts of the last hold and of a lone one, unless they are there already.
+  -- Notes the facts of the last hold and of a lone hold, unless they are stored already.
   note_facts = function(is_alone)
     local of_last = store.field_of_last()
     local of_lone = of_last == 'f' and 'g' or 'f'
@@ -226,7 +227,7 @@ store = {
     end
   end,
 
-  -- Packs what this step has looked at, and notes what differs from what was loaded.
+  -- Packs the fields that this step has used, and notes those that differ from the loaded ones.
   note_changes = function()
     local changed, state, term = record.changed, store.pack_state()
     if state ~= record.loaded_state then changed.s = state end
@@ -245,7 +246,7 @@ store = {
     end
   end,
 
-  -- Writes what has changed.
+  -- Writes the changed fields.
   save = function()
     store.note_changes()
     local written, removed = { 'HSET', record.key }, { 'HDEL', record.key }
@@ -274,20 +275,21 @@ store = {
     return reply
   end,
 
-  -- Does one action to one record and gives its reply: a letter and what belongs to it. `state` is
-  -- the field of that name if it has been read, false if there is none.
+  -- Does one action on one record, and returns the reply: a letter and its values. `state` is the
+  -- field `s` if it has been read, or false if the record has none.
   run = function(key, state, action)
     local before = #store.messages
     local done, reply = pcall(store.load_act_and_save, key, state, action)
     if done then return reply end
-    local why = type(reply) == 'table' and reply.err or reply -- depends on the server's version
+    local why = type(reply) == 'table' and reply.err or reply -- depends on the server's release
     local code = string.match(why, '^%-?(%u+)')
     if code ~= 'CORRUPT' and code ~= 'WRONGTYPE' then error({ err = why }) end
     for last = #store.messages, before + 1, -1 do store.messages[last] = nil end
     return 'X'
   end,
 
-  -- The same for one of several names: what fails there, fails there alone. Gives the whole reply.
+  -- The same for one of several names, so that an error affects only this name. Returns the whole
+  -- reply.
   run_apart = function(key, state, action)
     store.more = 0
     local done, reply = pcall(store.run, key, state, action)
@@ -295,7 +297,7 @@ store = {
     return struct.pack('<dB', now, store.more) .. reply
   end,
 
-  -- Tells whom it concerns, now that the step has been written.
+  -- Publishes the messages of the step, now that it has been written.
   tell = function()
     for _, message in ipairs(store.messages) do publish(message.id, message.payload) end
   end,

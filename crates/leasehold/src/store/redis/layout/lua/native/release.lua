@@ -1,14 +1,14 @@
--- Ends holds, each of another lock, and hands the locks on in the same step (model/release.rs).
--- No name depends on another.
+-- Ends holds of different locks, and hands each lock on in the same step (model/release.rs). No
+-- name depends on another.
 --
 -- KEYS  1 … n the locks' records, all different
--- ARGV  1 what all inboxes' names begin with
+-- ARGV  1 the prefix of the names of all inboxes
 --       2 … n + 1 packed, for each key: retention (µs), attempt (24 bytes), cooldown (µs, or 0),
 --         unanswered (1)
--- reply for one key its own, for several a list: an error, or packed: now (µs), more (1), one of
+-- reply for one key, or a list for several: an error, or packed: now (µs), more (1), one of
 --       'F' released   'N' not held: last token (µs, or 0)
 --       'R' refused: 'V' version: found (4)   'X' the record is damaged
--- Numbers are little-endian doubles, or integers of as many bytes as parentheses say.
+-- Numbers are little-endian doubles, or integers with the number of bytes in parentheses.
 --@include clock
 
 local call, pack, read, sub = redis.call, struct.pack, struct.unpack, string.sub
@@ -40,7 +40,7 @@ end
 --@include native/queue
 --@include native/grant
 
--- The name stays taken, by nobody.
+-- Turns the hold into a cooldown: the name stays taken, without a holder.
 local function keep_hold(hold, index)
   local deadline = now + cooldown
   hold.state, hold.ttl, hold.deadline = COOLDOWN, cooldown, deadline

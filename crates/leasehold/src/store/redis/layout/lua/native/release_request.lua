@@ -1,4 +1,4 @@
--- Reads what is asked of the key at `at`.
+-- Reads the request for the key at `at`.
 key, asked = KEYS[at], ARGV[at + 1]
 if not asked or #asked ~= 41 then
   return redis.error_reply('ARGUMENT ' .. at + 1 .. ' has a wrong length')

@@ -1,14 +1,15 @@
--- Moves the deadlines of up to 100 holds on. Never revives, never shortens (model/renew.rs).
+-- Moves the deadlines of up to 100 holds forward. It never revives or shortens a hold
+-- (model/renew.rs).
 --
 -- KEYS  1 … n the locks' records
--- ARGV  1 what all inboxes' names begin with
+-- ARGV  1 the prefix of the names of all inboxes
 --       2 packed: retention (µs), then for each key: attempt (24 bytes), ttl (µs), and what its
 --         holder believes: weight (4), number of the change
 -- reply packed: now (µs), more (1), and for each key one of
 --       'G' granted: token (µs), deadline (µs), contended (1)
 --       'N' not held: last token (µs, or 0)   'V' revoked: 1 (1)
 --       'R' refused: 'V' version: found (4)   'X' the record is damaged
--- Numbers are little-endian doubles, or integers of as many bytes as parentheses say.
+-- Numbers are little-endian doubles, or integers with the number of bytes in parentheses.
 --@include clock
 
 if not ARGV[2] or #ARGV[2] ~= 8 + 44 * #KEYS then
@@ -50,7 +51,7 @@ local function renew(lease)
   return reply
 end
 
--- One damaged record does not end the other leases.
+-- A damaged record must not end the other leases.
 for index = #replies + 1, #KEYS do
   local lease = asked[index]
   replies[index] = renew_alone(index) or store.run(KEYS[index], nil, function()

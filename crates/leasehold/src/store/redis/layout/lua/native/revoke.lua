@@ -1,12 +1,12 @@
--- Ends the hold that the operator has seen, and no other (model/revoke.rs).
+-- Ends only the hold that the operator has seen (model/revoke.rs).
 --
 -- KEYS  1 the lock's record
--- ARGV  1 what all inboxes' names begin with
+-- ARGV  1 the prefix of the names of all inboxes
 --       2 packed: retention (µs), attempt (24 bytes), token (µs), token (8 bytes), force (1)
 -- reply packed: now (µs), more (1), and one of
 --       'V' revoked: whether that token was held (1)
 --       'R' refused: 'V' version: found (4)   'X' the record is damaged
--- Numbers are little-endian doubles, or integers of as many bytes as parentheses say.
+-- Numbers are little-endian doubles, or integers with the number of bytes in parentheses.
 --@include clock
 
 if not ARGV[2] or #ARGV[2] ~= 49 then return redis.error_reply('ARGUMENT 2 has a wrong length') end
@@ -31,7 +31,7 @@ return store.answer(store.run(KEYS[1], nil, function()
     return struct.pack('<c1B', 'V', 0)
   end
   local is_cooldown = hold.state == COOLDOWN
-  -- A cooldown is held by nobody, so nobody has to be asked.
+  -- A cooldown has no holder who could be asked.
   local forced = force == 1 or is_cooldown
   if forced then
     if not is_cooldown then hold.state = REVOKED end
@@ -39,7 +39,8 @@ return store.answer(store.run(KEYS[1], nil, function()
     holds.leave_tombstone(holds.remove_hold(index).id, hold.deadline)
   else
     hold.state = REVOKED
-    -- Else the reader would become the writer all the same, with a token that nobody saw.
+    -- Otherwise the reader would still become the writer, with a token that the operator has not
+    -- seen.
     if record.upgrading == id then record.upgrading = NOBODY end
   end
   if not is_cooldown then

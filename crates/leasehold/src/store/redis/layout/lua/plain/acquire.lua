@@ -1,12 +1,12 @@
--- Takes a plain lock, or takes it back, or says that it is busy.
+-- Takes a plain lock, or takes it back, or replies that it is busy.
 --
 -- KEYS  1 the lock's key
--- ARGV  1 what the attempt's values begin with: `leasehold-1 ID `
---       2 what follows the token in them: ` held FACTS`
+-- ARGV  1 the beginning of the attempt's values: `leasehold-1 ID `
+--       2 the part behind the token in them: ` held FACTS`
 --       3 ttl (µs)   4 not after (µs)
---       5 the token that is asked for (µs, or 0)   6 how far behind the clock it may be (µs)
--- reply packed as that of acquire.lua: 'G' granted, 'B' busy, 'L' late, 'R' refused: 'B' ballot, or
---       'S' stale
+--       5 the requested token (µs, or 0)   6 how far behind the clock it may be (µs)
+-- reply packed as by native/acquire.lua: 'G' granted, 'B' busy, 'L' late, 'R' refused: 'B' ballot,
+--       or 'S' stale
 --@include clock
 --@include arguments
 --@include plain/value
@@ -17,7 +17,7 @@ if now > not_after then return answer('L') end
 if asked > now + BALLOT_LEAD then return answer('RB') end
 local value = value_of(KEYS[1], redis.call)
 local token, state = parts_of(value, mine)
--- A copy of an acquire that was granted: the same grant again. A bare SET NX would call it busy.
+-- For a copy of an acquire that was granted, the same grant again. A bare SET NX would reply busy.
 if token then return answer(state == 'held' and extend(KEYS[1], token, ttl) or 'S') end
 if value == '' then
   token = math.max(asked, now - behind)
@@ -27,7 +27,8 @@ if value == '' then
     return answer(granted(token, at))
   end
 end
--- A key ends when its last millisecond is over. One without an end is looked at now and then.
+-- A key ends when its last millisecond is over. A waiter for a key without an end asks now and
+-- then.
 local until_ms = redis.call('PEXPIRETIME', KEYS[1])
 local left = until_ms < 0 and POLL_INTERVAL or (until_ms + 1) * 1000 - now
 return answer(struct.pack('<c1d', 'B', math.max(0, left)))

@@ -1,13 +1,13 @@
 -- Gives the lease of a plain lock to the first adopter: compare and set.
 --
 -- KEYS  1 the lock's key
--- ARGV  1 what the attempt's values begin with: `leasehold-1 ID `
---       2 what follows the token in them: ` held FACTS`
---       3 what the values of the attempt begin with that handed it out
+-- ARGV  1 the beginning of the attempt's values: `leasehold-1 ID `
+--       2 the part behind the token in them: ` held FACTS`
+--       3 the beginning of the values of the attempt that handed the lease out
 --       4 its token (µs, or 0 for any)   5 ttl (µs)   6 not after (µs)
---       7 the token that is asked for, at the least (µs, or 0)
--- reply packed as that of adopt.lua: 'G' granted, 'L' late, 'N' not held, 'R' refused: 'B' ballot,
---       or 'V' revoked
+--       7 the least token that is requested (µs, or 0)
+-- reply packed as by native/adopt.lua: 'G' granted, 'L' late, 'N' not held, 'R' refused: 'B'
+--       ballot, or 'V' revoked
 --@include clock
 --@include arguments
 --@include plain/value
@@ -18,7 +18,7 @@ if now > not_after then return answer('L') end
 if asked > now + BALLOT_LEAD then return answer('RB') end
 local value = value_of(KEYS[1], redis.call)
 local token, state = parts_of(value, mine)
--- A copy of an adoption that was done: the same grant again.
+-- For a copy of an adoption that was done, the same grant again.
 if state == 'held' then return answer(extend(KEYS[1], token, ttl)) end
 if not token then
   token, state = parts_of(value, theirs)

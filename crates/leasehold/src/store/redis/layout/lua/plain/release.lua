@@ -1,9 +1,9 @@
 -- Ends a hold of a plain lock: compare and delete.
 --
 -- KEYS  1 the lock's key
--- ARGV  1 what the attempt's values begin with: `leasehold-1 ID `
---       2 how much longer the name stays taken, by nobody (µs, or 0)
--- reply packed as that of release.lua: 'F' released, or 'N' not held
+-- ARGV  1 the beginning of the attempt's values: `leasehold-1 ID `
+--       2 how much longer the name stays taken, without a holder (µs, or 0)
+-- reply packed as by native/release.lua: 'F' released, or 'N' not held
 --@include clock
 --@include arguments
 --@include plain/value

@@ -1,8 +1,8 @@
--- Moves the ends of plain locks on: compare and expire.
+-- Moves the ends of plain locks forward: compare and expire.
 --
 -- KEYS  each the key of a lock
--- ARGV  for each of them: what the attempt's values begin with, and the ttl (µs)
--- reply packed as that of renew.lua, for each: 'G' granted, 'N' not held, 'V' revoked, or
+-- ARGV  for each of them: the beginning of the attempt's values, and the ttl (µs)
+-- reply packed as by native/renew.lua, for each: 'G' granted, 'N' not held, 'V' revoked, or
 --   'X' the key is no string
 --@include clock
 --@include arguments
@@ -10,7 +10,7 @@
 
 local function renewed(key, mine, ttl)
   local value = value_of(key, redis.pcall)
-  if type(value) ~= 'string' then return 'X' end -- of another type; the other keys are not
+  if type(value) ~= 'string' then return 'X' end -- only this key has another type
   local token, state = parts_of(value, mine)
   if state == 'held' then return extend(key, token, ttl) end
   return state == 'revoked' and 'V\1' or not_held(value)

@@ -1,12 +1,13 @@
 -- Gives the lease of a lock of Redisson's to the first adopter.
 --
--- KEYS  1 the lock   2 the new hold's key   3 that of the hold that was handed out
+-- KEYS  1 the lock   2 the new hold's key   3 the key of the hold that was handed out
 --       4 the counter of tokens, with fenced=on
--- ARGV  1 owner   2 what the hold's value begins with: `leasehold-1 ID `
---       3 what follows the token in it: ` held FACTS`
---       4 the owner that handed it out   5 its token (µs)
+-- ARGV  1 owner   2 the beginning of the hold's value: `leasehold-1 ID `
+--       3 the part behind the token in it: ` held FACTS`
+--       4 the owner that handed the lease out   5 its token (µs)
 --       6 ttl (µs)   7 not after (µs)   8 reads: 0 or 1
--- reply packed as that of adopt.lua: 'G' granted, 'L' late, 'N' not held, 'S' stale, or 'V' revoked
+-- reply packed as by native/adopt.lua: 'G' granted, 'L' late, 'N' not held, 'S' stale, or
+--       'V' revoked
 --@include clock
 --@include arguments
 --@include redisson/lock
@@ -16,7 +17,7 @@ local before, expected = ARGV[4], number(5, TIME_MAX)
 local ttl, not_after, reads = number(6, SPAN_MAX), number(7, TIME_MAX), number(8, 1) == 1
 if now > not_after then return answer('L') end
 local hold, trace = find(lock, key, owner)
--- A copy of an adoption that was done: the same grant again.
+-- For a copy of an adoption that was done, the same grant again.
 if hold and hold.state == 'held' then return answer(extend(hold, ttl)) end
 if hold or trace then return answer('S') end
 hold = find(lock, KEYS[3], before)

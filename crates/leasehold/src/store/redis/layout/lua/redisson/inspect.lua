@@ -1,8 +1,8 @@
--- Who holds a lock of Redisson's; changes nothing.
+-- Returns the holders of a lock of Redisson's; changes nothing.
 --
 -- KEYS  1 the lock   2 the counter of tokens, with fenced=on
--- ARGV  1 what stands before the owner in the names of the keys of holds
---       2 most owners
+-- ARGV  1 the part before the owner in the names of the keys of holds
+--       2 the most owners to return
 -- reply packed: now (µs), 0 (1), and
 --       'J': whether the key is there (1), whether its owners read (1), its end (µs, or 0 for
 --         none), the last token (µs, or 0), the number of owners (4), and of each its field, its
@@ -18,7 +18,7 @@ local last = KEYS[2] and tonumber(redis.call('GET', KEYS[2]) or 0) or 0
 if last > 0 then last = TOKEN_EPOCH + last end
 local owners, fields = {}, {}
 local reads = redis.call('HGET', lock, 'mode') == 'read' and 1 or 0
--- It may be somebody's hash of a million fields.
+-- The key may be a foreign hash with a million fields.
 if redis.call('HLEN', lock) <= PEEK_LIMIT then fields = redis.call('HGETALL', lock) end
 for index = 1, #fields, 2 do
   local field, entries = fields[index], fields[index + 1]

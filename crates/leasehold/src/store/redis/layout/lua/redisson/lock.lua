@@ -1,20 +1,20 @@
--- A lock of Redisson's: a hash in which each owner has a field with the number of its entries. The
--- field `mode` says read or write, and where it is missing the lock is no read/write lock. A reader
--- has for each entry a key that ends with it; the hash ends with the last of them.
+-- A lock of Redisson's is a hash in which each owner has a field with the number of its entries.
+-- The field `mode` says read or write; without this field, the lock is no read/write lock. A reader
+-- also has a key for each entry, which expires with the entry. The hash expires with the last
+-- entry.
 --
--- A hold of ours is one owner more, with one entry. It is always that of a reader or of a writer. A
--- writer is kept out by every lock of that name and keeps all of them out, whichever kind the other
--- side has taken. Its key has `leasehold-1 ID TOKEN STATE FACTS` as its value: Redisson asks for
--- the time that such a key has left, and for nothing else.
+-- A hold of ours is one more owner, with one entry, as a reader or as a writer. A writer excludes,
+-- and is excluded by, every kind of lock with that name that Redisson has. The key of the hold has
+-- the value `leasehold-1 ID TOKEN STATE FACTS`. Redisson reads only the time to live of such a key.
 --
--- It takes both to hold: the hash is deleted by a forced unlock, the key ends with the lease.
+-- A hold needs both: a forced unlock deletes the hash, and the key expires with the lease.
 
--- What stands before the owner in the name of a hold's key.
+-- The part before the owner in the name of a hold's key.
 local function base_of(key, owner)
   return string.sub(key, 1, -1 - #(':' .. owner .. ':rwlock_timeout:1'))
 end
 
--- The hold of an attempt, or nothing; and whether there is a trace of it.
+-- The hold of an attempt, or nothing. Also returns whether there is a trace of the attempt.
 local function find(lock, key, owner)
   local fields = redis.call('HMGET', lock, owner, owner .. ':write')
   local value = redis.call('GET', key)
@@ -27,7 +27,7 @@ local function find(lock, key, owner)
     token = token, state = state, facts = facts }
 end
 
--- How often a lease was passed on inside its process, by what its holder says.
+-- How often a lease was passed on inside its process, read from its facts.
 local function passes_of(facts)
   return tonumber(string.match(facts, '^%d+/(%d+)/') or 0)
 end
@@ -36,7 +36,7 @@ local function exact(number)
   return string.format('%.0f', number)
 end
 
--- When a lease that lasts so long from now on ends. Servers count in milliseconds: the later one.
+-- The end of a lease with this ttl from now on. Servers count in milliseconds, so it is rounded up.
 local function end_of(ttl)
   return math.ceil((now + ttl) / 1000)
 end
@@ -45,10 +45,10 @@ local function granted(token, until_ms)
   return struct.pack('<c1ddB', 'G', token, until_ms * 1000, 0)
 end
 
--- Moves the end of a hold on, never back, and the end of the hash with it. A renewal of Redisson's
--- watchdog sets the end of the hash to its own timeout from now on, however much longer another
--- reader was promised: so no reader is promised more. Written even if nothing changes: replicas are
--- waited for until they have what was written.
+-- Moves the end of a hold forward, never back, and the end of the hash with it. Redisson's watchdog
+-- sets the end of the hash to its own timeout from now on, even if another reader was promised
+-- more. So no reader is promised more than that timeout. The end is written even if nothing
+-- changes, because the client waits for replicas to acknowledge this write.
 local function extend(hold, ttl)
   if not hold.writes then ttl = math.min(ttl, WATCHDOG) end
   local at = math.max(end_of(ttl), redis.call('PEXPIRETIME', hold.key))
@@ -58,24 +58,24 @@ local function extend(hold, ttl)
   return granted(tonumber(hold.token), at)
 end
 
--- Takes note of what has become of a hold. Its end stays.
+-- Writes the new state of a hold. Its end stays.
 local function write(hold)
   local value = hold.begin .. hold.token .. ' ' .. hold.state .. ' ' .. hold.facts
   redis.call('SET', hold.key, value, 'KEEPTTL')
 end
 
--- Tells the waiters, as Redisson does: 1 wakes all threads of a JVM that wait already. 0 wakes one
--- thread, also one that is only about to wait. Redisson's own release of a writer says 1 alone, and
--- a thread that is about to wait then sleeps until the lease would have ended: 0 comes after it.
--- Last and through pcall: a server that denies it must not make it look as if nothing had been
--- written.
+-- Wakes the waiters with Redisson's messages. 1 wakes all threads of a JVM that wait already. 0
+-- wakes one thread, also one that is only about to wait. Redisson's own release of a writer sends
+-- only 1, and a thread that is about to wait then sleeps until the lease would have ended. So 0 is
+-- sent after 1. Call this last. It uses pcall, because a server that denies the command must not
+-- make the step fail.
 local function tell(publish, channels, writes)
   redis.pcall(publish, channels[1], '0')
   if writes then redis.pcall(publish, channels[2], '1') end
   redis.pcall(publish, channels[2], '0')
 end
 
--- When the last of the entries in a hash ends (ms), or 0.
+-- The end of the last entry in a hash (ms), or 0.
 local function last_end(lock, base)
   local last, fields = 0, redis.call('HGETALL', lock)
   for index = 1, #fields, 2 do
@@ -87,7 +87,7 @@ local function last_end(lock, base)
   return last
 end
 
--- Ends a hold; true if the lock is free by that.
+-- Ends a hold. Returns true if the lock is free then.
 local function drop(hold)
   redis.call('DEL', hold.key)
   if not hold.writes then
@@ -102,15 +102,16 @@ local function drop(hold)
   return true
 end
 
--- What is left of a hold whose key has ended, or nothing: its field, in a hash that other readers
--- have kept. Beside it the trace of the attempt would be an entry, and keep writers out.
+-- The rest of a hold whose key has expired, or nothing. Other readers may have kept the hash, with
+-- the field of this hold. Beside that field, the trace of the attempt would count as an entry, and
+-- keep writers out.
 local function rest_of(lock, key, owner)
   local fields = redis.call('HMGET', lock, owner, owner .. ':write')
   if not (fields[1] or fields[2]) then return nil end
   return { lock = lock, key = key, owner = owner, writes = fields[2] }
 end
 
--- This attempt does not hold. The newest token of those of ours who do.
+-- The reply if this attempt does not hold. It has the newest token of the holders of leasehold.
 local function not_held(lock, key, owner)
   local newest, base = 0, base_of(key, owner)
   for _, field in ipairs(redis.call('HKEYS', lock)) do
@@ -122,7 +123,7 @@ local function not_held(lock, key, owner)
   return struct.pack('<c1d', 'N', newest)
 end
 
--- A copy of an acquire that is still under way finds that its attempt has ended.
+-- Leaves a tombstone, by which a late copy of an acquire finds that its attempt has ended.
 local function leave_tombstone(key)
   redis.call('SET', key, 'leasehold-1 ended', 'PXAT', exact(end_of(TOMBSTONE_LIFE)))
 end

@@ -1,10 +1,10 @@
--- Ends a hold of a lock of Redisson's, and tells those who wait.
+-- Ends a hold of a lock of Redisson's, and wakes the waiters.
 --
 -- KEYS  1 the lock   2 the hold's key
--- ARGV  1 owner   2 how much longer the name stays taken, by nobody (µs, or 0)
---       3 a copy of its acquire may still arrive: 0 for no, 1 for yes, 2 if there was no hold
+-- ARGV  1 owner   2 how much longer the name stays taken, without a holder (µs, or 0)
+--       3 whether a copy of its acquire may still arrive: 0 no, 1 yes, 2 if there was no hold
 --       4 the command that publishes   5 and 6 the channels of the lock
--- reply packed as that of release.lua: 'F' released, or 'N' not held
+-- reply packed as by native/release.lua: 'F' released, or 'N' not held
 --@include clock
 --@include arguments
 --@include redisson/lock

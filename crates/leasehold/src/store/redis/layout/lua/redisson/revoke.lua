@@ -1,10 +1,11 @@
--- Ends the hold of a lock of Redisson's that the operator has seen, and no other.
+-- Ends only the hold of a lock of Redisson's that the operator has seen.
 --
 -- KEYS  1 the lock   2 the hold's key
 -- ARGV  1 owner   2 the token it was seen with (µs)   3 force: 0 or 1
 --       4 the command that publishes   5 and 6 the channels of the lock
---       7 its client's inbox   8 the message for it   9 how often passed on by that token
--- reply packed as that of revoke.lua: 'V' revoked: whether that token was held (1)
+--       7 its client's inbox   8 the message for it
+--       9 how often the lease was passed on, by that token
+-- reply packed as by native/revoke.lua: 'V' revoked: whether that token was held (1)
 --@include clock
 --@include arguments
 --@include redisson/lock
@@ -15,7 +16,7 @@ if not hold or hold.token ~= ARGV[2] or passes < passes_of(hold.facts) then
   return answer('V\0')
 end
 local is_cooldown, is_free = hold.state == 'cooldown', false
--- A cooldown is held by nobody, so nobody has to be asked.
+-- A cooldown has no holder who could be asked.
 if force or is_cooldown then
   is_free = drop(hold)
 else
