@@ -52,7 +52,7 @@ impl PgBouncer {
              [pgbouncer]\nlisten_addr =\nlisten_port = {PORT}\n\
              unix_socket_dir = {own}\nauth_type = any\npool_mode = transaction\n\
              admin_users = {CONSOLE}\ndefault_pool_size = {sessions}\nmax_client_conn = 200\n\
-             logfile =\npidfile =\n"
+             server_login_retry = 1\nlogfile =\npidfile =\n"
         );
         fs::write(directory.path().join(SETTINGS), settings)?;
         let process = Self::launch(directory.path())?;

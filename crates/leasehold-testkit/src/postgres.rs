@@ -108,7 +108,15 @@ impl Postgres {
         let host = self.directory.path().to_string_lossy();
         let words =
             ["-h", &host, "-U", USER, "-R", "-X", "stream", "-c", "fast", "--no-sync", "-D"];
-        run_as_user(&self.programs.join("pg_basebackup"), &words, &directory.join("data"))
+        let begin = Instant::now();
+        loop {
+            // A busy server refuses a connection where too many others wait for theirs.
+            match run_as_user(&self.programs.join("pg_basebackup"), &words, &directory.join("data"))
+            {
+                Err(_) if begin.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(500)),
+                ended => return ended,
+            }
+        }
     }
 
     /// Starts one that also listens on TCP at 127.0.0.1 and 127.0.0.2, with this certificate.

@@ -168,9 +168,17 @@ def run_in_threads():
             worker.join()
 
 
+def run(play_to_the_end):
+    try:
+        play_to_the_end()
+    except LeaseholdError as error:
+        # The store did not answer when the client was closed.
+        write(f"e python-{type(error).__name__}")
+
+
 both = [
-    threading.Thread(target=run_in_threads),
-    threading.Thread(target=lambda: asyncio.run(play_all())),
+    threading.Thread(target=run, args=(run_in_threads,)),
+    threading.Thread(target=run, args=(lambda: asyncio.run(play_all()),)),
 ]
 for one in both:
     one.start()

@@ -1,14 +1,18 @@
 //! Sessions: how many there are, what becomes of those that end, and of clients that stop.
 
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use leasehold::Client;
 use leasehold::store::protocol::ClientId;
 use leasehold::store::{Level, Store as _};
-use leasehold_testkit::fresh_number;
+use leasehold_testkit::{Postgres, fresh_number, must};
+use tokio::net::UnixListener;
+use tokio::task::JoinSet;
 
-use crate::Database;
 use crate::doctor::Visit;
+use crate::{Database, installed};
 
 /// The sessions of leasehold that listen.
 const LISTENERS: &str = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN lh\\_%'";
@@ -72,6 +76,37 @@ async fn sessions_that_are_ended_cost_no_lease() {
         assert!(client.admin().inspect("a").await.unwrap().holders.len() == 1);
     }
     guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_sessions_is_dialled_a_few_times_however_many_callers_ask() {
+    const CALLERS: usize = 100;
+    let Some(mut server) = installed("PostgreSQL", must(Postgres::start())) else { return };
+    let client = Client::connect(&server.url()).await.unwrap();
+    server.kill9().unwrap();
+    let [(_, folder), ..] = server.environment();
+    let socket = Path::new(&folder).join(format!(".s.PGSQL.{}", server.port()));
+    fs::remove_file(&socket).unwrap();
+    let refusing = UnixListener::bind(&socket).unwrap();
+    let mut asking = JoinSet::new();
+    for number in 0..CALLERS {
+        let lock = client.mutex(format!("a/{number}"));
+        asking.spawn(async move { lock.try_acquire().await.unwrap_err() });
+    }
+    let mut dials = 0;
+    loop {
+        tokio::select! {
+            dialled = refusing.accept() => {
+                dialled.unwrap();
+                dials += 1;
+            }
+            refused = asking.join_next() => match refused {
+                Some(refused) => assert!(refused.unwrap().is_transient()),
+                None => break,
+            }
+        }
+    }
+    assert!(dials < CALLERS, "{dials} dials");
 }
 
 #[tokio::test]

@@ -29,6 +29,8 @@ mod option_table;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod option_value;
 mod outages;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod pace;
 #[cfg(feature = "postgres")]
 mod postgres;
 pub mod protocol;

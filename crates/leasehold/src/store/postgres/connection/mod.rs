@@ -24,6 +24,7 @@ use self::dial::{Dialed, Dialer, Driver};
 use super::options::Settings;
 use crate::background;
 use crate::clock::SystemClock;
+use crate::store::pace::Paces;
 
 /// How long a session may be idle before it is closed: 30 s.
 pub(crate) const REST: Duration = Duration::from_secs(30);
@@ -53,6 +54,9 @@ pub(crate) struct Session {
 
 struct SessionManager {
     dialer: Dialer,
+    /// Keeps callers from dialling at once again what has just refused another caller. A session
+    /// may be with any of the servers, so one pace is for all of them.
+    pace: Paces<()>,
     boot: Arc<Boot>,
 }
 
@@ -61,7 +65,10 @@ impl Manager for SessionManager {
     type Error = StoreError;
 
     async fn create(&self) -> Result<Session, StoreError> {
-        let Dialed { client, driver, server, found } = self.dialer.dial().await?;
+        self.pace.turn(&()).await?;
+        let dialed = self.dialer.dial().await;
+        self.pace.dialled(&(), &dialed);
+        let Dialed { client, driver, server, found } = dialed?;
         tokio::spawn(driver.run());
         self.boot.greet((&client, &server), &found).await?;
         Ok(Session { client, server })
@@ -119,7 +126,7 @@ impl Sessions {
     pub(crate) fn new(settings: &Settings) -> Result<Self, leasehold_core::Error> {
         let dialer = Dialer::new(settings, &settings.servers)?;
         let boot = Arc::new(Boot::new(settings));
-        let manager = SessionManager { dialer, boot: Arc::clone(&boot) };
+        let manager = SessionManager { dialer, pace: Paces::default(), boot: Arc::clone(&boot) };
         let pool = Pool::builder(manager).max_size(settings.connections as usize);
         let pool = pool
             .build()

@@ -22,9 +22,9 @@ use super::Connection;
 use super::bundle::MOST_IN_A_CALL;
 use super::error::{self, Peer};
 use super::link::Stream;
-use super::pace::Paces;
 use super::pushes::PushSender;
 use super::wire::Wire;
+use crate::store::pace::Paces;
 use crate::store::redis::options::{Address, Login, Settings, Tls};
 use crate::store::tls::{self, TlsFiles, Trust};
 
@@ -52,7 +52,7 @@ pub(crate) struct Dialer {
     connect_timeout: Duration,
     timeout: Duration,
     bundles: bool,
-    paces: Arc<Paces>,
+    paces: Arc<Paces<Address>>,
 }
 
 /// The configuration of the program, or one from the named files; `None` without TLS.

@@ -9,7 +9,6 @@ pub(crate) mod error;
 pub(crate) mod eval;
 pub(crate) mod info;
 mod link;
-mod pace;
 pub(crate) mod pushes;
 pub(crate) mod resp;
 mod wire;

@@ -14,6 +14,7 @@ import org.redisson.api.RLock;
 import org.redisson.api.RScript;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.codec.StringCodec;
+import org.redisson.client.RedisConnectionException;
 import org.redisson.config.Config;
 
 /**
@@ -51,8 +52,8 @@ public final class Control {
         names = Integer.parseInt(args[7]);
         isFenced = args[0].startsWith("fenced,");
         weight = isFenced ? args[8] : weight;
-        client = Redisson.create(config(args[0].split(",")));
-        values = Redisson.create(config(new String[] {"one", args[1]}));
+        client = connected(config(args[0].split(",")));
+        values = connected(config(new String[] {"one", args[1]}));
         var threads = new ArrayList<Thread>();
         for (int task = 0; task < Integer.parseInt(args[5]); task++) {
             var random = new Random(Long.parseLong(args[4]) + task);
@@ -67,6 +68,20 @@ public final class Control {
         System.out.println("@@ served " + SERVED.get());
         System.out.flush();
         Runtime.getRuntime().halt(0);
+    }
+
+    /** Connects within a minute: the server may be stopped or cut off right now. */
+    private static RedissonClient connected(Config config) throws InterruptedException {
+        for (int attempt = 1;; attempt++) {
+            try {
+                return Redisson.create(config);
+            } catch (RedisConnectionException failure) {
+                if (attempt == 60) {
+                    throw failure;
+                }
+                Thread.sleep(1000);
+            }
+        }
     }
 
     private static Config config(String[] place) {
