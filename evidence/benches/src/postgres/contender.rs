@@ -30,7 +30,8 @@ pub(super) enum Kind {
     Advisory,
     /// The same, waited for.
     AdvisoryInTurn,
-    /// The same, with the statements that `DistributedLock` sends at once: two settings and the lock.
+    /// The same, with the statements that `DistributedLock` sends in one message: two settings and
+    /// the lock.
     Batch,
     /// A row with a time, in the shape of ShedLock's: no queue, no token.
     Upsert,
