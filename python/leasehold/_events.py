@@ -1,4 +1,5 @@
-"""The event thread: it alone calls the callbacks for events and losses, so they may do anything."""
+"""The event thread. Only this thread calls the callbacks for events and losses, so they may do
+anything."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ _thread: threading.Thread | None = None
 
 
 def listen(on_event: Callable[[Event], object] | None) -> int:
-    """Registers a listener, and returns the number of its client. The present context is used for
-    calls."""
+    """Registers a listener, and returns the number of its client. The listener is called in a copy
+    of the present context."""
     number = next(_numbers)
     if on_event is not None:
         _listeners[number] = (copy_context(), on_event)

@@ -51,7 +51,7 @@ class Election(_Election):
 
 @final
 class Job(_Job[Lock]):
-    """A job that every machine starts and one runs; the others skip it."""
+    """A job that every machine tries to start: one machine runs it, and the others skip it."""
 
     __slots__ = ()
 
@@ -102,8 +102,8 @@ class Admin(_Admin):
     def revoke(self, name: str, token: int, *, now: bool = False) -> bool:
         """Ends the lease with this token, and returns whether there was such a lease.
 
-        The holder is notified, and the name becomes free after the holder had time to stop; with
-        ``now``, at once. Cost: one round trip.
+        The holder is notified, and the name becomes free once the holder has had time to stop, or
+        at once with ``now``. Cost: one round trip.
         """
         revoked: bool = wait(self._native.revoke(name, token, now))
         return revoked
@@ -121,7 +121,7 @@ class Admin(_Admin):
         return found
 
     def end_quarantine(self) -> bool:
-        """Ends a quarantine at an operator's decision. Returns whether the store has quarantines at
-        all."""
+        """Ends a quarantine because an operator has decided so. Returns whether the store has
+        quarantines at all."""
         ended: bool = wait(self._native.end_quarantine())
         return ended

@@ -21,8 +21,8 @@ class LeaseholdError(Exception):
 
 
 class LockTimeout(LeaseholdError, TimeoutError):
-    """The limit of a wait was reached; nothing is held. After an upgrade, the read lease is still
-    held.
+    """The limit of a wait was reached; nothing is held. If the wait was for an upgrade, the read
+    lease is still held.
 
     ``waited`` is in seconds. ``holder`` is a holder at the end of the wait, if the store could name
     one. ``others`` is the number of further holders. ``own`` is true if the holder is the client

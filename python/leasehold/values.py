@@ -29,8 +29,8 @@ class Holder:
 class Status:
     """The holders of a name and the number of its waiters. A snapshot: it may be outdated when read.
 
-    ``held_back`` says in words what keeps a free name from everybody: open transactions of a
-    PostgreSQL database that have passed the fence of the name. With other stores it is empty.
+    ``held_back`` describes what stops a free name from being granted to anybody: open PostgreSQL
+    transactions that have passed its fence. With other stores it is empty.
     """
 
     holders: tuple[Holder, ...]

@@ -1,4 +1,4 @@
-//! Watches another process, for a lock that is held until this process ends.
+//! Watches another process, for a lock that is held until that process ends.
 
 use std::io;
 use std::thread;
@@ -79,7 +79,7 @@ fn end_of_process(pid: Pid) -> io::Result<impl FnOnce() + Send + 'static> {
     })
 }
 
-/// Completes when the process has ended, if there is one to wait for.
+/// Completes when the process has ended, or never if there is none to wait for.
 pub(crate) async fn end_of(process: Option<&OtherProcess>) {
     match process {
         Some(process) => process.ended().await,

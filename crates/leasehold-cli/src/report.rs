@@ -27,7 +27,7 @@ pub(crate) const NOT_EXECUTABLE: u8 = 126;
 /// CMD does not exist, as in every shell.
 pub(crate) const NOT_FOUND: u8 = 127;
 
-/// The exit code for the end by a signal, as in every shell.
+/// The exit code for death by a signal, as in every shell.
 pub(crate) fn by_signal(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }
@@ -56,12 +56,12 @@ impl Failure {
         Self { exit, message: message.into(), kind: Kind::Trouble }
     }
 
-    /// A failure that is no trouble: the lock is busy, which any caller must expect.
+    /// A failure with nothing wrong: the lock is busy, which any caller must expect.
     pub(crate) fn expected(exit: u8, message: impl Into<String>) -> Self {
         Self { kind: Kind::Expected, ..Self::new(exit, message) }
     }
 
-    /// A signal came while leasehold only waited.
+    /// A signal came while leasehold was only waiting.
     pub(crate) fn interrupted(number: i32, message: String) -> Self {
         Self::by_death(Death { number, is_for_group: false }, message)
     }
@@ -94,8 +94,8 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let exit = match &error {
             Error::Invalid(_) => USAGE,
-            // The request or its place is wrong. Only the store can see that, and asking again does
-            // not help.
+            // The request is wrong, or the place of the store is. Only the store can see that, and
+            // asking again does not help.
             Error::Store(error)
                 if matches!(
                     error.kind(),
@@ -140,8 +140,8 @@ impl Verbosity {
         Self { quiet: false, verbose: false }
     }
 
-    /// Prints an error, also with `--quiet`: the exit code alone of a nightly job would be seen too
-    /// late.
+    /// Prints an error, also with `--quiet`: with only the exit code, nobody would notice a failed
+    /// nightly job in time.
     pub(crate) fn error(self, message: impl Display) {
         // A stderr that cannot be written to is no reason to stop supervising the command.
         let line = format!("leasehold: {}\n", escaped(&message.to_string()));

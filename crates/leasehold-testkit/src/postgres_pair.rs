@@ -9,8 +9,16 @@ use crate::postgres::Postgres;
 /// How the standby calls itself to the primary.
 const NAME: &str = "leasehold_pair";
 
+/// Promotes a standby, and is false until it leads. The server may end a session that waits for
+/// that.
+const PROMOTED: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN pg_promote(false) AND false \
+                        ELSE true END";
+
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The pause between two tries.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Two servers, of which one is the primary at any time, and waits with each commit for the other.
 #[derive(Debug)]
@@ -71,7 +79,7 @@ impl PostgresPair {
     }
 
     fn promote(&mut self) -> Result<()> {
-        self.standby.query("SELECT pg_promote()")?;
+        until(&self.standby, PROMOTED, "t")?;
         std::mem::swap(&mut self.primary, &mut self.standby);
         // It has no standby to wait for yet.
         set_synchronous(&self.primary, "")
@@ -100,18 +108,20 @@ impl PostgresPair {
 }
 
 fn set_synchronous(server: &Postgres, names: &str) -> Result<()> {
-    server.query(&format!("ALTER SYSTEM SET synchronous_standby_names = '{names}'"))?;
-    server.query("SELECT pg_reload_conf()").map(drop)
+    until(server, &format!("ALTER SYSTEM SET synchronous_standby_names = '{names}'"), "")?;
+    until(server, "SELECT pg_reload_conf()", "t")
 }
 
-/// Waits until a server selects this.
+/// Runs a statement again until it returns this. A server that is busy, or about to lead, refuses
+/// some sessions and ends others.
 fn until(server: &Postgres, sql: &str, wanted: &str) -> Result<()> {
     let give_up = Instant::now() + PATIENCE;
-    while server.query(sql)?.trim() != wanted {
-        if Instant::now() >= give_up {
-            return Err(Error::other(format!("it never came to this: {sql}")));
+    loop {
+        match server.query(sql) {
+            Ok(found) if found.trim() == wanted => return Ok(()),
+            Ok(_) | Err(_) if Instant::now() < give_up => thread::sleep(PAUSE),
+            Ok(found) => return Err(Error::other(format!("{sql} returned {found}"))),
+            Err(failure) => return Err(failure),
         }
-        thread::sleep(Duration::from_millis(20));
     }
-    Ok(())
 }

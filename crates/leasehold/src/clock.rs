@@ -23,8 +23,8 @@ const CLOCK: ClockId = ClockId::Monotonic;
 
 /// The longest single timer: 2 s. The runtime's timers stand still while the machine is suspended.
 /// So a long timer is split into parts, and the clock is checked after each part. After a suspend,
-/// a timer is up to 2 s late, but a call of a guard is not. Shorter parts would wake an idle waiter
-/// more often.
+/// a timer is up to 2 s late. A guard's `is_held`, `validity` and `ensure_held` are not: they read
+/// the clock. Shorter parts would wake an idle waiter more often.
 const LONGEST_TIMER: Duration = Duration::from_secs(2);
 
 /// The longest sleep that cannot be cancelled: 100 ms. A runtime that shuts down may wait for it.
@@ -82,8 +82,8 @@ fn since_origin() -> Duration {
 }
 
 /// Sleeps on a thread, for a runtime whose clock a test has paused and whose timers therefore fire
-/// too early. To set them again and again until the system's clock gets there would keep a core
-/// busy.
+/// too early. Setting those timers over and over until the system's clock catches up would keep a
+/// core busy.
 async fn sleep_really(span: Duration) {
     let sleep = move || std::thread::sleep(span.min(LONGEST_REAL_SLEEP));
     // The sleep ends early only if the runtime ends.
@@ -99,7 +99,8 @@ pub(crate) struct PausedTime {
 }
 
 impl PausedTime {
-    /// The time of the caller's runtime, if it is paused: a paused time stands still.
+    /// The time of the caller's runtime, if that is paused. It counts as paused if it stands still
+    /// while real time passes.
     pub(crate) fn of_this_runtime() -> Option<Self> {
         tokio::runtime::Handle::try_current().ok()?;
         let (began, real) = (tokio::time::Instant::now(), std::time::Instant::now());

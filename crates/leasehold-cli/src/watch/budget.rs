@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 /// The window in which at most a share of the budget is spent: 250 ms, so that a server is asked
-/// for few keys at a time. Looks that fit into each window fit into each second.
+/// for few keys at a time. Keeping within the share of each window also keeps within the budget of
+/// each second.
 const WINDOW_MS: u64 = 250;
 
 /// The share for each window, and what was spent in the last window.
@@ -21,8 +22,9 @@ impl Budget {
     }
 
     /// Whether at least half of a window's share is left, which is enough to begin. A share that
-    /// was spent in pieces comes back in pieces. If each piece were spent at once, requests would
-    /// be for a few keys each. Then they would cost a server more than the keys.
+    /// was spent in pieces comes back in pieces. If each piece were spent as soon as it came back,
+    /// each request would be for only a few keys. Then the requests themselves would cost a server
+    /// more than the look at the keys.
     pub(super) fn is_enough(&mut self, now_ms: u64) -> bool {
         self.left(now_ms) >= self.enough()
     }
@@ -50,7 +52,7 @@ impl Budget {
         self.spent.push_back((now_ms, keys));
     }
 
-    /// When enough of the budget is there again to begin.
+    /// The time at which enough of the budget is back to begin.
     pub(super) fn refilled_ms(&mut self, mut now_ms: u64) -> u64 {
         let mut left = self.left(now_ms);
         for (at_ms, keys) in &self.spent {

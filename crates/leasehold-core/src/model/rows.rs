@@ -71,7 +71,8 @@ pub struct Tombstone {
     pub attempt: u64,
     /// The time at which the tombstone may be forgotten.
     pub until_us: u64,
-    /// Whether an operator has ended this attempt's hold at once, which its next renewal reports.
+    /// Whether an operator ended this attempt's hold without waiting for the holder. Its next
+    /// renewal reports that.
     pub revoked: bool,
 }
 
@@ -107,7 +108,7 @@ pub struct Sweep {
     pub bound_us: u64,
     /// The earliest deadline among the holds before the cursor.
     pub running_us: u64,
-    /// The longest ttl among the holds. A bound that is further away than this shows that the
+    /// The longest ttl among the holds. A bound that is further ahead than this shows that the
     /// store's clock went back.
     pub longest_ttl_us: u64,
 }
@@ -147,7 +148,7 @@ impl Hold {
     }
 
     /// The facts to remember about the hold when its end is noticed, in a record of this capacity.
-    /// An end by time has the deadline as its time, even if a step notices it later.
+    /// A hold that has run out ended at its deadline, even if a step notices that later.
     pub(super) fn ended(&self, capacity: u32, now_us: u64, ending: Ending) -> LastHold {
         let ending = match (self.state, ending) {
             (HoldState::Revoked, _) => Ending::Revoked,
@@ -188,7 +189,7 @@ impl LastHold {
             .as_passed_on()
     }
 
-    /// Whether a step can have made this row.
+    /// Whether a step could have made this row.
     pub fn is_sound(&self) -> bool {
         let times = [self.token_us, self.since_us, self.ended_us];
         times.iter().all(|us| *us <= NEVER_US) && self.capacity <= LOCK_CAPACITY

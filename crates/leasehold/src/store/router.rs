@@ -116,7 +116,7 @@ pub(crate) fn is_memory(url: &str) -> bool {
 ///
 /// # Errors
 ///
-/// The same as [`connect`], if there is nothing to check.
+/// If it finds nothing to check, the same as [`connect`].
 pub async fn examine(url: &str) -> Result<Vec<Finding>> {
     examine_and(url, true).await
 }
@@ -126,7 +126,7 @@ pub async fn examine(url: &str) -> Result<Vec<Finding>> {
 ///
 /// # Errors
 ///
-/// The same as [`connect`], if there is nothing to check.
+/// If it finds nothing to check, the same as [`connect`].
 pub async fn examine_setup(url: &str) -> Result<Vec<Finding>> {
     examine_and(url, false).await
 }
@@ -140,7 +140,7 @@ async fn examine_and(url: &str, finds_deadlocks: bool) -> Result<Vec<Finding>> {
         #[cfg(feature = "file")]
         Scheme::File => {
             let mut findings = File::examine(url).await?;
-            // A connection would create a database that does not exist.
+            // If the database does not exist, connecting would create it.
             if finds_deadlocks && File::is_there(url)? {
                 findings.extend(deadlock_findings::findings(url, connect(url).await).await);
             }
@@ -150,7 +150,7 @@ async fn examine_and(url: &str, finds_deadlocks: bool) -> Result<Vec<Finding>> {
         #[cfg(feature = "postgres")]
         Scheme::Postgres => {
             let mut findings = postgres::examine(url).await?;
-            // A connection would create a schema that is missing.
+            // If the schema is missing, connecting would create it.
             if finds_deadlocks && postgres::has_schema(&findings) {
                 findings.extend(deadlock_findings::findings(url, connect(url).await).await);
             }
@@ -204,8 +204,8 @@ pub async fn open(options: RedisOptions) -> Result<Box<dyn Store>> {
 }
 
 /// A store URL as it may be shown in logs and messages: with `***` for its password. A user without
-/// a password is hidden, too, because it may be a password in the wrong place. Of a text that is no
-/// sound URL, only the scheme is shown: any other part may be a piece of a password.
+/// a password is hidden, too, because it may be a password in the wrong place. For text that is not
+/// a valid URL, only the scheme is shown: any other part may be a piece of a password.
 pub fn shown_url(url: &str) -> String {
     let Some((scheme, rest)) = split_scheme(url) else { return "***".to_owned() };
     let shown = match Scheme::named(scheme) {

@@ -1,4 +1,5 @@
-//! The file store in one process: compared with the model, and with all kinds of faults around it.
+//! The file store in one process: it is compared with the model, and exposed to all kinds of
+//! faults.
 
 use std::os::fd::AsFd;
 use std::path::Path;

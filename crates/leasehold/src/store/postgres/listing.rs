@@ -6,7 +6,8 @@ use tokio_postgres::types::Type;
 use super::connection::Sessions;
 use super::schema::Statements;
 
-/// The rows of a listing: the clock, and each name, with a flag if nobody holds or awaits it.
+/// The rows of a listing: the clock, and each name, with a flag that says whether nobody holds or
+/// awaits it.
 struct Listed {
     now: Now,
     names: Vec<(LockName, bool)>,
@@ -32,7 +33,8 @@ async fn rows(
     })?;
     let names = rows.iter().filter_map(|row| {
         let (name, is_idle): (Option<String>, Option<bool>) = (row.get(1), row.get(2));
-        // This is not a name of ours: it belongs to the program that put it there.
+        // A row whose name is not one of ours is skipped: it belongs to the program that put it
+        // there.
         Some((LockName::new(name?).ok()?, is_idle?))
     });
     let now = Now { lease_us: now_us, token_us: now_us };
@@ -50,7 +52,7 @@ pub(crate) async fn list(
     Ok(Answer::new(now, Reply::Names(names.into_iter().map(|(name, _)| name).collect())))
 }
 
-/// The names in use among the next names.
+/// Of the next `keys` names after `after`, those that are in use.
 pub(crate) async fn page(
     store: (&Sessions, &Statements),
     prefix: &str,

@@ -10,18 +10,19 @@ use super::servers::{DEFAULT_PORT, Server};
 use crate::store::option_value::Value;
 use crate::store::url_parts::{host, invalid};
 
-/// The check of a server's certificate, in libpq's words. `allow` and `prefer` are missing, because
-/// they protect from nobody.
+/// The check of a server's certificate, in libpq's words. `allow` and `prefer` are left out,
+/// because they protect against nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SslMode {
     /// No TLS.
     Disable,
-    /// TLS with any server that answers, which can then read and change everything.
+    /// TLS with any server that answers. That server may be an impostor, who can then read and
+    /// change everything.
     Require,
-    /// A certificate of a trusted authority, for any name.
+    /// A certificate from a trusted authority, for any name.
     VerifyCa,
-    /// A certificate of a trusted authority for the host of the URL.
+    /// A certificate from a trusted authority for the host of the URL.
     VerifyFull,
 }
 
@@ -65,7 +66,7 @@ impl CommitLevel {
         }
     }
 
-    /// Whether it makes a promise for which the server needs a standby.
+    /// Whether its promise needs a standby.
     pub(crate) const fn needs_standby(self) -> bool {
         matches!(self, Self::RemoteWrite | Self::RemoteApply)
     }
@@ -85,7 +86,7 @@ impl ListenAt {
 /// The source of the TLS configuration.
 #[derive(Clone)]
 pub(crate) enum Tls {
-    /// The program has made it.
+    /// Supplied by the program.
     Config(Arc<ClientConfig>),
     FromOptions,
 }

@@ -45,15 +45,14 @@ const HALF_MOVED_PAUSE: Duration = Duration::from_millis(25);
 const ASK_PAUSE: Duration = Duration::from_millis(100);
 
 /// The number of nodes that are asked for the map at the same time: 3. So a node that hangs, or is
-/// cut off together with the failed one, does not hide the others.
+/// cut off together with the failed one, does not keep the client from asking the others.
 const ASKED_AT_ONCE: usize = 3;
 
 /// The largest number of primaries at which a client listens for its grants: 8. Messages that are
 /// published at these arrive at once. Messages that are published at others come by the bus, which
 /// costs another hop, and at times 40 ms. Redis 7.0 leaves Nagle's algorithm on for the bus, so the
 /// second of two messages waits for the receiver's delayed acknowledgement of the first. Each
-/// client chooses its primaries at random, because otherwise a few of them would have all
-/// subscriptions.
+/// client chooses its primaries at random. Otherwise a few primaries would carry all subscriptions.
 const MAX_SUBSCRIBED_NODES: usize = 8;
 
 /// The client's view of a cluster, and its connections to the nodes.
@@ -111,7 +110,7 @@ impl Cluster {
         if node == hop.node {
             return Err(error);
         }
-        // Another node has taken over, and nothing was executed yet.
+        // Another node has taken over, and nothing has been executed yet.
         self.follow(call, slot, &mut Hop { node, asking: false }).await
     }
 
@@ -146,8 +145,8 @@ impl Cluster {
         Err(error::unserved(&hop.node.to_string(), &why))
     }
 
-    /// If a request has begun a quarantine, begins it in the other slots of that server, too,
-    /// starting after that slot. Nobody waits for this.
+    /// If a request has begun a quarantine in one slot, begins it in the server's other slots, too,
+    /// starting with the next slot. Nobody waits for this.
     fn spread_quarantine(&self, server: &Arc<Server>) {
         let Some(begun) = server.take_begun() else { return };
         let mut slots = self.slots_of(server.address());
@@ -185,7 +184,7 @@ impl Cluster {
         Ok(None)
     }
 
-    /// All primaries, or why one cannot be reached.
+    /// All primaries, each with its connection or the reason why it cannot be reached.
     pub(crate) async fn primaries(
         &self,
     ) -> Result<Vec<Result<Arc<Server>, StoreError>>, StoreError> {
@@ -216,8 +215,8 @@ impl Cluster {
         map.iter().flat_map(|map| some(map)).cloned().collect()
     }
 
-    /// Opens a connection for messages to this node. Without a node, each call takes the next one:
-    /// a message that is published at any node reaches all.
+    /// Opens a connection to this node on which messages arrive. Without a node, each call takes
+    /// the next one, because a message published at any node reaches all.
     pub(crate) async fn listen(
         &self,
         node: Option<&Address>,
@@ -265,7 +264,7 @@ impl Cluster {
         }
     }
 
-    /// Asks other nodes than the failed one for the map, unless somebody has just done so.
+    /// Asks nodes other than the failed one for the map, unless somebody has just done so.
     async fn ask_others(&self, failed: &Address) {
         if self.may_ask() {
             // If no node answers, the old map stays.
