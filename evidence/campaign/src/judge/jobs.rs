@@ -13,7 +13,9 @@ pub(super) fn violations(story: &Story) -> Vec<Violation> {
         // It began when it was asked for at the earliest.
         let over = run.asked + (period - period / DRIFT);
         let is_too_early = |other: &_| over > run.entered && other > &run.entered && other < &over;
-        let starts = story.grants.iter().map(|grant| grant.entered);
+        // A grant with a lower token was made before, even if its holder learned of it later.
+        let later = story.grants.iter().filter(|grant| grant.token > run.token);
+        let starts = later.map(|grant| grant.entered);
         if let Some(again) = starts.filter(is_too_early).min() {
             let after = (again - run.asked) / 1_000_000;
             let what = format!(

@@ -171,6 +171,8 @@ fn a_job_that_has_reported_its_end_is_not_started_again_in_its_period() {
     assert_eq!(broken(&(starts(1900) + "j n 1 1000\n")), ["jobs"]);
     assert_eq!(broken(&(starts(2000) + "j n 1 1000\n")), [""; 0]);
     assert_eq!(broken(&starts(1900)), [""; 0], "its machine did not live to report it");
+    let overtaken = "g n 1 1000 1010 5 7 1\ng n 2 900 1900 4 7 2\nj n 1 1000\n";
+    assert_eq!(broken(overtaken), [""; 0], "the reply to an earlier grant was late");
 }
 
 /// Entry 1 is appended before entry 2, and both are done by the holder with token 5.
