@@ -3,6 +3,8 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Error};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use crate::resp;
 use crate::server::{Data, RedisServer};
@@ -10,6 +12,10 @@ use crate::server::{Data, RedisServer};
 /// Where servers keep their append-only files since Redis 7.0, beside a list of them.
 const DIRECTORY: &str = "appendonlydir";
 const MANIFEST: &str = "appendonly.aof.manifest";
+
+/// A machine with a power loss is away for longer than this: 250 ms. Order numbers may be ahead of
+/// their floor by 200 ms.
+const BOOT: Duration = Duration::from_millis(250);
 
 /// What a power loss takes from the end of the newest append-only file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +50,7 @@ impl RedisServer {
         };
         let kept = kept.ok_or_else(|| Error::other(format!("it holds less than {tail:?}")))?;
         OpenOptions::new().write(true).open(file)?.set_len(kept)?;
+        thread::sleep(BOOT);
         self.restart(Data::Kept)
     }
 }

@@ -9,10 +9,9 @@ use crate::postgres::Postgres;
 /// How the standby calls itself to the primary.
 const NAME: &str = "leasehold_pair";
 
-/// Promotes a standby, and is false until it leads. The server may end a session that waits for
-/// that.
-const PROMOTED: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN pg_promote(false) AND false \
-                        ELSE true END";
+/// Promotes a standby, until it leads. The server may end a session that waits for that.
+const PROMOTE: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN pg_promote(false)::text \
+                       ELSE 'leads' END";
 
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -79,7 +78,7 @@ impl PostgresPair {
     }
 
     fn promote(&mut self) -> Result<()> {
-        until(&self.standby, PROMOTED, "t")?;
+        until(&self.standby, PROMOTE, "leads")?;
         std::mem::swap(&mut self.primary, &mut self.standby);
         // It has no standby to wait for yet.
         set_synchronous(&self.primary, "")
