@@ -27,7 +27,7 @@ class Holder:
 
 @dataclass(frozen=True)
 class Status:
-    """The holders of a name and the number of its waiters. A snapshot: it may be outdated when read.
+    """The holders of a name and the number of its waiters: a snapshot, which may be outdated.
 
     ``held_back`` describes what stops a free name from being granted to anybody: open PostgreSQL
     transactions that have passed its fence. With other stores it is empty.
