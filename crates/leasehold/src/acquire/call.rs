@@ -1,4 +1,7 @@
 //! A call, from its first request to a lease or a refusal, and its events for the observer.
+//!
+//! A call keeps its future for as long as it waits, and there may be many. So what is rarely awaited
+//! is boxed: it takes no memory in a future that waits.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -29,7 +32,8 @@ pub(crate) async fn acquire(mut asked: Asked<'_>) -> Result<Option<Held>> {
         asked.limit = Limit::Try;
     }
     let asked = &asked;
-    let run = pin!(AcquireCall::new(asked).run());
+    let mut call = AcquireCall::new(asked);
+    let run = pin!(call.run());
     let outcome = match asked.limit {
         Limit::Try => run.await,
         Limit::Forever | Limit::Within(_) => {
@@ -77,9 +81,9 @@ impl<'a> AcquireCall<'a> {
         }
     }
 
-    async fn run(mut self) -> Result<Option<Held>> {
+    async fn run(&mut self) -> Result<Option<Held>> {
         if !self.asked.keeper.store.has_sample() {
-            self.sample_clock().await?;
+            Box::pin(self.sample_clock()).await?;
         }
         let mut step = self.join()?;
         loop {
@@ -121,14 +125,14 @@ impl<'a> AcquireCall<'a> {
         let Ask { turn, release, yields, .. } = ask;
         let asked = self.asked;
         let mut release = match yields {
-            true => asked.make_way(release).await,
+            true => Box::pin(asked.make_way(release)).await,
             false => release,
         };
         loop {
             let timed = match self.send(release.take()).await {
                 Ok(timed) => timed,
                 Err(error) => {
-                    self.after_failure(error).await?;
+                    Box::pin(self.after_failure(error)).await?;
                     if self.own.shows_life().is_none() {
                         return Ok(Step::Join);
                     }
@@ -175,12 +179,9 @@ impl<'a> AcquireCall<'a> {
     async fn send(&mut self, release: Option<PendingRelease>) -> Result<TimedAnswer, StoreError> {
         let (waits, until) = (self.asked.waits(), self.asked.answer_until());
         let acquire = |request: Acquire| Action::Acquire(request.with_wait(waits));
-        let Some(release) = release else {
-            return self.own.send(acquire, self.now, until).await;
-        };
-        let sent = self.own.send(acquire, self.now, until);
-        let (released, sent) = (pin!(release.send()), pin!(sent));
-        match select(released, sent).await {
+        let sent = pin!(self.own.send(acquire, self.now, until));
+        let Some(release) = release else { return sent.await };
+        match select(Box::pin(release.send()), sent).await {
             Either::Left(((), sent)) => sent.await,
             // The drop of the release leaves it to the keeper.
             Either::Right((answer, _)) => answer,

@@ -150,6 +150,6 @@ impl Asked<'_> {
     /// it.
     async fn status(&self, until: Instant) -> Status {
         let look = self.keeper.store.inspect(self.name, STATUS_LIMIT, Some(until));
-        *look.await.unwrap_or_default()
+        *Box::pin(look).await.unwrap_or_default()
     }
 }

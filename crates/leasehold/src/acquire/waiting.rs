@@ -80,7 +80,7 @@ impl AcquireCall<'_> {
                 // This is read first: it is dropped with the last waiter of the name.
                 let failure = asked.keeper.poll_failure(asked.name);
                 if self.own.take() {
-                    return self.leave(failure).await;
+                    return Box::pin(self.leave(failure)).await;
                 }
                 // The call had its turn at the same moment.
                 turn.await
