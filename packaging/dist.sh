@@ -49,8 +49,8 @@ tar --create --use-compress-program='gzip -9n' --file "$name.tar.gz" --sort=name
 cd - >/dev/null
 "$tools/bin/cargo-deb" --no-build --no-strip --package leasehold-cli --target "$target" \
     --output "$dist" --locked
-# The list of dependencies, as the same bytes each time: cargo-sbom sorts nothing, and notes the hour and a
-# random number.
+# The list of dependencies, made reproducible: cargo-sbom sorts nothing, and adds the time and a random
+# number.
 "$tools/bin/cargo-sbom" sbom --cargo-package leasehold-cli --output-format cyclone_dx_json_1_6 |
     python3 -c '
 import datetime, json, os, sys

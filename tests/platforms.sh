@@ -1,10 +1,10 @@
 #!/bin/sh
-# Checks that the library compiles where no machine is at hand: with `redis`, and for `memory:`, on
-# Windows and macOS; and that `file` says there what it is for. What an emulator can run does what every
-# store must do, in memory and on a Redis server of this machine: Windows under wine, Linux on aarch64
+# Checks that the library compiles for systems without a test machine: with `redis`, and for `memory:`,
+# on Windows and macOS, where `file` must be refused with a reason. Systems with an emulator also run the
+# conformance suite, in memory and on a Redis server of this machine: Windows under wine, Linux on aarch64
 # under qemu, where the command is tried as well. The workflow has real machines for Windows and macOS.
-# C code of dependencies is compiled by gcc for Windows, and by zig, which comes as a Python package,
-# for the others. What lacks its compiler, emulator or standard library is left out.
+# gcc compiles the C code of dependencies for Windows, and zig, which comes as a Python package, for the
+# others. A target without its compiler, emulator or standard library is left out.
 set -eu
 cd "$(dirname "$0")/.."
 tools=$PWD/target/tools platforms=$PWD/target/platforms
@@ -12,17 +12,17 @@ features=redis,metrics,serde,tracing
 
 left_out() { echo "left out: $1: $2"; }
 
-# check TARGET: the library and its tests, with all that is for every system.
+# check TARGET: the library and its tests, with all features that every system has.
 check() {
     echo "== $1"
     cargo check --locked --package leasehold --no-default-features --features "$features" \
         --target "$1" --target-dir "$platforms"
 }
 
-# Whether the standard library of a target is there or can be had.
+# Whether the standard library of a target is installed or can be installed.
 has() { rustup target add "$1" >/dev/null 2>&1 || { left_out "$1" 'no standard library' && false; }; }
 
-# has_program TARGET PROGRAM PACKAGE: whether a program is there or can be had.
+# has_program TARGET PROGRAM PACKAGE: whether a program is installed or can be installed.
 has_program() {
     said=$(packaging/apt.sh "$3" which "$2" 2>&1) || { left_out "$1" "$said" && return 1; }
 }
@@ -38,7 +38,7 @@ refused() {
     }
 }
 
-# conforms TARGET EMULATOR: what every store must do, in memory and on a server of this machine.
+# conforms TARGET EMULATOR: runs the conformance suite, in memory and on a server of this machine.
 conforms() {
     tests='--test memory'
     if has_program "$1" redis-server redis-server; then
@@ -60,7 +60,7 @@ conforms() {
     unset port server
 }
 
-# compiler_of TARGET NAME: has zig, under its own NAME of a target, compile C for it.
+# compiler_of TARGET NAME: makes zig compile C for a target; NAME is zig's name of the target.
 compiler_of() {
     packaging/apt.sh python3-venv python3 -c 'import ensurepip' || true
     [ -x "$tools/zig/bin/python" ] ||
@@ -91,8 +91,8 @@ if has $windows && has_program $windows x86_64-w64-mingw32-gcc gcc-mingw-w64-x86
     check $windows
     refused $windows
     if has_program $windows wine wine; then
-        # Wine 8 has no bcryptprimitives.dll, from which Rust takes its random numbers. The one that is
-        # made here, beside the programs, asks the older function.
+        # Wine 8 has no bcryptprimitives.dll, from which Rust takes its random numbers. This makes one
+        # in the directory of the programs, which calls the older function.
         mkdir -p "$platforms/$windows/debug/deps"
         x86_64-w64-mingw32-gcc -shared -x c -o "$platforms/$windows/debug/deps/bcryptprimitives.dll" - \
             -ladvapi32 <<'END'
@@ -115,12 +115,12 @@ fi
 arm=aarch64-unknown-linux-musl
 if has $arm && compiler_of $arm aarch64-linux-musl && has_program $arm qemu-aarch64 qemu-user; then
     echo "== $arm"
-    # The linker that comes with Rust: what is static needs no more.
+    # The linker that comes with Rust: it is enough for a static program.
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld
     conforms $arm qemu-aarch64
     cargo build --locked --package leasehold-cli --target $arm --target-dir "$platforms"
     place=$(mktemp -d)
-    # `run` starts its own program anew, which a kernel refuses that does not know qemu; `hold` does not.
+    # `run` starts its own program again, which a kernel without qemu support refuses; `hold` does not.
     said=$(: | LEASEHOLD_STORE=file:$place/locks.db qemu-aarch64 \
         "$platforms/$arm/debug/leasehold" hold emulated)
     rm -r "$place"

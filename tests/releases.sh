@@ -1,8 +1,8 @@
 #!/bin/sh
-# Has programs of this release and of another one stand in one queue, and look at what the other
-# holds; and compares the libraries of both: what the version has to say by semver, it says.
-# releases.sh [REVISION], of the last tag by default. The other is built from its revision, in
-# target/releases.
+# Puts programs of this release and of another one into one queue, where each looks at the other's
+# locks. Compares the libraries of both: the version must change as semver requires.
+# releases.sh [REVISION], by default of the last tag. The other release is built from its revision,
+# in target/releases.
 set -eu
 cd "$(dirname "$0")/.."
 if [ $# -gt 0 ]; then

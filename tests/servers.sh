@@ -1,14 +1,14 @@
 #!/bin/sh
 # Fetches servers of other versions than the machine's own, and runs the tests of stores on each.
 #
-# They are packages of other suites of Debian, unpacked into `target/servers` with their libraries,
-# and started through the loader of the libc among these. Nothing is installed, and no rights are
+# The servers are packages of other Debian suites, unpacked into `target/servers` with their
+# libraries. The loader of the libc among these starts them. Nothing is installed, and no rights are
 # needed.
 set -eu
 cd "$(dirname "$0")/.."
 servers=$PWD/target/servers
 
-# What every server needs, under the same name in every suite; what Redis needs, and PostgreSQL.
+# Packages that every server needs, under the same name in every suite; those of Redis; of PostgreSQL.
 libraries="libatomic1 libc6 libcap2 libgcc-s1 libstdc++6 libsystemd0 libzstd1 zlib1g"
 for_redis="libjemalloc2 liblzf1"
 for_postgres="libaudit1 libcap-ng0 libcom-err2 libgssapi-krb5-2 libk5crypto3 libkeyutils1 libkrb5-3
@@ -20,7 +20,7 @@ source=$(apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' \
     'Created-By: Packages' | sed -n "s/^$codename main //p" | head -n 1)
 : "${source:?no package source for main in /etc/apt: this machine is no Debian}"
 
-# unpack DIRECTORY SUITES PACKAGE...: what is in several suites comes from the first.
+# unpack DIRECTORY SUITES PACKAGE...: a package of several suites comes from the first of them.
 unpack() {
     draft=$1 suites=$2
     shift 2
@@ -37,7 +37,7 @@ unpack() {
 }
 
 # launch SCRIPT UP PROGRAM: makes a script that starts a program as if it were the script. Both are
-# below a directory with `files`, which is UP from the script's.
+# below a directory with `files`, which is UP from the directory of the script.
 launch() {
     cat >"$1" <<LAUNCHER
 #!/bin/sh
@@ -52,7 +52,7 @@ LAUNCHER
     chmod +x "$1"
 }
 
-# Suites move on, and a directory must not lie about what is in it.
+# Suites get newer versions, and the name of a directory must match its contents.
 check() {
     "$1" --version | grep -F "$2" || {
         echo "$3 has another version by now: change $0"
@@ -90,7 +90,7 @@ postgres() {
     mv "$draft" "$home"
 }
 
-# What Debian has of the versions that are promised, as of 2026.
+# The promised versions that Debian has, as of 2026.
 redis redis 8.0 trixie redis-server redis-tools libssl3t64
 redis valkey 8.0 'bookworm bookworm-backports' \
     valkey-server valkey-tools libgcrypt20 libgpg-error0 liblz4-1 liblzma5 libssl3

@@ -12,7 +12,7 @@ from redis.sentinel import Sentinel
 place, protected, log, number, seed, tasks, ttl_ms, names = sys.argv[1:]
 number, ttl = int(number), int(ttl_ms) / 1000
 
-# A place that has gone silent is given up after that.
+# A place that gives no answer is given up after this.
 TIMEOUTS = {"socket_timeout": 1, "socket_connect_timeout": 1}
 
 

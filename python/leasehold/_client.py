@@ -43,7 +43,7 @@ class Family(NamedTuple):
 
 
 class _Client(Generic[L, X, S, E, J, A]):
-    """A client of a store, which makes locks. It connects on its first use; nothing begins
+    """A client of a store, which makes locks. It connects on its first use, and does nothing
     before."""
 
     __slots__ = ("__weakref__", "_given", "_holds", "_native")
@@ -60,8 +60,8 @@ class _Client(Generic[L, X, S, E, J, A]):
     ) -> None:
         """``store`` is a URL, a ``Memory``, or ``None`` for the URL in ``$LEASEHOLD_STORE``.
 
-        ``on_event`` gets every event; a separate thread calls it. ``slice`` is how long a lease may
-        be passed between callers of this client. ``defaults`` are the options of its locks. Raises
+        ``on_event`` gets every event; a separate thread calls it. ``slice`` is how long callers of
+        this client may pass on a lease. ``defaults`` are the options of the client's locks. Raises
         ``InvalidInput`` for an invalid URL or value, ``TypeError`` for a wrong type.
         """
         if not (on_event is None or callable(on_event)):
@@ -116,8 +116,8 @@ class _Client(Generic[L, X, S, E, J, A]):
         **options: Unpack[Options],
     ) -> L:
         """A lock on up to 64 names, which takes all of them or none. Such locks never deadlock with
-        each other. A waiter keeps the names before the first busy one; with
-        ``release_while_waiting`` it releases them meanwhile.
+        each other. A waiter keeps the names before the first busy name; with
+        ``release_while_waiting``, it releases them while it waits.
         """
         if isinstance(names, str):
             raise TypeError("names is several names, not one text: give a list")
@@ -140,7 +140,7 @@ class _Client(Generic[L, X, S, E, J, A]):
         return election
 
     def job(self, name: str, **options: Unpack[Options]) -> J:
-        """A job that every machine starts and one runs; the others skip it.
+        """A job that every machine tries to start: one machine runs it, and the others skip it.
 
         Set ``min_hold`` to at least the possible difference between the clocks of the machines.
         """

@@ -1,5 +1,5 @@
-"""The event thread. Only this thread calls the callbacks for events and losses, so they may do
-anything."""
+"""The event thread. Only this thread calls the callbacks for events and losses, so a callback may
+do anything."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class _Held:
 
     @property
     def name(self) -> str:
-        """The name of the lock. With several names, the first that was given."""
+        """The name of the lock. If it has several names, the first that was given."""
         return self._native.name
 
     @property
@@ -40,7 +40,7 @@ class _Held:
     def token(self) -> int:
         """The fencing token: send it with each write to the protected resource.
 
-        It grows with every grant of the name, and changes only by ``upgrade``.
+        Each grant of the name gets a higher token. Only ``upgrade`` changes the token of a guard.
         """
         return self._native.token
 
@@ -61,8 +61,8 @@ class _Held:
 
     @property
     def is_held(self) -> bool:
-        """Whether the lease is still valid, by the clock and by all that this process has
-        learned."""
+        """Whether the lease is still valid, by the clock and by all news that this process has
+        received."""
         return self._native.is_held
 
     @property

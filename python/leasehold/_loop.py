@@ -1,4 +1,4 @@
-"""How a task waits for a verb: finished verbs wake its event loop, once for all of them."""
+"""How a task waits for a verb: finished verbs wake the event loop once for all of them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Scope:
         return f"the lease of {self._native.name!r} was lost"
 
     def lose(self) -> None:
-        """The lease is lost: the block ends at its next await."""
+        """Called when the lease is lost: ends the block at its next await."""
         self.is_lost = True
         self._task.cancel(self)
 
@@ -144,8 +144,8 @@ async def wait(verb: _core.Verb) -> Any:
         return await future
     except asyncio.CancelledError:
         if not future.cancelled() and future.done() and future.exception() is None:
-            # The result came at the moment of the cancellation, and a traceback may keep it for
-            # long.
+            # The result came at the moment of the cancellation. Without this line, a traceback
+            # might keep it for a long time.
             _give_back(bridge, future.result())
         raise
     finally:

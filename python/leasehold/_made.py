@@ -40,7 +40,7 @@ class Made:
 
 
 class _Lock(Made, Generic[G]):
-    """A lock: its name, its mode and its options."""
+    """A lock with a name, a mode and options."""
 
     __slots__ = ("_entered", "_native")
 
@@ -51,7 +51,7 @@ class _Lock(Made, Generic[G]):
 
     @property
     def name(self) -> str:
-        """The name. With several names, the first one."""
+        """The name. If the lock has several names, the first one."""
         return self._native.name
 
     def _again(self) -> G | None:
@@ -81,7 +81,7 @@ class _Semaphore(_Lock[G], Generic[G, L]):
         super().__init__(client, _permits(client, 1, self._asked), steps)
 
     def permits(self, count: int) -> L:
-        """A lock that takes several permits at once, all or none."""
+        """A lock that takes several permits in one step: all or none."""
         native = _permits(self._client, count, self._asked)
         steps = (*self._steps, ("permits", (count,), {}))
         lock: L = self._client._family.lock(self._client, native, steps)
@@ -104,16 +104,16 @@ class _RWLock(Made, Generic[L]):
         self._lock("write")
 
     def read(self) -> L:
-        """The read lock, which is held together with other readers."""
+        """The read lock, which several readers can hold together."""
         return self._lock("read")
 
     def upgradable_read(self) -> L:
-        """The upgradable read lock: one at a time, together with readers. It can always become the
-        writer."""
+        """The upgradable read lock: one holder at a time, together with readers. Its holder can
+        always become the writer."""
         return self._lock("upgradable_read")
 
     def write(self) -> L:
-        """The write lock, which one holds alone."""
+        """The write lock, which one writer holds alone."""
         return self._lock("write")
 
     def _lock(self, kind: str) -> L:
@@ -135,7 +135,7 @@ class _Election(Made):
 
 
 class _Job(Made, Generic[L]):
-    """A job that every machine starts and one runs; the others skip it."""
+    """A job that every machine tries to start: one machine runs it, and the others skip it."""
 
     __slots__ = ("_lock",)
 

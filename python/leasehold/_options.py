@@ -30,7 +30,7 @@ class Options(TypedDict, total=False):
     """The options of every lock. The options of a client are the defaults of its locks.
 
     - ``ttl``: how long the store keeps the lease without a renewal, 0.1 s to 24 h. Default: 30 s.
-    - ``renew``: whether to renew it every third of the ttl while the guard lives. Default:
+    - ``renew``: renew the lease every third of the ttl while the guard lives. Default:
       ``True``.
     - ``min_validity``: a grant with less validity than this is released at once.
     - ``max_hold``: the lease is lost after this time, even if its holder is healthy.
@@ -62,7 +62,7 @@ def check(given: Mapping[str, Any]) -> None:
 
 
 def native(defaults: Mapping[str, Any], own: Mapping[str, Any]) -> _core.Options:
-    """The options of a lock: its own, and for the rest those of its client."""
+    """The options of a lock: its own, then those of its client for options that it does not set."""
     check(own)
     options = {**defaults, **own}
     return _core.Options(

@@ -1,5 +1,5 @@
-"""The errors for `with` on async objects, and the reverse. Type checkers do not see these
-methods."""
+"""The errors for `with` on async objects, and for `async with` on others. Type checkers do not see
+these methods."""
 
 from __future__ import annotations
 

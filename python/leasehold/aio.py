@@ -1,4 +1,4 @@
-"""The client of tasks."""
+"""The client for asyncio tasks."""
 
 from __future__ import annotations
 

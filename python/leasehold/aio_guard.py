@@ -97,8 +97,8 @@ class AsyncLeadership(AsyncGuard):
     __slots__ = ()
 
     async def proclaim(self, value: str) -> None:
-        """Like ``Leadership.proclaim``. A cancelled call leaves it open which value is
-        announced."""
+        """Like ``Leadership.proclaim``. After a cancelled call, the announced value may be
+        the old or the new one."""
         await wait(self._native.proclaim(value))
 
     async def resign(self) -> None:

@@ -1,4 +1,4 @@
-"""The locks of tasks."""
+"""The locks for asyncio tasks."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ class _Acquiring(OnlyAsync, Coroutine[Any, Any, AsyncGuard]):
 
 
 class AsyncLock(OnlyAsync, _Lock[AsyncGuard]):
-    """A lock: its name, its mode and its options. It does no I/O until one of its methods is
-    called. It may be kept, shared and pickled.
+    """A lock with a name, a mode and options. It does no I/O until one of its methods is
+    called. You can keep, share and pickle it.
 
     ``async with lock`` acquires: each task has its own guards, and the last one is released first.
     If the lease is lost, the block is cancelled at its next await, and raises ``LeaseLost``.

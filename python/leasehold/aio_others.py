@@ -43,7 +43,7 @@ class AsyncElection(_Election):
 
 @final
 class AsyncJob(_Job[AsyncLock]):
-    """A job that every machine starts and one runs; the others skip it."""
+    """A job that every machine tries to start: one machine runs it, and the others skip it."""
 
     __slots__ = ()
 
@@ -93,13 +93,13 @@ class AsyncAdmin(_Admin):
         return status
 
     async def revoke(self, name: str, token: int, *, now: bool = False) -> bool:
-        """Like ``Admin.revoke``. A cancelled call leaves it open whether the lease was ended."""
+        """Like ``Admin.revoke``. After a cancelled call, the lease may have ended or not."""
         revoked: bool = await wait(self._native.revoke(name, token, now))
         return revoked
 
     async def set_capacity(self, name: str, capacity: int) -> int | None:
-        """Like ``Admin.set_capacity``. A cancelled call leaves it open whether the capacity was
-        changed."""
+        """Like ``Admin.set_capacity``. After a cancelled call, the capacity may have changed or
+        not."""
         before: int | None = await wait(self._native.set_capacity(name, capacity))
         return before
 
@@ -109,7 +109,7 @@ class AsyncAdmin(_Admin):
         return found
 
     async def end_quarantine(self) -> bool:
-        """Like ``Admin.end_quarantine``. A cancelled call leaves it open whether the quarantine was
-        ended."""
+        """Like ``Admin.end_quarantine``. After a cancelled call, the quarantine may have ended or
+        not."""
         ended: bool = await wait(self._native.end_quarantine())
         return ended

@@ -67,11 +67,11 @@ class Client(_Client[Lock, RWLock, Semaphore, Election, Job, Admin]):
         skip: bool = False,
         **options: Unpack[Options],
     ) -> Callable[[Callable[P, T]], Callable[P, T | None]]:
-        """A decorator: each call holds the lock. ``"{invoice}"`` in the name is replaced by that
-        argument.
+        """A decorator: each call holds the lock. ``"{invoice}"`` in the name is replaced by the
+        argument ``invoice``.
 
         If the lock is busy, a call waits for at most ``timeout`` and then raises ``LockTimeout``;
-        with ``skip`` it does nothing and returns ``None``. Raises ``TypeError`` for an async
+        with ``skip``, the call does nothing and returns ``None``. Raises ``TypeError`` for an async
         function or a generator, ``InvalidInput`` for an argument that the function does not have.
         """
         _synchronized.check_skip(timeout, skip)
@@ -94,14 +94,14 @@ class Client(_Client[Lock, RWLock, Semaphore, Election, Job, Admin]):
         return decorate
 
     def adopt(self, lease: Lease | str) -> Guard:
-        """Takes over a lease that ``guard.into_lease()`` returned. Only the first adopter gets it.
+        """Takes over a lease that ``guard.into_lease()`` returned. Only the first call gets it.
 
         Raises ``NotAdopted`` if the lease has ended or was adopted before. Cost: one round trip.
         """
         return Guard(wait(self._native.adopt(str(lease))))
 
     def close(self) -> None:
-        """Releases all leases, and ends waits with ``ClientClosed``. A second call does nothing.
+        """Releases all leases; all waits end with ``ClientClosed``. A second call does nothing.
 
         Raises ``StoreUnavailable`` if a lease could not be released within 5 s.
         """

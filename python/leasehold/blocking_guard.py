@@ -40,8 +40,8 @@ class Guard(OnlyPlain, _Held):
         """Renews the lease now, and returns its validity. With a ``ttl``, this ttl is used from now
         on.
 
-        A shorter ttl does not shorten what the store has already promised. Raises ``LeaseLost``,
-        ``InvalidInput``, ``StoreError``. Cost: one round trip.
+        A shorter ttl does not shorten the time that the store has already promised. Raises
+        ``LeaseLost``, ``InvalidInput``, ``StoreError``. Cost: one round trip.
         """
         left: float = wait(self._native.renew(ttl))
         return left
@@ -54,10 +54,10 @@ class Guard(OnlyPlain, _Held):
         return Guard(self._native.reenter())
 
     def upgrade(self, timeout: Span | None = None) -> None:
-        """Makes a reader the writer: waits until the others have released. The lease gets a new
-        token.
+        """Makes a reader the writer: waits until the other readers have released. The lease gets
+        a new token.
 
-        Raises ``LockTimeout``, with the read lease as before; ``WouldDeadlock`` if another reader
+        Raises ``LockTimeout``, and keeps the read lease; ``WouldDeadlock`` if another reader
         already waits for its upgrade; ``LeaseLost``, ``InvalidInput``, ``StoreError``. Cost: one
         round trip if there is no other reader, else one more for each second of waiting.
         """

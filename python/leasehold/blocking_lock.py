@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class Lock(OnlyPlain, _Lock[Guard]):
-    """A lock: its name, its mode and its options. It does no I/O until one of its methods is
-    called. It may be kept, shared and pickled.
+    """A lock with a name, a mode and options. It does no I/O until one of its methods is
+    called. You can keep, share and pickle it.
 
     ``with lock`` acquires: each thread has its own guards, and the last one is released first.
     """
@@ -31,8 +31,8 @@ class Lock(OnlyPlain, _Lock[Guard]):
         Raises ``LockTimeout``, which names the holder; ``StoreUnavailable`` if the store was never
         reached; ``Indeterminate``, ``StoreError``, ``InvalidInput``, ``ClientClosed``. Once the
         store was reached, the call waits during outages. Cost: one round trip if the lock is free,
-        else one more for each second. An exception of a signal handler ends the wait and leaves
-        nothing behind.
+        else one more for each second of waiting. If a signal handler raises, the wait ends and
+        leaves nothing behind.
         """
         return Guard(wait(self._native.acquire(timeout)))
 
@@ -48,7 +48,7 @@ class Lock(OnlyPlain, _Lock[Guard]):
     def wait_free(self, timeout: Span | None = None) -> None:
         """Waits until nobody holds the lock, and does not take it.
 
-        Raises ``LockTimeout``, ``StoreError``. Cost: one round trip, and one for each second.
+        Raises ``LockTimeout``, ``StoreError``. Cost: one round trip, and one per second of wait.
         """
         wait(self._native.wait_free(timeout))
 

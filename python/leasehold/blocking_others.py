@@ -103,7 +103,7 @@ class Admin(_Admin):
         """Ends the lease with this token, and returns whether there was such a lease.
 
         The holder is notified, and the name becomes free once the holder has had time to stop, or
-        at once with ``now``. Cost: one round trip.
+        immediately with ``now``. Cost: one round trip.
         """
         revoked: bool = wait(self._native.revoke(name, token, now))
         return revoked
@@ -121,7 +121,7 @@ class Admin(_Admin):
         return found
 
     def end_quarantine(self) -> bool:
-        """Ends a quarantine because an operator has decided so. Returns whether the store has
-        quarantines at all."""
+        """Ends the quarantine of the store because an operator has decided so. Returns whether
+        this kind of store has quarantines at all."""
         ended: bool = wait(self._native.end_quarantine())
         return ended

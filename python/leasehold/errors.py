@@ -21,7 +21,7 @@ class LeaseholdError(Exception):
 
 
 class LockTimeout(LeaseholdError, TimeoutError):
-    """The limit of a wait was reached; nothing is held. If the wait was for an upgrade, the read
+    """The limit of a wait was reached; no lease is held. If the wait was for an upgrade, the read
     lease is still held.
 
     ``waited`` is in seconds. ``holder`` is a holder at the end of the wait, if the store could name
@@ -37,14 +37,14 @@ class LockTimeout(LeaseholdError, TimeoutError):
 
 
 class LeaseLost(LeaseholdError):
-    """The lease is no longer ours: stop the work that it covered."""
+    """The lease is no longer held: stop the work that it covered."""
 
     token: int = 0
     reason: LossReason = "expired"
 
 
 class NotAdopted(LeaseholdError):
-    """The lease that was to be adopted has ended, or was adopted before. Nothing is held."""
+    """The lease cannot be adopted: it has ended, or was adopted before. No lease is held."""
 
     token: int = 0
     reason: LossReason = "superseded"
@@ -66,7 +66,7 @@ class InvalidInput(LeaseholdError, ValueError):
 
 
 class ClientClosed(LeaseholdError, RuntimeError):
-    """The client was closed, or the program ends."""
+    """The client was closed, or the program is ending."""
 
 
 class NotOwner(LeaseholdError, RuntimeError):

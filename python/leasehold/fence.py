@@ -1,7 +1,7 @@
 """Fenced writes: the protected resource refuses a holder that was overtaken.
 
-A lease cannot stop a process that slept through its end. The resource can, if it remembers the
-highest token it has seen, and refuses writes with lower tokens.
+A lease cannot stop a process that slept through its end. The resource can stop it, if it remembers
+the highest token it has seen, and refuses writes with lower tokens.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 HEADER: Final[str] = _core.header()
-"""The HTTP header for a token and its lock. A service answers an overtaken token with 409."""
+"""The HTTP header for a token and its lock. A service answers 409 to an overtaken token."""
 
 
 def to_header(guard: _Held) -> str:
@@ -44,7 +44,7 @@ def from_header(text: str) -> tuple[str, int]:
 class Fences:
     """The highest token of each lock that a service of one process has seen.
 
-    It contains a mutex, so threads may share it.
+    Threads can share this object, because it contains a mutex.
     """
 
     __slots__ = ("_mutex", "_newest")
@@ -66,8 +66,8 @@ class Dialect:
     """SQL statements for a table that keeps the highest token of each lock.
 
     Run ``table`` once. Then, in each transaction, run ``install`` (name, token) and ``newest``
-    (name). If ``newest`` returns another token than your own, roll back; else read, decide, write
-    and commit.
+    (name). If ``newest`` returns a token that is not your own, roll back; else read, decide,
+    write and commit.
     """
 
     table: str

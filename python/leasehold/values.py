@@ -29,8 +29,8 @@ class Holder:
 class Status:
     """The holders of a name and the number of its waiters: a snapshot, which may be outdated.
 
-    ``held_back`` describes what stops a free name from being granted to anybody: open PostgreSQL
-    transactions that have passed its fence. With other stores it is empty.
+    ``held_back`` describes the open PostgreSQL transactions that have passed the fence of a free
+    name: until they end, nobody gets the name. With other stores it is empty.
     """
 
     holders: tuple[Holder, ...]

@@ -22,7 +22,7 @@ use crate::told::Teller;
 use crate::verb::Verb;
 use crate::watches::Watches;
 
-/// The environment variable with the URL of the store, for a client without one.
+/// The environment variable with the URL of the store, for a client that was given no URL.
 const VARIABLE: &str = "LEASEHOLD_STORE";
 
 /// A store in this process: its clients compete like separate machines. A forked child begins with
@@ -54,7 +54,7 @@ pub(crate) struct Made {
     pub(crate) watches: Arc<Watches>,
 }
 
-/// The state that a client shares with everything it makes.
+/// The state that a client shares with all objects that it makes.
 pub(crate) struct Client {
     source: Source,
     pub(crate) defaults: LeaseOptions,
@@ -111,7 +111,7 @@ impl Client {
 }
 
 impl Close for Client {
-    /// Releases everything and ends waits. A second call does nothing more.
+    /// Releases all leases and ends all waits. A second call does nothing more.
     fn close(&self) -> Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + '_>> {
         Box::pin(async {
             self.is_closed.store(true, Ordering::Release);

@@ -142,7 +142,7 @@ impl Completions {
         lock(&self.gathered).get_or_insert_default();
     }
 
-    /// Hands over all gathered verbs at once: the thread is woken once for all of them.
+    /// Hands over all gathered verbs together: the thread is woken once for all of them.
     fn hand_over(&self) {
         let gathered = lock(&self.gathered).take().unwrap_or_default();
         if self.made_in.is_another() {

@@ -133,7 +133,7 @@ fn described(py: Python<'_>, error: &Error, fields: &Bound<'_, PyDict>) -> PyRes
             "LockTimeout"
         }
         Error::WouldDeadlock { .. } => "WouldDeadlock",
-        // The enum may grow; a new error is still an exception of this package.
+        // A later version may add errors; such an error is still an exception of this package.
         _ => "LeaseholdError",
     })
 }

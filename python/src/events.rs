@@ -24,12 +24,12 @@ pub(crate) struct Told {
     held: Option<Duration>,
     reason: Option<&'static str>,
     text: String,
-    /// Whether it goes into the log.
+    /// Whether the event goes into the log.
     pub(crate) warns: bool,
 }
 
 impl Told {
-    /// The fields of `leasehold.Event`, in its order.
+    /// The fields of `leasehold.Event`, in the order of that class.
     pub(crate) fn into_fields(self, py: Python<'_>) -> PyResult<Bound<'_, PyTuple>> {
         let fields = (
             self.kind,
@@ -191,7 +191,7 @@ fn of_store(event: &Event<'_>) -> Told {
             Told::of("stalled", text)
         }
         Event::Warning { text, .. } => Told::of("warning", text),
-        // The enum may grow.
+        // A later version may add events.
         _ => Told::of("other", format!("{event:?}")),
     }
 }

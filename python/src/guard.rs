@@ -80,7 +80,7 @@ impl GuardCore {
         self.facts(|facts| facts.tokens[0]).unwrap_or(self.granted[0].1)
     }
 
-    /// The slot, for a verb, unless the guard was released.
+    /// The slot, for a verb. An error if the guard was released.
     fn ready(&self) -> Result<Arc<Slot>, Failure> {
         let (slot, _) = self.shared()?;
         match self.is_let_go.load(Ordering::Acquire) {
@@ -125,7 +125,7 @@ impl GuardCore {
             Some(watches) if self.granted.len() == 1 => {
                 watches.add(self.holder, Arc::clone(queue), key);
             }
-            // If a guard has several names, each may be lost by itself.
+            // If a guard has several names, each name can be lost separately.
             _ => {
                 let queue = Arc::clone(queue);
                 lost.clone().call_back(move |reason| queue.lost(key, reason));
@@ -263,7 +263,7 @@ impl NativeGuard {
         }
     }
 
-    /// Makes the loss an item for the event thread, or the end of the guard without one.
+    /// Queues an item for the event thread: the loss, or the guard's end without a loss.
     fn on_lost(&self, key: u64) -> Result<(), Failure> {
         self.0.ready()?;
         let callback = told::Callback::new(key);
@@ -358,8 +358,8 @@ impl NativeGuard {
         })
     }
 
-    /// Waits for the end of the lease. Returns the reason of a loss, or none after a release or at
-    /// the limit.
+    /// Waits for the end of the lease. Returns the reason of a loss, or none after a release or
+    /// after `timeout`.
     #[pyo3(signature = (timeout))]
     fn lost(&self, timeout: Option<&Bound<'_, PyAny>>) -> PyResult<Verb> {
         let limit = maybe_span(timeout, "timeout")?;

@@ -13,7 +13,7 @@ use crate::wake::Wake;
 /// The result of a verb, with the key of its waiter.
 pub(crate) type Keyed = (u64, Result<Done, Failure>);
 
-/// The results that were not taken yet, and the descriptor, which is readable while there are any.
+/// The results that were not taken yet, and a descriptor, which is readable while results are left.
 pub(crate) struct Queue {
     ended: Mutex<Ended>,
     wake: Wake,

@@ -59,7 +59,7 @@ static CHANNEL: PerProcess<Channel> = PerProcess::new(
 fn push(item: Item) {
     let Ok(channel) = CHANNEL.this() else { return };
     let mut queue = lock(&channel.queue);
-    // A callback is never dropped: their number is limited by the callbacks that were registered.
+    // Items of callbacks are never dropped: each registered callback adds one item at most.
     if queue.items.len() >= MOST && matches!(item, Item::Event(..)) {
         queue.dropped += 1;
         return;

@@ -6,7 +6,7 @@ set -u
 cd "$(dirname "$0")/../.."
 into=$PWD/target/mixed
 
-# each LANGUAGE INSTALL FILE...: INSTALL PLACE FILE, unless that has been done of the same files.
+# each LANGUAGE INSTALL FILE...: runs INSTALL PLACE FILE, unless it has run with the same files.
 each() {
     language=$1 install=$2 place=$into/$1
     shift 2
@@ -14,7 +14,7 @@ each() {
     [ "$(cat "$place/installed" 2>&1)" = "$wanted" ] && return
     rm -rf "$place"
     mkdir -p "$place"
-    # Written last, so that what was broken off half-way is begun anew.
+    # Written last, so that an incomplete installation is begun anew.
     if $install "$place" "$1" >"$place/log" 2>&1; then
         printf '%s' "$wanted" >"$place/installed"
     else
@@ -39,7 +39,7 @@ with_go_tool() {
     GOBIN=$1 go install "$(cat "$2")"
 }
 
-# Built from a copy: the sums of what is downloaded are written beside it.
+# Built from a copy, because the checksums of downloads are written into its directory.
 with_go() {
     cp "$2" "$(dirname "$2")/main.go" "$1" && go build -C "$1" -mod=mod -o "$(basename "$1")" .
 }

@@ -20,8 +20,8 @@ const COMMANDS_EACH: u32 = 5;
 /// How often one client dials one address in a second at most.
 const DIALS_EACH: u32 = 4;
 
-/// The longest that a released lock may lie idle: the next waiter may have been killed, and does
-/// not claim it, and the one behind it may just have asked.
+/// The longest that a released lock may be idle. The next waiter may have been killed and not claim
+/// it, and the waiter behind may just have polled.
 const PATIENCE: Duration = CLAIM_WINDOW.saturating_add(POLL_INTERVAL);
 
 fn played(weather: Weather) -> Report {
@@ -68,7 +68,7 @@ fn what_a_fleet_asks_for_is_what_the_page_on_sizing_reckons() {
     let seconds = lasted.as_secs_f64();
     let polls = report.waiters * seconds;
     assert!((0.6 * polls..1.2 * polls).contains(&(counts.polls as f64)), "{polls}: {counts:?}");
-    // Each is renewed three times in its ttl, and a hand-over is confirmed besides.
+    // Each lease is renewed three times in its ttl, and each hand-over is confirmed.
     let renewals = report.holders * 3.0 / TTL.as_secs_f64() * seconds + counts.messages as f64;
     assert!(counts.leases as f64 <= 1.2 * renewals, "{renewals}: {counts:?}");
     assert!(counts.acquires.abs_diff(counts.releases) <= u64::from(CLIENTS) / 2, "{counts:?}");
@@ -84,6 +84,6 @@ fn whatever_a_replica_has_missed_tokens_grow_and_all_are_served() {
     });
     assert_eq!((report.unserved, report.errors), (0, 0));
     assert_eq!(report.tokens_back, 0);
-    // Only what was missed may be held by two.
+    // Only a lock of which the replica missed something may have two holders.
     assert!(report.double_holds <= report.failover.missed, "{report:?}");
 }

@@ -1,5 +1,5 @@
-//! Servers that push messages without end: what that costs the memory of a client, and that its
-//! leases are renewed meanwhile.
+//! Servers that push messages without end: the memory cost for a client, and the renewals of its
+//! leases meanwhile.
 #![cfg(test)]
 
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use leasehold_testkit::worker::{self, Worker, listen, say};
 use leasehold_testkit::{Proxy, RedisServer, SentinelFleet, must};
 use tokio::runtime::Builder;
 
-/// A lease that ends soon after renewals do. A busy machine, which a flood makes busier, may stop
+/// A lease that ends soon after its renewals stop. A busy machine, made busier by a flood, may stop
 /// a process for ten seconds.
 const TTL: Duration = Duration::from_secs(18);
 
 /// Renewals during a flood, one each 6 s: the lease would have ended by the last of them.
 const RENEWALS: u64 = 3;
 
-/// How much memory a flood may cost. What waits to be read is bounded to 4 MB.
+/// How much memory a flood may cost. Unread messages are limited to 4 MB.
 const MOST_MEMORY: u64 = 10_000_000;
 
-/// How many bytes of a flood a client takes at least: kept, they would be more than it may cost.
+/// How many bytes of a flood a client reads at least: kept, they would exceed the allowed cost.
 const FLOOD: u64 = 3 * MOST_MEMORY;
 
 #[test]
@@ -66,7 +66,7 @@ fn memory(worker: &Worker) -> u64 {
 
 /// Floods a client that holds a lease, through these proxies.
 fn flood(url: &str, proxies: &[Proxy]) {
-    // It is about another service, for a listener that looks into it.
+    // The message is about another service, for a listener that reads it.
     let payload = format!("other {} 6379 10.0.0.2 6380", "x".repeat(1000));
     let flooded = || proxies.iter().map(Proxy::flooded).sum::<u64>();
     let mut worker = Worker::start(&[url]);

@@ -21,12 +21,12 @@ use leasehold_testkit::{Cluster, Postgres, RedisServer, SentinelFleet};
 use libtest_mimic::{Arguments, Trial};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-/// How this program is told to run one test by itself.
+/// The option that makes this program run one test by itself.
 const ONLY: &str = "--only";
 
 type Done = Result<(), Box<dyn StdError>>;
 
-/// A test: what it says, and what it does in its own directory.
+/// A test: its name, and its work in its own directory.
 type Test = (&'static str, fn(&Path) -> Done);
 
 const TESTS: &[Test] = &[
@@ -73,7 +73,7 @@ fn alone(name: &str) -> Done {
 fn in_own_process(name: &str) -> Result<(), String> {
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     let ended = Command::new(own).args([ONLY, name]).output().map_err(|error| error.to_string())?;
-    // That it was left out.
+    // The output says that the test was skipped.
     print!("{}", String::from_utf8_lossy(&ended.stdout));
     match ended.status.success() {
         true => Ok(()),
@@ -81,7 +81,7 @@ fn in_own_process(name: &str) -> Result<(), String> {
     }
 }
 
-/// Forks: the child ends with what `child` says, and the parent has its id.
+/// Forks: the child ends with the result of `child`, and the parent gets the child's id.
 fn in_child(child: impl FnOnce() -> Done) -> io::Result<Pid> {
     match fork::fork()? {
         Fork::Parent(id) => Pid::from_raw(id).ok_or_else(|| io::Error::other("no id")),
@@ -109,7 +109,7 @@ fn file_url(directory: &Path) -> String {
     format!("file:{}", directory.join("locks.db").display())
 }
 
-/// Takes and releases for 2 s. A directory is there while somebody holds: to make it twice fails.
+/// Takes and releases for 2 s. The holder makes a directory: two at the same time would fail.
 fn contend(client: &Client, directory: &Path) -> Done {
     let mut tokens = OpenOptions::new().append(true).create(true).open(directory.join("tokens"))?;
     let (end, held) = (Instant::now() + Duration::from_secs(2), directory.join("held"));
@@ -151,12 +151,12 @@ fn both_sides(url: &str, directory: &Path) -> Done {
     let all = tokens.len();
     tokens.sort_unstable();
     tokens.dedup();
-    // Each side was granted it at least once.
+    // Each side was granted the lock at least once.
     expect(tokens.len() == all && all >= 4, "each grant has a new token")
 }
 
-/// Neither a guard nor a connection: a store keeps more of those than one, and threads that drive
-/// them.
+/// Neither a guard nor a connection is shared. A store has several connections, and threads that
+/// drive them.
 fn shares_nothing(url: &str, directory: &Path) -> Done {
     guard_stays(url)?;
     both_sides(url, directory)
@@ -176,7 +176,7 @@ fn shares_nothing_on_a_quorum(directory: &Path) -> Done {
     let nodes = (0..3).map(|_| RedisServer::start()).collect::<Result<Vec<_>, _>>()?;
     let places = nodes.iter().map(|node| format!("127.0.0.1:{}", node.port()));
     let places = places.collect::<Vec<_>>().join(",");
-    // Nobody held anything on servers that are new here.
+    // Nobody holds anything on servers that are new.
     shares_nothing(&format!("redis+quorum://{places}/?quarantine=off"), directory)
 }
 
@@ -329,7 +329,7 @@ fn leads_in_a_child(_directory: &Path) -> Done {
     let (is_seen, see) = io::pipe()?;
     let mut see = Some(see);
     let successor = in_child(|| {
-        // It ends with its parent.
+        // The process ends with its parent.
         drop(see.take());
         let leadership = election.campaign("a child")?;
         (&is_seen).read_exact(&mut [0; 1])?;
@@ -341,7 +341,7 @@ fn leads_in_a_child(_directory: &Path) -> Done {
     ended_well(successor)
 }
 
-/// Watches until this one leads.
+/// Watches until the candidate with this value leads.
 fn until_leads(observation: &mut Observation, value: &str) -> Done {
     loop {
         if let Observed::Leader(leader) = observation.next()?

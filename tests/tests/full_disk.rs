@@ -1,4 +1,4 @@
-//! A file store on a disk that is full: what is held is renewed and let go, and handed on.
+//! A file store on a full disk: held locks are renewed, released, and handed on.
 #![cfg(test)]
 
 use std::fs;
@@ -15,10 +15,10 @@ use leasehold_testkit::small_disk::{fill, on_a_disk_of};
 use leasehold_testkit::{fresh_number, must, worker};
 use tokio::runtime::Builder;
 
-/// Far longer than any of these tests takes: nothing in them ends by time.
+/// Far longer than any of these tests takes: no lease ends by time.
 const TTL: Duration = Duration::from_secs(600);
 
-/// As many names as are held when the disk becomes full.
+/// How many names are held when the disk becomes full.
 const HELD: u64 = 40;
 
 /// One client on a store, without the library.
@@ -50,7 +50,7 @@ impl Client {
         self.ask(number, action).await
     }
 
-    /// Lets go so that the record remembers it, and grows.
+    /// Releases in such a way that the record remembers the holder, and grows.
     async fn release(&self, number: u64) -> Reply {
         let id = self.holder(number);
         let release = Action::Release { id, cooldown: Duration::ZERO, unanswered: true };
@@ -69,7 +69,7 @@ impl Client {
         assert!(replies.iter().all(|reply| matches!(reply, Reply::Granted(_))), "{replies:?}");
     }
 
-    /// Acquires one new name after the other until there is no room for any more.
+    /// Acquires one new name after the other until the disk is full.
     async fn acquire_until_full(&self, first: u64) -> u64 {
         let mut number = first;
         loop {
@@ -87,7 +87,7 @@ impl Client {
     }
 }
 
-/// Renews, hands on and lets go on a full disk, and goes on when there is room again.
+/// Renews, hands on and releases on a full disk, and goes on when there is room again.
 fn hold_on_a_full_disk(directory: &str) {
     worker::end_with_parent();
     let directory = Path::new(directory);
@@ -102,7 +102,7 @@ fn hold_on_a_full_disk(directory: &str) {
         let after = holder.acquire_until_full(HELD).await;
         println!("{} more were acquired before it was full", after - HELD);
 
-        // More than fit the log.
+        // More requests than fit the log.
         let poll = Action::Poll { id: waiter.holder(0), ttl: TTL };
         for _ in 0..50 {
             holder.assert_renewed(0..after).await;
@@ -110,7 +110,7 @@ fn hold_on_a_full_disk(directory: &str) {
         }
         assert_eq!(holder.release(0).await, Reply::Released);
         assert!(matches!(must(waiter.ask(0, poll).await), Reply::Granted(_)));
-        // Also by a process that comes now.
+        // A process that comes now must also work.
         let late = Client::new(&path);
         let revoke = late.ask(1, Action::Inspect { limit: 1 }).await;
         assert!(matches!(must(revoke), Reply::Status(status) if status.holders.len() == 1));

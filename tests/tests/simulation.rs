@@ -25,14 +25,14 @@ const CLIENTS: usize = 6;
 const ROUNDS: usize = 10;
 const TTL: Duration = Duration::from_secs(2);
 
-/// The longest that the lock may lie idle while somebody waits: a grant whose taker never learned
-/// of it ends by its ttl, and then those who gave up must be found dead.
+/// The longest time that the lock may be idle with a waiter. A grant that its waiter never learned
+/// of ends by its ttl. Then clients that gave up must be found dead.
 const PATIENCE: Duration = Duration::from_secs(12);
 
 /// The same without faults: no timer of a waiter is longer than a second.
 const CALM_PATIENCE: Duration = Duration::from_secs(1);
 
-/// The end of a simulation that does not end: an hour of simulated time.
+/// The limit of a simulation: an hour of simulated time.
 const LIMIT: Duration = Duration::from_secs(3600);
 
 struct Simulation {
@@ -41,7 +41,7 @@ struct Simulation {
     name: LockName,
     mode: Mode,
     history: RefCell<History>,
-    /// Waiters are not always polled.
+    /// Whether waiters are sometimes not polled.
     is_distracted: Cell<bool>,
 }
 
@@ -75,7 +75,7 @@ impl Simulation {
         lock.ttl(TTL)
     }
 
-    /// What is asked for next: of a read/write lock any of what it has.
+    /// The mode of the next request: any mode that a read/write lock has.
     fn draw_mode(&self, random: &mut Jitter) -> Mode {
         let drawn = random.next_u64() % 6;
         match self.mode {
@@ -85,8 +85,8 @@ impl Simulation {
         }
     }
 
-    /// A client that acquires, works and lets go, or hands its lease on, or changes its mind, again
-    /// and again.
+    /// A client that again and again acquires, works and releases, or hands its lease on, or
+    /// changes its mind.
     async fn work(&self, client: &Client, next: &Client, seed: u64) {
         let mut random = Jitter::new(seed);
         for round in 0..ROUNDS {
@@ -131,7 +131,7 @@ impl Simulation {
         }
     }
 
-    /// Polls a future, but not always: for a while its caller is at something else.
+    /// Polls a future, but not always: sometimes its caller does something else.
     async fn distracted<T>(&self, future: impl Future<Output = T>, random: &mut Jitter) -> T {
         let mut future = std::pin::pin!(future);
         if self.is_distracted.get() && random.next_u64().is_multiple_of(4) {
@@ -158,9 +158,10 @@ impl Simulation {
         let steps = random.next_u64() % 12;
         for _ in 0..steps {
             if self.mode == Mode::Shared && random.next_u64().is_multiple_of(2) {
-                // What is given up is soon asked for again: that is what may go wrong.
+                // A request that was given up is soon repeated: that is what may go wrong.
                 for _ in 0..random.next_u64() % 4 {
-                    // It goes on working while it waits for the answer, until it is told.
+                    // The holder works on while it waits for the answer, until it is told of a
+                    // loss.
                     let told_at = {
                         let lost = async |lost: Lost| lost.await.map(|_| self.now());
                         let lost = std::pin::pin!(lost(guard.lost()));
@@ -220,7 +221,7 @@ impl Simulation {
         };
         match guard.mode() {
             Mode::Exclusive => hold.changes.push((self.now(), Mode::Exclusive)),
-            // It is one from the moment that it asks.
+            // The holder is a reader from the moment when it asks.
             reader if goes_down => hold.changes.push((started, reader)),
             _ => {}
         }
@@ -228,13 +229,13 @@ impl Simulation {
             Err(Error::WouldDeadlock { .. }) if was == Mode::Upgradable => {
                 panic!("an upgradable reader only waits: {guard:?}");
             }
-            // A caller that is told so can let go of the read lease, and does so sooner or later.
+            // A caller that learns this can release the read lease, and does so sooner or later.
             Ok(()) | Err(Error::WouldDeadlock { .. }) => {}
             Err(error) => self.history.borrow_mut().errors.push(error),
         }
     }
 
-    /// The lease of a guard is delivered to two clients, of which one at most adopts it.
+    /// The lease of a guard is delivered to two clients, of which at most one adopts it.
     async fn hand_on(&self, guard: Guard, to: [&Client; 2], random: &mut Jitter) {
         let Ok(lease) = guard.into_lease() else { return };
         let (asked, mode) = (self.now(), lease.mode);
@@ -289,7 +290,7 @@ impl Simulation {
         }
     }
 
-    /// What the store still knows when everything has been over for longer than it must remember.
+    /// What the store still knows after everything that it must remember has ended.
     async fn remains(&self) -> Vec<String> {
         self.subject.pass(2 * DEFAULT_RETENTION).await;
         let everything = Operation::List { prefix: String::new(), limit: 10, idle: true };
@@ -359,8 +360,8 @@ async fn a_semaphore_keeps_its_promises_while_the_network_does_not() {
     play_all(Mode::Permits { count: 2, capacity: 5 }).await;
 }
 
-/// Validity counts from before the request was sent: else a holder whose answers take long would
-/// believe in its lease for longer than the store keeps it.
+/// Validity counts from before the request. Otherwise a holder with slow answers would believe in
+/// its lease for longer than the store keeps it.
 #[tokio::test]
 async fn a_far_holder_that_is_cut_off_stops_before_a_near_waiter_enters() {
     for seed in 0..30 {

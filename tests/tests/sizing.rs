@@ -1,4 +1,4 @@
-//! `docs/sizing.md` adds up, and its figures are those that the fleet is simulated with.
+//! `docs/sizing.md` adds up, and its figures are those of the simulated fleet.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +13,7 @@ const ROUNDED: f64 = 0.01;
 
 type Figures = BTreeMap<String, f64>;
 
-/// The lines with an `=` of its blocks, without what is remarked behind them.
+/// The lines with an `=` of its blocks, without the remarks behind them.
 fn lines() -> impl Iterator<Item = &'static str> {
     let blocks = PAGE.split("```").skip(1).step_by(2);
     let lines = blocks.flat_map(str::lines).filter(|line| line.contains(" = "));
@@ -65,7 +65,7 @@ fn value(text: &str, figures: &Figures) -> f64 {
     value
 }
 
-/// All that the page names. Each result is compared with what it is said to be.
+/// All figures that the page names. Each computed result is compared with the stated one.
 fn figures() -> Figures {
     let mut figures = Figures::new();
     for line in lines() {

@@ -1,4 +1,4 @@
-//! The workflows hold no logic: what they run is there, and their own words are right.
+//! The workflows have no logic: the commands that they run exist, and their own words are right.
 #![cfg(test)]
 
 use std::fs;
@@ -14,7 +14,7 @@ fn workflows() -> Vec<(PathBuf, String)> {
     files.map(|file| (file.clone(), fs::read_to_string(file).unwrap())).collect()
 }
 
-/// What its steps run.
+/// The commands of its steps.
 fn commands(workflow: &str) -> Vec<&str> {
     let lines = workflow.lines().filter_map(|line| line.trim_start().split_once("run: "));
     lines.map(|(_, command)| command.trim()).collect()
@@ -30,7 +30,7 @@ fn the_words_of_workflows_are_those_of_github() {
     let files: Vec<_> = workflows().into_iter().map(|(file, _)| file).collect();
     let checked = Command::new(&actionlint).args(["-shellcheck="]).args(&files).output().unwrap();
     assert!(checked.status.success(), "{checked:?}");
-    // It would find something.
+    // It would find something there.
     let directory = tempfile::tempdir().unwrap();
     let wrong = directory.path().join("wrong.yml");
     fs::write(&wrong, "on: push\njobs: {a: {runs-on: ubuntu-24.04, step: []}}\n").unwrap();

@@ -1,6 +1,6 @@
-//! `cargo xtask api`: the public API of what is published, as text in the tree. A change of it is
-//! seen in a review, or else fails the suite. By these texts, whatever waits has a type of the same
-//! name in `blocking`, with methods of the same names.
+//! `cargo xtask api`: the public API of the published packages, as text in the tree. A change shows
+//! in a review, or fails the suite. These texts also show whether each waiting type has a type of
+//! the same name in `blocking`, with methods of the same names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,11 +14,11 @@ use crate::run::{Outcome, Run, root};
 pub(crate) const PUBLISHED: [&str; 4] =
     ["leasehold", "leasehold-conformance", "leasehold-core", "leasehold-data"];
 
-/// Where the text is, a file for each package, and where that of the suite is.
+/// The directory of the texts, one file per package, and the directory of those that are checked.
 const DIRECTORY: &str = "api";
 const CHECKED: &str = "target/api";
 
-/// Implementations that nearly every type has, and that nobody asks for.
+/// Implementations that nearly every type has, and that no reader looks for.
 const USUAL: [&str; 5] = [
     "core::marker::Freeze",
     "core::marker::StructuralPartialEq",
@@ -27,10 +27,10 @@ const USUAL: [&str; 5] = [
     "core::panic::unwind_safe::",
 ];
 
-/// Modules that both forms share: what stores are made of, and what is said to them.
+/// Modules that both forms share: the parts of stores, and the values that stores get.
 const SHARED: [&str; 2] = ["store", "model"];
 
-/// What has no other half: a type or a method, and why.
+/// The types and methods that only one form has, and the reason.
 const ALONE: [(&str, &str); 6] = [
     ("leasehold::Guard::lost", "it is a future: a thread has `loss` and `on_lost`"),
     ("leasehold::election::Observation::poll_next", "it is a stream: a thread has `next`"),
@@ -45,11 +45,11 @@ pub(crate) fn update() -> Outcome {
     write(DIRECTORY)
 }
 
-/// Reads all pages, in which no warning may be, and compares the API of every published package
-/// with what is in the tree.
+/// Builds all pages of documentation without a warning, and compares the API of every published
+/// package with the text in the tree.
 pub(crate) fn check() -> Outcome {
     write(CHECKED)?;
-    // The surface of the Python package is compared where that is installed.
+    // The API of the Python package is compared where that package is installed.
     Run::program("diff", &["--recursive", "--unified=0", "--exclude=*.pyi", DIRECTORY, CHECKED])
         .show()
         .map_err(|_| "the public API has changed: if it shall, run `cargo xtask api`".to_owned())?;
@@ -92,7 +92,7 @@ fn write(directory: &str) -> Outcome {
 /// The methods of a type, and whether one of them is async.
 type Types = BTreeMap<String, (BTreeSet<String>, bool)>;
 
-/// What has no form without async, in the packages that have such a form.
+/// The types and methods without a blocking form, in the packages that have such a form.
 fn without_blocking_form(texts: &[String]) -> Vec<String> {
     let mut missing = BTreeSet::new();
     for text in texts.iter().filter(|text| text.contains("::blocking::")) {

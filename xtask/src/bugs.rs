@@ -5,18 +5,18 @@ use std::sync::{Mutex, PoisonError};
 use crate::programs::{self, Job, Program};
 use crate::run::Outcome;
 
-/// Where they are switched, and which tests find them.
+/// The list of the bugs, and the table of the tests that find them.
 const CATALOGUE: &str = include_str!("../../crates/leasehold-core/src/bugs.rs");
 const TABLE: &str = include_str!("../../evidence/bugs.txt");
 
-/// The variable that turns one on; a shorter history, which is enough for each; and what random
-/// tests find then is no regression to keep.
+/// The variable that turns a bug on. Then a shorter history, which is enough for each bug. Last, a
+/// failure that random tests find with a bug is no regression to keep.
 const BUG: &str = "LEASEHOLD_BUG";
 const SHORT: (&str, &str) = ("LEASEHOLD_DIFFERENTIAL_STEPS", "2000");
 const KEEP_NOTHING: (&str, &str) = ("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1");
 
-/// How long the tests of one may take, as `timeout` takes it: with a bug they may hang, which
-/// counts as found. Without it they take some seconds.
+/// How long the tests of one bug may take, in the form of `timeout`. With the bug they may hang,
+/// which counts as found. Without it they take some seconds.
 const LIMIT: &str = "90s";
 
 /// A line of the table: the bug, a package, its program, what the names of the tests contain.
@@ -31,8 +31,8 @@ fn catalogue() -> Vec<&'static str> {
     CATALOGUE.lines().filter_map(name).filter(|name| !name.contains(' ')).collect()
 }
 
-/// Switches on the bugs that are named, or all, and says which test found each. The suite has run
-/// the same tests before, without any.
+/// Switches on the named bugs, or all of them, and says which test found each. The suite has run
+/// the same tests without bugs before.
 pub(crate) fn run(programs: &[Program], names: &[&str]) -> Outcome {
     let known = catalogue();
     if let Some(unknown) = names.iter().find(|name| !known.contains(name)) {

@@ -123,7 +123,7 @@ const MAY_RING: &str = "crates/leasehold/src/store/redis/layout";
 /// A module, or what a path names: the folder of its crate, and then each part.
 type Path = Vec<String>;
 
-/// One module imports another that is beside it, or beside one that it is in.
+/// An import between siblings: one contains the importing module, and one the imported module.
 #[derive(Debug)]
 struct Arrow {
     folder: Path,
@@ -285,7 +285,7 @@ fn tree<'a>(text: &'a str, mut base: Path, paths: &mut Vec<Path>) -> &'a str {
 mod tests {
     use super::*;
 
-    /// Each file with all the layers' other modules absent.
+    /// Checks these files, in a tree without all other modules of the layers.
     fn wrong(sample: &[(&str, &str)]) -> Vec<String> {
         let file =
             |(path, text): &(&str, &str)| File::new(&format!("crates/leasehold/src/{path}"), text);

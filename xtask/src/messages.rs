@@ -21,7 +21,7 @@ const CRATES: [&str; 4] = [
 const LEFT_OUT: [&str; 7] =
     ["tests", "/fuzzing", "/schedules/", "differential", "bugs.rs", "args/help.rs", "rights.rs"];
 
-/// What stands before a text that is for programmers, or for other programs.
+/// The code before a text that is for programmers or for other programs.
 const NOT_SAID: [&str; 6] =
     ["expect(", "reason = ", "must_use = ", "debug!(", "unreachable!(", "panic!("];
 
@@ -29,7 +29,7 @@ const NOT_SAID: [&str; 6] =
 const SQL: [&str; 10] =
     ["SELECT", "CREATE", "UPDATE", "INSERT", "DELETE", "WITH", "PRAGMA", "GRANT", "ALTER", "BEGIN"];
 
-/// Words in a text that is a message.
+/// The fewest words of a text that counts as a message.
 const FEWEST_WORDS: usize = 4;
 
 /// Writes the page.
@@ -92,7 +92,7 @@ fn texts(source: &str) -> Vec<String> {
     texts
 }
 
-/// Where a literal ends that has begun: at a quote behind an even number of backslashes.
+/// The end of a literal that has begun: a quote behind an even number of backslashes.
 fn literal_end(literal: &str) -> Option<usize> {
     let is_end = |at: &usize| {
         let backslashes = literal[..*at].bytes().rev().take_while(|byte| *byte == b'\\').count();
@@ -109,7 +109,7 @@ fn is_message(before: &str, text: &str) -> bool {
         && !SQL.iter().any(|begin| text.trim_start().starts_with(begin))
 }
 
-/// A literal of several lines in one.
+/// Joins a literal of several lines into one line.
 fn joined(text: &str) -> String {
     let lines = text.split("\\\n").map(str::trim_start);
     lines.collect::<String>().replace(['\n', '|'], " ").trim().to_owned()

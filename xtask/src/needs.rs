@@ -1,4 +1,4 @@
-//! What the suite needs beside cargo, installed where it is missing and may be installed.
+//! Installs what the suite needs besides cargo, if it is missing and this user may install it.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -6,10 +6,10 @@ use std::path::Path;
 
 use crate::run::{Outcome, Run};
 
-/// Asked by Debian's packages before they start a service; 101 says no.
+/// A program that Debian's packages ask before they start a service; exit code 101 says no.
 const POLICY: &str = "/usr/sbin/policy-rc.d";
 
-/// A package of Debian, and what succeeds in a shell if it, or what stands for it, is there.
+/// A package of Debian, and a shell command that succeeds if the package or a substitute is there.
 type Need = (&'static str, &'static str);
 
 /// Without these, the suite fails.
@@ -21,7 +21,7 @@ const REQUIRED: [Need; 5] = [
     ("python3-venv", "python3 -c 'import ensurepip'"), // Debian splits it from python3
 ];
 
-/// Without these, some tests are left out, and it is said which.
+/// Without these, some tests are left out, and a message names them.
 const WANTED: [Need; 7] = [
     ("postgresql", "ls /usr/lib/postgresql/*/bin/postgres || postgres --version"),
     ("pgbouncer", "ls /usr/sbin/pgbouncer"),
@@ -32,7 +32,7 @@ const WANTED: [Need; 7] = [
     ("zsh", "which zsh"),
 ];
 
-/// Installs what is missing. Says what could not be had, and does not have to be.
+/// Installs missing packages. Names those that could not be installed and are not required.
 pub(crate) fn install() -> Outcome {
     let is_missing = |(_, probe): &&Need| !Run::program("sh", &["-c", probe]).works();
     let missing: Vec<&str> =
@@ -58,7 +58,8 @@ pub(crate) fn install() -> Outcome {
     }
 }
 
-/// While it lives, installing a package starts no service: the suite leaves nothing running.
+/// While this value lives, installing a package starts no service: the suite leaves nothing
+/// running.
 #[derive(Debug)]
 struct NoServices {
     ours: bool,

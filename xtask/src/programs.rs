@@ -1,5 +1,5 @@
-//! The programs with tests and the examples, some of them at a time: most wait for a server or for
-//! a lease to end, and `cargo test` runs one after the other.
+//! Runs the programs with tests and the examples, several at the same time. Most of them wait for a
+//! server or for a lease to end, and `cargo test` runs one after the other.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,11 +16,11 @@ use crate::run::{Outcome, Run};
 const PROGRAMS: usize = 3;
 const THREADS: &str = "3";
 
-/// What runs longest begins first: what runs last should be short, since little runs beside it.
+/// The longest programs begin first, because little else runs while the last program runs.
 const LONGEST: [&str; 7] =
     ["command", "campaign", "differential", "cluster", "postgres", "quorum", "stores"];
 
-/// No program takes half of it on a slow machine; what hangs is then named.
+/// The time limit of a program: over twice what a slow machine needs. A hanging program is named.
 const LIMIT: &str = "20m";
 
 /// A program, its package and its target: `lib`, or the name of what it is built of.
@@ -38,7 +38,7 @@ impl fmt::Display for Program {
     }
 }
 
-/// What a program is run with.
+/// The options with which a program is run.
 #[derive(Clone, Debug)]
 pub(crate) struct Job<'a> {
     pub(crate) program: &'a Program,
@@ -47,7 +47,7 @@ pub(crate) struct Job<'a> {
     pub(crate) limit: &'a str,
 }
 
-/// What came of it.
+/// The result of a job.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) text: String,
@@ -55,7 +55,7 @@ pub(crate) struct Report {
     pub(crate) seconds: f64,
 }
 
-/// Builds all programs with tests, all examples and all libraries, with what only tests compile in.
+/// Builds all programs with tests, all examples and all libraries, with the code for tests.
 pub(crate) fn build() -> Outcome<Vec<Program>> {
     let all = ["--lib", "--bins", "--tests", "--examples"];
     let words = [&["build", "--workspace", "--all-features", "--locked"], &all[..]].concat();
@@ -93,13 +93,13 @@ impl Program {
         })
     }
 
-    /// All of it, as `cargo test` would run it.
+    /// The job of the whole program, as `cargo test` would run it.
     pub(crate) fn whole(&self) -> Job<'_> {
         Job { program: self, words: Vec::new(), environment: Vec::new(), limit: LIMIT }
     }
 }
 
-/// Runs all of them to the end, in this order, and hands on what came of each.
+/// Runs all jobs to the end, starts them in this order, and passes on the report of each.
 pub(crate) fn run<'a>(jobs: Vec<Job<'a>>, heard: impl Fn(&Job<'a>, Report) + Sync) -> Outcome {
     let jobs = Mutex::new(VecDeque::from(jobs));
     let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
@@ -117,7 +117,7 @@ pub(crate) fn run<'a>(jobs: Vec<Job<'a>>, heard: impl Fn(&Job<'a>, Report) + Syn
 }
 
 impl Job<'_> {
-    /// Only these tests of it.
+    /// The job of only these tests.
     pub(crate) fn alone<'a>(&'a self, tests: &[&'a str]) -> Job<'a> {
         Job { words: [&["--exact"], tests].concat(), ..self.clone() }
     }
@@ -136,7 +136,7 @@ impl Job<'_> {
 }
 
 impl Report {
-    /// The names of the tests that failed, or went on when the program was ended.
+    /// The names of the tests that failed, or still ran when the program was ended.
     pub(crate) fn failed(&self) -> Vec<&str> {
         let tests: Vec<_> =
             self.text.lines().filter_map(|line| line.strip_prefix("test ")).collect();
@@ -151,7 +151,7 @@ impl Report {
         failed.chain(hung).collect()
     }
 
-    /// What the tests that failed have printed.
+    /// The output of the tests that failed.
     pub(crate) fn said(&self) -> &str {
         let after = self.text.split_once("\nfailures:\n").map_or("", |(_, after)| after);
         after.split_once("\nfailures:\n").map_or(after, |(said, _)| said)

@@ -1,5 +1,5 @@
-//! GUARANTEES.md, held to its word by docs/coverage.md: every promise and each cell of a table that
-//! says something has a test there, and every test that either page names exists.
+//! Checks GUARANTEES.md against docs/coverage.md. Every promise, and each cell of a table that says
+//! something, has a test there. Every test that either page names exists.
 //!
 //! A table of faults begins with `| fault | …` and has a column for each mode. A table of tests
 //! begins with `| shown by | …`: the fault's number, the modes, the tests. A fault has one row.
@@ -55,7 +55,7 @@ pub(crate) fn check(files: &[File]) -> Vec<String> {
     wrong
 }
 
-/// The names behind `fn`, but for those in comments.
+/// The names behind `fn`, except in comments.
 fn functions(text: &str) -> impl Iterator<Item = &str> {
     let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
     let after = lines.filter_map(|line| line.split_once("fn "));
@@ -72,13 +72,13 @@ fn promises(page: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// What stands in backquotes, without the modules before it.
+/// The texts in backquotes, without the names of modules before them.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     let quoted = text.split('`').skip(1).step_by(2);
     quoted.map(|name| name.rsplit("::").next().unwrap_or(name))
 }
 
-/// Whether a word is the sentence that a test is named by, wherever on the page it stands.
+/// Whether a word on a page is the name of a test, which is a sentence.
 fn is_test(word: &str) -> bool {
     let is_name = word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     is_name && word.matches('_').count() > 3
@@ -87,7 +87,7 @@ fn is_test(word: &str) -> bool {
 /// Cells by the fault's number and the mode.
 type Cells<'a> = BTreeMap<(&'a str, &'a str), &'a str>;
 
-/// What is wrong with the tables. Whether the tests exist is checked with all others.
+/// The mistakes in the tables. Whether the tests exist is checked with all other tests.
 fn check_tables(page: &str, coverage: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut open = Cells::new();
@@ -155,7 +155,7 @@ fn number(fault: &str) -> &str {
     fault.split_whitespace().next().unwrap_or_default()
 }
 
-/// Takes the cells that a row shows out of those that are to be shown.
+/// Removes the cells that a row shows from the cells that must still be shown.
 fn show(open: &mut Cells<'_>, row: &[&str]) -> Vec<String> {
     let &[fault, modes, tests] = row else { return vec![format!("{row:?} has no three cells")] };
     let mut wrong = Vec::new();

@@ -26,7 +26,7 @@ const VAGUE: [&str; 8] = [
     "so many",
 ];
 
-/// The reports of measurements, which change with each of them.
+/// The reports of measurements, which change with each measurement.
 const REPORTS: &str = "evidence/benches/";
 
 /// How comments begin, by the extension of the file.

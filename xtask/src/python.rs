@@ -1,5 +1,5 @@
 //! `cargo xtask python`: the Python package as its users have it. Builds the wheel, installs it
-//! into an environment, and runs what tests it there.
+//! into an environment, and runs its tests there.
 
 use std::env;
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use crate::programs;
 use crate::run::{Outcome, Run, root};
 
-/// The package, and what its tests need at which version.
+/// The directory of the package, and the file with the packages and versions that its tests need.
 const PACKAGE: &str = "python";
 const REQUIREMENTS: &str = "python/requirements-test.txt";
 
 /// Where environments and wheels are.
 const PLACE: &str = "target/python";
 
-/// The interpreters that the package is for, the first of which is that of the machine.
+/// The interpreters that the package supports; the first is the interpreter of the machine.
 const INTERPRETERS: [&str; 6] =
     ["python3", "python3.10", "python3.11", "python3.12", "python3.13", "python3.14"];
 
@@ -27,16 +27,16 @@ const PYRIGHT: &str = "pyright@1.1.414";
 const PAIRS: &str = "10000";
 const LONG_PAIRS: &str = "100000";
 
-/// Says an interpreter's version, and fails for one that the package is not for.
+/// Prints the version of its interpreter, and fails if the package does not support it.
 const VERSION: &str = "import sys; print('%d.%d.%d' % sys.version_info[:3]); \
                        sys.exit(sys.version_info < (3, 10))";
 
 const MISSING: &str = "no Python from 3.10 on is there: install python3";
 
-/// Says where an environment has its packages.
+/// Prints the directory of the packages of an environment.
 const PLACE_OF_PACKAGES: &str = "import sysconfig; print(sysconfig.get_path('platlib'))";
 
-/// Tests the wheel with the interpreter of the machine, or with each that there is.
+/// Tests the wheel with the interpreter of the machine, or with each interpreter that is installed.
 pub(crate) fn run(is_long: bool) -> Outcome {
     programs::build()?;
     let mut tested: Vec<String> = Vec::new();
@@ -69,8 +69,8 @@ pub(crate) fn run(is_long: bool) -> Outcome {
     }
 }
 
-/// The package as the suite tests it: of the library that is built with all others. A wheel
-/// compiles all that it depends on once more.
+/// The package as the suite tests it, with the library that the suite has already built. A wheel
+/// would compile all dependencies once more.
 #[derive(Debug)]
 pub(crate) struct Installed {
     environment: Environment,
@@ -94,7 +94,7 @@ pub(crate) fn install_compiled() -> Outcome<Installed> {
 }
 
 impl Installed {
-    /// Tests it, and shows the output. Tests that fail beside others are tried once more.
+    /// Tests it, and shows the output. Tests that fail while others run are tried once more.
     pub(crate) fn test(&self) -> Outcome {
         let test = |words: &[&str]| self.environment.test(self.pyright.as_deref(), words)?.record();
         let (text, succeeded) = test(&["--pairs", PAIRS])?;
@@ -112,7 +112,7 @@ impl Installed {
     }
 }
 
-/// The version of an interpreter that is there, if the package is for it.
+/// The version of an interpreter, if it is installed and the package supports it.
 fn version(interpreter: &str) -> Option<String> {
     let version = Run::program(interpreter, &["-c", VERSION]).record();
     let (version, _) = version.ok().filter(|(_, succeeded)| *succeeded)?;
@@ -132,7 +132,7 @@ impl Environment {
         Run::program(&self.program(name), words)
     }
 
-    /// The tests of the package that is installed, from outside of the sources.
+    /// Runs the tests of the installed package, from outside of the sources.
     fn test(&self, pyright: Option<&str>, words: &[&str]) -> Outcome<Run> {
         let file = |name: &str| root().join(PACKAGE).join(name).to_string_lossy().into_owned();
         let (tests, configuration) = (file("tests"), file("pyproject.toml"));
@@ -149,7 +149,7 @@ impl Environment {
     }
 }
 
-/// An environment with what the tests need, made anew when that has changed.
+/// An environment with the packages that the tests need, made anew when the list has changed.
 fn environment(interpreter: &str, version: &str) -> Outcome<Environment> {
     let failed = |error: std::io::Error| format!("{REQUIREMENTS}: {error}");
     let place = root().join(PLACE).join(version);
@@ -163,7 +163,7 @@ fn environment(interpreter: &str, version: &str) -> Outcome<Environment> {
     Run::program(interpreter, &["-m", "venv", "--clear", &place]).show()?;
     let words = ["-m", "pip", "install", "--quiet", "--requirement", REQUIREMENTS];
     environment.run("python", &words).show()?;
-    // Written last, so that what was broken off half-way is begun anew.
+    // Written last, so that an environment that was left half-made is made anew.
     fs::write(noted, wanted).map_err(failed)?;
     Ok(environment)
 }
@@ -202,13 +202,13 @@ fn install(environment: &Environment, wheel: &str) -> Outcome {
     environment.run("python", &[&words[..], &[wheel]].concat()).show()
 }
 
-/// What the suite builds, which is beside this program, wherever Cargo builds.
+/// A file that the suite has built. It is beside this program, wherever Cargo builds.
 fn built(name: &str) -> Outcome<String> {
     let this = env::current_exe().map_err(|why| format!("where is xtask? {why}"))?;
     Ok(this.with_file_name(name).to_string_lossy().into_owned())
 }
 
-/// Installs the other type checker, where there is Node; the tests say that they leave it out else.
+/// If there is Node, installs the other type checker; otherwise the tests say that they skip it.
 fn pyright() -> Outcome<Option<String>> {
     let place = root().join(PLACE).join(PYRIGHT);
     let program = place.join("node_modules/.bin/pyright").to_string_lossy().into_owned();

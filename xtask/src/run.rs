@@ -1,4 +1,4 @@
-//! Running a program: said before, shown while it runs.
+//! Runs a program: prints the command before, and shows its output while it runs.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -6,11 +6,11 @@ use std::process::{Command, Stdio};
 /// Done, or one line that says what is wrong and where.
 pub(crate) type Outcome<T = ()> = Result<T, String>;
 
-/// How cargo is told what compiles the packages of this workspace, and the program that adds what
-/// only tests compile in. Dependencies are built as they are anyway.
+/// A variable with a wrapper of rustc for the packages of this workspace, and the wrapper, which
+/// adds the code for tests. Dependencies are built as usual.
 const FOR_TESTS: (&str, &str) = ("RUSTC_WORKSPACE_WRAPPER", "xtask/rustc-for-tests.sh");
 
-/// A program to run, and its words as a person would type them.
+/// A program to run, and its command line as a person would type it.
 #[derive(Debug)]
 pub(crate) struct Run {
     command: Command,
@@ -20,8 +20,8 @@ pub(crate) struct Run {
 impl Run {
     /// A program, in the root of the workspace.
     ///
-    /// It is not told which package this program is of. Build scripts look at that: what
-    /// `cargo xtask` builds would be built anew by a `cargo` that is typed.
+    /// It does not learn to which package this program belongs. Build scripts look at that, so a
+    /// `cargo` that is typed would build again what `cargo xtask` has built.
     pub(crate) fn program(name: &str, arguments: &[&str]) -> Self {
         let mut command = Command::new(name);
         command.args(arguments).current_dir(root()).stdin(Stdio::null());
@@ -46,8 +46,8 @@ impl Run {
         self
     }
 
-    /// The same with what only tests of this workspace compile in, and without what would make a
-    /// second build of a changed package cheaper: the first costs more with it.
+    /// The same with the code for tests of this workspace, and without an incremental build, which
+    /// makes a first build slower.
     pub(crate) fn for_tests(mut self) -> Self {
         self.command.env(FOR_TESTS.0, root().join(FOR_TESTS.1));
         self.command.env("CARGO_INCREMENTAL", "0");
@@ -60,7 +60,7 @@ impl Run {
         self
     }
 
-    /// Whether it starts and succeeds; shows nothing.
+    /// Whether it starts and succeeds; shows no output.
     pub(crate) fn works(mut self) -> bool {
         let (out, err) = (Stdio::null(), Stdio::null());
         self.command.stdout(out).stderr(err).status().is_ok_and(|end| end.success())
@@ -73,7 +73,7 @@ impl Run {
         if end.success() { Ok(()) } else { Err(format!("`{}` ({end})", self.words)) }
     }
 
-    /// Runs it with its complaints shown, and returns what it says, whether it succeeds or not.
+    /// Runs it with its stderr shown. Returns its stdout, and whether it has succeeded.
     pub(crate) fn read(mut self) -> Outcome<(String, bool)> {
         eprintln!("$ {}", self.words);
         let output = self.command.stderr(Stdio::inherit()).output();
@@ -81,7 +81,7 @@ impl Run {
         Ok((String::from_utf8_lossy(&output.stdout).into_owned(), output.status.success()))
     }
 
-    /// Runs it silently, and returns what it says and complains.
+    /// Runs it silently. Returns its stderr and stdout, and whether it has succeeded.
     pub(crate) fn record(mut self) -> Outcome<(String, bool)> {
         let output = self.command.output();
         let output = output.map_err(|error| format!("`{}`: {error}", self.words))?;

@@ -19,14 +19,14 @@ const LONG: [(&str, &str); 6] = [
     ("PROPTEST_CASES", "6400"),                  // every other property
 ];
 
-/// Warnings are errors, also in what only tests compile in.
+/// Warnings are errors, also in the code for tests.
 const DENIED: [&str; 7] =
     ["--", "--deny", "warnings", "--cfg", "leasehold_test_bugs", "--cfg", "fuzzing"];
 
 /// Runs the suite; stops at the first step that fails.
 pub(crate) fn run(is_long: bool) -> Outcome {
     let mut steps = Steps::default();
-    // What is fetched waits for the network, and what is compiled for the processors.
+    // Downloads wait for the network and compilers for processors, so both run at the same time.
     let programs = thread::scope(|scope| {
         let fetched = scope.spawn(|| {
             needs::install()?;
@@ -64,7 +64,7 @@ pub(crate) fn run(is_long: bool) -> Outcome {
     Ok(())
 }
 
-/// All that needs nothing but a compiler. The build has clippy check what it compiles, so that each
+/// The steps that need only a compiler. The build lets clippy check what it compiles, so that each
 /// package is read once.
 fn check_and_build(steps: &mut Steps) -> Outcome<Vec<Program>> {
     steps.run("tidy", tidy::run)?;
@@ -79,7 +79,7 @@ fn check_and_build(steps: &mut Steps) -> Outcome<Vec<Program>> {
     steps.run("publish", publish).map(|()| programs)
 }
 
-/// What is run at each change: under three minutes, once everything has been built.
+/// The steps to run at each change: under three minutes, once everything has been built.
 pub(crate) fn quick() -> Outcome {
     let mut steps = Steps::default();
     steps.run("format", format)?;
@@ -115,10 +115,10 @@ fn publish() -> Outcome {
     Run::cargo(&[&words[..], &["--target-dir", "target/publish"], &published].concat()).show()
 }
 
-/// Runs every test but the doctests, and every example: one that does not run is worse than none.
+/// Runs every test except doctests, and every example: a broken example is worse than none.
 ///
-/// A test that fails beside the others is run once more by itself. One that passes then is named,
-/// with what it said, as a defect to look into: an unlucky machine does not hide the other results.
+/// A test that fails while others run is run once more by itself. If it passes then, it is named
+/// with its output, as a defect to look into. So bad luck does not hide the other results.
 fn tests(programs: &[Program], environment: &[(&'static str, &'static str)]) -> Outcome<[u64; 3]> {
     let sum = Mutex::new(([0; 3], Vec::new()));
     let jobs = programs.iter().map(|program| {
@@ -138,7 +138,7 @@ fn tests(programs: &[Program], environment: &[(&'static str, &'static str)]) -> 
     })?;
     let (mut counts, failed) = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
     let mut names = Vec::new();
-    // A reader of only the end of a log sees what failed.
+    // Printed last, for a reader of only the end of a log.
     for (job, report) in &failed {
         let tests = report.failed();
         let again = if tests.is_empty() { None } else { Some(job.alone(&tests).run()?) };

@@ -6,7 +6,7 @@ use crate::prose;
 use crate::run::{Outcome, root};
 use crate::tree::{self, File};
 
-/// Lines in a file: a reader keeps one purpose in mind, and 600 lines rarely have one.
+/// The most lines in a file: a reader keeps one purpose in mind, and 600 lines rarely have one.
 const MAX_FILE_LINES: usize = 600;
 
 /// Columns in a line, as rustfmt sets them.
@@ -15,7 +15,7 @@ const MAX_COLUMNS: usize = 100;
 /// Marks of unfinished work; cut in two so that this file passes its own check.
 const UNFINISHED: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 
-/// How paths begin that were right on one machine only; cut in two as above.
+/// How paths begin that exist only on one machine; cut in two as above.
 const MACHINE_PATHS: [&str; 3] =
     [concat!("/ro", "ot/"), concat!("/tm", "p/wt/"), concat!("/wo", "rk/")];
 

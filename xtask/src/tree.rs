@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::run::{Outcome, root};
 
-/// Where nothing of ours is: version control (a file, in a linked work tree) and build output.
+/// Names without files of ours: version control (a file, in a linked work tree) and build output.
 const FOREIGN: [&str; 2] = [".git", "target"];
 
 /// One text file of the repository.

@@ -27,7 +27,7 @@ fn command_line(bytes: &[u8]) {
     drop(parse::parse(&words));
 }
 
-/// A configuration file that names the store, and the variable that does.
+/// The configuration file and the environment variable that name the store.
 fn configuration(bytes: &[u8]) {
     let variable = store_choice::by_variable(&OsString::from_vec(bytes.to_vec()));
     let file =

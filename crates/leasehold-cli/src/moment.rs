@@ -70,7 +70,7 @@ mod tests {
         assert_eq!(iso(AT_MS), "2026-11-22T14:02:11Z");
         let vienna = TimeZone::fixed(jiff::tz::offset(1));
         assert_eq!(in_zone(AT_MS, AT_MS + 60_000, &vienna), "15:02:11");
-        // Ten hours later it is another day there, and the same one by UTC for a while.
+        // Nine hours later, the next day has begun in Vienna, but not yet in UTC.
         assert_eq!(in_zone(AT_MS, AT_MS + 9 * 3_600_000, &vienna), "2026-11-22 15:02");
     }
 

@@ -94,7 +94,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let exit = match &error {
             Error::Invalid(_) => USAGE,
-            // The request is wrong, or the place of the store is. Only the store can see that, and
+            // The request or the place of the store is wrong. Only the store can see that, and
             // asking again does not help.
             Error::Store(error)
                 if matches!(

@@ -3,7 +3,7 @@
 use crate::report::{Failure, STORE};
 use crate::signals;
 
-/// Runs a future to its end: on one thread, because the keeper has its own.
+/// Runs a future to its end. One thread is enough, because the keeper has a separate thread.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.and_then(|runtime| {

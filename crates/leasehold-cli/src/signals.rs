@@ -10,9 +10,9 @@ use rustix::process::{Pid, Signal, getpid, kill_current_process_group};
 use rustix_libc_wrappers::process::SignalExt as _;
 use tokio::signal::unix::{self, SignalKind};
 
-/// The signals that are passed on to the command, with those that stop and continue it. Besides
-/// real-time signals, they are all signals from others that would end this process. Signals for a
-/// program's own faults are not among them, nor is PIPE, which every program in Rust ignores.
+/// The signals that are passed on to the command, besides real-time signals. They include the
+/// signals that stop and continue it, and all that others send to end this process. They exclude
+/// signals for a program's own faults, and PIPE, which every program in Rust ignores.
 const PASSED_ON: [Signal; 14] = [
     Signal::ABORT,
     Signal::ALARM,
@@ -66,7 +66,7 @@ impl Signals {
     }
 }
 
-/// The further signals that Linux has.
+/// The further signals to pass on, which only Linux has.
 #[cfg(target_os = "linux")]
 fn of_this_system() -> impl Iterator<Item = Signal> {
     let real_time = (0..).map_while(Signal::rt);

@@ -1,5 +1,5 @@
-//! The corpus of fuzzing, read again: what has made a target fail once, and what reaches something
-//! in it that nothing else does.
+//! Replays the corpus of fuzzing: inputs that made a target fail once, and inputs that reach code
+//! that no other input reaches.
 #![cfg(fuzzing)]
 
 use std::collections::BTreeSet;

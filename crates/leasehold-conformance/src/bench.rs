@@ -15,8 +15,8 @@ use crate::subject::{Subject, fresh_number, must};
 /// The ttl of a lease that must not end during the test, even on a busy machine.
 pub(super) const LONG: Duration = Duration::from_mins(10);
 
-/// The same for readers in a store that is shared with programs in other languages. Such a store
-/// promises readers no longer lease.
+/// The same for readers in a store that is shared with programs in other languages: a longer lease
+/// of a reader is not possible there.
 const SHARED_LONG: Duration = Duration::from_secs(30);
 
 /// The ttl of a lease that must end during the test: a test in real time waits that long.

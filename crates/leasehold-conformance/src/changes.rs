@@ -134,7 +134,7 @@ impl<'a> Scene<'a> {
         must(self.subject.drive(read.try_acquire()).await).is_some()
     }
 
-    /// Asks to become the writer, and gives up once the request has reached the store.
+    /// Asks for the upgrade, and gives up once the request has reached the store.
     async fn wish_in_vain(&self, guard: &mut Guard) {
         let read = self.two.rwlock(&self.name).read();
         let wished = async {

@@ -40,7 +40,7 @@ async fn is_free(subject: &Subject, client: &Client, name: &LockName) -> bool {
     }
 }
 
-/// Several names are held together or not at all, each with its token, in the given order.
+/// Several names are held all together or not at all, each with its token, in the given order.
 pub async fn several_names_are_held_all_or_none(subject: &Subject) {
     let (one, two) = (subject.client().await, subject.client().await);
     let names = names(subject);
@@ -130,7 +130,7 @@ pub async fn a_try_outlasts_a_caller_that_has_just_taken_one_of_its_names(subjec
             has_ended.set(true);
             tried
         };
-        // Once the try has the first name, or has ended.
+        // This runs once the try has the first name, or has ended.
         let give_back = async {
             let theirs = guard.holder().client;
             let has_first = async || {

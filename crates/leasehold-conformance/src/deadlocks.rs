@@ -86,7 +86,7 @@ pub async fn clients_that_wait_for_each_other_are_found_and_look_alikes_are_not(
         look_alikes.push(wait(subject, &other, &gpu, other.semaphore(&gpu, 3).permit()).await);
         look_alikes.push(wait(subject, &one, &lock, one.mutex(&lock)).await);
     }
-    // Readers do not wait for each other, whatever they wait for under other names.
+    // Readers of a name do not wait for each other, even if they wait for other names.
     if subject.can().shared {
         let (read, held) = (fresh("read"), fresh("read-and-hold"));
         idle.push(hold(subject, one.rwlock(&read).read()).await);

@@ -45,7 +45,7 @@ pub async fn who_let_go_is_remembered(subject: &Subject) {
     bench.await_last(id, Ending::Released).await;
 }
 
-/// A lapsed lease is remembered at once, before any step on its name.
+/// A lapsed lease is remembered immediately, before any step on its name.
 pub async fn a_lapsed_lease_is_remembered_at_once(subject: &Subject) {
     if !subject.can().recorded_tokens {
         return;
@@ -59,7 +59,7 @@ pub async fn a_lapsed_lease_is_remembered_at_once(subject: &Subject) {
     bench.await_last(id, Ending::Expired).await;
 }
 
-/// A revoked lease is remembered as revoked, whether it was taken away or its holder released it.
+/// A revoked lease is remembered as revoked, whether the store ended it or its holder released it.
 pub async fn a_revoked_lease_is_remembered_as_that(subject: &Subject) {
     if !subject.can().recorded_tokens {
         return;
@@ -106,7 +106,7 @@ pub async fn who_handed_a_lease_out_is_remembered(subject: &Subject) {
     assert_eq!(bench.holders().await, [other]);
 }
 
-/// Nobody holds a name in cooldown: its last holder is remembered at once, and the end of the
+/// Nobody holds a name in cooldown: its last holder is remembered immediately, and the end of the
 /// cooldown does not count as the end of a hold.
 pub async fn a_cooldown_ends_no_hold(subject: &Subject) {
     if !subject.can().recorded_tokens {

@@ -244,7 +244,7 @@ macro_rules! conformance {
 ///
 /// # Panics
 ///
-/// When the case fails.
+/// If the case fails.
 pub fn run(case: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     subject::must(runtime).block_on(case);

@@ -444,7 +444,7 @@ pub async fn no_update_is_lost_among_many_clients(subject: &Subject) {
     }
 }
 
-/// Readers share, and a writer waits for them; a semaphore is something else.
+/// Readers share, and a writer waits for them; a request for a semaphore is refused.
 pub async fn readers_share_and_a_writer_waits_for_them(subject: &Subject) {
     if !subject.can().shared {
         return;

@@ -17,7 +17,7 @@ use crate::subject::{SharedStore, Subject, must};
 /// A slice that is longer than any test: every lease is passed on.
 const ENDLESS: Duration = Duration::from_secs(3_600);
 
-/// A slice that is over at once: nothing is passed on.
+/// A slice that ends immediately: no lease is passed on.
 const MOMENT: Duration = Duration::from_nanos(1);
 
 /// How many callers wait in line.

@@ -17,7 +17,7 @@ fn permits(count: u32, capacity: u32) -> Mode {
     Mode::Permits { count, capacity }
 }
 
-/// Readers hold together and a writer alone.
+/// Readers hold together, and a writer holds alone.
 pub async fn readers_hold_together_and_a_writer_alone(subject: &Subject) {
     if !subject.can().shared {
         return;
@@ -143,7 +143,7 @@ pub async fn more_permits_than_there_are_are_refused(subject: &Subject) {
     assert_eq!(bench.acquire(somebody(), permits(4, 3)).await, refused);
 }
 
-/// A store refuses a mode that it cannot do, and nothing is held.
+/// A store refuses a mode that it does not support, and nothing is held.
 pub async fn what_a_store_cannot_do_is_refused(subject: &Subject) {
     let (bench, can) = (Bench::new(subject), subject.can());
     let refused = async |action| {

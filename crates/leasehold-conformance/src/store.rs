@@ -14,7 +14,7 @@ use crate::subject::{Subject, must};
 
 const ALONE: Mode = Mode::Exclusive;
 
-/// A free lock is granted at once. Its ttl counts from a moment within the call, and may be a
+/// A free lock is granted immediately. Its ttl counts from a moment within the call, and may be a
 /// millisecond longer if a store counts in milliseconds.
 pub async fn a_free_lock_is_granted_at_once(subject: &Subject) {
     let bench = Bench::new(subject);
@@ -54,7 +54,7 @@ pub async fn without_a_queue_an_attempt_that_would_wait_is_told_so(subject: &Sub
     assert!(status.holders.is_empty() && status.waiting == 0, "{status:?}");
 }
 
-/// A busy reply says how long the lease may last.
+/// A busy reply says how long the holder's lease may last.
 pub async fn busy_tells_how_long_the_lease_may_last(subject: &Subject) {
     let bench = Bench::new(subject);
     bench.take(somebody(), ALONE).await;
@@ -64,7 +64,7 @@ pub async fn busy_tells_how_long_the_lease_may_last(subject: &Subject) {
     assert!(retry_after <= in_milliseconds, "{retry_after:?}");
 }
 
-/// If many clients ask at once, one is granted.
+/// If many clients ask at the same time, one is granted.
 pub async fn of_many_who_ask_at_once_one_is_granted(subject: &Subject) {
     let bench = Bench::new(subject);
     let mut asking = tokio::task::JoinSet::new();
@@ -79,7 +79,7 @@ pub async fn of_many_who_ask_at_once_one_is_granted(subject: &Subject) {
     assert_eq!(grants.filter(|reply| matches!(reply, Reply::Granted(_))).count(), 1);
 }
 
-/// Waiters are granted in the order of joining, each by the release before it.
+/// Waiters are granted in the order of joining, each by the release of the holder before.
 pub async fn waiters_are_granted_in_the_order_of_joining(subject: &Subject) {
     if !subject.can().queued {
         return;
@@ -183,7 +183,7 @@ pub async fn a_lapsed_lease_goes_to_the_waiter_that_polls(subject: &Subject) {
     }
 }
 
-/// A waiter that is never seen again is skipped.
+/// A waiter that never asks again is skipped.
 pub async fn a_waiter_that_is_never_seen_again_is_skipped(subject: &Subject) {
     if !subject.can().queued {
         return;
@@ -278,7 +278,7 @@ pub async fn many_leases_are_renewed_in_one_call_and_answered_in_order(subject: 
     }
 }
 
-/// A release by somebody else touches nobody.
+/// A release by another client, or for another attempt, changes nothing.
 pub async fn a_release_by_somebody_else_touches_nobody(subject: &Subject) {
     let (bench, id) = (Bench::new(subject), somebody());
     let token = bench.take(id, ALONE).await.token;
@@ -329,7 +329,7 @@ pub async fn a_revocation_hits_the_token_that_was_seen_and_no_other(subject: &Su
     assert_eq!(bench.release(id).await, Reply::Released);
 }
 
-/// A forced revocation passes the lock at once to the first waiter.
+/// A forced revocation passes the lock immediately to the first waiter.
 pub async fn a_forced_revocation_hands_the_lock_on_at_once(subject: &Subject) {
     let (bench, id, waiter) = (Bench::new(subject), somebody(), somebody());
     let token = bench.take(id, ALONE).await.token;

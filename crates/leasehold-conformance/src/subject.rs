@@ -253,7 +253,7 @@ pub fn fresh_number() -> u128 {
 ///
 /// # Panics
 ///
-/// With the error.
+/// If the result is an error.
 #[track_caller]
 pub(crate) fn must<T, E: fmt::Debug>(result: Result<T, E>) -> T {
     match result {

@@ -1,5 +1,5 @@
-//! The store on a server does what every store must do, seen from a system on which no test can
-//! start one: `LEASEHOLD_CONFORMANCE_STORE` names it. `cargo xtask platforms` runs this.
+//! The store on a server passes the suite, on a system on which no test can start a server:
+//! `LEASEHOLD_CONFORMANCE_STORE` names it. `cargo xtask platforms` runs this.
 
 use leasehold_conformance::{Subject, conformance};
 

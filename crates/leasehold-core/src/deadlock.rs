@@ -99,8 +99,8 @@ impl fmt::Display for InWords<'_> {
 ///
 /// A client in a deadlock waits for another client in it. So the search first assumes that all
 /// waiters are stuck. Then it removes each waiter that would be served if all holders that are not
-/// stuck released: readers beside readers, requests for permits of which enough become free, a
-/// waiter for a process that is at work.
+/// stuck released. Examples are a reader next to readers, a request for permits if enough become
+/// free, and a waiter for a process that is at work.
 ///
 /// The search sees a reader that waits to become the writer as a holder only. It sees no waiters in
 /// a store without a queue.
@@ -211,7 +211,7 @@ impl<'a> WaitForGraph<'a> {
         }
     }
 
-    /// Whether a mode can be granted beside the weight that is taken.
+    /// Whether a mode can be granted in addition to the weight that is taken.
     fn fits(&self, snapshot: usize, mode: Mode, taken: u64) -> bool {
         // A waiter for another capacity waits until nobody holds.
         let holders = &self.snapshots[snapshot].status.holders;

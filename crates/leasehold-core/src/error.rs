@@ -32,8 +32,8 @@ pub enum Error {
         /// The highest token the resource has seen.
         newest: FencingToken,
     },
-    /// The value was made before a fork, and leasehold cannot make a new one in the child: an
-    /// observation of an election, or a client over a store that was given as a value.
+    /// The value was made before a fork, and leasehold cannot make a new one in the child. It is an
+    /// observation of an election, or a client whose store was given as a value.
     #[error("made before a fork by the parent: make the client and this anew in this process")]
     Forked,
     /// The request got no answer: a grant may exist, for `settles_within` at most.
@@ -45,7 +45,7 @@ pub enum Error {
     Indeterminate {
         /// The name of the lock.
         name: LockName,
-        /// The longest time until nothing is held any more.
+        /// After this time at the latest, nothing is held any more.
         settles_within: Duration,
         /// The error of the store.
         source: StoreError,
@@ -77,8 +77,9 @@ pub enum Error {
         /// granted again, with a newer token.
         reason: LossReason,
     },
-    /// The store refused the request, or was not reached. Nothing was granted. If that is uncertain
-    /// ([`StoreError::may_have_executed`]), the keeper cancels the request in the background.
+    /// The store refused the request, or was not reached. The caller got no grant. If the request
+    /// may still be granted ([`StoreError::may_have_executed`]), the keeper cancels it in the
+    /// background.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The limit of the wait was reached. Nothing is held; after an upgrade, the read lease is held
@@ -99,9 +100,10 @@ pub enum Error {
         holder: Option<Box<Holder>>,
         /// The number of other holders; no more than 31 are counted.
         others: u32,
-        /// Whether the holder is the client that waited. Usually another task of that client holds,
-        /// which is ordinary contention. If the holder has held for the whole wait, it may be the
-        /// waiting task itself, which would wait for ever: then use `Guard::reenter`.
+        /// Whether the holder is the client that waited. Usually another task of that client holds
+        /// the lock, which is ordinary contention. If the holder has held the lock for the whole
+        /// wait, it may be the waiting task itself, which would wait for ever: then use
+        /// `Guard::reenter`.
         own: bool,
     },
     /// Two readers want to become the writer, or one wants to and the other is upgradable. Each
@@ -236,7 +238,7 @@ impl Error {
 pub enum StoreErrorKind {
     /// A record, a reply or a file is malformed. It was left as it is.
     Corrupt,
-    /// Credentials, an access rule or a file mode forbid it.
+    /// Credentials, an access rule or a file mode forbid the request.
     Denied,
     /// There is no room in memory, on the disk or in the queue.
     Full,
@@ -308,8 +310,8 @@ impl StoreErrorKind {
     }
 
     /// Whether the store is away for now, so that waiters keep waiting. Any other error is an
-    /// answer, and the caller gets it at once. A full store is such an answer: somebody must make
-    /// room.
+    /// answer, and the caller gets it immediately. A full store is such an answer: somebody must
+    /// make room.
     pub fn is_outage(self) -> bool {
         match self {
             Self::NoQuorum { .. }
@@ -327,7 +329,7 @@ impl StoreErrorKind {
     }
 }
 
-/// Trouble with a store. It shows no type of a driver: the cause is kept as its source.
+/// Trouble with a store. It exposes no type of a driver: the driver's error is kept as the source.
 #[derive(Clone, Debug)]
 pub struct StoreError {
     kind: StoreErrorKind,

@@ -40,7 +40,7 @@ impl Fences {
     ///
     /// # Errors
     ///
-    /// The higher token that has been seen; nothing is changed then.
+    /// The higher token that has been seen; then nothing is changed.
     pub fn install(&mut self, fence: &Fence) -> Result<(), FencingToken> {
         match self.0.get_mut(&fence.lock) {
             Some(newest) if *newest > fence.token => Err(*newest),

@@ -64,7 +64,7 @@ pub struct HolderId {
 }
 
 impl HolderId {
-    /// The first of all, for searching in ordered collections.
+    /// The lowest id, for searching in ordered collections.
     pub const MIN: Self = Self { client: ClientId(0), attempt: 0 };
 }
 
@@ -123,7 +123,7 @@ pub enum Mode {
 pub const LOCK_CAPACITY: u32 = i32::MAX as u32;
 
 /// The weight of an upgradable reader: more than half of a lock, so that two of them do not fit.
-/// Beside it, there is room for all possible readers.
+/// The rest has room for all possible readers.
 pub const UPGRADABLE_WEIGHT: u32 = LOCK_CAPACITY / 2 + 1;
 
 impl Mode {
@@ -158,7 +158,8 @@ impl Mode {
         }
     }
 
-    /// The mode that takes `weight` of `capacity`: the inverse of the two methods above.
+    /// The mode that takes `weight` of `capacity`: the inverse of [`weight`](Self::weight) and
+    /// [`capacity`](Self::capacity).
     pub const fn of(weight: u32, capacity: u32) -> Self {
         match (weight, capacity) {
             (LOCK_CAPACITY, LOCK_CAPACITY) => Self::Exclusive,
@@ -173,9 +174,9 @@ impl Mode {
         matches!(self, Self::Shared | Self::Upgradable)
     }
 
-    /// The first of some holds on a name that must end before this mode is granted, even if the
-    /// other holders let go. A reader does not block another reader, unless a writer waits between
-    /// them.
+    /// The first of the given holds on a name that must end before this mode is granted, even if
+    /// all other holders release. A reader does not block another reader, unless a writer waits
+    /// between them.
     pub fn held_up_by(
         self,
         held: impl Iterator<Item = Self> + Clone,
@@ -223,8 +224,8 @@ pub struct HolderInfo {
     pub pid: u32,
     /// The label that the program gave.
     pub label: Option<String>,
-    /// The clients on whose behalf it acts. This is one pointer, because nearly all clients act for
-    /// themselves, and the facts are copied with every request.
+    /// The clients on whose behalf this client acts. The field is one pointer, because nearly all
+    /// clients act for themselves, and the facts are copied with every request.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub(crate) on_behalf_of: Option<Box<OnBehalfOf>>,
     /// How the lease was passed on, also as a pointer. Operators see it in the holder's token and
@@ -272,7 +273,7 @@ impl HolderInfo {
         self
     }
 
-    /// How many times the lease was passed on inside its process, and when last.
+    /// How many times the lease was passed on inside its process, and when the last time was.
     pub fn passed_on(&self) -> PassedOn {
         self.passed_on.as_deref().copied().unwrap_or_default()
     }
@@ -297,8 +298,8 @@ impl HolderInfo {
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`] for a label (or host) that is too long or would disturb a terminal, and if
-    /// it acts on behalf of more than 16 clients.
+    /// [`InvalidInput`] for a label (or host) that is too long or would disturb a terminal, and for
+    /// a client that acts for more than 16.
     pub fn check(&self) -> Result<(), InvalidInput> {
         let label = self.label.as_deref().unwrap_or_default();
         let bytes = self.host.len() + label.len();
@@ -324,18 +325,18 @@ impl HolderInfo {
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum HoldState {
-    /// Its holder has confirmed it.
+    /// The holder has confirmed the hold.
     Claimed,
     /// The hold was released, but the name stays taken, by nobody, until the deadline.
     Cooldown,
-    /// An operator has asked its holder to stop; it can no longer be renewed.
+    /// An operator has asked the holder to stop; the hold can no longer be renewed.
     Revoked,
     /// The hold was handed to a waiter that has not confirmed it yet.
     Unclaimed,
 }
 
 impl HoldState {
-    /// All states, each at its number in records.
+    /// All states; the index of each is its number in records.
     #[doc(hidden)]
     pub const BY_NUMBER: [Self; 4] =
         [Self::Claimed, Self::Cooldown, Self::Revoked, Self::Unclaimed];
@@ -427,13 +428,13 @@ impl Waiter {
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Ending {
-    /// The holder released it.
+    /// The holder released the hold.
     Released,
-    /// It was not renewed in time.
+    /// The hold was not renewed in time.
     Expired,
-    /// An operator revoked it. This counts even if its holder released it afterwards.
+    /// An operator revoked the hold. This counts even if its holder released it afterwards.
     Revoked,
-    /// It was granted to a waiter that did not confirm it in time, but may have used it.
+    /// The hold was granted to a waiter that did not confirm it in time, but may have used it.
     Unclaimed,
     /// The lease was handed out, and another holder has adopted it.
     Adopted,
@@ -442,7 +443,7 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// All endings, each at its number in records.
+    /// All endings; the index of each is its number in records.
     #[doc(hidden)]
     pub const BY_NUMBER: [Self; 6] =
         [Self::Released, Self::Expired, Self::Revoked, Self::Unclaimed, Self::Adopted, Self::Died];
@@ -514,7 +515,7 @@ impl LastHolder {
 pub struct ForeignHolder {
     /// The mode: alone, or together with other readers.
     pub mode: Mode,
-    /// The beginning of the value that it has written.
+    /// The beginning of the value that the holder has written.
     pub value: String,
     /// The time until the store ends the hold, unless it is renewed; `None` if only its holder can
     /// end it.
@@ -536,8 +537,8 @@ impl ForeignHolder {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Status {
-    /// A holder that is not a client of leasehold. Others hold beside it only if the layout shares
-    /// readers with programs in other languages.
+    /// A holder that is not a client of leasehold. Others hold at the same time only if the layout
+    /// shares readers with programs in other languages.
     pub foreign: Option<ForeignHolder>,
     /// The holders, in no particular order.
     pub holders: Vec<Holder>,
@@ -549,8 +550,8 @@ pub struct Status {
     pub last_token: Option<FencingToken>,
     /// The last holder and how its hold ended, if the store remembers that.
     pub last_holder: Option<LastHolder>,
-    /// Descriptions of what holds a free name back: open transactions of a PostgreSQL database that
-    /// have passed the fence of the name. On other stores it is empty.
+    /// Why the store does not grant a free name yet: descriptions of open transactions of a
+    /// PostgreSQL database that have passed the fence of the name. On other stores it is empty.
     pub held_back: Vec<String>,
 }
 

@@ -26,7 +26,7 @@ pub const MARGIN: Duration = Duration::from_millis(5);
 pub struct Bounds {
     /// The largest difference in rate between two clocks, as a ratio.
     pub drift: f64,
-    /// A fixed span that is subtracted, too.
+    /// A fixed span that is also subtracted from each validity.
     pub margin: Duration,
     /// The largest difference between the clocks of servers that take over from each other. A
     /// deadline is a time of the server that set it. On a server whose clock is ahead, the deadline
@@ -114,17 +114,17 @@ impl Sample {
 
 /// A lease that was handed out of its guard, to travel to another process as text or JSON.
 ///
-/// It says what is held, but not until when. It may be copied and arrive twice, so the store lets
-/// only the first caller adopt it.
+/// It says what is held, but not until when. Copies of it can arrive twice, so the store lets only
+/// the first caller adopt it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[non_exhaustive]
 pub struct Lease {
-    /// The name that is held.
+    /// The name of the lock.
     pub name: LockName,
-    /// The attempt that holds it.
+    /// The id of the attempt that holds the name.
     pub holder: HolderId,
-    /// The mode in which it is held.
+    /// The mode in which the name is held.
     pub mode: Mode,
     /// The token of the grant.
     pub token: FencingToken,
@@ -182,7 +182,7 @@ impl FromStr for Lease {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LossReason {
-    /// Its client was closed.
+    /// The client of the lease was closed.
     Closed,
     /// It was not renewed in time.
     Expired,

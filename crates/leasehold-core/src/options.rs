@@ -19,7 +19,8 @@ pub const DEFAULT_TTL: Duration = Duration::from_secs(30);
 /// the margin of a few milliseconds.
 pub const MIN_TTL: Duration = Duration::from_millis(100);
 
-/// The longest ttl: 24 h. Longer work is renewed; a crashed holder must not block others for days.
+/// The longest ttl: 24 h. For longer work the lease is renewed; a crashed holder must not block
+/// others for days.
 pub const MAX_TTL: Duration = Duration::from_hours(24);
 
 /// The longest time for which a name's last holder can be remembered: 366 days, for a yearly job.
@@ -31,10 +32,10 @@ pub const MAX_REMEMBER: Duration = Duration::from_hours(366 * 24);
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Renewal {
-    /// The keeper renews it every third of its ttl, until it is released.
+    /// The keeper renews the lease every third of its ttl, until the lease is released.
     #[default]
     Auto,
-    /// Nobody renews it, unless `Guard::renew` is called: it ends after its ttl.
+    /// The lease ends after its ttl, unless the holder calls `Guard::renew`.
     Off,
 }
 
@@ -50,8 +51,8 @@ pub struct LeaseOptions {
     pub ttl: Duration,
     /// Who renews the lease: the keeper by default.
     pub renewal: Renewal,
-    /// The least validity of a grant: a grant that leaves its holder less is given back. At most
-    /// 9/10 of the ttl. By default half of the ttl if nothing renews the lease, otherwise zero.
+    /// The least validity of a grant: a grant that leaves less validity is given back. At most 9/10
+    /// of the ttl. The default is half of the ttl if nothing renews the lease, otherwise zero.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::optional_span"))]
     pub min_validity: Option<Duration>,
     /// Renewal stops and the lease is lost after this time, even if its holder is healthy. The time
@@ -99,7 +100,7 @@ impl LeaseOptions {
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`] names the first value that is out of range and what would be in range.
+    /// [`InvalidInput`] names the first value that is out of range, and the range.
     pub fn check(&self) -> Result<(), InvalidInput> {
         if self.ttl < MIN_TTL || self.ttl > MAX_TTL {
             let why = format!("the ttl is {}: give 100 ms to 24 h", show_duration(self.ttl));

@@ -1,7 +1,8 @@
 //! When to renew a lease, when that is overdue, and when the lease is lost.
 //!
-//! A state machine without a clock: the caller passes the time and the events, and it returns when
-//! it has to be woken. A failed renewal never ends a lease; only time and the store's answer do.
+//! A state machine without a clock: the caller passes the time and the events, and the machine
+//! returns when to wake it next. A failed renewal never ends a lease; only time and the store's
+//! answer do.
 
 use std::time::Duration;
 
@@ -89,7 +90,7 @@ impl Renewing {
         self.limit = Some(limit);
     }
 
-    /// Renews for this ttl from now on, every third of it.
+    /// Renews for this ttl from now on, once every third of the ttl.
     pub fn set_ttl(&mut self, now: Instant, ttl: Duration) {
         self.ttl = ttl;
         let interval = self.interval(now);
@@ -129,8 +130,8 @@ impl Renewing {
         Tick::Send { timeout: (self.ttl / 6).min(left / 2) }
     }
 
-    /// Plans a renewal for `at` at the latest, for example because a hand-over was entered before
-    /// it was confirmed.
+    /// Plans a renewal for `at` at the latest, for example because a handed-over lease was entered
+    /// before the hand-over was confirmed.
     pub fn renew_by(&mut self, at: Instant) {
         self.next = self.next.min(at);
     }

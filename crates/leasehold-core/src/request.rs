@@ -21,7 +21,7 @@ use crate::token::FencingToken;
 /// represent exactly, because Lua counts in doubles.
 const FOREVER_US: u64 = (1 << 53) - 1;
 
-/// A request to a store, which is one atomic step per name.
+/// A request to a store. The request is one atomic step for each name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Operation {
@@ -41,8 +41,8 @@ pub enum Operation {
         /// The end of the page before, from [`Page::next`](crate::Page::next); `None` for the first
         /// page.
         after: Option<String>,
-        /// The largest number of keys to scan, foreign keys included; up to the same number of keys
-        /// is also read.
+        /// The largest number of keys to scan, foreign keys included. The store also reads at most
+        /// this number of keys.
         keys: u32,
     },
     /// One action on one name.
@@ -72,9 +72,9 @@ impl Operation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RenewLease {
-    /// The name that is held.
+    /// The name of the lock.
     pub name: LockName,
-    /// The attempt that holds it.
+    /// The attempt that holds the name.
     pub id: HolderId,
     /// The ttl from now on.
     pub ttl: Duration,
@@ -85,7 +85,7 @@ pub struct RenewLease {
 }
 
 impl RenewLease {
-    /// A lease that is held as it was granted.
+    /// A renewal of a lease whose mode was not changed since the grant.
     pub fn new(name: LockName, id: HolderId, ttl: Duration, mode: Mode) -> Self {
         Self { name, id, ttl, mode, change: 0 }
     }
@@ -119,13 +119,13 @@ pub enum Action {
     /// Makes a reader the writer, or a writer a reader.
     ///
     /// The holder numbers its changes, and a hold remembers the highest number so far. A change
-    /// with a lower number is a late copy: the reply is [`Reply::Stale`], and nothing is changed.
-    /// `Shared`, or `Upgradable` for an upgradable reader, with the number of an upgrade takes that
-    /// upgrade back, whether it was granted or still waits. From then on, the upgrade is a late
-    /// copy, too.
+    /// with a lower number is a late copy: the reply is [`Reply::Stale`], and nothing is changed. A
+    /// change to `Shared` (for an upgradable reader, to `Upgradable`) takes back the upgrade that
+    /// has the same number, whether that was granted or still waits. From then on, copies of the
+    /// upgrade are late copies, too.
     ///
-    /// Without the numbers, a change that was given up could arrive after the upgrade that followed
-    /// it. It would turn a writer into a reader, and the writer would never learn of it.
+    /// Without the numbers, a change that was given up could arrive after a later upgrade. The
+    /// change would turn a writer into a reader without the writer's knowledge.
     ChangeMode {
         /// The attempt that holds.
         id: HolderId,
@@ -140,8 +140,8 @@ pub enum Action {
     ///
     /// This works only while the hold lives, like [`Renew`](Self::Renew). [`Reply::Granted`] has
     /// the token of the hold afterwards. If the hold had a higher token than `token` before, it
-    /// keeps that, because nothing ever lowers a token. [`Refusal::Ballot`] is possible, as for
-    /// [`Acquire::ballot_us`].
+    /// keeps the higher one, because nothing ever lowers a token. [`Refusal::Ballot`] is possible,
+    /// as for [`Acquire::ballot_us`].
     Commit {
         /// The attempt that holds.
         id: HolderId,
@@ -171,23 +171,23 @@ pub enum Action {
         /// The ttl for which a grant is confirmed.
         ttl: Duration,
     },
-    /// Takes back, by its token, a hold that the store has forgotten or let run out.
+    /// Takes back a hold, by its token, after the store has forgotten the hold or let it run out.
     Reclaim(Reclaim),
-    /// Ends a hold and hands the lock on in the same step.
+    /// Ends a hold and grants the lock to the next waiter in the same step.
     Release {
         /// The attempt that holds.
         id: HolderId,
-        /// The time for which the name stays taken, by nobody, after the release; zero if it is
-        /// free at once.
+        /// The time for which the name stays taken, by nobody, after the release; zero if the name
+        /// is free immediately.
         cooldown: Duration,
         /// Whether a copy of the acquire was never answered and may still arrive.
         unanswered: bool,
     },
-    /// Moves the deadline of a hold to `ttl` from now, if that is later. It also carries the mode
-    /// that the holder assumes, so that each renewal brings both sides to the same mode.
+    /// Moves the deadline of a hold to `ttl` from now, if that is later. The renewal also carries
+    /// the mode that the holder assumes, so that holder and store agree on the mode.
     ///
     /// A holder that assumes the mode of a reader, upgradable or not, has that mode from now on. If
-    /// a holder assumes that it is the writer and the record has a reader, it gets
+    /// a holder assumes that it is the writer, but the record has it as a reader, the holder gets
     /// [`Reply::NotHeld`]: the store has forgotten the upgrade. A renewal with a lower number than
     /// the hold's last change is a late copy, and does not affect the mode.
     Renew {
@@ -200,24 +200,24 @@ pub enum Action {
         /// The number of the change that led to this mode; 0 for the mode of the grant.
         change: u64,
     },
-    /// Ends the hold with exactly this token, for an operator: at its deadline at the latest, or at
-    /// once. If a lease was passed on, this is the token of the last holder that the store has been
-    /// told of. It may also be a higher token of the same grant, because the store may be told of
-    /// that holder later.
+    /// Ends the hold with exactly this token, for an operator: at its deadline at the latest, or
+    /// immediately. If a lease was passed on, this is the token of the last holder that was
+    /// reported to the store. A higher token of the same grant is also possible, because its holder
+    /// may be reported to the store later.
     Revoke {
         /// The attempt that holds.
         id: HolderId,
-        /// The token with which the operator has seen it.
+        /// The token with which the operator has seen the hold.
         token: FencingToken,
-        /// Whether to end it at once, even though its holder may still be at work.
+        /// Whether to end the hold immediately, even though its holder may still be at work.
         force: bool,
     },
     /// Changes the capacity of a semaphore that is in use, for an operator. The answer is
     /// [`Reply::CapacitySet`].
     ///
     /// With a higher number, permits are granted in the same step. With a lower number, nothing is
-    /// granted until the held permits fit. Until nobody holds or waits, requests for the old number
-    /// and for the new one share this capacity.
+    /// granted until the held permits fit. Until nobody holds or waits, this capacity is in force
+    /// for requests with the old number and with the new one.
     SetCapacity {
         /// The number of permits from now on: at least one, and fewer than
         /// [`crate::LOCK_CAPACITY`].
@@ -226,7 +226,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// The request of an attempt to hold something, for the first time or again.
+    /// The request of the attempt, if the action is an attempt to get a hold, or to get one again.
     pub fn request(&self) -> Option<&Acquire> {
         match self {
             Self::Acquire(request) | Self::Reclaim(Reclaim { request, .. }) => Some(request),
@@ -302,8 +302,8 @@ impl Action {
     }
 }
 
-/// The effect that the reply to an action may have for a holder. By this, a store that must not
-/// grant anything yet, such as a restarted one, knows which replies to hold back.
+/// The effect that the reply to an action may have for a holder. From the effect, a store that must
+/// not grant anything yet, such as a restarted one, knows which replies to hold back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Effect {
@@ -315,7 +315,7 @@ pub enum Effect {
     HandOver,
     /// A reader becomes the writer.
     Mode,
-    /// The holder gets a lease back that it had and the server has forgotten.
+    /// The holder gets back a lease that it had before the server forgot it.
     Reclaim,
     /// The holder gets more time for its lease, by a renewal or a commit.
     Renewal,
@@ -341,15 +341,15 @@ pub struct Acquire {
     pub mode: Mode,
     /// The time for which the store is asked to keep the lease.
     pub ttl: Duration,
-    /// Whether to join the queue if the lock cannot be granted at once.
+    /// Whether to join the queue if the lock cannot be granted immediately.
     pub wait: bool,
     /// The secret number of this attempt. A message without it does not count.
     pub nonce: u64,
     /// The latest store time at which this copy may be executed. The store refuses a later copy, so
     /// it may forget tombstones after that time.
     pub not_after_us: u64,
-    /// The token time that the caller proposes, if the store is one node of a quorum; `None` to use
-    /// the store's clock.
+    /// The token time that the caller proposes (the *ballot*), if the store is one node of a
+    /// quorum; `None` to use the store's clock.
     ///
     /// The node grants with the highest of three: this ballot, its last token + 1, and its clock −
     /// [`BALLOT_LEAD`]. So a caller with a slow clock is not refused, and a node that has forgotten
@@ -396,26 +396,27 @@ impl Acquire {
 /// The request to take over a lease that was handed out as a value. Only one new holder gets the
 /// lease.
 ///
-/// [`Reply::Granted`]: from now on, the hold belongs to [`request`](Self::request), with a new
-/// token. As with [`Action::Renew`], its deadline does not get earlier. Later requests of
-/// [`from`](Self::from) do not affect it any more. Its renewals get [`Reply::NotHeld`] with the
-/// newer token, and late copies of its acquire find that their attempt has ended. A copy of the
-/// adoption itself gets the same grant again.
+/// [`Reply::Granted`] means that, from now on, the hold belongs to [`request`](Self::request), with
+/// a new token. As with [`Action::Renew`], its deadline does not get earlier. Later requests of the
+/// holder [`from`](Self::from) do not affect the hold any more. Renewals of that holder get
+/// [`Reply::NotHeld`] with the newer token, and late copies of its acquire find that their attempt
+/// has ended. A copy of the adoption itself gets the same grant again.
 ///
-/// [`Reply::NotHeld`] if `from` does not hold the lease, or not with this mode and token: it has
-/// ended, or somebody has adopted it before. The reply for a revoked hold is [`Reply::Revoked`],
-/// and for a late copy [`Reply::Late`]. [`Reply::Stale`] means that a new attempt is needed.
+/// The reply is [`Reply::NotHeld`] if `from` does not hold the lease, or not with this mode and
+/// token: the lease has ended, or somebody has adopted it before. The reply for a revoked hold is
+/// [`Reply::Revoked`], and for a late copy [`Reply::Late`]. [`Reply::Stale`] means that a new
+/// attempt is needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Adopt {
     /// The holder that handed the lease out.
     pub from: HolderId,
-    /// The token with which it was handed out. `None` if the store is one node of a quorum: the
-    /// node may have granted another token than the quorum's.
+    /// The token with which the lease was handed out. `None` if the store is one node of a quorum:
+    /// the node may have granted another token than the quorum's.
     pub token: Option<FencingToken>,
-    /// The new attempt of the adopter, with the mode of the hold and its new ttl. It never waits,
-    /// and the record is kept for as long as the acquire of the lease asked for. It is boxed, so
-    /// that this rare action does not make all operations larger.
+    /// The new attempt of the adopter, with the mode of the hold and its new ttl. The attempt never
+    /// waits, and the record is kept for as long as the acquire of the lease asked for. The field
+    /// is boxed, so that this rare action does not make all operations larger.
     pub request: Box<Acquire>,
 }
 
@@ -429,17 +430,18 @@ impl Adopt {
 /// The request to take back a lease that the store has forgotten: after a restart, a flush or a
 /// failover.
 ///
-/// The answer is [`Reply::Granted`] in two cases. *The hold is still in the record*, even past its
-/// deadline, with the same mode. Then the hold has kept everybody else out, and continues; a token
-/// below the claimed one is raised to it, as by [`Action::Commit`]. If the record has only the
-/// reader of a claimed writer, the hold becomes the writer again, provided it is alone with the
-/// highest token. If the record has the writer of a claimed reader, it becomes a reader, as by
-/// [`Action::Renew`]. Or *the record has nothing of it*, nobody waits, and the request fits beside
-/// the present holds. For an exclusive lock, the last token must also be below the claimed one.
-/// Then the store grants it again with its old token.
+/// The answer is [`Reply::Granted`] in two cases. In the first case, *the hold is still in the
+/// record*, even past its deadline, with the same mode. Then the hold has kept everybody else out,
+/// and continues. If its token is below the claimed one, it is raised to the claimed one, as by
+/// [`Action::Commit`]. If the record has only the reader of a claimed writer, the hold becomes the
+/// writer again, provided it is alone with the highest token. If the record has the writer of a
+/// claimed reader, the hold becomes a reader, as by [`Action::Renew`]. In the second case, *the
+/// record has nothing of the hold*, nobody waits, and the request fits in addition to the present
+/// holds. For an exclusive lock, the last token must also be below the claimed one. Then the store
+/// grants the hold again with its old token.
 ///
 /// In all other cases the reply is [`Reply::NotHeld`]. An equal last token without a hold means
-/// that the holder let go; a higher one means that there was a later holder. An attempt that was
+/// that the holder released; a higher one means that there was a later holder. An attempt that was
 /// released, cancelled or revoked cannot come back, and neither can one whose end the store has
 /// noticed. The store does not compare tokens of readers and permits: the first reader to come back
 /// would lock out the others.
@@ -452,11 +454,11 @@ impl Adopt {
 pub struct Reclaim {
     /// The token of the claimed hold.
     pub token: FencingToken,
-    /// The number of the change that led to its mode; 0 for the mode of the grant.
+    /// The number of the change that led to the mode of the hold; 0 for the mode of the grant.
     pub change: u64,
-    /// The attempt that holds, with the mode of the hold and its new ttl. It never waits and has no
-    /// ballot. Its `not_after` and the tombstone of the release keep a late copy from taking a
-    /// released lease back.
+    /// The attempt that holds, with the mode of the hold and its new ttl. The request never waits
+    /// and has no ballot. Its `not_after` and the tombstone of the release keep a late copy from
+    /// taking a released lease back.
     pub request: Acquire,
 }
 

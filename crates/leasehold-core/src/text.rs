@@ -67,8 +67,8 @@ fn nanoseconds(number: &str, unit_ms: u64) -> Option<u128> {
     Some(whole_ns.and_then(|whole_ns| whole_ns.checked_add(part_ns)).unwrap_or(u128::MAX))
 }
 
-/// Writes a span for people: at most two units, and nothing below a tenth of a second if it is
-/// longer than that.
+/// Writes a span for people: at most two units, and no parts below a tenth of a second if the span
+/// is longer than that.
 pub fn show_duration(span: Duration) -> String {
     let ms = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
     match ms {
@@ -115,7 +115,7 @@ pub(crate) mod span {
     }
 }
 
-/// The same for a span that may be missing.
+/// The same for an optional span.
 #[cfg(feature = "serde")]
 pub(crate) mod optional_span {
     use std::time::Duration;
@@ -157,8 +157,8 @@ pub fn percent_decode(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// The scheme of a URL and the text after its `:`; `None` if the text before the `:` is no scheme,
-/// and may be a piece of a password.
+/// The scheme of a URL and the text after its `:`; `None` if the text before the `:` is no scheme:
+/// it may be a piece of a password.
 pub fn split_scheme(url: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = url.split_once(':')?;
     let is_plain = scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+');

@@ -154,7 +154,7 @@ impl FakeClock {
         self.time().wall_offset_us += micros;
     }
 
-    /// The time at which the next timer ends, if one is set: a simulation may jump there.
+    /// The time at which the next timer ends, if one is set: a simulation can jump to that time.
     pub fn next_timer(&self) -> Option<Instant> {
         self.time().sleepers.first_key_value().map(|((at, _), _)| *at)
     }

@@ -13,11 +13,11 @@ use crate::name::{InvalidInput, as_text};
 /// microseconds last until about 2091.
 pub const TOKEN_EPOCH_US: u64 = 1_577_836_800_000_000;
 
-/// The number of low bits of a token that belong to the process that holds the lease. For a reader
-/// in a quorum, whose lease is not passed on, they say which node has minted the token.
+/// The number of low bits of a token that belong to the process that holds the lease. A reader's
+/// lease is not passed on: in a quorum, these bits of its token say which node has minted it.
 const LOCAL_BITS: u32 = 12;
 
-/// The mask of these bits.
+/// The mask of the local bits.
 const LOCAL_MASK: u64 = (1 << LOCAL_BITS) - 1;
 
 /// The last possible token time.

@@ -12,8 +12,8 @@ use leasehold::{Error, Guard, Lock, Result};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-/// The most items of a batch by default: 100, so that one slow batch does not hold the lock for
-/// long.
+/// The largest number of items in a batch, by default: 100, so that one slow batch does not hold
+/// the lock for long.
 const DEFAULT_MAX_ITEMS: NonZeroUsize = NonZeroUsize::new(100).unwrap();
 
 /// How many batches may wait for their turn; a caller that submits more items waits until there is
@@ -40,13 +40,13 @@ impl Default for BatchLimits {
 
 /// Processes items of many tasks together, under one acquisition of a lock.
 ///
-/// Use it for many small changes to one thing: orders of one product, entries of one ledger. It
-/// gathers the items of the tasks of *one process*; the lock keeps the processes apart. If the
-/// items are independent, give each item a separate lock name. If one atomic command of the
-/// database does the work, you need no lock at all.
+/// Use it for many small changes to one record, such as orders of one product or entries of one
+/// ledger. A batcher gathers the items of the tasks of *one process*; the lock keeps the processes
+/// apart. If the items are independent, give each item a separate lock name. If one atomic command
+/// of the database does the work, you need no lock at all.
 ///
-/// Share it among tasks in an [`Arc`](std::sync::Arc). Dropping the batcher withdraws the items
-/// whose batch has not begun.
+/// Share the batcher among tasks in an [`Arc`](std::sync::Arc). Dropping the batcher withdraws the
+/// items whose batch has not begun.
 ///
 /// Each item gets its own result from the work, and an item that fails does not affect the others.
 /// If the lease is lost meanwhile, the future of the work is dropped, and every item of that batch
@@ -115,12 +115,13 @@ impl<T: Send + 'static, R: Send + 'static> Batcher<T, R> {
         Ok(Self { entries, worker: runtime.spawn(worker.run()) })
     }
 
-    /// Submits an item and waits for its result. If too many items wait, it waits for room first.
+    /// Submits an item and waits for its result. If too many items wait, the call first waits for
+    /// room.
     ///
     /// # Errors
     ///
     /// [`Error::Lost`] if the lease was lost while the item was being processed: only the resource
-    /// knows whether it was processed. The errors of [`Lock::acquire`] if the lock was not
+    /// knows whether the item was processed. The errors of [`Lock::acquire`] if the lock was not
     /// acquired: the item was then not processed. [`Error::Closed`] if the batcher ended before the
     /// item was processed; it also ends when the work panics.
     ///

@@ -15,7 +15,7 @@ use crate::queue::Progress;
 use crate::stock::StockOutcome;
 use crate::store::DataStore;
 
-/// A type that forwards to the one of the same name in this crate's root.
+/// A type that forwards to the type of the same name in this crate's root.
 macro_rules! forwarding {
     ($(#[$doc:meta])+ $name:ident) => {
         $(#[$doc])+

@@ -17,7 +17,7 @@ use crate::part::{Part, check_size, unexpected};
 ///
 /// # Cancel safety
 ///
-/// Dropping the future of a write leaves it open whether it was written.
+/// If the future of a write is dropped, the value may or may not have been written.
 ///
 /// # Examples
 ///
@@ -94,7 +94,7 @@ impl Cell {
         self.write_if(Some(version), value.into()).await
     }
 
-    /// Replaces the value, whatever it is. A program that reads, computes and writes this way
+    /// Replaces the value, whatever its version. A program that reads, computes and writes this way
     /// overwrites changes made in between. Use this for a value that depends on nothing that was
     /// read.
     ///

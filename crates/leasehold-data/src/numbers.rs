@@ -16,8 +16,8 @@ use crate::part::{Part, unexpected};
 /// numbers share a round trip.
 const DEFAULT_BLOCK: u64 = 100;
 
-/// How fast numbers may be given out by default: 100 000 a second on average, which makes them 15
-/// digits long, or 10 within a day.
+/// How fast numbers may be given out by default: 100 000 a second on average. Numbers are then 15
+/// digits long, or 10 digits within a day.
 const DEFAULT_PER_SECOND: u64 = 100_000;
 
 /// The highest rate: one number per microsecond of the store's clock.
@@ -27,7 +27,7 @@ const MAX_PER_SECOND: u64 = 1_000_000;
 /// slowest rate, and somebody may have corrected the clock.
 const LONGEST_WAIT_US: u64 = 10_000_000;
 
-/// The widest a number is padded to: the digits of 2⁵³.
+/// The largest width to which a number is padded: the digits of 2⁵³.
 const MAX_WIDTH: usize = 16;
 
 /// Time zones lie within 14 hours of UTC, in minutes.
@@ -35,13 +35,14 @@ const MAX_MINUTES_EAST: i32 = 14 * 60;
 
 /// Numbers that are given out only once, across machines and restarts.
 ///
-/// By default a number costs no round trip: a block of numbers is taken from the store at once, and
-/// handed out locally. Clones share their block.
+/// By default a number costs no round trip: the store gives out a block of numbers in one round
+/// trip, which the process hands out locally. Clones share their block.
 ///
 /// **Gaps mean nothing.** The rest of a block is dropped when its process ends, or when the day of
 /// a [`dated`](Numbers::dated) sequence ends. A lost reply loses a block. While nobody takes
-/// numbers, they jump ahead with the clock. Do not count orders by them. If the law requires
-/// numbers without gaps, generate them in the database transaction that writes the invoice.
+/// numbers, they jump ahead with the clock. Do not count orders by these numbers. If the law
+/// requires numbers without gaps, generate them in the database transaction that writes the
+/// invoice.
 ///
 /// **Order.** Numbers of one block grow in the order in which this process asks; numbers of two
 /// processes interleave. [`strictly_increasing`](Numbers::strictly_increasing) numbers grow in the
@@ -50,12 +51,13 @@ const MAX_MINUTES_EAST: i32 = 14 * 60;
 /// **Never twice, also after a failover that lost the last writes**: a block begins at the larger
 /// of "last + 1" and a floor that grows with the store's clock. Numbers never run ahead of that
 /// floor by more than 200 ms. A replica that takes over later than 200 ms after the last write that
-/// it missed begins above all numbers that were given out. A store that has lost everything begins
-/// above all of them at once. This assumes that the new primary's clock is behind the old primary's
-/// by no more than the duration of the failover. An old primary that still runs beside the new one
-/// gives out the same numbers; `min-replicas-to-write 1` on the servers prevents that. The price is
-/// long numbers with jumps, and a rate limit ([`per_second`](Numbers::per_second)).
-/// [`short`](Numbers::short) numbers count from one, and do without that promise.
+/// it missed begins above all numbers that were given out. A store that has lost everything needs
+/// no such delay: it begins above all numbers that were given out. This assumes that the new
+/// primary's clock is behind the old primary's by no more than the duration of the failover. An old
+/// primary that still runs at the same time as the new one gives out the same numbers;
+/// `min-replicas-to-write 1` on the servers prevents that. The price is long numbers with jumps,
+/// and a rate limit ([`per_second`](Numbers::per_second)). [`short`](Numbers::short) numbers count
+/// from one, and lack that promise.
 ///
 /// # Cancel safety
 ///
@@ -99,8 +101,8 @@ impl Numbers {
         }
     }
 
-    /// How many numbers are taken at once: 100 by default; from 1 to as many as the clock allows in
-    /// 200 ms, which is 20 000 at the default speed.
+    /// How many numbers the store gives out together: 100 by default. The range is 1 to the number
+    /// that the clock allows in 200 ms, which is 20 000 at the default rate.
     pub fn block(mut self, count: u64) -> Self {
         self.block = Some(count);
         self.anew()
@@ -112,9 +114,9 @@ impl Numbers {
         self.block(1)
     }
 
-    /// Begins anew each day, and shows the day before the number: `20261120-0000000042`. Days are
-    /// those of the time zone `minutes_east` minutes east of UTC: 0 for UTC, 480 for China, −300
-    /// for New York in winter.
+    /// Begins anew each day, and shows the date in front of the number: `20261120-0000000042`. Days
+    /// are those of the time zone `minutes_east` minutes east of UTC: 0 for UTC, 480 for China,
+    /// −300 for New York in winter.
     ///
     /// The day is the one on which the number was taken from the store.
     pub fn dated(mut self, minutes_east: i32) -> Self {

@@ -18,12 +18,12 @@ const ASK_LAST: Duration = Duration::from_millis(500);
 /// A queue of work: producers on any machine append entries, and the holder of a lock processes
 /// them in batches.
 ///
-/// An entry leaves the queue in the same step in which its result is stored. That step is refused
-/// once a newer holder has taken or finished entries. So no crash repeats an entry that has a
+/// An entry leaves the queue in the same step in which its result is stored. The store refuses that
+/// step once a newer holder has taken or finished entries. So no crash repeats an entry that has a
 /// result. But no queue can know whether an effect *elsewhere* happened before the result was
 /// stored. So make such an effect idempotent by the entry's id, or fence it with the same token.
 ///
-/// At most 100 000 entries wait, of up to 64 KiB each; results are kept for 24 h unless
+/// At most 100 000 entries of up to 64 KiB each wait; results are kept for 24 h unless
 /// [`remember`](Queue::remember) says otherwise.
 ///
 /// # Examples
@@ -60,7 +60,7 @@ pub struct Queue {
 pub enum Progress {
     /// The entry is done, with this result.
     Done(Vec<u8>),
-    /// The entry waits.
+    /// The entry waits to be processed.
     Pending,
 }
 

@@ -26,7 +26,7 @@ const RESERVE: (Duration, Duration) = (Duration::from_millis(10), Duration::from
 ///
 /// # Cancel safety
 ///
-/// Dropping the future of any method leaves it open whether the step is done; call again.
+/// If the future of any method is dropped, the step may or may not be done: call again.
 ///
 /// # Cost
 ///
@@ -80,8 +80,8 @@ pub enum StockOutcome {
     },
     /// The order was cancelled, or its reservation has ended: it has no pieces.
     Returned,
-    /// There is not enough; nothing was taken. This outcome is not remembered: call again after a
-    /// delivery.
+    /// There are not enough pieces; nothing was taken. This outcome is not remembered: call again
+    /// after a delivery.
     Short {
         /// The first item, by name, of which there is not enough.
         item: String,
@@ -104,8 +104,8 @@ impl Stock {
         Self { part, remember: DEFAULT_REMEMBER, note: String::new() }
     }
 
-    /// The same stock, which refuses every step, even reading, once a higher token of this lock has
-    /// been seen.
+    /// The same stock under a lease: it refuses every step, even reading, once it has seen a higher
+    /// token of this lock.
     ///
     /// [`level`](Stock::level) then installs the token before it reads. So an overtaken holder can
     /// no longer change the level that was returned.
@@ -147,8 +147,8 @@ impl Stock {
         self.take(order.as_ref(), check_lines(lines)?, 0).await
     }
 
-    /// Sets all pieces of an order apart, or none. They return by themselves after `span`, by the
-    /// store's clock, unless the order is confirmed before.
+    /// Sets all pieces of an order apart, or none. The pieces return by themselves after `span`, by
+    /// the store's clock, unless the order is confirmed before.
     ///
     /// Returns [`StockOutcome::Reserved`] or [`StockOutcome::Short`]; for an id that was seen
     /// before, the state of its order.
@@ -190,7 +190,7 @@ impl Stock {
         self.settle(StockAction::Confirm { order: Id::new("order", order)? }).await
     }
 
-    /// Puts the pieces of an order back, reserved or deducted, once. If the order is not known, a
+    /// Puts the reserved or deducted pieces of an order back, once. If the order is not known, a
     /// deduction that is still on its way will do nothing.
     ///
     /// Returns [`StockOutcome::Returned`].

@@ -1,4 +1,4 @@
-//! Power loss: what a server had written to its append-only file, and the disk never got.
+//! Power loss: the end of a server's append-only file never reached the disk.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Error};
@@ -9,32 +9,32 @@ use std::time::Duration;
 use crate::resp;
 use crate::server::{Data, RedisServer};
 
-/// Where servers keep their append-only files since Redis 7.0, beside a list of them.
+/// The directory of append-only files since Redis 7.0, which also has a list of them.
 const DIRECTORY: &str = "appendonlydir";
 const MANIFEST: &str = "appendonly.aof.manifest";
 
-/// A machine with a power loss is away for longer than this: 250 ms. Order numbers may be ahead of
-/// their floor by 200 ms.
+/// How long a machine is away after a power loss: 250 ms; real machines take longer. Order numbers
+/// may be ahead of their floor by 200 ms.
 const BOOT: Duration = Duration::from_millis(250);
 
-/// What a power loss takes from the end of the newest append-only file.
+/// The part that a power loss takes from the end of the newest append-only file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tail {
-    /// This many bytes: it may end in the middle of a command.
+    /// This many bytes: the file may then end in the middle of a command.
     Bytes(u64),
-    /// This many transactions: all that a script wrote is one, or a single command.
+    /// This many transactions: a script's writes are one transaction, and so is a single command.
     Transactions(usize),
 }
 
 impl RedisServer {
     /// Ends the server as a power loss does, and starts it again on the same port.
     ///
-    /// The file ends with what was acknowledged last if it is synced `always` or `no`; with
-    /// `everysec` a server holds writes back while it waits for the disk.
+    /// With `appendfsync` `always` or `no`, the file ends with the last acknowledged write. With
+    /// `everysec`, a server holds writes back while it waits for the disk.
     ///
     /// # Errors
     ///
-    /// When it keeps no append-only file or that file has no such tail, and as
+    /// If it keeps no append-only file, or that file has no such tail; also the errors of
     /// [`RedisServer::restart`].
     pub fn lose_power(&mut self, tail: Tail) -> io::Result<()> {
         self.kill9()?;
@@ -66,7 +66,7 @@ fn newest(directory: &Path) -> io::Result<PathBuf> {
     name.map(|name| folder.join(name)).ok_or_else(|| Error::other("no append-only file"))
 }
 
-/// Where each transaction ends, beginning with "before the first".
+/// The offset at which each transaction ends; the first offset is before all transactions.
 fn transaction_ends(bytes: &[u8]) -> io::Result<Vec<usize>> {
     let (mut ends, mut at, mut is_open) = (vec![0], 0, false);
     while let Some(length) = resp::length(&bytes[at..])? {

@@ -23,7 +23,7 @@ pub(crate) struct Bus {
 struct Shared {
     /// The ports on which nodes listen, by their numbers.
     nodes: Vec<AtomicU16>,
-    /// The node that nobody reaches, and that reaches nobody.
+    /// The node that is cut off in both directions.
     cut_off: watch::Sender<Option<usize>>,
 }
 
@@ -32,7 +32,7 @@ impl Bus {
     ///
     /// # Errors
     ///
-    /// The system's: no port, no thread.
+    /// An error of the system: no port, no thread.
     pub(crate) fn start(nodes: usize) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -51,17 +51,17 @@ impl Bus {
         Ok(Self { ports, shared, runtime: Some(runtime) })
     }
 
-    /// The port by which others reach a node.
+    /// The port at which other nodes reach a node.
     pub(crate) fn port(&self, node: usize) -> u16 {
         self.ports[node]
     }
 
-    /// The address from which a node is to call others, so that it is known who calls.
+    /// The address from which a node connects to others, so that the bus knows which node connects.
     pub(crate) fn address(node: usize) -> Ipv4Addr {
         Ipv4Addr::new(127, 0, 1, u8::try_from(node).unwrap_or(u8::MAX))
     }
 
-    /// Leads to the port on which a node listens.
+    /// Forwards connections for a node to this port, on which the node listens.
     pub(crate) fn lead_to(&self, node: usize, port: u16) {
         self.shared.nodes[node].store(port, Ordering::Relaxed);
     }
@@ -71,7 +71,7 @@ impl Bus {
         self.shared.cut_off.send_replace(Some(node));
     }
 
-    /// Lets all reach each other again; gives who was cut off.
+    /// Lets all nodes reach each other again, and returns the node that was cut off.
     pub(crate) fn mend(&self) -> Option<usize> {
         self.shared.cut_off.send_replace(None)
     }
@@ -102,7 +102,7 @@ async fn carry(
     let calls = |node| from.ip() == IpAddr::V4(Bus::address(node));
     let is_cut = |cut_off: &Option<usize>| cut_off.is_some_and(|node| node == to || calls(node));
     let mut cut_off = shared.cut_off.subscribe();
-    // It fails once the bus is no more, as everything does then.
+    // This fails only once the bus has ended, and then everything else fails, too.
     let _ = cut_off.wait_for(|cut_off| !is_cut(cut_off)).await;
     let port = shared.nodes[to].load(Ordering::Relaxed);
     let mut node = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;

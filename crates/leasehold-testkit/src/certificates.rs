@@ -25,11 +25,11 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// Makes new ones and writes them to a directory.
+    /// Makes new certificates, and writes them to a directory.
     ///
     /// # Errors
     ///
-    /// The system's, when a file cannot be written.
+    /// If a file cannot be written.
     pub fn write(directory: &Path) -> io::Result<Self> {
         let authority = authority().map_err(Error::other)?;
         let files = Self {

@@ -12,12 +12,12 @@ type Job = (Command, Sender<io::Result<Child>>);
 
 /// Starts a program with its output thrown away. The kernel kills it when this process ends.
 ///
-/// The kernel's signal comes when the *thread* that started the child ends, and threads of a
-/// runtime end at will: so one thread that lives as long as the process starts them all.
+/// The kernel sends its signal when the *thread* that started the child ends, and threads of a
+/// runtime end at any time. So one thread, which lives as long as the process, starts all children.
 ///
 /// # Errors
 ///
-/// The system's: no such program, no more processes.
+/// An error of the system, such as a missing program or too many processes.
 pub(crate) fn spawn(program: PathBuf, arguments: Vec<OsString>) -> io::Result<Child> {
     let mut command = if cfg!(target_os = "linux") {
         let mut command = Command::new("setpriv");
@@ -48,7 +48,7 @@ fn jobs() -> io::Result<Sender<Job>> {
 
 fn start(jobs: &Receiver<Job>) {
     for (mut command, answer) in jobs {
-        // The caller has gone: then the child ends with this process.
+        // If the caller has gone, the child ends with this process.
         let _ = answer.send(command.spawn());
     }
 }

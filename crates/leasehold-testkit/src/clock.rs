@@ -1,7 +1,7 @@
-//! A server's own wall clock, which a test sets: Debian's `faketime`, told by a file.
+//! A server's own wall clock, which a test sets by Debian's `faketime` and a file.
 //!
-//! Only the wall clock is faked, as a clock that is set or that runs badly is: what the server
-//! measures spans by goes on as it was.
+//! Only the wall clock is faked, as if it were set or ran badly. The clock by which the server
+//! measures spans goes on as before.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,7 +16,7 @@ const FILE: &str = "clock";
 /// Where Debian's packages of each kind of machine have their libraries.
 const LIBRARIES: &str = "/usr/lib";
 
-/// Below that of this kind of machine.
+/// The library of `faketime`, below the directory of this kind of machine.
 const FAKETIME: &str = "faketime/libfaketimeMT.so.1";
 
 /// The program that starts a Redis server with its own clock, and what comes before the server's

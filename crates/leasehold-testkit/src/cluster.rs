@@ -25,7 +25,7 @@ const MOVED_AT_ONCE: u32 = 100;
 #[derive(Debug)]
 pub struct Cluster {
     nodes: Vec<Node>,
-    /// What their bus leads through, if it can be cut.
+    /// The forwarders of the bus, if the bus can be cut.
     bus: Option<Bus>,
 }
 
@@ -34,25 +34,25 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// As [`RedisOptions::start`].
+    /// The errors of [`RedisOptions::start`].
     pub fn start(replicas_each: usize) -> io::Result<Self> {
         Self::start_with(&RedisOptions::default(), replicas_each)
     }
 
-    /// Starts them with these options.
+    /// Starts a cluster with these options.
     ///
     /// # Errors
     ///
-    /// As [`RedisOptions::start`].
+    /// The errors of [`RedisOptions::start`].
     pub fn start_with(options: &RedisOptions, replicas_each: usize) -> io::Result<Self> {
         Self::start_on(None, options, replicas_each)
     }
 
-    /// Starts them with a bus that can be cut.
+    /// Starts a cluster with these options and with a bus that can be cut.
     ///
     /// # Errors
     ///
-    /// As [`RedisOptions::start`].
+    /// The errors of [`RedisOptions::start`].
     pub fn start_with_bus(options: &RedisOptions, replicas_each: usize) -> io::Result<Self> {
         let bus = Bus::start(PRIMARIES * (1 + replicas_each))?;
         Self::start_on(Some(bus), options, replicas_each)
@@ -86,7 +86,7 @@ impl Cluster {
             let range = format!("CLUSTER ADDSLOTSRANGE {} {last}", index * share);
             node.server.command::<()>(&range)?;
         }
-        // Each meets each, so that nobody waits for gossip.
+        // Each node meets each other node, so that none waits for gossip.
         for (index, node) in self.nodes.iter().enumerate() {
             for other in &self.nodes[index + 1..] {
                 let (port, bus_port) = (other.server.port(), other.bus_port);
@@ -105,7 +105,7 @@ impl Cluster {
         })
     }
 
-    /// The store URL of the cluster, by its primaries, without credentials.
+    /// The store URL of the cluster, which names its primaries, without credentials.
     pub fn url(&self) -> String {
         let node = |node: &Node| format!("127.0.0.1:{}", node.server.port());
         let seeds: Vec<_> = self.nodes[..PRIMARIES].iter().map(node).collect();
@@ -136,28 +136,28 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// The server's or the driver's.
+    /// An error of the server or of the driver.
     pub fn slot_of(&self, key: &str) -> RedisResult<u16> {
         let mut connection = self.answering().server.connection()?;
         redis::cmd("CLUSTER").arg("KEYSLOT").arg(key).query(&mut connection)
     }
 
-    /// The node that serves a slot, as those see it that answer.
+    /// The node that serves a slot, as a node that answers sees it.
     ///
     /// # Errors
     ///
-    /// The server's or the driver's.
+    /// An error of the server or of the driver.
     pub fn owner(&self, slot: u16) -> RedisResult<usize> {
         let port = self.answering().owner_port(slot)?;
         let owner = self.nodes.iter().position(|node| Some(node.server.port()) == port);
         owner.ok_or_else(|| failure(format!("nobody serves slot {slot}")))
     }
 
-    /// A name that no other test uses, with its slot, which that node serves.
+    /// A name that no other test uses, and its slot, which this node serves.
     ///
     /// # Panics
     ///
-    /// When no node answers.
+    /// If no node answers.
     pub fn fresh_name(&self, node: usize) -> (LockName, u16) {
         loop {
             let name = format!("cluster/{:032x}", fresh_number());
@@ -168,11 +168,11 @@ impl Cluster {
         }
     }
 
-    /// Waits until another node than this one serves a slot and all that answer say so: the other.
+    /// Waits until all nodes that answer see a new node serve a slot, and returns the new node.
     ///
     /// # Errors
     ///
-    /// When that takes too long.
+    /// If that takes too long.
     pub fn until_taken_over(&self, slot: u16, from: usize) -> RedisResult<usize> {
         let old = self.nodes[from].server.port();
         self.until_all("a replica takes over", |node| {
@@ -182,11 +182,11 @@ impl Cluster {
         self.owner(slot)
     }
 
-    /// Waits until no node that answers serves anything, because too many others do not.
+    /// Waits until no node that answers serves any slot, because too many others do not answer.
     ///
     /// # Errors
     ///
-    /// When that takes too long.
+    /// If that takes too long.
     pub fn until_down(&self) -> RedisResult<()> {
         self.until_all("the cluster is down", |node| Ok(!node.is_ok()?))
     }
@@ -195,7 +195,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// When that takes too long.
+    /// If that takes too long.
     pub fn until_up(&self) -> RedisResult<()> {
         self.until_all("the cluster is up", Node::is_ok)
     }
@@ -205,16 +205,16 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// When that takes too long.
+    /// If that takes too long.
     pub fn until_whole(&self, nodes_each: usize) -> RedisResult<()> {
         self.until_all("every slot has all its nodes", |node| node.is_whole(nodes_each))
     }
 
-    /// A replica of this primary, as those see it that answer.
+    /// A replica of this primary, as a node that answers sees it.
     ///
     /// # Errors
     ///
-    /// The server's or the driver's, or when there is none.
+    /// An error of the server or of the driver, or if there is no replica.
     pub fn replica_of(&self, primary: usize) -> RedisResult<usize> {
         let port = self.nodes[primary].server.port();
         let ranges = self.answering().ranges()?;
@@ -228,7 +228,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// When that takes too long.
+    /// If that takes too long.
     pub fn until_replicated(&self, primary: usize) -> RedisResult<()> {
         let server = &self.nodes[primary].server;
         try_until("a replica follows", || Ok(server.info("replication")?.contains("state=online")))
@@ -238,7 +238,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// The server's or the driver's.
+    /// An error of the server or of the driver.
     pub fn remove_replica(&self, index: usize) -> RedisResult<()> {
         let removed = &self.nodes[index];
         let forget = format!("CLUSTER FORGET {}", removed.id);
@@ -252,38 +252,38 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// An error of the system.
     pub fn kill(&mut self, index: usize) -> io::Result<()> {
         self.nodes[index].answers = false;
         self.nodes[index].server.kill9()
     }
 
-    /// Stops a node where it is: to the others it looks cut off.
+    /// Stops the process of a node: to the other nodes, it looks cut off.
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// An error of the system.
     pub fn stop(&mut self, index: usize) -> io::Result<()> {
         self.nodes[index].answers = false;
         self.nodes[index].server.stop()
     }
 
-    /// Lets a stopped node go on.
+    /// Continues a stopped node.
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// An error of the system.
     pub fn cont(&mut self, index: usize) -> io::Result<()> {
         self.nodes[index].answers = true;
         self.nodes[index].server.cont()
     }
 
-    /// Cuts the bus between a node and all others, both ways. Clients reach it as before, and so do
-    /// its replicas what it replicates to them.
+    /// Cuts the bus between a node and all others, in both directions. Clients still reach the
+    /// node, and it still replicates to its replicas.
     ///
     /// # Panics
     ///
-    /// When it has no bus that can be cut.
+    /// If the cluster has no bus that can be cut.
     pub fn cut_bus(&mut self, index: usize) {
         self.nodes[index].answers = false;
         self.bus().cut_off(index);
@@ -293,7 +293,7 @@ impl Cluster {
     ///
     /// # Panics
     ///
-    /// When it has no bus that can be cut.
+    /// If the cluster has no bus that can be cut.
     pub fn mend_bus(&mut self) {
         if let Some(index) = self.bus().mend() {
             self.nodes[index].answers = true;
@@ -309,7 +309,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// As [`RedisServer::restart`].
+    /// The errors of [`RedisServer::restart`].
     pub fn restart(&mut self, index: usize, data: Data) -> io::Result<()> {
         self.nodes[index].server.restart(data)?;
         self.nodes[index].answers = true;
@@ -320,19 +320,19 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// The server's or the driver's.
+    /// An error of the server or of the driver.
     pub fn move_slot(&self, slot: u16, to: usize) -> RedisResult<()> {
         let moving = self.begin_move(slot, to)?;
         moving.move_keys()?;
         moving.finish()
     }
 
-    /// Begins to move a slot: keys that its node does not have are asked for at the other from now
-    /// on.
+    /// Begins to move a slot. From now on, requests for keys that its node does not have go to the
+    /// other node.
     ///
     /// # Errors
     ///
-    /// The server's or the driver's.
+    /// An error of the server or of the driver.
     pub fn begin_move(&self, slot: u16, to: usize) -> RedisResult<SlotMove<'_>> {
         let (from, to) = (&self.nodes[self.owner(slot)?], &self.nodes[to]);
         to.server.command::<()>(&format!("CLUSTER SETSLOT {slot} IMPORTING {}", from.id))?;
@@ -340,7 +340,7 @@ impl Cluster {
         Ok(SlotMove { cluster: self, slot, from, to })
     }
 
-    /// Waits until something is so for every node that answers.
+    /// Waits until a condition is true for every node that answers.
     fn until_all(&self, what: &str, is_so: impl Fn(&Node) -> RedisResult<bool>) -> RedisResult<()> {
         try_until(what, || {
             for node in self.nodes.iter().filter(|node| node.answers) {
@@ -368,11 +368,11 @@ pub struct SlotMove<'a> {
 }
 
 impl SlotMove<'_> {
-    /// Moves the keys that are there by now.
+    /// Moves the keys that are in the slot now.
     ///
     /// # Errors
     ///
-    /// The server's or the driver's.
+    /// An error of the server or of the driver.
     pub fn move_keys(&self) -> RedisResult<()> {
         let mut connection = self.from.server.connection()?;
         loop {
@@ -389,11 +389,11 @@ impl SlotMove<'_> {
         }
     }
 
-    /// Gives the slot to its new node, and tells all who answer.
+    /// Assigns the slot to its new node, and tells all nodes that answer.
     ///
     /// # Errors
     ///
-    /// The server's or the driver's.
+    /// An error of the server or of the driver.
     pub fn finish(self) -> RedisResult<()> {
         let assign = format!("CLUSTER SETSLOT {} NODE {}", self.slot, self.to.id);
         self.to.server.command::<()>(&assign)?;

@@ -1,5 +1,5 @@
-//! Clients that want the same few locks and let go of them when a test says so, and what each of
-//! their guards promised meanwhile.
+//! Clients that want the same few locks and release them when a test says so. Each promise of their
+//! guards is recorded.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +27,7 @@ const HANGS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_
 pub struct Contenders {
     shared: Arc<Shared>,
     names: Vec<LockName>,
-    /// All holders let go.
+    /// Tells all holders to release.
     leave: watch::Sender<()>,
     tasks: JoinSet<()>,
 }
@@ -38,11 +38,11 @@ struct Shared {
     seen: Mutex<BTreeMap<LockName, Seen>>,
 }
 
-/// What was seen of one name.
+/// The calls and grants of one name.
 #[derive(Default)]
 struct Seen {
     calls: Vec<Call>,
-    /// Somebody was granted it since all were told to let go.
+    /// A client was granted the name since all were told to release.
     is_taken: bool,
 }
 
@@ -59,7 +59,7 @@ impl Contenders {
         for client in clients {
             for name in names {
                 let (lock, shared) = (client.mutex(name).ttl(ttl), Arc::clone(&shared));
-                // Else all would ask after their turn at the same moments.
+                // Otherwise all waiters would poll at the same moments.
                 let begin = random.between(Duration::ZERO, POLL_INTERVAL);
                 let contending = shared.contend(lock, told.clone());
                 tasks.spawn(sleep(begin).then(|()| contending));
@@ -68,7 +68,7 @@ impl Contenders {
         Self { shared, names: names.to_vec(), leave, tasks }
     }
 
-    /// Has all locks change hands, so often, while these servers hang.
+    /// Makes all locks change hands this many times while these servers hang.
     pub async fn change_hands_while_hanging(&self, servers: &[&RedisServer], times: u64) {
         let mut random = Jitter::new(times);
         self.until_taken().await;
@@ -82,7 +82,7 @@ impl Contenders {
                 must(server.cont());
             }
             self.until_taken().await;
-            // Another that holds in error shows while they go on.
+            // A second holder, which holds in error, shows once the servers go on.
             sleep(random.between(Duration::ZERO, POLL_INTERVAL)).await;
         }
     }
@@ -101,11 +101,11 @@ impl Contenders {
         until("each of the locks is taken", are_taken).await;
     }
 
-    /// Ends it, and says how often something was granted.
+    /// Ends the tasks, and returns the number of grants.
     ///
     /// # Panics
     ///
-    /// When two held one lock at once, by what their guards said, or when anything else happened
+    /// If two guards say that they held one lock at the same time, or if anything else happened
     /// that must not.
     pub async fn stop(mut self) -> usize {
         self.shared.stopping.store(true, Ordering::Relaxed);
@@ -146,7 +146,7 @@ impl Shared {
             let asked = self.began.elapsed();
             let guard = must(lock.acquire().await);
             let entered = self.began.elapsed();
-            // What was told before was told to others.
+            // An earlier signal was for earlier holders.
             told.mark_unchanged();
             self.seen().entry(guard.name().clone()).or_default().is_taken = true;
             let was_lost = match self.stopping.load(Ordering::Relaxed) {
@@ -160,12 +160,12 @@ impl Shared {
             let (id, mode, outcome) = (guard.holder(), Mode::Exclusive, Outcome::Held(hold));
             let call = Call { id, mode, asked, outcome };
             self.seen().entry(guard.name().clone()).or_default().calls.push(call);
-            // Not being answered, or having lost the lease, is what the faults are for.
+            // The faults may cause a release without an answer, or a lost lease.
             drop(guard.release().await);
         }
     }
 
-    /// A hold that ends now, or has ended already: then as long as its guard believed in it.
+    /// A hold that ends now, or that has ended already. It was valid as long as its guard believed.
     fn promised(&self, guard: &Guard, entered: Duration, was_lost: bool) -> Hold {
         let (left, validity) = (self.began.elapsed(), guard.validity());
         let was_told = was_lost || validity.is_zero();

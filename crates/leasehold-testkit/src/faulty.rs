@@ -1,4 +1,4 @@
-//! A store that one cannot rely on: it loses, delays and repeats what passes through it.
+//! An unreliable store: it loses, delays and repeats requests, answers and messages.
 
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -14,7 +14,7 @@ use leasehold::time::{Clock, Instant};
 use leasehold_core::backoff::Jitter;
 use leasehold_core::{Answer, BoxFuture, Message, Operation};
 
-/// How often what goes wrong, in percent.
+/// How often each fault happens, in percent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
     /// A request is not executed, or only later, and its sender learns nothing.
@@ -25,8 +25,8 @@ pub struct Faults {
     pub lose_message: u64,
     /// With a request, the connection is cut: everything is lost for a while.
     pub cut: u64,
-    /// The longest that it stays cut, and how long it then holds at least: cuts in a row would have
-    /// no longest time.
+    /// The longest time that it stays cut, and the least time that it then holds. Otherwise cuts in
+    /// a row would have no longest time.
     pub cut_for: Duration,
     /// The longest time that a request, an answer or a message takes.
     pub delay: Duration,
@@ -48,12 +48,12 @@ struct Shared {
     jitter: Mutex<Jitter>,
     /// Until then, nothing passes.
     cut_until: Mutex<Instant>,
-    /// Requests whose senders were told nothing, and which arrive later.
+    /// Requests that arrive later, and whose senders got no answer.
     late: Mutex<Vec<Operation>>,
 }
 
 impl Shared {
-    /// Whether something happens that happens in this percentage of all cases.
+    /// Whether an event happens that happens in this percentage of all cases.
     fn happens(&self, percent: u64) -> bool {
         !self.healed.load(Ordering::Relaxed) && lock(&self.jitter).next_u64() % 100 < percent
     }
@@ -110,14 +110,14 @@ impl Faulty {
         self.shared.cut(span);
     }
 
-    /// From now on nothing goes wrong. What was late is late for good.
+    /// From now on nothing goes wrong. Requests that are late never arrive.
     pub fn heal(&self) {
         self.shared.healed.store(true, Ordering::Relaxed);
         self.cut(Duration::ZERO);
         lock(&self.shared.late).clear();
     }
 
-    /// Executes one of the requests that come late, now and then.
+    /// Sometimes executes one of the late requests.
     async fn deliver_late(&self) {
         let late = match self.shared.happens(30) {
             true => lock(&self.shared.late).pop(),

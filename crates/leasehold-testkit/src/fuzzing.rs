@@ -1,5 +1,5 @@
-//! What a server is asked, as a target of fuzzing: a script refuses arguments that are none before
-//! it has written anything, or leaves a lock that the next one can read.
+//! A target of fuzzing: the arguments of a script on a server. A script refuses invalid arguments
+//! before it writes anything, or leaves a lock that the next script can read.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -41,8 +41,8 @@ fn script_arguments(bytes: &[u8]) {
         }
         for call in &scene.after {
             let answer = call.answer(must(server.call(call, &call.args)));
-            // What a script only keeps, as a host that is no text, may make an answer unreadable.
-            // But one that finds damage has done nothing, and says so.
+            // A value that a script only stores, such as a host that is no text, may make an answer
+            // unreadable. But a script that finds damage has done nothing, and says so.
             let damage = answer.err().filter(|error| !error.may_have_executed());
             assert!(damage.is_none(), "{damage:?}");
         }
@@ -52,7 +52,7 @@ fn script_arguments(bytes: &[u8]) {
 /// A private server.
 struct Server {
     connection: Connection,
-    /// It ends with this.
+    /// The server ends with this value.
     _redis: RedisServer,
 }
 
@@ -68,7 +68,7 @@ impl Server {
         self.connection.req_command(command)?.extract_error()
     }
 
-    /// Calls a script with arguments that may be others than the call's.
+    /// Calls a script with arguments that may differ from those of the call.
     fn call(&mut self, call: &Call<Answer>, args: &[Vec<u8>]) -> RedisResult<Value> {
         let mut command = redis::cmd("EVALSHA");
         command.arg(&call.script.sha1).arg(call.keys.len()).arg(&call.keys).arg(args);
@@ -81,7 +81,7 @@ impl Server {
         self.ask(&command)
     }
 
-    /// What stands under the keys of a call.
+    /// The values of the keys of a call.
     fn dump(&mut self, call: &Call<Answer>) -> Vec<Value> {
         let dump = |key| must(self.ask(redis::cmd("DUMP").arg(key)));
         call.keys.iter().map(dump).collect()

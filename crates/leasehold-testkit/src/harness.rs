@@ -1,4 +1,4 @@
-//! What tests say again and again, once: what must come, and what must be so at last.
+//! Functions that many tests use: waiting for events, and for conditions to become true.
 
 use std::fmt;
 use std::future::Future;
@@ -12,18 +12,17 @@ use leasehold::lease::Mode;
 use leasehold::{Client, Guard, LockName, LossReason};
 use leasehold_core::Acquire;
 
-/// How long something that must happen may take before a test gives it up: 2 min, generous for
-/// a busy machine.
+/// How long a test waits for something that must happen: 2 min, generous for a busy machine.
 pub const PATIENCE: Duration = Duration::from_mins(2);
 
-/// How often a test looks whether it has: every 10 ms.
+/// How often a test checks whether it has happened: every 10 ms.
 pub const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// The value of a result that a test relies on.
 ///
 /// # Panics
 ///
-/// With the error.
+/// If the result is an error.
 #[track_caller]
 pub fn must<T, E: fmt::Debug>(result: Result<T, E>) -> T {
     match result {
@@ -36,7 +35,7 @@ pub fn must<T, E: fmt::Debug>(result: Result<T, E>) -> T {
 ///
 /// # Panics
 ///
-/// If the URL is none.
+/// If the URL is not valid.
 #[track_caller]
 pub fn options_of(url: &str) -> leasehold::store::RedisOptions {
     must(leasehold::store::RedisOptions::from_url(url))
@@ -46,7 +45,7 @@ pub fn options_of(url: &str) -> leasehold::store::RedisOptions {
 ///
 /// # Panics
 ///
-/// When it has not after [`PATIENCE`].
+/// If it has not happened after [`PATIENCE`].
 #[track_caller]
 pub fn soon<T>(what: impl Future<Output = T>) -> impl Future<Output = T> {
     let place = Location::caller();
@@ -58,11 +57,11 @@ pub fn soon<T>(what: impl Future<Output = T>) -> impl Future<Output = T> {
     }
 }
 
-/// Looks again and again until something is so.
+/// Checks again and again until a condition is true.
 ///
 /// # Panics
 ///
-/// When it is not after [`PATIENCE`].
+/// If it is not true after [`PATIENCE`].
 #[track_caller]
 pub fn until(what: &str, is_so: impl AsyncFn() -> bool) -> impl Future<Output = ()> {
     let (place, since) = (Location::caller(), Instant::now());
@@ -78,17 +77,17 @@ pub fn until(what: &str, is_so: impl AsyncFn() -> bool) -> impl Future<Output = 
 ///
 /// # Panics
 ///
-/// When it is not after [`PATIENCE`].
+/// If it is not true after [`PATIENCE`].
 #[track_caller]
 pub fn until_so(what: &str, mut is_so: impl FnMut() -> bool) {
     must(try_until(what, || Ok::<_, io::Error>(is_so())));
 }
 
-/// The same for what may fail.
+/// The same for a condition that may fail.
 ///
 /// # Errors
 ///
-/// Those of `is_so`, and one that says `what` when it is not so after [`PATIENCE`].
+/// The errors of `is_so`, and one that says `what` if it is not true after [`PATIENCE`].
 pub fn try_until<E: From<io::Error>>(
     what: &str,
     mut is_so: impl FnMut() -> Result<bool, E>,
@@ -107,7 +106,7 @@ pub fn try_until<E: From<io::Error>>(
 ///
 /// # Panics
 ///
-/// With the error, when it does not after [`PATIENCE`].
+/// With the error, if it does not work within [`PATIENCE`].
 #[track_caller]
 pub fn retry<T, E: fmt::Debug>(verb: impl AsyncFn() -> Result<T, E>) -> impl Future<Output = T> {
     let (place, since) = (Location::caller(), Instant::now());
@@ -140,11 +139,11 @@ pub async fn connect(url: impl AsRef<str>) -> Client {
     }
 }
 
-/// Waits until a given number wait for a name.
+/// Waits until the given number of waiters wait for a name.
 ///
 /// # Panics
 ///
-/// When they do not after [`PATIENCE`].
+/// If they do not wait after [`PATIENCE`].
 pub async fn queued(client: &Client, name: impl AsRef<str>, count: u32) {
     let name = must(LockName::new(name.as_ref()));
     let is_so = async || {
@@ -154,11 +153,11 @@ pub async fn queued(client: &Client, name: impl AsRef<str>, count: u32) {
     until(&format!("{count} wait for {name}"), is_so).await;
 }
 
-/// Why a guard was lost, once it is told so.
+/// Waits for the loss of a guard, and returns the reason.
 ///
 /// # Panics
 ///
-/// When it is not after [`PATIENCE`], or was released.
+/// If it is not lost after [`PATIENCE`], or was released.
 #[track_caller]
 pub fn loss(guard: &Guard) -> impl Future<Output = LossReason> {
     let lost = soon(guard.lost());
@@ -170,8 +169,8 @@ pub fn loss(guard: &Guard) -> impl Future<Output = LossReason> {
     }
 }
 
-/// A wish for a lease that is held alone, does not end during a test and waits for nobody. It is
-/// never too late. Tests change what they are about.
+/// A request for an exclusive lease that does not end during a test, without a wait. The request is
+/// never too late. A test changes the fields that it is about.
 pub fn request(id: HolderId) -> Acquire {
     Acquire::new(id, Mode::Exclusive, Duration::from_secs(600))
         .with_nonce(7)

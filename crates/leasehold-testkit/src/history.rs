@@ -1,7 +1,7 @@
-//! What happened to one name, as its users saw it, and whether that may happen.
+//! The history of one name, as its users saw it, and a check of that history.
 //!
-//! Times are spans since any origin that all of them share. What must hold of every history are
-//! the kinds of [`Violation`] that must not be in it.
+//! Times are spans since an origin that all of them share. A correct history has none of the kinds
+//! of [`Violation`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,32 +10,32 @@ use leasehold::admin::HolderId;
 use leasehold::lease::Mode;
 use leasehold::{Error, FencingToken};
 
-/// One call of an acquire and what came of it.
+/// One call of an acquire, and its outcome.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Which attempt.
+    /// The attempt.
     pub id: HolderId,
-    /// What was asked for.
+    /// The requested mode.
     pub mode: Mode,
-    /// When it was asked for.
+    /// When the call began.
     pub asked: Duration,
-    /// What came of it.
+    /// The outcome of the call.
     pub outcome: Outcome,
 }
 
-/// What came of an acquire.
+/// The outcome of an acquire.
 #[derive(Clone, Debug)]
 pub enum Outcome {
     /// The caller gave up, and was told that nothing is held.
     GaveUp {
-        /// When.
+        /// When the caller gave up.
         at: Duration,
     },
     /// It was granted.
     Held(Hold),
     /// Its process ended while it waited.
     Died {
-        /// When.
+        /// When the process ended.
         at: Duration,
     },
 }
@@ -53,13 +53,13 @@ pub struct Hold {
     pub valid_until: Duration,
     /// The loss signal had been given when the work ended.
     pub was_told: bool,
-    /// What its holder took it for later than on entering, in order of time.
+    /// The later modes of the hold, as its holder knew them, in order of time.
     pub changes: Vec<(Duration, Mode)>,
 }
 
 impl Hold {
-    /// From when to when its holder relied on it, and as what. A hold ends with its validity,
-    /// whatever is done under it afterwards.
+    /// The spans in which its holder relied on the hold, and in which mode. A hold ends with its
+    /// validity, even if work goes on afterwards.
     fn spans(&self, granted: Mode) -> Vec<(Duration, Duration, Mode)> {
         let end = self.left.min(self.valid_until).max(self.entered);
         let began = [(self.entered, granted)].into_iter().chain(self.changes.iter().copied());
@@ -76,21 +76,21 @@ impl Hold {
 pub enum Violation {
     /// Two grants have one token.
     TokenTwice,
-    /// A grant that returned before another was asked for has the larger token.
+    /// A grant has a higher token than a grant that was requested after the first one had returned.
     TokenOrder,
     /// The resource accepted a lower token after a higher one.
     WriteOrder,
-    /// Two held at once what only one can hold.
+    /// Two held at the same time what only one can hold.
     Overlap,
-    /// More permits were held at once than there are, or a reader and a writer.
+    /// More permits were held at the same time than there are, or a reader held beside a writer.
     Excess,
-    /// Work went on after its validity, and nobody had told it.
+    /// Work went on after the validity of its lease, and without a loss signal.
     UntoldLoss,
     /// A waiter was served before one that had joined earlier and waited throughout.
     OutOfOrder,
-    /// An attempt that was given up holds.
+    /// An attempt holds although it was given up.
     GivenUpYetHeld,
-    /// Nobody held and somebody waited for longer than it may last.
+    /// Nobody held while somebody waited, for longer than is allowed.
     LostWakeUp,
     /// One attempt has tokens of two grants.
     AttemptTwice,
@@ -109,15 +109,15 @@ pub struct History {
     pub accepted: Vec<FencingToken>,
     /// The attempts in the order in which they joined the queue, where that is known.
     pub joined: Vec<HolderId>,
-    /// What callers were told that is no outcome, by faults that pass.
+    /// Errors that are no outcome, which callers got during faults that pass.
     pub errors: Vec<Error>,
-    /// What the store still had after the retention.
+    /// The data that the store still had after the retention.
     pub remains: Vec<String>,
 }
 
 impl History {
-    /// What must not happen and did; `patience` is the longest that nobody may hold while somebody
-    /// waits.
+    /// The violations that happened. `patience` is the longest time that nobody may hold while
+    /// somebody waits.
     pub fn violations(&self, patience: Duration) -> BTreeSet<Violation> {
         let is_too_long = |(since, until): (Duration, Duration)| until - since > patience;
         let checks = [
@@ -137,11 +137,11 @@ impl History {
         checks.into_iter().filter(|(_, is_so)| *is_so).map(|(violation, _)| violation).collect()
     }
 
-    /// Stops the test if something happened that must not.
+    /// Fails the test if there is a violation.
     ///
     /// # Panics
     ///
-    /// With what happened, and the whole history.
+    /// With the violations, and the whole history.
     pub fn check(&self, patience: Duration) {
         let violations = self.violations(patience);
         assert!(violations.is_empty(), "{violations:?} in {self:#?}");
@@ -185,19 +185,19 @@ impl History {
                 }
                 highest = highest.max(Some(token));
             } else {
-                // Whatever was granted before this call must be lower than its token.
+                // The tokens of all grants before this call must be lower than its token.
                 least.insert(token, highest);
             }
         }
         false
     }
 
-    /// Whether there were two at once of those that only one can be.
+    /// Whether two held at the same time, both in a mode that only one can have.
     fn has_overlap(&self) -> bool {
         self.most_at_once(|mode| i64::from(mode == Mode::Exclusive)) > 1
     }
 
-    /// Whether more was held at once than there is, of whatever mode.
+    /// Whether more was held at the same time than there is, in any mode.
     fn has_excess(&self) -> bool {
         let changes = self.holds().any(|(_, hold)| !hold.changes.is_empty());
         let shares = changes || self.calls.iter().any(|call| call.mode != Mode::Exclusive);
@@ -205,7 +205,7 @@ impl History {
         shares && self.most_at_once(|mode| i64::from(mode.weight())) > capacity
     }
 
-    /// Sweeps over the ends of all holds. What ends at a moment ends before what begins then.
+    /// Sweeps over the ends of all holds. At the same moment, ends come before beginnings.
     fn most_at_once(&self, weigh: impl Fn(Mode) -> i64) -> i64 {
         let mut ends: Vec<_> = self
             .holds()
@@ -225,8 +225,8 @@ impl History {
         self.holds().any(|(_, hold)| hold.left > hold.valid_until && !hold.was_told)
     }
 
-    /// Whether somebody was granted before one that joined earlier and was granted later: only
-    /// those count who held in the end, so they waited throughout.
+    /// Whether a waiter was granted before another that had joined earlier. Only waiters that held
+    /// in the end count, because they waited throughout.
     fn is_out_of_order(&self) -> bool {
         let tokens: BTreeMap<_, _> =
             self.holds().map(|(call, hold)| (call.id, hold.token)).collect();
@@ -239,7 +239,7 @@ impl History {
         self.holds().any(|(call, _)| over.contains(&call.id))
     }
 
-    /// From when to when nobody held and somebody waited, the longest of all such times.
+    /// The longest span in which nobody held while somebody waited: its beginning and its end.
     pub fn longest_idle_wait(&self) -> Option<(Duration, Duration)> {
         let mut changes = Vec::new();
         for call in &self.calls {
@@ -330,7 +330,7 @@ mod tests {
         }
     }
 
-    /// What is found when a sound history is changed.
+    /// The violations of a sound history that was changed.
     fn found(change: impl FnOnce(&mut History)) -> Vec<Violation> {
         let mut history = sound();
         change(&mut history);

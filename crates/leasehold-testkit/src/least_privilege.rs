@@ -1,4 +1,4 @@
-//! Servers of which nothing may be asked that the documented rights do not cover.
+//! Servers that must not get a command that the documented rights do not cover.
 
 use crate::cluster::Cluster;
 use crate::harness::must;
@@ -8,7 +8,7 @@ use crate::server::RedisServer;
 
 /// Servers of a test, one or many.
 pub trait Servers {
-    /// Those of them that answer.
+    /// The servers that answer.
     fn answering(&self) -> Vec<&RedisServer>;
 }
 
@@ -36,18 +36,18 @@ impl Servers for Cluster {
     }
 }
 
-/// Nothing was tried so far that the rights of a user do not cover.
+/// Checks that no command was denied so far because of a user's rights.
 ///
 /// # Panics
 ///
-/// When something was, with what it was.
+/// With the denied commands, if there are any.
 pub fn assert_nothing_denied(servers: &impl Servers) {
     for server in servers.answering() {
         assert_eq!(must(server.acl_log()), [], "the server at {} denied this", server.port());
     }
 }
 
-/// Servers for a test at whose end nothing must have been denied.
+/// Servers for a test that must end without a denied command.
 #[derive(Debug)]
 pub struct LeastPrivilege<S: Servers>(pub S);
 

@@ -1,5 +1,5 @@
-//! What the tests of leasehold are made of: servers to start and hurt, certificates for them, and
-//! the suite of what every store must do.
+//! The tools of leasehold's tests: servers to start and hurt, certificates for them, and the suite
+//! that every store must pass.
 #![forbid(unsafe_code)]
 
 mod aof;

@@ -1,5 +1,5 @@
-//! What it costs to hold and to wait while a store cannot be reached: processes of many waiters,
-//! and what is seen of them from outside.
+//! The cost of holding and waiting while a store cannot be reached: processes with many waiters,
+//! observed from outside.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use crate::harness::{LOOK_EVERY, PATIENCE, must};
 use crate::worker::{Worker, listen, say};
 
-/// Where a server was: clients that connect are counted and sent away.
+/// A listener in the place of a server: it counts clients that connect, and sends them away.
 #[derive(Debug)]
 pub struct Refusing {
     port: u16,
@@ -29,7 +29,7 @@ impl Refusing {
     ///
     /// # Errors
     ///
-    /// The system's, if the port stays taken.
+    /// If the port stays taken.
     pub fn at(port: u16) -> io::Result<Self> {
         let since = Instant::now();
         let listener = loop {
@@ -56,7 +56,7 @@ impl Refusing {
         Ok(Self { port, count, is_over, accepting: Some(accepting) })
     }
 
-    /// How many have connected.
+    /// How many clients have connected.
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
@@ -65,13 +65,13 @@ impl Refusing {
 impl Drop for Refusing {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Release);
-        // It waits for a connection to see that.
+        // The thread waits for a connection, so it gets one.
         drop(TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)));
         drop(self.accepting.take().map(JoinHandle::join));
     }
 }
 
-/// What a process has used.
+/// The resources that a process has used.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
     /// Processor time so far.
@@ -82,11 +82,11 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Of a process, now.
+    /// The usage of a process, now.
     ///
     /// # Errors
     ///
-    /// The system's, when it has ended.
+    /// If the process has ended.
     pub fn of(pid: u32) -> io::Result<Self> {
         let nonsense = || io::Error::new(ErrorKind::InvalidData, format!("/proc/{pid}"));
         let mut cpu = Duration::ZERO;
@@ -104,7 +104,7 @@ impl Usage {
     }
 }
 
-/// Leases that each client holds: of one renewals fail soon, the other outlives a minute.
+/// The ttls of a client's leases: renewals of one fail soon, and the other outlives a minute.
 const HELD: [Duration; 2] = [Duration::from_secs(9), Duration::from_secs(60)];
 
 /// In a worker: each of `clients` clients holds two leases and waits with `tasks` tasks, each for a
@@ -145,14 +145,14 @@ pub struct Crowd {
     began: Instant,
 }
 
-/// What an outage has cost each process.
+/// The cost of an outage for each process.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
-    /// How long it was.
+    /// How long the outage was.
     pub span: Duration,
     /// The most processor time that one of them used.
     pub cpu: Duration,
-    /// The most memory that came on top in one of them, in bytes.
+    /// The most memory that one of them used in addition, in bytes.
     pub memory: u64,
 }
 
@@ -162,7 +162,7 @@ impl Crowd {
     ///
     /// # Errors
     ///
-    /// The system's, when one of them has ended.
+    /// If a process has ended.
     pub fn wait<T>(
         mut workers: Vec<Worker>,
         take_away: impl FnOnce() -> io::Result<T>,
@@ -180,11 +180,11 @@ impl Crowd {
         Ok((crowd, gone))
     }
 
-    /// What it has cost so far.
+    /// The cost of the outage so far.
     ///
     /// # Errors
     ///
-    /// The system's, when one of them has ended.
+    /// If a process has ended.
     pub fn cost(&self) -> io::Result<Cost> {
         let (mut cpu, mut memory) = (Duration::ZERO, 0);
         for (worker, before) in &self.workers {
@@ -195,7 +195,7 @@ impl Crowd {
         Ok(Cost { span: self.began.elapsed(), cpu, memory })
     }
 
-    /// Waits until everybody was served: how long that took from now on.
+    /// Waits until every waiter was served, and returns how long that took.
     pub fn until_served(mut self) -> Duration {
         let since = Instant::now();
         self.workers.iter_mut().for_each(|(worker, _)| worker.expect("served"));

@@ -13,10 +13,10 @@ use crate::postgres::{
     Postgres, USER, as_user, directory_for_servers, read, until_ready, url, with_host_of,
 };
 
-/// Where Debian keeps it.
+/// The program, where Debian keeps it.
 const PGBOUNCER: &str = "/usr/sbin/pgbouncer";
 
-/// Where it listens, in the name of its socket.
+/// The port of PgBouncer, which is part of the name of its socket.
 const PORT: u16 = 6432;
 
 /// Its console, as a database, and the user that may use it.
@@ -34,12 +34,12 @@ pub struct PgBouncer {
 }
 
 impl PgBouncer {
-    /// Starts one that has the given number of sessions with the server; `None` where it is not
-    /// installed.
+    /// Starts a PgBouncer that has the given number of sessions with the server; `None` where it is
+    /// not installed.
     ///
     /// # Errors
     ///
-    /// What went wrong when it was set up or started.
+    /// If it cannot be set up or started.
     pub fn start(server: &Postgres, sessions: u32) -> Result<Option<Self>> {
         let program = Path::new(PGBOUNCER);
         if !program.is_file() {
@@ -75,7 +75,7 @@ impl PgBouncer {
     ///
     /// # Errors
     ///
-    /// What went wrong.
+    /// If that fails.
     pub fn restart(&mut self) -> Result<()> {
         self.process.kill()?;
         self.process.wait()?;
@@ -87,7 +87,7 @@ impl PgBouncer {
     ///
     /// # Errors
     ///
-    /// What it says against that.
+    /// The message with which PgBouncer refuses it.
     pub fn command(&self, command: &str) -> Result<String> {
         let mut psql = Command::new("psql");
         psql.args(["-X", "-q", "-A", "-t", "-U", CONSOLE, "-d", CONSOLE, "-c", command]);
@@ -95,12 +95,12 @@ impl PgBouncer {
         read(psql.arg("-h").arg(self.directory.path()))
     }
 
-    /// The URL of the server's database behind it.
+    /// The URL of the server's database, through PgBouncer.
     pub fn url(&self) -> String {
         url(USER, self.directory.path(), PORT)
     }
 
-    /// The URL of this one and another, behind one of which is the primary.
+    /// The URL of this PgBouncer and another. The primary is behind one of them.
     pub fn url_with(&self, other: &Self) -> String {
         with_host_of(&self.url(), &other.url())
     }

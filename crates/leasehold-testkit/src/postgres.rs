@@ -24,22 +24,22 @@ const DEBIAN: &str = "/usr/lib/postgresql";
 /// The variable that names a directory with programs of another version.
 const NAMED: &str = "LEASEHOLD_TEST_POSTGRES";
 
-/// What is needed of them.
+/// The programs that are needed.
 const PROGRAMS: [&str; 5] = ["initdb", "pg_basebackup", "pg_dump", "pg_isready", "postgres"];
 
-/// Its superuser, and the user of the system that runs it where root may not.
+/// The superuser, and the system user that runs the server where root must not.
 pub(crate) const USER: &str = "postgres";
 
-/// Where it listens, in the name of its socket.
+/// The port of the server, which is part of the name of its socket.
 const PORT: u16 = 5432;
 
 /// The directory of a small disk.
 const SMALL_DISK: &str = "small";
 
-/// What a request and a connection have, as the options of a store, on a busy machine.
+/// The timeouts of requests and connections, as options of a store, for a busy machine.
 const LONG_TIMEOUTS: &str = "timeout=20s&connect_timeout=20s";
 
-/// How long a server may take to begin.
+/// How long a server may take to start.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server on a socket in its own directory, without a network unless settings say otherwise. It
@@ -49,7 +49,7 @@ pub struct Postgres {
     pub(crate) directory: TempDir,
     programs: PathBuf,
     settings: Vec<String>,
-    /// What mounts its small disk, if it has one, and begins the server.
+    /// The command that mounts its small disk, if it has one, and starts the server.
     mounts: Option<String>,
     process: Child,
 }
@@ -60,7 +60,7 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// What went wrong when it was set up or started.
+    /// If it cannot be set up or started.
     pub fn start() -> Result<Option<Self>> {
         Self::start_with(&["fsync=off"])
     }
@@ -69,7 +69,7 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// What went wrong when it was set up or started.
+    /// If it cannot be set up or started.
     pub fn start_with(settings: &[&str]) -> Result<Option<Self>> {
         let Some(programs) = programs() else { return Ok(None) };
         let directory = directory_for_servers()?;
@@ -79,11 +79,11 @@ impl Postgres {
         Self::begin(directory, programs, settings).map(Some)
     }
 
-    /// Starts a standby that streams from it, with its settings.
+    /// Starts a standby that streams from this server, with the same settings.
     ///
     /// # Errors
     ///
-    /// What went wrong when it was set up or started.
+    /// If it cannot be set up or started.
     pub fn standby(&self) -> Result<Self> {
         let directory = directory_for_servers()?;
         self.back_up_to(directory.path())?;
@@ -91,11 +91,11 @@ impl Postgres {
         Self::begin(directory, self.programs.clone(), &settings)
     }
 
-    /// Kills it and throws away what it has; it comes back in its place as a standby of another.
+    /// Kills the server, deletes its data, and starts it again as a standby of another server.
     ///
     /// # Errors
     ///
-    /// What went wrong when it was set up or started.
+    /// If it cannot be set up or started.
     pub fn follow(&mut self, primary: &Self) -> Result<()> {
         self.kill9()?;
         fs::remove_dir_all(self.directory.path().join("data"))?;
@@ -103,14 +103,14 @@ impl Postgres {
         self.restart()
     }
 
-    /// Copies what it has, for a standby of it.
+    /// Copies the data of this server, for a standby of it.
     fn back_up_to(&self, directory: &Path) -> Result<()> {
         let host = self.directory.path().to_string_lossy();
         let words =
             ["-h", &host, "-U", USER, "-R", "-X", "stream", "-c", "fast", "--no-sync", "-D"];
         let begin = Instant::now();
         loop {
-            // A busy server refuses a connection where too many others wait for theirs.
+            // A busy server refuses a connection if too many others wait for theirs.
             match run_as_user(&self.programs.join("pg_basebackup"), &words, &directory.join("data"))
             {
                 Err(_) if begin.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(500)),
@@ -119,11 +119,11 @@ impl Postgres {
         }
     }
 
-    /// Starts one that also listens on TCP at 127.0.0.1 and 127.0.0.2, with this certificate.
+    /// Starts a server that also listens on TCP at 127.0.0.1 and 127.0.0.2, with this certificate.
     ///
     /// # Errors
     ///
-    /// What went wrong when it was set up or started.
+    /// If it cannot be set up or started.
     pub fn start_with_tls(files: &Certificates) -> Result<Option<Self>> {
         if is_root()? {
             let (user, group) = ids()?;
@@ -145,11 +145,11 @@ impl Postgres {
         Self::start_with(&settings.each_ref().map(String::as_str))
     }
 
-    /// Starts one with its own wall clock, for [`set_clock`](Self::set_clock).
+    /// Starts a server with its own wall clock, for [`set_clock`](Self::set_clock).
     ///
     /// # Errors
     ///
-    /// What went wrong when it was set up or started.
+    /// If it cannot be set up or started.
     pub fn start_with_clock() -> Result<Option<Self>> {
         let Some(mut server) = Self::start()? else { return Ok(None) };
         server.set_clock(0.0)?;
@@ -158,21 +158,21 @@ impl Postgres {
         Ok(Some(server))
     }
 
-    /// Sets the clock that all its processes read, in seconds before the machine's.
+    /// Sets the clock that all its processes read, in seconds ahead of the machine's.
     ///
     /// # Errors
     ///
-    /// Those of the file that says it.
+    /// If the file of the clock cannot be written.
     pub fn set_clock(&self, ahead_s: f64) -> Result<()> {
         clock::set(self.directory.path(), ahead_s, 1.0)
     }
 
-    /// Starts one with a small disk, in memory, as its tablespace `small`; `None` also where a disk
-    /// may not be mounted. It is mounted in a namespace of the server's.
+    /// Starts a server with a small disk in memory as its tablespace `small`; `None` also where
+    /// mounting is not allowed. The disk is mounted in a separate namespace.
     ///
     /// # Errors
     ///
-    /// What went wrong when it was set up or started.
+    /// If it cannot be set up or started.
     pub fn start_with_small_disk(size: &str) -> Result<Option<Self>> {
         let Some(mut server) = Self::start()? else { return Ok(None) };
         let (user, group) = if is_root()? { ids()? } else { (0, 0) };
@@ -192,11 +192,11 @@ impl Postgres {
         Ok(Some(server))
     }
 
-    /// Starts one that also listens on TCP at 127.0.0.1, with these settings.
+    /// Starts a server that also listens on TCP at 127.0.0.1, with these settings.
     ///
     /// # Errors
     ///
-    /// What went wrong when it was set up or started.
+    /// If it cannot be set up or started.
     pub fn start_on_tcp(settings: &[&str]) -> Result<Option<Self>> {
         let own = ["fsync=off", "listen_addresses=127.0.0.1", &free_port()?];
         Self::start_with(&[&own, settings].concat())
@@ -226,17 +226,17 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// An error of the system.
     pub fn kill9(&mut self) -> Result<()> {
         self.process.kill()?;
         self.process.wait().map(drop)
     }
 
-    /// Ends it at once, without writing anything more: an immediate shutdown.
+    /// Ends it immediately, without writing anything more: an immediate shutdown.
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// An error of the system.
     pub fn stop_at_once(&mut self) -> Result<()> {
         kill_process(Pid::from_child(&self.process), Signal::QUIT)?;
         self.process.wait().map(drop)
@@ -246,18 +246,18 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// An error of the system.
     pub fn stop(&self) -> Result<()> {
-        // The first starts no others from then on.
+        // From then on, the first process starts no others.
         kill_process(Pid::from_child(&self.process), Signal::STOP)?;
         self.signal_children(Signal::STOP)
     }
 
-    /// Lets them go on.
+    /// Continues all its processes.
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// An error of the system.
     pub fn cont(&self) -> Result<()> {
         self.signal_children(Signal::CONT)?;
         Ok(kill_process(Pid::from_child(&self.process), Signal::CONT)?)
@@ -266,7 +266,7 @@ impl Postgres {
     fn signal_children(&self, signal: Signal) -> Result<()> {
         let parent = self.process.id().to_string();
         for process in fs::read_dir("/proc")?.flatten() {
-            // Some have ended since, and others are no processes.
+            // Some processes have ended since, and some entries are no processes.
             let Ok(stat) = fs::read_to_string(process.path().join("stat")) else { continue };
             let Some((_, fields)) = stat.rsplit_once(") ") else { continue };
             let pid = process.file_name().to_str().and_then(|pid| pid.parse().ok());
@@ -285,7 +285,7 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// What went wrong.
+    /// If that fails.
     pub fn restart(&mut self) -> Result<()> {
         self.process = self.launch()?;
         self.until_ready()
@@ -301,7 +301,7 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// Those of the system, and of asking the server.
+    /// Errors of the system and of the server.
     pub fn kill_a_session(&self) -> Result<()> {
         let sql = "SELECT pid FROM pg_stat_activity WHERE application_name = 'leasehold' LIMIT 1";
         let found = self.query(sql)?;
@@ -311,8 +311,8 @@ impl Postgres {
         }
     }
 
-    /// Waits until it takes sessions. A server that was killed leaves processes behind, which keep
-    /// the next one from the data for a moment: that one is started again and again.
+    /// Waits until it accepts sessions. A killed server leaves processes behind, which keep the
+    /// next server from the data for a moment: so that server is started again and again.
     fn until_ready(&mut self) -> Result<()> {
         let give_up = Instant::now() + PATIENCE;
         loop {
@@ -328,8 +328,7 @@ impl Postgres {
         }
     }
 
-    /// The URL of its database for its superuser, as a store takes it, in which a request has time
-    /// on a busy machine.
+    /// The store URL of its database for its superuser, with long timeouts for a busy machine.
     pub fn url(&self) -> String {
         self.url_as(USER)
     }
@@ -360,22 +359,22 @@ impl Postgres {
         ]
     }
 
-    /// Runs statements, and gives what they select: a line per row.
+    /// Runs statements, and returns the rows that they select: a line per row.
     ///
     /// # Errors
     ///
-    /// What the server says against them.
+    /// The message with which the server refuses them.
     pub fn query(&self, sql: &str) -> Result<String> {
         let mut psql = Command::new("psql");
         psql.envs(self.environment()).args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]);
         read(psql.args(["-c", sql]))
     }
 
-    /// A schema with all that is in it, as a script.
+    /// A schema with all its contents, as a script.
     ///
     /// # Errors
     ///
-    /// What `pg_dump` says against it.
+    /// The message with which `pg_dump` refuses it.
     pub fn dump(&self, schema: &str) -> Result<String> {
         let mut dump = Command::new(self.programs.join("pg_dump"));
         read(dump.envs(self.environment()).args(["--schema", schema]))
@@ -385,7 +384,7 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// What the server says against it.
+    /// The message with which the server refuses it.
     pub fn run(&self, script: &str) -> Result<()> {
         let file = self.directory.path().join("script.sql");
         fs::write(&file, script)?;
@@ -446,7 +445,7 @@ pub(crate) fn with_host_of(own: &str, theirs: &str) -> String {
     own.replacen(&format!("/{USER}?"), &format!(",{host}/{USER}?"), 1)
 }
 
-/// The setting with a port of TCP that nobody has.
+/// The setting with a free port of TCP.
 fn free_port() -> Result<String> {
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     Ok(format!("port={port}"))
@@ -466,7 +465,7 @@ fn is_root() -> Result<bool> {
     Ok(fs::metadata("/proc/self")?.uid() == 0)
 }
 
-/// Asks again and again until something is there.
+/// Asks again and again until the answer is there.
 pub(crate) fn until_ready<T>(is_ready: impl Fn() -> Result<T>) -> Result<()> {
     let give_up = Instant::now() + PATIENCE;
     loop {
@@ -491,8 +490,8 @@ fn programs() -> Option<PathBuf> {
     folders.filter(has_all).max()
 }
 
-/// A command, as the user that may run it: servers refuse to be root. The kernel forgets whose end
-/// is theirs when they change their user, so it is told once more.
+/// A command, as the user that may run it: servers refuse to be root. The kernel drops the death
+/// signal when a process changes its user, so the signal is set once more.
 pub(crate) fn as_user(program: &Path, words: &[&str], last: &Path) -> Result<Vec<OsString>> {
     let change: &[&str] = match is_root()? {
         true => {
@@ -515,7 +514,7 @@ fn ids() -> Result<(u32, u32)> {
     Ok((number("-u")?, number("-g")?))
 }
 
-/// What a program says, if it succeeds.
+/// The output of a program, if it succeeds.
 pub(crate) fn read(command: &mut Command) -> Result<String> {
     let output = command.output()?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::postgres::Postgres;
 
-/// How the standby calls itself to the primary.
+/// The name of the standby at the primary.
 const NAME: &str = "leasehold_pair";
 
 /// Promotes a standby, until it leads. The server may end a session that waits for that.
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Two servers, of which one is the primary at any time, and waits with each commit for the other.
+/// Two servers. One is the primary at any time, and each of its commits waits for the other server.
 #[derive(Debug)]
 pub struct PostgresPair {
     primary: Postgres,
@@ -31,7 +31,7 @@ impl PostgresPair {
     ///
     /// # Errors
     ///
-    /// What went wrong when they were set up or started.
+    /// If they cannot be set up or started.
     pub fn start() -> Result<Option<Self>> {
         let name = format!("cluster_name={NAME}");
         let settings = ["shared_buffers=16MB", "fsync=off", &name];
@@ -47,7 +47,7 @@ impl PostgresPair {
         &self.primary
     }
 
-    /// The one that follows it.
+    /// The server that follows the primary.
     pub fn standby(&self) -> &Postgres {
         &self.standby
     }
@@ -57,22 +57,22 @@ impl PostgresPair {
         self.primary.url_with(&self.standby)
     }
 
-    /// Kills the primary, and promotes the standby. There is none until [`heal`](Self::heal).
+    /// Kills the primary, and promotes the standby. There is no standby until [`heal`](Self::heal).
     ///
     /// # Errors
     ///
-    /// What went wrong.
+    /// If that fails.
     pub fn fail_over(&mut self) -> Result<()> {
         self.primary.kill9()?;
         self.promote()
     }
 
-    /// Promotes the standby while the primary is well and goes on, as somebody does who cannot see
-    /// it. There is no standby until [`heal`](Self::heal).
+    /// Promotes the standby while the primary still runs, as an operator might who cannot see it.
+    /// There is no standby until [`heal`](Self::heal).
     ///
     /// # Errors
     ///
-    /// What went wrong.
+    /// If that fails.
     pub fn leave_behind(&mut self) -> Result<()> {
         self.promote()
     }
@@ -80,22 +80,22 @@ impl PostgresPair {
     fn promote(&mut self) -> Result<()> {
         until(&self.standby, PROMOTE, "leads")?;
         std::mem::swap(&mut self.primary, &mut self.standby);
-        // It has no standby to wait for yet.
+        // The new primary has no standby to wait for yet.
         set_synchronous(&self.primary, "")
     }
 
-    /// Makes the server that led before a standby of the one that leads now, which has everything
-    /// when this returns.
+    /// Makes the former primary a standby of the present one. When this returns, the standby has
+    /// all data.
     ///
     /// # Errors
     ///
-    /// What went wrong.
+    /// If that fails.
     pub fn heal(&mut self) -> Result<()> {
         self.standby.follow(&self.primary)?;
         self.until_synchronous()
     }
 
-    /// From when this returns each commit is at the standby, and each one before.
+    /// Waits until the standby has all earlier commits and gets each new commit.
     fn until_synchronous(&self) -> Result<()> {
         set_synchronous(&self.primary, NAME)?;
         let is_so = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";

@@ -8,10 +8,10 @@ use std::path::PathBuf;
 /// The environment variable that names the server program, before all others.
 pub const SERVER_PROGRAM: &str = "LEASEHOLD_TEST_SERVER";
 
-/// What a server is called.
+/// The names of the server programs.
 const NAMES: [&str; 2] = ["redis-server", "valkey-server"];
 
-/// Where `cargo xtask servers` puts what it fetches, one directory each.
+/// Where `cargo xtask servers` puts the servers that it fetches, one directory for each.
 const FETCHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/servers");
 
 /// The server program: the one that [`SERVER_PROGRAM`] names, else the first on PATH, else the

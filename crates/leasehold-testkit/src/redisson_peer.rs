@@ -1,4 +1,4 @@
-//! A program in Java that uses Redisson, where one can be had.
+//! A program in Java that uses Redisson, if it was built.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,13 +10,13 @@ use crate::worker::Worker;
 const BUILT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/mixed/redisson");
 
 /// A JVM that locks `name` on a deployment (`one,PORT` for one server), with a watchdog that renews
-/// by this; `None`, with a word on it, where it was not built.
+/// by this ttl. If the program was not built, prints that and returns `None`.
 ///
 /// # Panics
 ///
-/// When it does not start.
+/// If it does not start.
 pub fn redisson_peer(deployment: &str, name: &str, watchdog: Duration) -> Option<Worker> {
-    // The last thing that is written: what is there without it is of no use.
+    // This file is written last: without it, the installation is not complete.
     if !Path::new(BUILT).join("installed").exists() {
         println!("skipped: the program in Java is not built: `cargo xtask test` does that");
         return None;

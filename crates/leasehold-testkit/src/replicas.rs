@@ -19,7 +19,7 @@ impl Replicated {
     ///
     /// # Errors
     ///
-    /// As [`Self::start_with`].
+    /// The errors of [`Self::start_with`].
     pub fn start(replicas: usize) -> io::Result<Self> {
         Self::start_with(RedisServer::options(), &vec![100; replicas])
     }
@@ -29,7 +29,7 @@ impl Replicated {
     ///
     /// # Errors
     ///
-    /// As [`RedisOptions::start`], or when they do not come into sync.
+    /// The errors of [`RedisOptions::start`]; also if they do not come into sync.
     pub fn start_with(options: RedisOptions, priorities: &[u32]) -> io::Result<Self> {
         let mut options = options
             .line("replica-announce-ip 127.0.0.1")
@@ -57,12 +57,12 @@ impl Replicated {
         Ok(started)
     }
 
-    /// All of them.
+    /// All servers.
     pub fn servers(&self) -> &[RedisServer] {
         &self.servers
     }
 
-    /// Which one says that it is the primary; `None` while none does or several do.
+    /// The server that says that it is the primary; `None` while no server or several say so.
     pub fn primary(&self) -> Option<usize> {
         let is_primary = |at: &usize| self[*at].role().as_deref() == Some("master");
         let mut primaries = (0..self.servers.len()).filter(is_primary);
@@ -71,11 +71,11 @@ impl Replicated {
     }
 
     /// Waits until every server that runs, except one primary, follows that primary and has all
-    /// that it had written when this was called.
+    /// that the primary had written when this was called.
     ///
     /// # Errors
     ///
-    /// When it does not come to that.
+    /// If that does not happen in time.
     pub fn wait_in_sync(&self) -> io::Result<()> {
         let mut written = None;
         try_until("the replicas are in sync", || {
@@ -95,7 +95,7 @@ impl Replicated {
     ///
     /// # Errors
     ///
-    /// The server's or the driver's.
+    /// An error of the server or of the driver.
     pub fn promote(&self, to: usize) -> RedisResult<()> {
         self[to].command::<()>("REPLICAOF NO ONE")?;
         let others = self.servers.iter().enumerate().filter(|(at, _)| *at != to);
@@ -105,16 +105,15 @@ impl Replicated {
         Ok(())
     }
 
-    /// Stops a replica, and nothing that the primary writes from now on reaches it any more, not
-    /// even when it goes on.
+    /// Stops a replica. Later writes of the primary never reach it, not even after it is continued.
     ///
     /// # Errors
     ///
-    /// The system's, the server's or the driver's.
+    /// An error of the system, of the server or of the driver.
     pub fn cut_off(&self, replica: usize) -> io::Result<()> {
         let primary = self.primary().ok_or_else(|| Error::other("there is no primary"))?;
         self[replica].stop()?;
-        // Else the kernel would keep what is written for the stopped process.
+        // Otherwise the kernel would keep later writes for the stopped process.
         self[primary].command::<u32>("CLIENT KILL TYPE replica").map(drop).map_err(Error::other)
     }
 
@@ -123,7 +122,7 @@ impl Replicated {
     ///
     /// # Errors
     ///
-    /// The server's or the driver's, or when it does not come to that.
+    /// An error of the server or of the driver, or if that does not happen in time.
     pub fn hand_over(&self, to: usize) -> io::Result<()> {
         let primary = self.primary().ok_or_else(|| Error::other("there is no primary"))?;
         let command = format!("FAILOVER TO 127.0.0.1 {}", self[to].port());

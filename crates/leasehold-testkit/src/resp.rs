@@ -69,7 +69,7 @@ pub(crate) fn is_push(frame: &[u8]) -> bool {
     frame.first() == Some(&b'>')
 }
 
-/// Whether a push is something that was published.
+/// Whether a push is a published message.
 pub(crate) fn is_message(frame: &[u8]) -> bool {
     is_push(frame) && word(frame, 0).is_some_and(|kind| kind.ends_with(b"message"))
 }
@@ -92,7 +92,7 @@ pub(crate) fn script(request: &[u8]) -> Option<Script> {
 /// One of the words that a command or a push is made of, if it is no text of several lines.
 pub(crate) fn word(frame: &[u8], index: usize) -> Option<&[u8]> {
     let mut lines = frame.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end);
-    // Before each word stands its length, and before the first the number of words.
+    // Each word comes after its length, and the first length comes after the number of words.
     lines.nth(2 * index + 2)
 }
 

@@ -1,4 +1,4 @@
-//! What a lock protects: it finds out whether two are in it at once, or come in the wrong order.
+//! The work that a lock protects. It detects two holders at the same time, or in the wrong order.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -20,8 +20,8 @@ impl Section {
     ///
     /// # Errors
     ///
-    /// Says so when the holder before has not left and does not know that its lease has ended, or
-    /// when its token was newer. The new holder is then in it all the same.
+    /// If the holder before has not left and does not know that its lease has ended, or if its
+    /// token was newer. The new holder has then begun all the same.
     pub fn enter(&self, guard: &Guard) -> Result<(), String> {
         let token = guard.token();
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);

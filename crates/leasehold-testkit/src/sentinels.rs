@@ -12,22 +12,22 @@ use crate::server::{RedisOptions, RedisServer};
 /// How many sentinels there are. Two of them are enough to fail over.
 const SENTINELS: usize = 3;
 
-/// What a server that is watched must not exceed: 500 ms without an answer, and it counts as down.
+/// After 500 ms without an answer, a watched server counts as down.
 const DOWN_AFTER: &str = "500";
 
 /// How often sentinels tell each other what they know, and ask servers: at first 100 and 200 ms
 /// instead of 2 and 10 s, so that a test does not wait for that.
 const AT_FIRST: &str = "SENTINEL DEBUG publish-period 100 info-period 200";
 
-/// Later 1 s: four times that is how long a promoted replica may be a primary before sentinels that
-/// do not know why make it a replica again.
+/// Later 1 s. For four times that long, a promoted replica may be a primary. Then sentinels that do
+/// not know of the failover make it a replica again.
 const LATER: &str = "SENTINEL DEBUG publish-period 1000";
 
 /// What a sentinel may do at the servers that it watches and at other sentinels, as a separate user
 /// there.
 const SEEING: &str = "allchannels allcommands";
 
-/// What it may do at one that it is not to see.
+/// The rights of a sentinel at a server that it must not see.
 const BLIND: &str = "nocommands";
 
 /// The password of those users.
@@ -48,7 +48,7 @@ impl SentinelFleet {
     ///
     /// # Errors
     ///
-    /// As [`Self::start_with`].
+    /// The errors of [`Self::start_with`].
     pub fn start() -> io::Result<Self> {
         Self::start_with(RedisServer::options(), &[100], RedisServer::options())
     }
@@ -58,7 +58,7 @@ impl SentinelFleet {
     ///
     /// # Errors
     ///
-    /// As [`RedisOptions::start`], or when they do not come to know each other.
+    /// The errors of [`RedisOptions::start`]; also if they do not get to know each other.
     pub fn start_with(
         servers: RedisOptions,
         priorities: &[u32],
@@ -94,12 +94,12 @@ impl SentinelFleet {
         Ok(fleet)
     }
 
-    /// Starts a sentinel that belongs to no others and names that server, whatever it says itself
-    /// and whatever the others say.
+    /// Starts a sentinel that knows no others. It names this server as the primary, whatever the
+    /// server and the others say.
     ///
     /// # Errors
     ///
-    /// As [`RedisOptions::start`].
+    /// The errors of [`RedisOptions::start`].
     pub fn stray(server: &RedisServer) -> io::Result<RedisServer> {
         let watch = format!("sentinel monitor {} 127.0.0.1 {} 99", Self::SERVICE, server.port());
         RedisServer::options().sentinel().line(watch).start()
@@ -150,7 +150,7 @@ impl SentinelFleet {
         self.primary_of(0..SENTINELS)
     }
 
-    /// The same, of some of the sentinels.
+    /// The same, for some of the sentinels.
     fn primary_of(&self, some: impl IntoIterator<Item = usize>) -> Option<usize> {
         let mut named = None;
         let some = some.into_iter().map(|at| &self.sentinels[at]);
@@ -172,7 +172,7 @@ impl SentinelFleet {
     ///
     /// # Errors
     ///
-    /// When it does not come to that.
+    /// If that does not happen in time.
     pub fn fail_over(&self) -> io::Result<usize> {
         let before = self.primary().ok_or_else(|| Error::other("there is no primary"))?;
         let command = format!("SENTINEL FAILOVER {}", Self::SERVICE);
@@ -182,7 +182,7 @@ impl SentinelFleet {
             if found == Some(before)
                 && let Some(sentinel) = self.sentinels.iter().find(|one| one.role().is_some())
             {
-                // A refusal says that it is under way, or that no replica is fit for it yet.
+                // A refusal says that a failover is under way, or that no replica is fit yet.
                 let _ = sentinel.command::<()>(&command);
             }
             Ok::<_, Error>(found.is_some_and(|primary| primary != before))
@@ -190,11 +190,11 @@ impl SentinelFleet {
         found.ok_or_else(|| Error::other("there is no primary"))
     }
 
-    /// Waits until the sentinels that run agree on another primary than that one.
+    /// Waits until the sentinels that run agree on another primary than `before`.
     ///
     /// # Errors
     ///
-    /// When it does not come to that.
+    /// If that does not happen in time.
     pub fn wait_for_another_primary(&self, before: usize) -> io::Result<usize> {
         let mut found = None;
         try_until("another server is the primary", || {
@@ -204,13 +204,13 @@ impl SentinelFleet {
         found.ok_or_else(|| Error::other("there is no primary"))
     }
 
-    /// Parts a server and a sentinel from all others: these see that server no more, and that
-    /// sentinel sees neither them nor the other servers. Clients reach all, and so do the server's
-    /// replicas. Waits until the other sentinels have replaced the server, if it is the primary.
+    /// Parts a server and a sentinel from all others. The other sentinels do not see the server;
+    /// the parted sentinel sees neither them nor the other servers. Clients and replicas still
+    /// reach all. If the server is the primary, waits until the other sentinels have replaced it.
     ///
     /// # Errors
     ///
-    /// When it does not come to that.
+    /// If that does not happen in time.
     pub fn part(&self, server: usize, sentinel: usize) -> io::Result<()> {
         let others: Vec<usize> = (0..SENTINELS).filter(|at| *at != sentinel).collect();
         let was_primary = self.primary() == Some(server);
@@ -229,7 +229,7 @@ impl SentinelFleet {
     ///
     /// # Errors
     ///
-    /// The driver's, or a sentinel's.
+    /// An error of the driver, or of a sentinel.
     pub fn scatter(&self) -> RedisResult<()> {
         let pairs = (0..SENTINELS).flat_map(|one| (0..one).map(move |other| (one, other)));
         pairs.into_iter().try_for_each(|(one, other)| self.separate(one, other))
@@ -239,11 +239,11 @@ impl SentinelFleet {
     ///
     /// # Errors
     ///
-    /// The driver's, or a server's.
+    /// An error of the driver, or of a server.
     pub fn rejoin(&self) -> RedisResult<()> {
         for sentinel in &self.sentinels {
             (0..SENTINELS).try_for_each(|at| set_rights(sentinel, at, SEEING))?;
-            // One that was started again in between may not have known it.
+            // A sentinel that was restarted meanwhile may not have known this.
             sentinel.command::<()>("SENTINEL FLUSHCONFIG")?;
         }
         (0..self.servers.servers().len()).try_for_each(|server| self.show(server))
@@ -255,12 +255,12 @@ impl SentinelFleet {
         set_rights(&self.sentinels[other], one, BLIND)
     }
 
-    /// Lets some of the sentinels see nothing of a server any more, and change nothing there: it
-    /// answers none of their questions. Clients and replicas reach it as before.
+    /// Hides a server from some of the sentinels, which then also change nothing there: it refuses
+    /// all their commands. Clients and replicas reach it as before.
     ///
     /// # Errors
     ///
-    /// The server's or the driver's.
+    /// An error of the server or of the driver.
     pub fn hide(&self, server: usize, from: &[usize]) -> RedisResult<()> {
         from.iter().try_for_each(|at| set_rights(&self.servers[server], *at, BLIND))
     }
@@ -269,10 +269,11 @@ impl SentinelFleet {
     ///
     /// # Errors
     ///
-    /// The server's or the driver's.
+    /// An error of the server or of the driver.
     pub fn show(&self, server: usize) -> RedisResult<()> {
         (0..SENTINELS).try_for_each(|at| set_rights(&self.servers[server], at, SEEING))?;
-        // The check that saw it may have had it write down what the others may not do.
+        // The sentinel that saw it may have made it save the rights of the others, which are old
+        // now.
         self.servers[server].command("CONFIG REWRITE")
     }
 
@@ -280,7 +281,7 @@ impl SentinelFleet {
     ///
     /// # Errors
     ///
-    /// When it does not come to that.
+    /// If that does not happen in time.
     pub fn wait_acquainted(&self) -> io::Result<()> {
         try_until("the sentinels know each other and the replicas", || {
             let mut running = self.sentinels.iter().filter(|sentinel| sentinel.role().is_some());
@@ -288,11 +289,11 @@ impl SentinelFleet {
         })
     }
 
-    /// Waits until no sentinel takes the primary for dead: those that do and meet would replace it.
+    /// Waits until no sentinel takes the primary for dead: such sentinels might replace it.
     ///
     /// # Errors
     ///
-    /// When it does not come to that.
+    /// If that does not happen in time.
     pub fn wait_primary_seen(&self) -> io::Result<()> {
         try_until("all sentinels see the primary", || {
             let flags = |sentinel| Self::flags_of_primary(sentinel).map_err(Error::other);
@@ -301,7 +302,7 @@ impl SentinelFleet {
         })
     }
 
-    /// What a sentinel knows of the primary, as it calls that.
+    /// The flags that a sentinel has for the primary.
     fn flags_of_primary(sentinel: &RedisServer) -> RedisResult<String> {
         let command = format!("SENTINEL MASTER {}", Self::SERVICE);
         let mut watched: HashMap<String, String> = sentinel.command(&command)?;
@@ -324,12 +325,12 @@ impl SentinelFleet {
     }
 }
 
-/// As whom a sentinel comes to the servers, and to the others.
+/// The user name of a sentinel at the servers, and at the other sentinels.
 fn user(sentinel: usize) -> String {
     format!("sentinel-{sentinel}")
 }
 
-/// Says what a sentinel may do at a server, or at another sentinel.
+/// Sets the rights of a sentinel at a server, or at another sentinel.
 fn set_rights(at: &RedisServer, sentinel: usize, rights: &str) -> RedisResult<()> {
     at.command(&format!("ACL SETUSER {} {rights}", user(sentinel)))
 }

@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::postgres::Postgres;
 
-/// What a server needs for prepared transactions. It flushes nothing.
+/// The settings for prepared transactions, without flushes to the disk.
 const SETTINGS: [&str; 2] = ["fsync=off", "max_prepared_transactions=4"];
 
-/// The server, and the name of a schema that nobody has; `None` where PostgreSQL is not installed.
+/// The server, and the name of a new schema; `None` where PostgreSQL is not installed.
 ///
 /// # Errors
 ///
-/// What went wrong when the server was set up or started.
+/// If the server cannot be set up or started.
 pub fn shared_postgres() -> Result<Option<(Arc<Postgres>, String)>> {
     static SHARED: Mutex<Weak<Postgres>> = Mutex::new(Weak::new());
     static SCHEMAS: AtomicU32 = AtomicU32::new(0);

@@ -1,4 +1,4 @@
-//! A small disk in memory, which a process in its own mount namespace may mount, and what fills it.
+//! A small disk in memory, which a process can mount in its own mount namespace, and can fill.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write as _};
@@ -8,12 +8,12 @@ use std::process::Command;
 use crate::harness::must;
 use crate::worker::Worker;
 
-/// Has a [`Worker`] do a job on a disk of this size, whose directory is its second argument and the
-/// place of its temporary files. Where mounting is not allowed, says so and leaves the job out.
+/// Lets a [`Worker`] do a job on a disk of this size. The disk's directory is the job's second
+/// argument, and has its temporary files. If mounting is not allowed, says so and skips the job.
 ///
 /// # Panics
 ///
-/// When the job failed.
+/// If the job failed.
 pub fn on_a_disk_of(size: &str, job: &str) {
     let directory = must(tempfile::tempdir());
     let directory = must(directory.path().to_str().ok_or("no text"));
@@ -33,7 +33,7 @@ pub fn on_a_disk_of(size: &str, job: &str) {
 ///
 /// # Panics
 ///
-/// When something else is in its way.
+/// If writing fails for another reason.
 pub fn fill(path: &Path) {
     let mut disk = must(File::create(path));
     for size in [1 << 16, 1 << 12, 1] {

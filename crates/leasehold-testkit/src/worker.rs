@@ -20,7 +20,7 @@ use crate::harness::must;
 /// Carries the arguments of a job, one per line.
 const ARGUMENTS: &str = "LEASEHOLD_TEST_JOB";
 
-/// Precedes what a job says, to tell it from what the test program says by itself.
+/// Precedes each line of a job, to distinguish it from other output of the test program.
 const MARK: &str = "@@ ";
 
 /// A process that does the job `job` of this test program. It ends with its parent.
@@ -36,7 +36,7 @@ impl Worker {
     ///
     /// # Panics
     ///
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub fn start(arguments: &[&str]) -> Self {
         Self::start_in(&[], arguments)
     }
@@ -45,29 +45,29 @@ impl Worker {
     ///
     /// # Panics
     ///
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub fn start_in(environment: &[(&str, &str)], arguments: &[&str]) -> Self {
         let mut command = Command::new(must(env::current_exe()));
         command.envs(environment.iter().copied());
         Self::of(with_job(command, arguments))
     }
 
-    /// Starts a process by a program that ends in being another, such as `unshare`.
+    /// Starts a process by a program that becomes another program, such as `unshare`.
     ///
     /// # Panics
     ///
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub fn start_by(program: &[&str], arguments: &[&str]) -> Self {
         let mut command = Command::new(program[0]);
         command.args(&program[1..]).arg(must(env::current_exe()));
         Self::of(with_job(command, arguments))
     }
 
-    /// Starts another program, which says things as [`say`] does and must end with its stdin.
+    /// Starts another program, which prints lines as [`say`] does and must end with its stdin.
     ///
     /// # Panics
     ///
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub fn of(mut command: Command) -> Self {
         let mut process = must(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn());
         let (Some(input), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
@@ -81,7 +81,7 @@ impl Worker {
         self.process.id()
     }
 
-    /// The next thing it says; none when it has ended.
+    /// The next line that it says; none when it has ended.
     pub fn hear(&mut self) -> Option<String> {
         loop {
             let mut line = String::new();
@@ -117,12 +117,12 @@ impl Worker {
         must(self.process.wait());
     }
 
-    /// Stops it where it is.
+    /// Stops its process.
     pub fn stop(&self) {
         self.signal(Signal::STOP);
     }
 
-    /// Lets it go on.
+    /// Continues its process.
     pub fn cont(&self) {
         self.signal(Signal::CONT);
     }
@@ -131,7 +131,7 @@ impl Worker {
     ///
     /// # Panics
     ///
-    /// When it failed.
+    /// If it failed.
     #[track_caller]
     pub fn finish(mut self) {
         while self.hear().is_some() {}
@@ -151,7 +151,7 @@ impl Drop for Worker {
     }
 }
 
-/// What makes this test program do the job `job` and nothing else.
+/// The command that makes this test program do the job `job` and nothing else.
 fn with_job(mut command: Command, arguments: &[&str]) -> Command {
     command.args(["--exact", "job", "--ignored", "--nocapture", "--test-threads=1"]);
     command.env(ARGUMENTS, arguments.join("\n"));
@@ -166,7 +166,7 @@ pub fn arguments() -> Vec<String> {
 
 /// In a worker: says something to the parent.
 pub fn say(line: &str) {
-    // The parent has gone: then there is no use in going on.
+    // If the parent has gone, there is no use in going on.
     if writeln!(stdout(), "{MARK}{line}").and_then(|()| stdout().flush()).is_err() {
         exit(1);
     }
@@ -183,7 +183,7 @@ pub fn listen() -> String {
 
 /// In a worker that does not listen: ends it when the parent has ended.
 pub fn end_with_parent() {
-    // It lives as long as the process; there is nobody to join it.
+    // The thread lives as long as the process, so nobody joins it.
     thread::spawn(|| {
         loop {
             listen();

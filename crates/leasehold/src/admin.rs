@@ -11,7 +11,7 @@ use crate::keeper::Handle;
 use crate::replies::{refused, unexpected_reply, unusable_reply};
 use crate::store;
 
-/// The most holders and waiters that are listed of one name.
+/// The largest number of holders and of waiters that are listed for one name.
 const INSPECT_LIMIT: u32 = 1000;
 
 /// Inspects the locks of a store, and ends leases.
@@ -26,7 +26,8 @@ impl Admin {
     }
 
     /// Names that begin with `prefix` and are held or awaited, at most `limit` of them, in no
-    /// particular order. A name whose record cannot be read is among them: [`inspect`] says why.
+    /// particular order. Names with an unreadable record are included: [`inspect`] says why a
+    /// record cannot be read.
     ///
     /// Cost: on a server, a scan of all its keys in small steps.
     ///
@@ -43,7 +44,7 @@ impl Admin {
         self.names(prefix, limit, false).await
     }
 
-    /// Like [`list`](Self::list), and also with the names that are idle but still remembered.
+    /// Like [`list`](Self::list), but also lists the names that are idle but still remembered.
     ///
     /// # Errors
     ///
@@ -60,13 +61,13 @@ impl Admin {
     /// that looks again and again costs the store little. For the first page `after` is `None`; for
     /// each later one it is the [`next`](Page::next) of the page before.
     ///
-    /// A name that exists from the first page to the last is on at least one of the pages. It may
-    /// be free by then, and on a quorum it may have been free all the time:
+    /// A name that exists from the first page to the last is on at least one of the pages. A listed
+    /// name may be free by then, and on a quorum it may have been free all the time:
     /// [`inspect`](Self::inspect) it.
     ///
     /// Cost: a round trip, in which a server scans about `keys` keys of its database, foreign keys
-    /// included. If some may be locks, a second round trip reads them. [`scanned`](Page::scanned)
-    /// counts both.
+    /// included. If some of them may be locks, a second round trip reads those.
+    /// [`scanned`](Page::scanned) counts the keys of both.
     ///
     /// # Errors
     ///
@@ -97,9 +98,9 @@ impl Admin {
     /// snapshot: stale once read.
     ///
     /// A lease that is passed on inside a process ([`Lock`](crate::Lock#fairness)) is shown with
-    /// the last holder that the store has been told of. The client tells the store of each holder
-    /// that keeps the lease for 100 ms: label, token and start are then that holder's. While the
-    /// store cannot be reached, the client tries again every second.
+    /// the last holder that the client has reported to the store. The client reports each holder
+    /// that keeps the lease for 100 ms: then label, token and start are those of that holder. While
+    /// the store cannot be reached, the client tries again every second.
     ///
     /// Cost: one round trip; on PostgreSQL two for a name that nobody holds.
     ///
@@ -123,8 +124,8 @@ impl Admin {
 
     /// The clients that probably wait for each other, among all names of the store. The function
     /// [`deadlocks`] finds them in snapshots that the caller has. This method takes the snapshots
-    /// itself, one name after the other. So clients may only seem to wait for each other, and it
-    /// looks at each finding a second time. It skips names whose record cannot be read.
+    /// itself, one name after the other. So clients may only seem to wait for each other, and the
+    /// method checks each finding a second time. It skips names whose record cannot be read.
     ///
     /// Cost: on a server, a scan of all its keys in small steps. Each of the first 10 000 names
     /// costs a round trip, 32 at a time.
@@ -183,10 +184,10 @@ impl Admin {
     /// previous number. If nobody holds or waits, it returns `None`: there is nothing to change,
     /// and the next request sets the number.
     ///
-    /// With a higher number, the added permits are granted at once. A lower number ends no lease:
-    /// nothing is granted until the held permits fit. The new number is in force until nobody holds
-    /// or waits, for requests with the old number and with the new one. So change the programs,
-    /// too.
+    /// With a higher number, the added permits are granted immediately. A lower number ends no
+    /// lease: nothing is granted until the held permits fit. The new number is in force until
+    /// nobody holds or waits, for requests with the old number and with the new one. So change the
+    /// programs, too.
     ///
     /// Cost: one round trip.
     ///

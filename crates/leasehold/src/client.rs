@@ -1,4 +1,4 @@
-//! The entry point.
+//! The client: the entry point of the library.
 
 use std::fmt;
 #[cfg(unix)]
@@ -25,23 +25,24 @@ use crate::semaphore::Semaphore;
 use crate::store::clocked::ClockedStore;
 use crate::store::{self, Memory, Store};
 
-/// The default slice: 5 ms, as long as some fifty round trips. So the round trip in which clients
-/// take turns costs only a few percent. If ten clients contend, each has its turn within 50 ms.
+/// The default slice: 5 ms, as long as about fifty round trips. So the round trip by which one
+/// client hands over to the next costs only a few percent. If ten clients contend, each has its
+/// turn within 50 ms.
 const DEFAULT_SLICE: Duration = Duration::from_millis(5);
 
-/// A connection to a store, which makes locks. It is cheap to clone; all clones are the same
-/// client.
+/// A connection to a store, for making locks. A client is cheap to clone; all clones are the same
+/// client. Its *keeper* renews leases and finishes releases in the background.
 ///
 /// # Forking
 ///
-/// After a fork(2) without exec, the child may keep using a client, its locks and its elections:
-/// its first call makes the client anew, with a new identity and a new connection. A store in
-/// memory begins empty. Guards still belong to the parent: in the child they are lost, the reason
-/// is [`LossReason::Forked`](crate::LossReason::Forked), and dropping them releases nothing. Two
-/// kinds of clients cannot be built again, and their calls fail. One has a store that was given as
-/// a value ([`Error::Forked`]). The other uses a file that the parent has open, because SQLite
-/// cannot be used on both sides of a fork. A child that uses no client calls
-/// [`process::forked`](crate::process::forked).
+/// After a fork(2) without exec, the child can keep using a client, its locks and its elections.
+/// The child's first call builds the client anew, with a new identity and a new connection. A store
+/// in memory is then empty. Guards still belong to the parent. In the child they are lost, for the
+/// reason [`LossReason::Forked`](crate::LossReason::Forked), and dropping them releases nothing.
+/// Clients of two kinds cannot be built again, and their calls fail in the child. The first kind
+/// has a store that was given as a value ([`Error::Forked`]). The second kind uses a file that the
+/// parent has open: SQLite cannot be used on both sides of a fork. A child that uses no client
+/// should call [`process::forked`](crate::process::forked).
 ///
 /// Fork outside of async runtimes: the child shares the parent's tokio runtime, and must neither
 /// use nor drop it.
@@ -57,10 +58,10 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Invalid`] names the part of the URL that is wrong; [`Error::Store`] says why the
-    /// store could not be opened: at once if nothing is there, or after its `connect_timeout` (5 s)
-    /// if a server does not answer. The call does not wait for a store that is away. To wait, call
-    /// again while [`is_outage`](crate::error::StoreErrorKind::is_outage) is true of the error.
-    /// Once connected, the client rides out [outages](Lock#outages).
+    /// store could not be opened. The call fails immediately if nothing is there, and after
+    /// `connect_timeout` (5 s) if a server does not answer. It does not wait for the end of an
+    /// outage: to wait, call again while [`is_outage`](crate::error::StoreErrorKind::is_outage) is
+    /// true of the error. Once connected, the client rides out [outages](Lock#outages).
     ///
     /// # Cancel safety
     ///
@@ -79,7 +80,7 @@ impl Client {
         Self::builder().in_memory()
     }
 
-    /// A client with options.
+    /// Returns a builder, for a client with options.
     pub fn builder() -> ClientBuilder {
         let setup = Setup {
             defaults: LeaseOptions::default(),
@@ -107,26 +108,26 @@ impl Client {
         Semaphore::new(self.keeper.clone(), LockName::new(name), capacity)
     }
 
-    /// A lock of several names, up to 64: all of them at once, or none. Examples are a transfer
-    /// between two accounts, or an order of several products. The guard is an ordinary guard. The
-    /// loss of one name is the loss of all, and [`Guard::tokens`] has a token for each name, in the
-    /// order given.
+    /// A lock of several names, up to 64. A caller gets all of them together, or none. Use it for a
+    /// transfer between two accounts, or for an order of several products. The guard is an ordinary
+    /// guard. The loss of one name is the loss of all, and [`Guard::tokens`] has a token for each
+    /// name, in the order given.
     ///
-    /// Names are sorted and duplicates left out, so two callers cannot each hold what the other
-    /// waits for. When all names are free, one round trip takes all of them. A caller that has to
-    /// wait is in the queue of the first busy name and **keeps the names before it**. The caller is
-    /// served in turn, but meanwhile it keeps those names from others without working on them. So a
-    /// slow holder of one name can delay many callers. If that is worse than a longer wait of this
-    /// caller, add [`release_while_waiting`](Lock::release_while_waiting).
+    /// Names are sorted and duplicates left out, so two callers cannot each hold a name that the
+    /// other waits for. When all names are free, one round trip takes all of them. A caller that
+    /// has to wait is in the queue of the first busy name and **keeps the names before it**. The
+    /// caller is served in turn. But while it waits, nobody else can get the names that it keeps.
+    /// So a slow holder of one name can delay many callers. If that is worse than a longer wait of
+    /// this caller, add [`release_while_waiting`](Lock::release_while_waiting).
     ///
-    /// `multi` is not meant for a thousand rows of one table, nor for "all of them". Give the whole
-    /// table a name, and let a caller that wants a part of it take
+    /// `multi` is not meant for a thousand rows of one table, nor for all of its rows. Give the
+    /// whole table a name, and let a caller that wants a part of it take
     /// [`rwlock`](Client::rwlock)`(whole).read()` first.
     ///
-    /// If callers with a name in common [try](Lock::try_acquire) at the same moment, at least one
-    /// gets all its names, unless somebody holds one. A call that does not get the first of its
-    /// sorted names is "busy" at once. A call that gets the first name keeps asking for the others,
-    /// for 500 ms at most, if they were just taken.
+    /// Callers that have a name in common may [try](Lock::try_acquire) at the same moment. Then at
+    /// least one of them gets all its names, unless somebody already holds one. A call that does
+    /// not get the first of its sorted names ends as busy immediately. A call that gets its first
+    /// name, but finds others just taken, asks for those again, for 500 ms at most.
     ///
     /// ```
     /// # #[tokio::main]
@@ -148,10 +149,10 @@ impl Client {
     /// or the writer of a partition. The leader announces a value, such as its address. Others ask
     /// or watch who leads.
     ///
-    /// If a job must only not run twice, use [`Lock::try_run`]. An election cannot rule out that
-    /// two processes act as leaders: a leader that was paused keeps acting until it checks
+    /// To keep a job from running twice, use [`Lock::try_run`] instead. An election cannot rule out
+    /// that two processes act as leaders: a leader that was paused keeps acting until it checks
     /// [`Leadership::lost`]. So send the leader's token with each write. An election is a mutex of
-    /// that name; a holder of the mutex leads with its label as the value.
+    /// the same name: the holder of the mutex leads, and its label is the value.
     ///
     /// ```
     /// # #[tokio::main]
@@ -191,34 +192,34 @@ impl Client {
     /// new token. So a lease that a job queue delivers twice results in one guard, and a write with
     /// the earlier token is refused.
     ///
-    /// Cost: one round trip, and one more if this is the client's first. If the store does not
-    /// answer, the client asks again, for 5 s or the ttl, whichever is less. If several callers
+    /// Cost: one round trip, and one more if this is the client's first request. If the store does
+    /// not answer, the client asks again, for 5 s or the ttl, whichever is less. If several callers
     /// race for one lease on a quorum, perhaps none of them gets a majority: then the lease ends.
     ///
     /// # Errors
     ///
     /// [`Error::NotAdopted`] if the lease has ended meanwhile or was adopted before.
-    /// [`Error::Indeterminate`] if no answer came, so that the lease may have been adopted: the
-    /// keeper then ends it. After [`Error::Store`] the lease is as it was.
+    /// [`Error::Indeterminate`] if no answer came: the lease may have been adopted, so the keeper
+    /// ends it. After [`Error::Store`] the lease is unchanged.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the keeper withdraws the adoption: the lease ends if it was
-    /// adopted by then, and otherwise stays as it was.
+    /// If the future is dropped, the keeper withdraws the adoption. If the lease was adopted by
+    /// then, it ends; otherwise it is unchanged.
     pub async fn adopt(&self, lease: Lease) -> Result<Guard> {
         Ok(Guard::new(adopt(self.keeper.here().await?, lease).await?))
     }
 
-    /// A descriptor for a supervisor that outlives this process. While a copy of it is open, the
-    /// store considers this client alive: see [`Store::lifeline`].
+    /// A file descriptor for a supervisor that outlives this process. While a copy of the
+    /// descriptor is open, the store considers this client alive: see [`Store::lifeline`].
     #[cfg(unix)]
     pub fn lifeline(&self) -> Option<OwnedFd> {
         let keeper = self.keeper.known()?;
         keeper.store.inner.lifeline(keeper.client)
     }
 
-    /// Releases everything that this client holds, ends its waiters with [`Error::Closed`], and
-    /// waits until the store has received that. If the last handle is dropped and no guard is left,
+    /// Releases all leases of this client, ends its waiters with [`Error::Closed`], and waits until
+    /// the store has received these changes. If the last handle is dropped and no guard is left,
     /// the drop waits in the same way, for 1 s at most. Guards that are left keep their leases.
     ///
     /// # Errors
@@ -303,9 +304,10 @@ impl ClientBuilder {
         self
     }
 
-    /// The time for which a lease goes from caller to caller of this client, 5 ms by default: see
-    /// [`Lock`](Lock#fairness). Longer slices cost less where clients contend, but other clients
-    /// wait longer. With zero no lease is passed on, and every caller asks the store.
+    /// How long this client passes a lease on between its callers before other clients have their
+    /// turn: 5 ms by default, see [`Lock`](Lock#fairness). Longer slices cost less where clients
+    /// contend, but other clients wait longer. With a slice of zero, the client passes no lease on,
+    /// and every caller asks the store.
     pub fn slice(mut self, slice: Duration) -> Self {
         self.setup.slice = slice;
         self
@@ -325,8 +327,8 @@ impl ClientBuilder {
         self
     }
 
-    /// The clients that wait for the end of this process before they release anything, the
-    /// outermost first. If there are more than 16, only the 16 innermost count. A `leasehold run`
+    /// The clients for which this client acts, the outermost first: they release nothing before
+    /// this process ends. If there are more than 16, only the 16 innermost count. A `leasehold run`
     /// inside another names the client of the outer run, from its environment (`LEASEHOLD_HOLDER`).
     /// The search for [deadlocks](crate::admin::Admin::deadlocks) counts a wait of this client as a
     /// wait of those clients, too.
@@ -341,8 +343,8 @@ impl ClientBuilder {
     ///
     /// # Errors
     ///
-    /// The same as [`Client::connect`], and [`Error::Invalid`] for defaults or a drift out of
-    /// range, or without a store.
+    /// The same as [`Client::connect`], and [`Error::Invalid`] if the defaults or the drift are out
+    /// of range, or no store is given.
     ///
     /// # Cancel safety
     ///

@@ -23,8 +23,8 @@ const CLOCK: ClockId = ClockId::Monotonic;
 
 /// The longest single timer: 2 s. The runtime's timers stand still while the machine is suspended.
 /// So a long timer is split into parts, and the clock is checked after each part. After a suspend,
-/// a timer is up to 2 s late. A guard's `is_held`, `validity` and `ensure_held` are not: they read
-/// the clock. Shorter parts would wake an idle waiter more often.
+/// a timer is up to 2 s late. A guard's `is_held`, `validity` and `ensure_held` are not late: they
+/// read the clock. Shorter parts would wake an idle waiter more often.
 const LONGEST_TIMER: Duration = Duration::from_secs(2);
 
 /// The longest sleep that cannot be cancelled: 100 ms. A runtime that shuts down may wait for it.

@@ -31,8 +31,8 @@ use crate::store::Subscription;
 /// first, and the observer sees successive changes one by one.
 const SETTLE: Duration = Duration::from_millis(50);
 
-/// An observer of a quiet election inspects the record every 10 s, even if it is subscribed, and
-/// when the leader's lease ends. A leader that crashes publishes nothing.
+/// An observer of a quiet election inspects the record every 10 s, and when the leader's lease
+/// ends. It does so even if it is subscribed, because a leader that crashes publishes nothing.
 const INSPECT_EVERY: Duration = Duration::from_secs(10);
 
 /// A subscribed observer waits 1 s for the message of a leader that it has found in the record. The
@@ -55,7 +55,7 @@ pub struct Election {
 pub struct Leader {
     /// The fencing token of the leadership: a later leader has a higher one.
     pub token: FencingToken,
-    /// The value from the leader's campaign, or the one that it last proclaimed.
+    /// The value from the leader's campaign, or the value that the leader last proclaimed.
     pub value: String,
 }
 
@@ -130,13 +130,13 @@ impl Election {
     ///
     /// An observer sees each leader that lasts longer than a round trip. A leader tells its
     /// observers before [`campaign`](Election::campaign) returns, and its messages arrive in order,
-    /// over a separate connection of the observer. An observer sees that nobody leads soon after a
-    /// leader resigned, or was dropped after a second or more. It also sees the end of a crashed
-    /// leader's lease. A holder of the name as a plain [`Lock`] leads, too, but does not announce
-    /// itself. An observer sees such a holder when it looks at the record, after 11 s at most. It
-    /// misses a holder that has released by then. Some stores have no messages: the Redis user may
-    /// not subscribe, or the file system has no pipes. There an observer looks once a second, and
-    /// may miss a leader that lasts less than a second.
+    /// over a separate connection of the observer. If a leader resigns, or is dropped after a
+    /// second or more, an observer soon sees that nobody leads. It also sees the end of a crashed
+    /// leader's lease. A holder that acquired the name as a plain [`Lock`] leads, too, but does not
+    /// announce itself. An observer sees such a holder when it looks at the record, after 11 s at
+    /// most. It misses a holder that has released by then. Some stores have no messages: the Redis
+    /// user has no right to subscribe, or the file system has no pipes. With such a store, an
+    /// observer looks once a second, and can miss a leader that lasts less than a second.
     ///
     /// Cost: one round trip every 10 s while nothing changes.
     ///
@@ -219,8 +219,8 @@ impl Leadership {
         self.guard.on_lost(call);
     }
 
-    /// Announces another value from now on. Only the leader can: one step checks that it still
-    /// leads and sets the value.
+    /// Announces another value from now on. Only the leader can do this: the store checks that it
+    /// still leads and sets the value in one step.
     ///
     /// Cost: two round trips, one of them to tell observers.
     ///

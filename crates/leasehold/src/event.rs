@@ -102,12 +102,12 @@ pub enum Event<'a> {
     Delayed {
         /// The facts of the call.
         request: RequestFacts<'a>,
-        /// The answer of the store, or why there is none.
+        /// The answer of the store, or the reason why no answer came.
         cause: &'a StoreError,
-        /// The time since trouble of this kind began; zero when it begins.
+        /// The time since trouble of this kind began; zero in the first report of it.
         lasting: Duration,
     },
-    /// A call ended with an error, other than at its limit.
+    /// A call ended with an error other than [`Error::Timeout`].
     #[non_exhaustive]
     Failed {
         /// The number of the call, which is unique in this process.
@@ -146,7 +146,7 @@ pub enum Event<'a> {
     ModeChanged {
         /// The lease.
         lease: LeaseFacts<'a>,
-        /// The mode before.
+        /// The mode before the change.
         from: Mode,
     },
     /// A renewal failed, and the lease is still valid. Reported for each renewal that fails.
@@ -158,16 +158,17 @@ pub enum Event<'a> {
         validity: Duration,
         /// The error of the renewal.
         cause: &'a StoreError,
-        /// The time since renewals began to fail with errors of this kind; zero when that begins.
+        /// The time since renewals began to fail with errors of this kind; zero for the first of
+        /// them.
         lasting: Duration,
     },
-    /// A call waits for a lock that its own process holds. This is reported once for each call: at
-    /// once if its own client holds the lock. It is reported after 2 s if the holder is another
-    /// client of the process, or a client on whose [behalf](crate::ClientBuilder::on_behalf_of)
-    /// this one acts. Between two tasks this is ordinary contention. A task that waits for what it
-    /// holds itself waits for ever: a second acquire of a mutex, a writer beside its own reader, a
-    /// reader that comes again while a writer waits. Such a task needs
-    /// [`Guard::reenter`](crate::Guard::reenter).
+    /// A call waits for a lock that its own process holds. This is reported once for each call:
+    /// immediately, if the call's own client holds the lock. It is reported after 2 s if the holder
+    /// is another client of the process, or a client on whose
+    /// [behalf](crate::ClientBuilder::on_behalf_of) the call's client acts. Between two tasks this
+    /// is ordinary contention. But a task that waits for itself waits for ever. Examples are a
+    /// second acquire of a mutex, a write lock while the task reads, and a second read lock while a
+    /// writer waits. Such a task needs [`Guard::reenter`](crate::Guard::reenter).
     #[non_exhaustive]
     OwnLease {
         /// The facts of the call.
@@ -213,8 +214,8 @@ pub enum Event<'a> {
         /// The error, if the request failed.
         error: Option<&'a StoreError>,
     },
-    /// The keeper was woken late: the machine was paused, suspended or overloaded. Reported from
-    /// 250 ms on.
+    /// The keeper was woken late: the machine was paused, suspended or overloaded. Reported for a
+    /// delay of 250 ms or more.
     #[non_exhaustive]
     Stalled {
         /// The time by which the keeper was late.
@@ -230,7 +231,7 @@ pub enum Event<'a> {
         /// The time since the call began.
         waited: Duration,
     },
-    /// A grant that reached no caller was given back, or ended: its waiter had given up in the same
+    /// A grant that reached no caller was given back, or ended: its waiter had given up at the same
     /// moment, was not polled in time, or did not get all the names it asked for.
     #[non_exhaustive]
     Undelivered {
@@ -270,10 +271,10 @@ pub enum Event<'a> {
 
 /// Receives every [`Event`]. Logs, traces and metrics all come from observers.
 ///
-/// A client may have [several](crate::ClientBuilder::observer). The keeper and the callers of the
-/// library call it, so an observer must be quick and must not block: while it runs in the keeper,
-/// no lease of the process is renewed. A panic of the observer ends in that call, costs no lease,
-/// and is reported once, as a [`Warning`](Event::Warning).
+/// A client may have [several](crate::ClientBuilder::observer). Observers run in the keeper and in
+/// the tasks that use the library. So an observer must be quick and must not block: while it runs
+/// in the keeper, no lease of the process is renewed. A panic of the observer ends in that call,
+/// costs no lease, and is reported once, as a [`Warning`](Event::Warning).
 pub trait Observer: Send + Sync + 'static {
     /// Called once, when a client is built with this observer, before any event.
     fn begin(&self) {}

@@ -1,16 +1,16 @@
 //! Guarded writes: the resource itself refuses a holder that was overtaken.
 //!
-//! A lease cannot stop a process that slept through its end. The resource that the process writes
-//! to can, if it remembers the highest token that it has seen and refuses lower ones. A holder that
-//! reads before it writes **installs its token first, and then reads**: otherwise an older holder
-//! may still change what it has read.
+//! A lease cannot stop a process that slept past the end of the lease. The resource that the
+//! process writes to can stop it, if the resource remembers the highest token it has seen and
+//! refuses lower ones. A holder that reads before it writes **installs its token first, and then
+//! reads**: otherwise an older holder may still change what it has read.
 //!
 //! | the resource is | take |
 //! |---|---|
 //! | a value, stock or a queue in Redis, in a file or in memory | the crate `leasehold-data` |
-//! | data in the PostgreSQL database that has the locks, too | [`postgres`] |
+//! | data in the same PostgreSQL database as the locks | [`postgres`] |
 //! | a row of another SQL database | [`Dialect`] |
-//! | a service behind HTTP | [`to_header`], [`from_header`]; there [`Fences`] or [`Dialect`] |
+//! | a service behind HTTP | [`to_header`], [`from_header`]; inside it [`Fences`] or [`Dialect`] |
 //! | a service of one process | [`Fences::install`] behind its own mutex |
 //!
 //! Only tokens of an exclusive lease fence: a later reader's token would shut out an earlier reader
@@ -55,7 +55,7 @@ pub fn to_header(fence: &Fence) -> String {
 ///
 /// # Errors
 ///
-/// [`InvalidInput`] says what is wrong with it: answer 400.
+/// [`InvalidInput`] says what is wrong with the value: answer the request with 400.
 ///
 /// # Examples
 ///
@@ -86,11 +86,12 @@ pub fn from_header(value: &str) -> Result<Fence, InvalidInput> {
 
 /// An SQL database that keeps the highest token of each lock in a table, and the statements for it.
 ///
-/// Use them in one transaction. Call [`install`](Dialect::install) first: it locks the row of this
-/// lock until the end of the transaction. If [`newest`](Dialect::newest) is then not your token,
-/// roll back and give up ([`Fence::overtaken_by`]). Otherwise read, decide and write what the lock
-/// protects, in any tables, and commit. Both statements take the name of the lock first; `install`
-/// takes the token second, as a signed 64-bit integer, which every token fits.
+/// Use the statements in one transaction. Call [`install`](Dialect::install) first: it locks the
+/// row of this lock until the end of the transaction. If [`newest`](Dialect::newest) is then not
+/// your token, roll back and give up ([`Fence::overtaken_by`]). Otherwise read, decide and write
+/// what the lock protects, in any tables, and commit. Both statements take the name of the lock
+/// first; `install` takes the token second, as a signed 64-bit integer, into which every token
+/// fits.
 ///
 /// For a row that only one statement writes, an extra column replaces the table: `UPDATE invoice
 /// SET …, fence = $token WHERE id = 42 AND fence <= $token`. If no row changes, a later holder has
@@ -136,7 +137,7 @@ impl Dialect {
     /// The statement that creates the table, if it does not exist.
     pub const fn table(self) -> &'static str {
         match self {
-            // 512 bytes of a name, compared byte by byte, as names are.
+            // A name has up to 512 bytes, and names are compared byte by byte.
             Self::MySql => {
                 "CREATE TABLE IF NOT EXISTS leasehold_fence \
                  (lock_name VARBINARY(512) PRIMARY KEY, token BIGINT NOT NULL)"

@@ -20,17 +20,17 @@ use crate::replies::unexpected_reply;
 /// in the background.
 ///
 /// **Bind a guard to a name: `let guard = …`.** With `let _ = …`, `….is_some()` and a bare
-/// `try_acquire().await?;` it is dropped in the same statement, and nobody is kept out. The lint
-/// `#![warn(let_underscore_drop)]` of rustc finds the first of these; no lint finds the others.
+/// `try_acquire().await?;` the guard is dropped in the same statement, and the lock excludes
+/// nobody. The lint `#![warn(let_underscore_drop)]` of rustc finds the first of these; no lint
+/// finds the others.
 ///
 /// A guard holds no data, because a `Deref` would promise a protection that does not exist. Carry
 /// its [`token`](Guard::token) to the resource that the lock protects instead. Dropping a guard
-/// never panics, inside or outside of a runtime, during unwinding and after shutdown, and never
-/// blocks, with one exception. The end of `main` drops the last of a client's handles and guards.
-/// This drop waits until the store has received the releases, for 1 s at most. A process that ends
-/// in another way (`abort`, `process::exit`, `kill -9`, a task that is never dropped) leaves its
-/// leases to their ttl: call [`release`](Guard::release) or [`Client::close`](crate::Client::close)
-/// before.
+/// never panics: inside or outside of a runtime, during unwinding and after shutdown. It never
+/// blocks either, with one exception. The drop of the last of a client's handles and guards, as at
+/// the end of `main`, waits for the releases, for 1 s at most. If a process ends in another way
+/// (`abort`, `process::exit`, `kill -9`, a task that is never dropped), its leases end after their
+/// ttl. So call [`release`](Guard::release) or [`Client::close`](crate::Client::close) before.
 ///
 /// ```
 /// # #[tokio::main]
@@ -112,7 +112,8 @@ impl Guard {
     /// The time for which the lease may still be relied on without a renewal. Zero once the lease
     /// is lost.
     ///
-    /// Right after a hand-over the validity is at most 2 s. Within 100 ms it becomes the ttl.
+    /// Right after the previous holder handed the lock over, the validity is at most 2 s. Within
+    /// 100 ms it becomes the ttl.
     pub fn validity(&self) -> Duration {
         let now = self.now();
         if self.loss_at(now).is_some() {
@@ -174,9 +175,9 @@ impl Guard {
 
     /// Calls `call` once if the lease is lost, but not if it is released.
     ///
-    /// The call comes from the thread that renews all leases, so it must be quick and must not
-    /// block: set a flag, send on a channel, drop a guard. A panic of the callback ends there,
-    /// costs no lease, and is reported as a [`Warning`](crate::event::Event::Warning).
+    /// The thread that renews all leases runs `call`, so `call` must be quick and must not block:
+    /// set a flag, send on a channel, drop a guard. A panic of `call` is caught, costs no lease,
+    /// and is reported as a [`Warning`](crate::event::Event::Warning).
     pub fn on_lost(&self, call: impl FnOnce(LossReason) + Send + 'static) {
         let observers = self.keeper().store.observers.clone();
         self.lost().call_back(move |reason| {
@@ -195,7 +196,7 @@ impl Guard {
     /// # Errors
     ///
     /// [`Error::Lost`] if the lease turns out to be lost. [`Error::Store`] if the store could not
-    /// be asked: the lease is then as valid as it was.
+    /// be asked: the validity is then unchanged.
     ///
     /// # Cancel safety
     ///
@@ -205,11 +206,12 @@ impl Guard {
     }
 
     /// Renews now, for a longer or shorter ttl, and returns the validity that is then left. From
-    /// then on the keeper renews the lease for this ttl, every third of it.
+    /// then on the keeper renews the lease for this ttl, once every third of the ttl.
     ///
-    /// A shorter ttl takes nothing back: a store never moves an end that it has promised. If this
-    /// process dies, others wait for the rest of the longer ttl, or for the shorter ttl if that is
-    /// longer than the rest. [`release`](Guard::release) frees the name at once.
+    /// A shorter ttl does not shorten the present lease: a store never moves a promised end to an
+    /// earlier time. If this process dies, others wait for the rest of the longer ttl, or for the
+    /// shorter ttl if that is longer than the rest. [`release`](Guard::release) frees the name
+    /// immediately.
     ///
     /// Cost: one round trip.
     ///
@@ -217,11 +219,11 @@ impl Guard {
     ///
     /// [`Error::Invalid`] for a ttl that is out of range (100 ms to 24 h) or that leaves too little
     /// validity. Otherwise the same as [`renew`](Guard::renew): after [`Error::Store`] the ttl is
-    /// as it was.
+    /// unchanged.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves it open whether the lease was renewed; the ttl is as it was.
+    /// Dropping the future leaves it open whether the lease was renewed; the ttl is unchanged.
     pub async fn renew_for(&self, ttl: Duration) -> Result<Duration> {
         let mut options = self.state().options.clone();
         // A grant must leave the least validity; a renewal need not.
@@ -254,9 +256,10 @@ impl Guard {
 
     /// Changes the shortest time for which the name stays taken. Zero means only while it is held.
     /// As with [`Lock::min_hold`](crate::Lock::min_hold), the span counts from when this holder got
-    /// the lease, and the rest of it begins with the release. It costs no round trip.
+    /// the lease. The rest of the span, the cooldown, begins with the release. The call costs no
+    /// round trip.
     ///
-    /// From then on, the client passes the lease on to none of its other callers.
+    /// From then on, the client passes the lease to no other caller.
     ///
     /// # Errors
     ///
@@ -273,18 +276,18 @@ impl Guard {
         Ok(())
     }
 
-    /// A second guard on the same lease: re-entry, made explicit because tasks are not threads. It
-    /// has the same token, and costs no round trip. The lease is released with the last of its
-    /// guards.
+    /// A second guard on the same lease: re-entry, made explicit because tasks are not threads. The
+    /// second guard has the same token, and costs no round trip. The lease is released with the
+    /// last of its guards.
     ///
     /// While a lease has more than one guard, none of them can be upgraded, downgraded or handed
     /// out: the holders of the other guards rely on the lease as it is.
     ///
-    /// A caller that acquires again what it holds waits for itself.
-    /// [`Event::OwnLease`](crate::event::Event::OwnLease) and [`Error::Timeout`] say so. This
-    /// applies to a mutex; to a write lock beside the caller's own read lock; to a second read
-    /// lock, once a writer waits behind the first; and to permits, if the caller's own permits
-    /// leave too few.
+    /// A caller that acquires a lock again that it already holds waits for itself.
+    /// [`Event::OwnLease`](crate::event::Event::OwnLease) and [`Error::Timeout`] report this. It
+    /// happens with a mutex, and with a write lock while the caller holds a read lock. It also
+    /// happens with a second read lock, once a writer waits, and with permits, if the caller's own
+    /// permits leave too few.
     ///
     /// # Errors
     ///
@@ -294,12 +297,12 @@ impl Guard {
         Ok(Self { held: Arc::clone(&self.held) })
     }
 
-    /// Makes a reader the writer: waits until the other readers have let go, and admits no new
+    /// Makes a reader the writer: waits until the other readers have released, and admits no new
     /// readers meanwhile. The guard gets a new token. For a writer, the call changes nothing and
     /// does not ask the store.
     ///
     /// Cost: one round trip if nobody else reads. Otherwise one more per second of waiting, and one
-    /// when the store wakes it.
+    /// when the store wakes the call.
     ///
     /// # Errors
     ///
@@ -307,8 +310,8 @@ impl Guard {
     /// then release the read lease. An [upgradable](crate::RwLock::upgradable_read) reader never
     /// gets this error, since it waits for readers only. [`Error::Lost`]; [`Error::Store`], also if
     /// the store has no upgrades (`layout=redisson`); [`Error::Invalid`] for a permit, and while
-    /// another guard of the lease lives ([`reenter`](Guard::reenter)), whose token this would
-    /// overtake.
+    /// another guard of the lease lives ([`reenter`](Guard::reenter)): the upgrade would overtake
+    /// the token of that guard.
     ///
     /// # Cancel safety
     ///
@@ -320,7 +323,7 @@ impl Guard {
     }
 
     /// Makes a reader the writer, but waits no longer than `limit` for the other readers. If they
-    /// have not let go by then, the lease is a read lease as before, and readers are admitted
+    /// have not released by then, the lease is a read lease as before, and readers are admitted
     /// again.
     ///
     /// Cost: the same as [`upgrade`](Guard::upgrade), and two round trips more when the limit is
@@ -370,21 +373,22 @@ impl Guard {
         }
     }
 
-    /// Makes the writer a reader, at once, and admits the readers that wait. The token stays the
-    /// same.
+    /// Makes the writer a reader, immediately, and admits the readers that wait. The token stays
+    /// the same.
     ///
     /// The guard is a reader from the moment of the call, whatever the outcome. If it was
     /// [upgradable](crate::RwLock::upgradable_read) before it became the writer, it is upgradable
-    /// again, and may become the writer again. If it is upgradable now, it becomes a plain reader,
-    /// beside which another reader may be upgradable.
+    /// again, and can become the writer again. If the guard is upgradable when you call this, it
+    /// becomes a plain reader; then another holder can get an upgradable lease.
     ///
     /// Cost: one round trip.
     ///
     /// # Errors
     ///
     /// [`Error::Lost`], [`Error::Store`]; [`Error::Invalid`] for a permit, and while another guard
-    /// of the lease lives ([`reenter`](Guard::reenter)), which relies on being alone. If no answer
-    /// came, the call still returns `Ok`, and the keeper tries again until the store has been told.
+    /// of the lease lives ([`reenter`](Guard::reenter)), because its holder relies on excluding
+    /// others. If no answer came, the call still returns `Ok`, and the keeper tries again until the
+    /// store has been told.
     ///
     /// # Cancel safety
     ///
@@ -394,7 +398,7 @@ impl Guard {
         change::downgrade(self.first()).await
     }
 
-    /// Changes the label that others see beside this holder, for each name.
+    /// Changes the label that others see for this holder, on each name.
     ///
     /// Cost: one round trip for each name.
     ///
@@ -404,7 +408,7 @@ impl Guard {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future changes the label of all names, of some or of none.
+    /// If the future is dropped, the label has changed on all names, on some or on none.
     pub async fn set_label(&self, label: impl Into<String>) -> Result<()> {
         self.ensure_held()?;
         let label = Some(label.into());
@@ -456,8 +460,8 @@ impl Guard {
     /// Releases the lease now; the first waiter in the queue gets the lock in the same step. While
     /// other guards of the same lease live, only this guard ends, and the lease stays.
     ///
-    /// Cost: one round trip; for several names, one each, all at the same time. If the lease was
-    /// held for a second or longer, another round trip tells the watchers of the name.
+    /// Cost: one round trip; with several names, one for each name, all at the same time. If the
+    /// lease was held for a second or longer, another round trip tells the watchers of the name.
     ///
     /// # Errors
     ///
@@ -508,8 +512,8 @@ impl Guard {
     }
 
     /// Stops renewing the lease and returns it as a value, for [`Client::adopt`] in another
-    /// process. The lease ends after its ttl unless it is adopted before, and only the first caller
-    /// that adopts it gets it.
+    /// process. The lease ends after its ttl unless somebody adopts it before; only the first
+    /// caller that adopts the lease gets it.
     ///
     /// In the file store, the lease also ends with this process, unless it was adopted before.
     ///

@@ -4,13 +4,13 @@
 /// has a method `with`, which changes its options.
 macro_rules! lease_setters {
     () => {
-        /// All options at once.
+        /// Replaces all options.
         pub fn options(self, options: leasehold_core::LeaseOptions) -> Self {
             self.with(|own| *own = options)
         }
 
-        /// The time for which the store is asked to keep the lease, 100 ms to 24 h. If the holder
-        /// crashes, others wait for the rest of this time.
+        /// How long the store is asked to keep the lease: 100 ms to 24 h. If the holder crashes,
+        /// others wait for the rest of this time.
         pub fn ttl(self, ttl: std::time::Duration) -> Self {
             self.with(|options| options.ttl = ttl)
         }
@@ -20,7 +20,7 @@ macro_rules! lease_setters {
             self.with(|options| options.renewal = renewal)
         }
 
-        /// The least validity of a grant. A grant that leaves its holder less is given back.
+        /// The least validity of a grant. A grant that leaves less validity is given back.
         pub fn min_validity(self, least: std::time::Duration) -> Self {
             self.with(|options| options.min_validity = Some(least))
         }
@@ -32,9 +32,9 @@ macro_rules! lease_setters {
         }
 
         /// The name stays taken for at least this long from the grant, even if it is released
-        /// before: the rest is its *cooldown*, in which nobody holds it. Nothing by default, at
-        /// most 24 h. If the holder dies, or no request of its release reaches the store, the name
-        /// is free when the lease ends.
+        /// before: the rest is its *cooldown*, in which nobody holds it. Zero by default, at most
+        /// 24 h. If the holder dies, or no request of its release reaches the store, the name is
+        /// free when the lease ends.
         pub fn min_hold(self, least: std::time::Duration) -> Self {
             self.with(|options| options.min_hold = Some(least))
         }

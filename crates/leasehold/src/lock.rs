@@ -39,44 +39,46 @@ use crate::lease_setters::lease_setters;
 ///
 /// # Fairness
 ///
-/// Callers of one client that want one name alone (`mutex`, `rwlock.write`) stand in line. The
-/// first asks the store. Then the lease goes from one to the next in their order, without the
-/// store, and with a higher token each time. After 5 ms ([`slice`](crate::ClientBuilder::slice))
-/// the client lets others have their turn: its line goes to the end of the store's queue. If
-/// holders take longer than that, each turn has one holder. A caller that gives up leaves the place
-/// at the store to the next in line. If a caller comes before the release of a dropped lease is
-/// sent, it gets that lease.
+/// Callers of one client that want the same name exclusively (`mutex`, `rwlock.write`) stand in
+/// line. The first caller asks the store. Then the client passes the lease from caller to caller in
+/// their order, without asking the store. Each caller gets a higher token. After 5 ms
+/// ([`slice`](crate::ClientBuilder::slice)) the client lets other clients have their turn: its line
+/// goes to the end of the store's queue. If each holder takes longer than that, each turn has one
+/// holder. If the first caller gives up, the next caller in line takes over the place in the
+/// store's queue. If a guard was dropped and its release is not sent yet, a new caller gets that
+/// lease.
 ///
 /// Callers stand in the same line if their options differ in the label only, and include no
 /// `max_hold`, `min_hold`, `remember` or [`Renewal::Off`](crate::lease::Renewal::Off). All other
 /// callers ask the store themselves, and so do elections and calls for several names. A lease that
 /// is downgraded, handed out or renewed for another ttl leaves the line. For a line,
-/// [`Admin::inspect`] shows the last holder that has had the lease for 100 ms, or else the first
-/// holder. All tokens inside the client are higher than the token of the grant, and lower than that
-/// of the next grant.
+/// [`Admin::inspect`] shows the last holder that has kept the lease for 100 ms; if there is none,
+/// it shows the first holder. A token that the client gives out with a passed-on lease is higher
+/// than that of its grant, and lower than that of the next.
 ///
 /// If the store has a queue, it serves clients in the order in which it saw them. A release hands
-/// the lock to the first, and a new caller takes a free lock only when nobody waits. A quorum, and
-/// a layout that is shared with programs in other languages, have no queue. There, waiters ask
-/// again and again, and the first that asks after a release gets the lock. A client that has had
-/// its turn lets a moment pass before it asks again.
+/// the lock to the first waiter, and a new caller takes a free lock only when nobody waits. A
+/// quorum, and a layout that is shared with programs in other languages, have no queue. With these,
+/// waiters ask again and again, and the first waiter that asks after a release gets the lock. A
+/// client that has had its turn lets a moment pass before it asks again.
 ///
 /// # Outages
 ///
 /// A waiter rides out outages, even if this client has never reached the store: `acquire` waits for
 /// ever, `acquire_within` until its limit. ([`Client::connect`](crate::Client::connect) does not
-/// wait for a store that is away.) All waiters together dial an absent server a few times a second,
-/// and are served within seconds of its return.
+/// wait for the end of an outage.) All waiters together try to connect a few times a second, and
+/// are served within seconds of the server's return.
 ///
 /// [`StoreErrorKind::is_outage`](crate::error::StoreErrorKind::is_outage) says which errors are
-/// outages. Any other error is an answer that waiting does not change, and ends the call at once: a
-/// store that is full, a right that is missing, a record that is foreign or damaged, a ttl that is
-/// not allowed. In a quorum, such an error ends the call once the nodes without it are no majority.
+/// outages. Any other error ends the call immediately, because waiting does not change it. Examples
+/// are a full store, a missing right, a foreign or damaged record, or a ttl that is not allowed. In
+/// a quorum, such an error ends the call once the nodes without the error are too few for a
+/// majority.
 ///
-/// An event says why a call waits: [`Event::Waiting`](crate::event::Event::Waiting) for somebody
-/// else, [`Event::Delayed`](crate::event::Event::Delayed) by trouble with the store,
-/// [`Event::OwnLease`](crate::event::Event::OwnLease) for its own client. If a limit ends the wait,
-/// the error gives the same reason.
+/// An event says why a call waits. [`Event::Waiting`](crate::event::Event::Waiting): others are
+/// ahead of it. [`Event::Delayed`](crate::event::Event::Delayed): the store is in trouble.
+/// [`Event::OwnLease`](crate::event::Event::OwnLease): its own process holds the lock. If a limit
+/// ends the wait, the error gives the same reason.
 #[derive(Clone, Debug)]
 #[must_use = "a `Lock` does nothing until `acquire`, `acquire_within`, `try_acquire` or `run`"]
 pub struct Lock {
@@ -84,8 +86,8 @@ pub struct Lock {
     names: Result<LockNames, InvalidInput>,
     mode: Mode,
     options: LeaseOptions,
-    /// Other callers of the same client may pass the lease on to this caller, and this caller to
-    /// them.
+    /// Whether this caller stands in its client's line: callers there pass the lease on to each
+    /// other.
     joins: bool,
 }
 
@@ -102,7 +104,7 @@ impl Lock {
         Self { keeper, names: name.map(LockNames::One), mode, options, joins: true }
     }
 
-    /// A request for several mutexes at once.
+    /// A request for several mutexes together.
     pub(crate) fn multi<N: AsRef<str>>(keeper: Handle, names: impl IntoIterator<Item = N>) -> Self {
         let options = keeper.defaults.clone();
         let several = |names: Vec<_>| LockNames::Several(names.into(), Meanwhile::KeepEarlier);
@@ -140,8 +142,8 @@ impl Lock {
     /// served there, it asks for all others, which must be free at that moment. This has no effect
     /// on a lock of one name.
     ///
-    /// Such a call delays no other caller. The price is that it has no turn: under steady
-    /// contention for many names it may wait very long. Give it a limit with
+    /// Such a call delays no other caller. In exchange, it has no turn for all names together:
+    /// under steady contention for many names it can wait very long. Give it a limit with
     /// [`acquire_within`](Lock::acquire_within).
     pub fn release_while_waiting(mut self) -> Self {
         if let Ok(LockNames::Several(_, meanwhile)) = &mut self.names {
@@ -153,12 +155,14 @@ impl Lock {
     /// Waits for the lease, without a limit.
     ///
     /// Cost: one round trip if the lease is free. If not, one more per second of waiting, for all
-    /// waiters of this client on the name together. The first call of a client opens its inbox.
+    /// waiters of this client on the name together. The first call of a client also opens its
+    /// inbox, where the store's messages arrive.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`], [`Error::Closed`]; [`Error::Store`], with the remedy, at once for
-    /// trouble that does not pass by waiting; never for contention or an outage.
+    /// [`Error::Invalid`], [`Error::Closed`]. If the store has trouble that waiting does not end,
+    /// the call fails immediately with [`Error::Store`], which names the remedy. Contention and
+    /// outages are no errors.
     ///
     /// # Cancel safety
     ///
@@ -166,11 +170,11 @@ impl Lock {
     /// releases a lease that was granted meanwhile. The place in the queue goes to the next caller
     /// in line, or is lost if there is none.
     ///
-    /// A future that is kept but not polled gets nothing, for example while another `select!`
-    /// branch works or its thread is blocked. A grant that it does not fetch within 2 s, or within
-    /// three quarters of the ttl if that is less, is given back. The same happens to names that the
-    /// call already holds while it waits for others. When the future is polled again, it joins the
-    /// queue anew.
+    /// A future that is not polled gets nothing, for example while another `select!` branch works
+    /// or its thread is blocked. The future must fetch a grant within 2 s, or within three quarters
+    /// of the ttl if that is less: otherwise the client gives the grant back. The same applies to
+    /// names that the call already holds while it waits for others. When the future is polled
+    /// again, it joins the queue anew.
     pub async fn acquire(&self) -> Result<Guard> {
         self.wait(Limit::Forever).await
     }
@@ -210,20 +214,20 @@ impl Lock {
         self.take(Limit::Try).await
     }
 
-    /// Waits until nobody holds the name, in any mode, and takes nothing: such a waiter has no
-    /// place in line and delays nobody. With several names, the call waits until all are free.
-    /// Another caller may have taken a name by the time this returns.
+    /// Waits until nobody holds the name, in any mode, and takes no lease: such a waiter has no
+    /// place in line and delays nobody. With several names, the call waits until all are free. By
+    /// the time the call returns, another caller may have taken a name.
     ///
-    /// A message reports the end of a lease that was held for a second or longer. The caller finds
-    /// the end of all other leases by looking once a second: of shorter leases, of leases of dead
+    /// A message reports the end of a lease that was held for a second or longer. All other ends
+    /// are found by a look once a second. These are the ends of shorter leases, of leases of dead
     /// holders or of other programs, and of leases at a store without messages.
     ///
     /// Cost: one round trip if the name is free. If not, one more per second, and a connection.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`], [`Error::Closed`]; [`Error::Store`] at once for trouble that does not
-    /// pass by waiting. The call rides out outages once it has reached the store.
+    /// [`Error::Invalid`], [`Error::Closed`]. If the store has trouble that waiting does not end,
+    /// the call fails immediately with [`Error::Store`]. It rides out outages of the store.
     ///
     /// # Cancel safety
     ///
@@ -275,9 +279,10 @@ impl Lock {
         acquire::wait_free(self.keeper.here().await?, names.all(), limit).await
     }
 
-    /// Acquires, runs `work` and releases. Work that still runs when the lease is lost is dropped.
+    /// Acquires, runs `work` and releases. If the lease is lost while `work` still runs, `work` is
+    /// dropped.
     ///
-    /// If the work ended within the validity, this returns its value even if the release fails:
+    /// If `work` ended within the validity, the call returns its value even if the release fails:
     /// finished work, such as a charge, must not be repeated. The keeper finishes the release.
     ///
     /// # Errors
@@ -295,15 +300,16 @@ impl Lock {
         self.acquire().await?.run(work).await
     }
 
-    /// Like [`run`](Lock::run) if the lease is free; otherwise it returns `None`. This is for a job
-    /// that every machine starts at the same time and one runs, such as a nightly report in ten
-    /// crontabs. Give it a [`min_hold`](Lock::min_hold) as long as the clocks of the machines may
-    /// differ: a machine whose clock is behind then does not run the job again. A
+    /// Like [`run`](Lock::run) if the lease is free; otherwise it returns `None`. Use it for a job
+    /// that every machine starts at the same time but only one must run, such as a nightly report.
+    /// Give it a [`min_hold`](Lock::min_hold) as long as the clocks of the machines may differ: a
+    /// machine whose clock is behind then does not run the job again. A
     /// [`max_hold`](Lock::max_hold) ends a job that hangs.
     ///
     /// This does not promise that the job runs exactly once. A machine that dies in the middle
-    /// leaves the job undone, or half done for the next run. So the job must record what it has
-    /// done, under the token. It is not a scheduler either: it starts no job by itself.
+    /// leaves the job undone, or half done for the next run. So the job must record its finished
+    /// steps, together with the token. `try_run` is not a scheduler either: it starts no job by
+    /// itself.
     ///
     /// ```
     /// # #[tokio::main]

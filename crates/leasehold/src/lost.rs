@@ -1,4 +1,4 @@
-//! The loss signal of a lease: the end of its validity, and the tasks that it wakes at its end.
+//! The loss signal of a lease: the end of the validity, and the tasks to wake when the lease ends.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -84,8 +84,8 @@ impl Signal {
     }
 
     /// Moves the end of the lease to a later time, unless the lease has ended: a lost lease stays
-    /// lost. Unlike [`check`](Self::check), it never ends a lease and wakes nobody, so callers may
-    /// hold locks.
+    /// lost. Unlike [`check`](Self::check), it never ends a lease and wakes nobody, so callers can
+    /// hold mutexes.
     pub(crate) fn extend(&self, now: Instant, until: Instant) {
         let state = self.state();
         if state.ended.is_none() && now < self.valid_until() {
@@ -95,7 +95,7 @@ impl Signal {
     }
 
     /// Whether the lease belongs to a process from which this one was forked. If so, nothing here
-    /// locks `state`: at the fork, a thread of that process may have had it locked.
+    /// locks `state`: perhaps a thread of that process had `state` locked at the fork.
     pub(crate) fn is_of_parent(&self) -> bool {
         self.made_in.is_another()
     }
@@ -123,8 +123,8 @@ impl Signal {
         }
     }
 
-    /// Whether the lease has ended at `now`. The call ends nothing and wakes nobody, so callers may
-    /// hold locks.
+    /// Whether the lease has ended at `now`. The call ends nothing and wakes nobody, so callers can
+    /// hold mutexes.
     pub(crate) fn is_over(&self, now: Instant) -> bool {
         self.overdue(now).is_some() || self.state().ended.is_some()
     }
@@ -192,9 +192,9 @@ impl std::fmt::Debug for Signal {
 /// # }
 /// ```
 ///
-/// In a `select!` beside the work, match the pattern `Some(reason) = guard.lost() => …`, so that
-/// only a loss ends the work. With several names, the signal completes as soon as one lease ends.
-/// Every poll checks the clock first, and a timer wakes the future when the validity is over.
+/// In a `select!` together with the work, match the pattern `Some(reason) = guard.lost() => …`, so
+/// that only a loss ends the work. With several names, the signal completes as soon as one lease
+/// ends. Every poll checks the clock first, and a timer wakes the future when the validity is over.
 /// Outside of a tokio runtime there are no timers, so there only the keeper wakes the future. A
 /// clone waits independently. Neither the clone nor the original keeps the lease alive.
 ///

@@ -33,13 +33,14 @@ static LAST: AtomicUsize = AtomicUsize::new(0);
 static FORKS: [OnceLock<forkguard::Guard>; MOST] = [const { OnceLock::new() }; MOST];
 
 /// Declares that this process is a forked child, and closes the descriptors that it has inherited
-/// from its parent's file stores. A child that uses leasehold need not call it: the first call of
-/// leasehold notices the fork. In a child that does not use leasehold, open pipes hide the death of
-/// the parent from others: the parent's leases then last until their ttl. A child that was made by
-/// a bare system call, past the C library, must call it before it uses anything of leasehold.
+/// from its parent's file stores. A child that uses leasehold need not call this function: the
+/// first call of leasehold notices the fork. In a child that does not use leasehold, open pipes
+/// hide the death of the parent from others: the parent's leases then last until their ttl. A child
+/// that was made by a bare system call, without the C library, must call this function before it
+/// uses leasehold.
 ///
-/// For children that a server forks in advance, and for `os.register_at_fork` of bindings. In a
-/// process that was not forked it does nothing.
+/// Call it in children that a server forks in advance, and in `os.register_at_fork` of bindings. In
+/// a process that was not forked it does nothing.
 pub fn forked() {
     find_number();
 }

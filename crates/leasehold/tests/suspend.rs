@@ -12,7 +12,7 @@ use leasehold::time::{Clock, Instant, SystemClock};
 /// How long the machine seems to have been suspended.
 const SUSPENDED: Duration = Duration::from_hours(24);
 
-/// What the clock shows where the machine was suspended, in whole seconds.
+/// The text before the clock's time in whole seconds, in the namespace with the offset.
 const SHOWN: &str = "the clock shows ";
 
 fn shown() -> Duration {

@@ -50,7 +50,7 @@ def server() -> Iterator[int]:
 
 
 def turns(ours: Callable[[], float], theirs: Callable[[], float]) -> tuple[float, float, float]:
-    """The medians of each, and that of the ratios of neighbours."""
+    """The median of each, and the median of the ratios of neighbouring turns."""
     ours(), theirs()
     pairs = [(ours(), theirs()) for _ in range(TURNS)]
     ratio = statistics.median(one / other for one, other in pairs)
@@ -58,7 +58,7 @@ def turns(ours: Callable[[], float], theirs: Callable[[], float]) -> tuple[float
 
 
 def alone(lock: Any) -> Callable[[], float]:
-    """Microseconds of a pair."""
+    """Microseconds for a pair of acquire and release."""
 
     def run() -> float:
         begin = time.perf_counter()
@@ -85,7 +85,7 @@ def alone_in_loop(loop: asyncio.AbstractEventLoop, make: Callable[[], Any]) -> C
 def many_threads(
     make: Callable[[int], Any], waits: list[float] | None = None
 ) -> Callable[[], float]:
-    """Pairs a second of all threads; the longest wait of each turn in seconds."""
+    """Pairs per second of all threads, and the longest wait of each turn in seconds."""
 
     def run() -> float:
         end, counts, longest = time.perf_counter() + SECONDS, [0] * THREADS, [0.0] * THREADS

@@ -1,5 +1,5 @@
 //! Acquire and release where nobody waits: leasehold, the raw scripts and rslock, in one runtime,
-//! in turns, each task on its own name.
+//! in turns, each task on a separate name.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::process;
 use crate::server::{self, Work};
 use crate::table::Table;
 
-/// How many tasks ask at once over one connection.
+/// How many tasks send requests at the same time over one connection.
 const TASKS: [usize; 3] = [1, 64, 1024];
 
 /// How often the contenders take turns, so that a slow moment of the machine hits them all.
@@ -22,7 +22,7 @@ const ROUNDS: usize = 7;
 /// How long one turn of one contender takes.
 const TURN: Duration = Duration::from_millis(700);
 
-/// What the turns of one contender gave.
+/// The results of the turns of one contender.
 #[derive(Debug, Default)]
 pub(crate) struct Score {
     pub(crate) times: Vec<Duration>,
@@ -32,7 +32,7 @@ pub(crate) struct Score {
     inside: Vec<f64>,
     /// Microseconds of the server's processor, per pair, turn by turn.
     pub(crate) cpu: Vec<f64>,
-    /// The same of this process.
+    /// The same for this process.
     own_cpu: Vec<f64>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) async fn run() -> Outcome {
     Ok(())
 }
 
-/// Lets one contender have its turn, and asks the servers what that cost them.
+/// Lets one contender have its turn, and asks the servers for its cost.
 pub(crate) async fn one_turn(
     servers: &[&RedisServer],
     contender: &Contender,
@@ -141,7 +141,7 @@ fn print(tasks: usize, scores: Vec<Score>) {
     println!("{table}");
 }
 
-/// The middle one of some values.
+/// The median of some values.
 pub(crate) fn middle(mut values: Vec<f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or_default()

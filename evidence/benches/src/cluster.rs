@@ -1,5 +1,5 @@
-//! A cluster beside a single server: what it costs to ask one of several nodes, and to be told at
-//! one node of a release at another.
+//! A cluster compared with a single server: the cost of choosing one of several nodes, and of a
+//! message at one node about a release at another.
 
 use leasehold_testkit::{Cluster, RedisServer};
 
@@ -11,16 +11,16 @@ use crate::outcome::Outcome;
 use crate::server;
 use crate::table::Table;
 
-/// How many tasks ask at once over one connection to each node.
+/// How many tasks send requests at the same time over one connection to each node.
 const TASKS: [usize; 2] = [1, 64];
 
-/// How many wait for one name.
+/// How many waiters one name has.
 const WAITERS: [usize; 2] = [2, 16];
 
 /// How often the places take turns, so that a slow moment of the machine hits them all.
 const ROUNDS: usize = 5;
 
-/// Where locks are kept, and all servers that have work with it.
+/// A deployment of locks, and all servers that work for it.
 struct Place<'a> {
     name: &'static str,
     url: String,

@@ -1,5 +1,5 @@
-//! One name that all want: each waiter is a separate client with its own connections, and leaves
-//! the critical section as soon as it is in.
+//! One name that all clients want: each waiter is a separate client with its own connections, and
+//! leaves the critical section immediately.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use crate::outcome::Outcome;
 use crate::server::{self, Done, Work};
 use crate::table::Table;
 
-/// Who waits, and how many of them.
+/// The kind of the waiters, and their number.
 const ROWS: [(Kind, usize); 6] = [
     (Kind::Leasehold, 2),
     (Kind::Leasehold, 16),
@@ -28,7 +28,7 @@ const ROWS: [(Kind, usize); 6] = [
 /// How long one row is measured.
 const TURN: Duration = Duration::from_secs(6);
 
-/// Nobody waits longer than this in a row that ends; rslock has no order, so somebody may.
+/// The longest wait in a row that ends; rslock has no order, so a waiter may wait longer.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Prints one table.
@@ -76,17 +76,17 @@ pub(crate) async fn run() -> Outcome {
     Ok(())
 }
 
-/// What a number of waiters gave.
+/// The results for a number of waiters.
 pub(crate) struct Row {
     pub(crate) waits: Times,
     turns: Vec<usize>,
     pub(crate) took: Duration,
-    /// What the servers did meanwhile.
+    /// The work of the servers meanwhile.
     pub(crate) done: Done,
 }
 
-/// Lets a number of clients wait for one name of the store at `url`, and asks its servers what that
-/// cost them.
+/// Lets a number of clients wait for one name of the store at `url`, and asks its servers for the
+/// cost.
 pub(crate) async fn contend(
     servers: &[&RedisServer],
     url: &str,
@@ -123,7 +123,7 @@ pub(crate) async fn contend(
     Ok(Row { waits: Times::new(waits), turns, took, done })
 }
 
-/// Takes its turn again and again: when each was entered, and after how long a wait.
+/// Takes its turn again and again. Returns when it entered each time, and how long it waited.
 async fn wait_in_turns(
     contender: &Contender,
     name: &str,

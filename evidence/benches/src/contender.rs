@@ -1,4 +1,4 @@
-//! Three ways to take a lock on Redis and to give it back.
+//! Three ways to take a lock on Redis and to release it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,11 +10,11 @@ use rslock::LockManager;
 
 use crate::outcome::Outcome;
 
-/// Long enough that nothing expires while it is measured, and that nothing of ours is renewed in a
+/// Long enough that nothing expires during a measurement, and that leasehold renews nothing in a
 /// row that measures pairs.
 const TTL: Duration = Duration::from_secs(30);
 
-/// Deletes a key if it still has the value given: the release of the Redis documentation.
+/// Deletes a key if it still has this value: the release of the Redis documentation.
 const COMPARE_AND_DELETE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
 
@@ -26,7 +26,7 @@ pub(crate) enum Kind {
     Rslock,
 }
 
-/// One of them, connected. Clones share the connection.
+/// A connected contender. Clones share the connection.
 #[derive(Clone, Debug)]
 pub(crate) enum Contender {
     Leasehold(Client),
@@ -62,8 +62,8 @@ impl Kind {
 }
 
 impl Contender {
-    /// Takes a free lock, or waits as this contender does, and gives it back. `entered` is called
-    /// in between.
+    /// Takes a free lock, or waits as this contender does, and releases it. `entered` is called in
+    /// between.
     pub(crate) async fn pair(&self, name: &str, entered: impl FnOnce()) -> Outcome {
         match self {
             Self::Leasehold(client) => {
@@ -72,7 +72,7 @@ impl Contender {
                 guard.release().await?;
             }
             Self::Raw(connection, compare_and_delete) => {
-                // A number instead of random bytes: the server does the same, the client less.
+                // A number instead of random bytes costs the server the same, and the client less.
                 static ATTEMPT: AtomicU64 = AtomicU64::new(0);
                 let value = format!("{:032x}", ATTEMPT.fetch_add(1, Ordering::Relaxed));
                 let mut connection = connection.clone();

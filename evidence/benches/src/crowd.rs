@@ -1,5 +1,5 @@
-//! What a call costs with a crowd of waiters of its name, or permits held, where the model runs in
-//! this process: in memory and in a file.
+//! The cost of a call on a name with a crowd of waiters or permits, where the model runs in this
+//! process: in memory and in a file.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::measure::{Times, span};
 use crate::outcome::Outcome;
 use crate::table::Table;
 
-/// How many wait or hold: few, and many in memory and in a file, where a call writes all of them.
+/// How many wait or hold: few, and many. In memory and in a file, a call writes all of them.
 const FEW: u64 = 10;
 const MANY: u64 = 10_000;
 const MANY_IN_A_FILE: u64 = 1_000;
@@ -18,7 +18,7 @@ const MANY_IN_A_FILE: u64 = 1_000;
 /// Samples of each call.
 const CALLS: u64 = 1_000;
 
-/// Longer than the benchmark takes: nothing ends meanwhile.
+/// Longer than the benchmark takes: no lease ends meanwhile.
 const TTL: Duration = Duration::from_secs(3_600);
 
 const ME: ClientId = ClientId(1);

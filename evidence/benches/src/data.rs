@@ -1,4 +1,4 @@
-//! The data parts on Redis: order numbers by block, and the atomic stock beside a bare `DECR`.
+//! The data parts on Redis: order numbers in blocks, and the atomic stock beside a bare `DECR`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,10 +16,10 @@ use crate::table::Table;
 /// How long each row is measured.
 const SPAN: Duration = Duration::from_secs(2);
 
-/// Tasks that ask at the same time, on one connection.
+/// Tasks that send requests at the same time, on one connection.
 const TASKS: usize = 64;
 
-/// Pieces on the shelf: more than can be taken in a row's time.
+/// Pieces on the shelf: more than a row can take in its time.
 const PIECES: u64 = 1_000_000_000;
 
 /// Prints two tables.
@@ -48,7 +48,7 @@ pub(crate) async fn run() -> Outcome {
     Ok(())
 }
 
-/// What is asked over and over.
+/// A request that is sent again and again.
 #[derive(Clone, Debug)]
 enum Asker {
     Decrease(MultiplexedConnection),

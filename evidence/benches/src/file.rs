@@ -1,4 +1,4 @@
-//! The file store beside flock(2) and flock(1) of util-linux: one machine, no server.
+//! The file store compared with flock(2) and flock(1) of util-linux: one machine, no server.
 
 use std::fs::File;
 use std::path::Path;
@@ -19,14 +19,14 @@ use crate::table::Table;
 /// The hidden task of this program that waits for a lock: its own name, the URL, the lock.
 pub(crate) const WAIT: &str = "wait-until-killed";
 
-/// Samples of what takes microseconds, and of what starts a process.
+/// The number of samples of what takes microseconds, and of what starts a process.
 const PAIRS: usize = 3_000;
 const COMMANDS: usize = 100;
 
 /// Samples of a hand-over.
 const HAND_OVERS: usize = 300;
 
-/// Until a waiter that was started has certainly begun to wait.
+/// The time after which a started waiter has certainly begun to wait.
 const SETTLE: Duration = Duration::from_millis(5);
 
 /// Waiting processes, and how long they are watched.
@@ -81,7 +81,7 @@ fn flock_pairs(directory: &Path) -> Outcome<Times> {
     Ok(Times::new(times))
 }
 
-/// From just before a release to the entry of the one that waits, a separate client.
+/// From just before a release to the entry of the waiter, a separate client.
 async fn hand_overs(url: &str) -> Outcome<Times> {
     let (first, second) = (Client::connect(url).await?, Client::connect(url).await?);
     let mut times = Vec::new();
@@ -160,7 +160,7 @@ fn commands(mut command: Command) -> Outcome<Times> {
     Ok(Times::new(times))
 }
 
-/// Processor time that processes use which all wait for one lock.
+/// The processor time of processes that all wait for one lock.
 async fn idle_waiters(directory: &TempDir, url: &str) -> Outcome<Duration> {
     let client = Client::connect(url).await?;
     let guard = client.mutex("idle").acquire().await?;
@@ -183,7 +183,7 @@ async fn idle_waiters(directory: &TempDir, url: &str) -> Outcome<Duration> {
     Ok(used)
 }
 
-/// What one of the waiting processes does.
+/// The work of one of the waiting processes.
 pub(crate) async fn wait(url: &str, name: &str) -> Outcome {
     let guard = Client::connect(url).await?.mutex(name).acquire().await?;
     Ok(guard.release().await?)
@@ -201,7 +201,7 @@ impl Waiters {
 impl Drop for Waiters {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            // One that has ended already is what we want.
+            // A process that has already ended is fine.
             drop(child.kill());
             drop(child.wait());
         }

@@ -1,5 +1,5 @@
-//! Callers of one client that stand in line: inside one process, from several processes, and one
-//! alone that drops its guards and asks again.
+//! Callers of one client that stand in line: inside one process, from several processes, and a lone
+//! caller that drops its guards and asks again.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::outcome::Outcome;
 use crate::server;
 use crate::table::Table;
 
-/// The hidden task that is one of several processes: a URL, a slice in µs, when it begins, in
-/// milliseconds since 1970.
+/// The hidden task of one of several processes. Its arguments: a URL, a slice in µs, and when it
+/// begins, in milliseconds since 1970.
 pub(crate) const PEER: &str = "line-peer";
 
 const NAME: &str = "line";
@@ -29,13 +29,13 @@ const TASKS: usize = 16;
 /// How long one row is measured.
 const TURN: Duration = Duration::from_secs(5);
 
-/// Over how long the shares of processes are compared.
+/// The span over which the shares of processes are compared.
 const WINDOW: Duration = Duration::from_millis(100);
 
-/// The slice of a client, and that of one whose callers all ask the store.
+/// The slice of a client, and the slice of a client whose callers all ask the store.
 const SLICES: [Duration; 2] = [Duration::from_millis(5), Duration::ZERO];
 
-/// Nothing expires and nothing is renewed while it is measured.
+/// Nothing expires and nothing is renewed during a measurement.
 const TTL: Duration = Duration::from_secs(30);
 
 /// Prints three tables.

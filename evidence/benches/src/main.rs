@@ -1,4 +1,4 @@
-//! Benchmarks of leasehold beside the raw scripts of the Redis documentation and beside peers.
+//! Benchmarks of leasehold, the raw scripts of the Redis documentation, and peers.
 //!
 //! `cargo xtask bench [NAME…]` runs all of them, or those named, against private servers that it
 //! starts. What is compared in one table was measured in one run, in turns.
@@ -52,7 +52,7 @@ const USAGE: &str = "usage: leasehold-benches \
     [alone|cluster|contended|crowd|data|file|fleet|held|line|names|observed|outage|peers|postgres|\
     quorum|redisson|replicas|sentinel|together|waiters|watch]…";
 
-/// In the order in which they are run.
+/// The benchmarks, in the order in which they are run.
 const ALL: [&str; 21] = [
     "alone",
     "contended",
@@ -105,7 +105,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs each in a separate process: what one leaves in memory must not flatter the next.
+/// Runs each benchmark in a separate process, so that the memory of one does not affect the next.
 fn all(names: &[&str]) -> Outcome {
     if let Some(wrong) = names.iter().find(|name| !ALL.contains(name)) {
         return Err(format!("no benchmark {wrong:?}; {USAGE}").into());

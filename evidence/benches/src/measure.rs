@@ -1,4 +1,4 @@
-//! Numbers out of many samples.
+//! Figures from many samples.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ fn digits(time: Duration) -> usize {
     }
 }
 
-/// A number without digits that say nothing.
+/// A number without meaningless digits.
 pub(crate) fn number(value: f64) -> String {
     match value.abs() {
         0.0..10.0 => format!("{value:.2}"),

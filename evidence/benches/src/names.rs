@@ -1,4 +1,4 @@
-//! What an unused lock costs the server, until its record is forgotten.
+//! The cost of an unused lock for the server, until its record is forgotten.
 
 use std::time::Instant;
 
@@ -23,7 +23,7 @@ pub(crate) async fn run() -> Outcome {
     let heads = ["", "bytes/name", "names/s"];
     let mut table = Table::new(&format!("Names: {NAMES} released locks"), &heads);
     let server = server::start()?;
-    // Longer than the run, or the first names would be gone before the last one comes.
+    // Longer than the run. Otherwise the first names would be gone before the last one comes.
     let client = Client::connect(format!("{}?retention=30m", server.url())).await?;
     let (bytes, rate) = measure(&server, Filler::Leasehold(client)).await?;
     table.row(["leasehold, released".to_owned(), number(bytes), number(rate)]);
@@ -36,7 +36,7 @@ pub(crate) async fn run() -> Outcome {
     Ok(())
 }
 
-/// Who leaves something behind under each name.
+/// The lock that leaves a record under each name.
 #[derive(Clone, Debug)]
 enum Filler {
     Leasehold(Client),

@@ -1,4 +1,4 @@
-//! What metrics and spans cost: an uncontended pair with an observer beside one without.
+//! The cost of metrics and spans: an uncontended pair with an observer, compared with one without.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,10 +16,10 @@ use crate::outcome::Outcome;
 use crate::server;
 use crate::table::Table;
 
-/// How many pairs of each, one of each in turns.
+/// How many pairs of each kind are measured, in turns.
 const ROUNDS: usize = 20_000;
 
-/// What an exporter does with what is recorded, but for exporting it.
+/// Keeps the recorded values as an exporter does, but does not export them.
 #[derive(Clone)]
 struct Kept(Arc<Registry<Key, AtomicStorage>>);
 
@@ -49,7 +49,7 @@ enum Kind {
     Not,
     Metrics,
     Groups,
-    /// Where nobody subscribes to the spans.
+    /// Nobody subscribes to the spans.
     Tracing,
 }
 
@@ -98,7 +98,7 @@ pub(crate) async fn run() -> Outcome {
                     times.push(took);
                 }
             }
-            // As a scrape does, or they are kept for ever.
+            // As a scrape does; otherwise the values are kept for ever.
             if round % 1000 == 0 {
                 kept.0.visit_histograms(|_, values| values.clear());
             }

@@ -53,7 +53,7 @@ pub(crate) fn run() -> Outcome {
     Ok(())
 }
 
-/// What one of the waiting processes does.
+/// The work of one of the waiting processes.
 pub(crate) async fn wait(url: &str, prefix: &str, clients: &str, tasks: &str) -> Outcome {
     wait_it_out(url, prefix, clients.parse()?, tasks.parse()?).await;
     Ok(())
@@ -70,7 +70,7 @@ fn workers(url: &str, prefix: &str, clients: Clients) -> Outcome<Vec<Worker>> {
     Ok((0..PROCESSES).map(start).collect())
 }
 
-/// Waits for the outage to be over, and says what it has cost; then lets it end.
+/// Waits until the outage is over, prints its cost, and lets it end.
 struct Seen {
     store: &'static str,
     clients: Clients,
@@ -89,7 +89,7 @@ impl Seen {
         Ok(Self { store, clients: FEW, cost: crowd.cost()?, connections: connections()?, crowd })
     }
 
-    /// The store is back: how soon is everybody served?
+    /// The store is back: measures how soon every waiter is served.
     fn row(self) -> [String; 5] {
         let (outage, took) = (self.cost.span.as_secs_f64(), self.crowd.until_served());
         let clients = self.clients.each as f64;
@@ -103,7 +103,7 @@ impl Seen {
     }
 }
 
-/// The most connections to one of the servers that are gone.
+/// The most connections to one of the absent servers.
 fn most(gone: &[Refusing]) -> Outcome<u64> {
     Ok(gone.iter().map(Refusing::count).max().unwrap_or_default() as u64)
 }
@@ -149,7 +149,7 @@ fn quorum(store: &'static str, away: usize) -> Outcome<[String; 5]> {
     Ok(seen.row())
 }
 
-/// The sentinels have nobody to put in the place of the primary; they are what is connected to.
+/// The sentinels have no replica to put in the primary's place; clients connect to the sentinels.
 fn sentinel() -> Outcome<[String; 5]> {
     let options = RedisServer::options();
     let mut fleet = SentinelFleet::start_with(options.clone(), &[0], options)?;
@@ -163,7 +163,7 @@ fn sentinel() -> Outcome<[String; 5]> {
     Ok(seen.row())
 }
 
-/// Nobody is left who knows where the primary is.
+/// No server is left that knows where the primary is.
 fn sentinels() -> Outcome<[String; 5]> {
     let options = RedisServer::options();
     let mut fleet = SentinelFleet::start_with(options.clone(), &[0], options)?;

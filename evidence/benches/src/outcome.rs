@@ -1,4 +1,4 @@
-//! What a part of the program ends with.
+//! The result of a part of the program.
 
-/// Done, or why not.
+/// A value, or an error.
 pub(crate) type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use crate::outcome::Outcome;
 
-/// One task per lock takes it and lets go until the turn is over: how long each pair took.
+/// One task per lock takes and releases it until the turn is over. Returns how long each pair took.
 pub(crate) async fn pairs(
     locks: impl IntoIterator<Item = Lock>,
     turn: Duration,

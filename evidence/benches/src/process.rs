@@ -1,4 +1,4 @@
-//! What the kernel says of processes and of the machine.
+//! What the kernel reports about processes and the machine.
 
 use std::fs;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use leasehold_testkit::outage::Usage;
 
 use crate::outcome::Outcome;
 
-/// One line on the machine and the programs of this run.
+/// One line about the machine and the programs of this run.
 pub(crate) fn machine() -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let cpus = read("/proc/cpuinfo");

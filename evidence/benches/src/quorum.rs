@@ -1,5 +1,5 @@
 //! A quorum of five nodes: how much longer an acquire takes than the slowest node of the fastest
-//! majority, with nodes near and far and one of them slow; and how many a second can be had.
+//! majority, with near, far and slow nodes; and how many acquires a second are possible.
 
 use std::time::{Duration, Instant};
 
@@ -21,16 +21,16 @@ const NODES: usize = 5;
 const ROUND_TRIPS: [Duration; 4] =
     [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(5), Duration::from_millis(20)];
 
-/// What it adds to a round trip to the slow one: more than a node may take.
+/// What the network adds to a round trip to the slow node: more than a node may take.
 const SLOW: Duration = Duration::from_millis(80);
 
-/// How often each is measured, in turns.
+/// How often each contender is measured, in turns.
 const ROUNDS: usize = 200;
 
-/// How many tasks ask at once, each for a different lock.
+/// How many tasks send requests at the same time, each for a different lock.
 const TASKS: [usize; 3] = [1, 16, 64];
 
-/// How long they ask.
+/// How long these tasks run.
 const TURN: Duration = Duration::from_secs(3);
 
 /// Long enough that nothing is renewed meanwhile, and shorter than a quarantine.
@@ -79,7 +79,7 @@ async fn latencies(ports: &[u16]) -> Outcome {
     Ok(())
 }
 
-/// The client that asks the same nodes, by the same networks.
+/// Clients of the same nodes, over the same networks.
 struct Contenders {
     nodes: Vec<MultiplexedConnection>,
     client: Client,
@@ -100,7 +100,7 @@ impl Contenders {
         Ok(Self { nodes, client, manager: LockManager::from_clients(clients) })
     }
 
-    /// Acquires by turns. Letting go is not counted.
+    /// Acquires in turns. Releases are not counted.
     async fn compare(&self) -> Outcome<[Times; 3]> {
         let mut times = [Vec::new(), Vec::new(), Vec::new()];
         for round in 0..=ROUNDS {

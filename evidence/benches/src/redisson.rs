@@ -1,6 +1,6 @@
-//! A lock that is shared with Redisson: how often a mixed fleet enters beside fleets of one kind,
-//! and how long after a release a waiter of either language is in. Without the program in Java,
-//! which `cargo xtask test` builds, there is nothing to compare with.
+//! A lock that is shared with Redisson: how often a mixed fleet enters, compared with fleets of one
+//! kind. Also, how long after a release a waiter of either language is in. Without the program in
+//! Java, which `cargo xtask test` builds, there is no comparison.
 
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -12,7 +12,7 @@ use crate::measure::{Times, number, span};
 use crate::outcome::Outcome;
 use crate::table::Table;
 
-/// The hidden task of this program: to enter and leave as it is told.
+/// The hidden task of this program: to enter and leave on command.
 pub(crate) const PEER: &str = "redisson-peer";
 
 const BUILT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/mixed/redisson");
@@ -30,7 +30,7 @@ const ROUNDS: usize = 3;
 /// How often each way of waking is tried.
 const WAKES: usize = 200;
 
-/// How long a waiter is given to fall asleep.
+/// How long a waiter gets to fall asleep.
 const ASLEEP: Duration = Duration::from_millis(20);
 
 /// Prints two tables.
@@ -59,8 +59,8 @@ fn ours(server: &RedisServer) -> Outcome<Worker> {
     Ok(Worker::of(command))
 }
 
-/// What one of our processes does: `enter SECONDS`, `acquire`, `leave`, `time`, as the program in
-/// Java.
+/// The work of one of our processes: `enter SECONDS`, `acquire`, `leave`, `time`, as in the program
+/// in Java.
 pub(crate) async fn peer(url: &str) -> Outcome {
     let client = Client::connect(url).await?;
     let (lock, mut held) = (client.mutex(NAME), None);
@@ -103,7 +103,7 @@ fn micros() -> Outcome<u128> {
     Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros())
 }
 
-/// Starts a number of processes of ours and the rest of a fleet as JVMs.
+/// Starts a number of our processes, and the rest of the fleet as JVMs.
 fn fleet(server: &RedisServer, of_ours: usize) -> Outcome<Vec<Worker>> {
     let mut fleet = Vec::new();
     for index in 0..PROCESSES {
@@ -139,7 +139,7 @@ fn fleets(server: &RedisServer) -> Outcome<Table> {
         let seconds = TURN.as_secs_f64() * ROUNDS as f64;
         let rate = |entries: &[u64]| number(entries.iter().sum::<u64>() as f64 / seconds);
         let equal = entries.iter().sum::<u64>() as f64 / PROCESSES as f64;
-        // How often the last of them enters, in parts of an equal share.
+        // How often the slowest of them enters, as a fraction of an equal share.
         let least = |entries: &[u64]| match entries.iter().min() {
             Some(least) => number(*least as f64 / equal),
             None => "–".to_owned(),

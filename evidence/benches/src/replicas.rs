@@ -1,5 +1,5 @@
-//! What it costs that more than one server must have a grant before it counts: acquire and release
-//! by clients of one primary with two replicas, in turns, each task on its own name.
+//! The cost if more than one server must have a grant before it counts: acquire and release by
+//! clients of one primary with two replicas, in turns, each task on a separate name.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::outcome::Outcome;
 use crate::pairs::pairs;
 use crate::table::Table;
 
-/// What is compared: the options, and what they are called.
+/// The compared options, and their names in the table.
 const POLICIES: [(&str, &str); 6] = [
     ("replicas=none", ""),
     ("replicas=1", "replicas=1"),
@@ -21,7 +21,7 @@ const POLICIES: [(&str, &str); 6] = [
     ("waitaof=on, replicas=all", "waitaof=on&replicas=all"),
 ];
 
-/// How many tasks ask at once. They share the connections, and what comes together one WAIT.
+/// How many tasks run at the same time. They share connections, and one WAIT for all grants.
 const TASKS: [usize; 2] = [1, 64];
 
 /// How often the policies take turns, so that a slow moment of the machine hits them all.
@@ -30,17 +30,17 @@ const ROUNDS: usize = 5;
 /// How long one turn of one policy takes.
 const TURN: Duration = Duration::from_millis(500);
 
-/// The leases are short of nothing, and shorter than a quarantine.
+/// The leases are long enough for a turn, and shorter than a quarantine.
 const TTL: Duration = Duration::from_secs(30);
 
 /// Prints one table per number of tasks.
 pub(crate) async fn run() -> Outcome {
-    // With a file each, synced once a second, so that waiting for disks is one of the choices.
+    // Each server has a file, synced once a second, so that one option can wait for disks.
     let options = RedisServer::options().append_only("everysec");
     let servers = Replicated::start_with(options, &[100; 2])?;
     let mut clients = Vec::new();
     for (name, options) in POLICIES {
-        // So long a time limit that no policy is spared what it waits for.
+        // A time limit so long that every policy really waits.
         let url = format!("{}?timeout=10s&{options}", servers[0].url());
         match Client::connect(&url).await {
             Ok(client) => {

@@ -1,5 +1,5 @@
-//! Ten thousand of something in one process, while nothing changes: what it costs to wait and to
-//! hold.
+//! Ten thousand leases or waiters in one process, while nothing changes: the cost of waiting and of
+//! holding.
 
 use std::time::{Duration, Instant};
 
@@ -13,25 +13,25 @@ use crate::process;
 use crate::server::{self, Done, Work};
 use crate::table::Table;
 
-/// How many.
+/// How many leases or waiters.
 const MANY: usize = 10_000;
 
-/// How many are asked for at once: what asking takes of memory is not part of what holding does.
+/// How many are requested at the same time: few, so that requests take little memory.
 const AT_ONCE: usize = 100;
 
 /// How long nothing changes: with leases of 30 s, renewed every 10 s, each is renewed twice.
 const IDLE: Duration = Duration::from_secs(20);
 
-/// Until what the crowd did on arriving has died away.
+/// The time until the work of arriving has ended.
 const SETTLE: Duration = Duration::from_secs(5);
 
-/// Prints what it costs to hold many names.
+/// Prints the cost of holding many names.
 pub(crate) async fn run_held() -> Outcome {
     print("held names", &held().await?);
     Ok(())
 }
 
-/// Prints what it costs to wait for one name.
+/// Prints the cost of waiting for one name.
 pub(crate) async fn run_waiters() -> Outcome {
     print("waiters on one name", &waiters().await?);
     Ok(())
@@ -51,9 +51,9 @@ fn print(what: &str, cost: &Cost) {
     println!("{table}");
 }
 
-/// What a crowd costs.
+/// The cost of a crowd.
 struct Cost {
-    /// Bytes of this process that the crowd took, and of the server.
+    /// The bytes of this process that the crowd took, and the server's bytes.
     client_bytes: u64,
     server_bytes: i64,
     idle: Idle,
@@ -62,7 +62,7 @@ struct Cost {
 async fn waiters() -> Outcome<Cost> {
     let server = server::start()?;
     let holder = Client::connect(server.url()).await?;
-    // Without a slice each of them stands in the queue of the store.
+    // Without a slice, each waiter stands in the queue of the store.
     let client = Client::builder().url(server.url()).slice(Duration::ZERO).build().await?;
     let guard = holder.mutex("scale").acquire().await?;
     let (before, memory) = (Work::of(&server)?, process::memory()?);
@@ -114,7 +114,7 @@ async fn held() -> Outcome<Cost> {
     Ok(Cost { client_bytes, server_bytes, idle })
 }
 
-/// What happens while nothing happens.
+/// The work while nothing changes.
 struct Idle {
     done: Done,
     client_cpu: Duration,

@@ -1,5 +1,5 @@
-//! A service of sentinels beside one server, with and without a replica: what the way to the
-//! primary costs, and how long a waiter waits when another server becomes the primary.
+//! A service of sentinels compared with one server, with and without a replica: the cost of the way
+//! to the primary, and the wait when another server becomes the primary.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::pairs::pairs;
 use crate::server;
 use crate::table::Table;
 
-/// How many tasks ask at once over one connection.
+/// How many tasks send requests at the same time over one connection.
 const TASKS: [usize; 2] = [1, 64];
 
 /// How often the contenders take turns, so that a slow moment of the machine hits them all.
@@ -24,7 +24,7 @@ const TURN: Duration = Duration::from_millis(500);
 /// How often each kind of failover is tried.
 const FAILOVERS: usize = 3;
 
-/// Longer than a failover. If that forgets a release, the next holder waits for the end of this.
+/// Longer than a failover. If that forgets a release, the next holder waits until this lease ends.
 const LEASE: Duration = Duration::from_secs(10);
 
 /// Prints two tables.
@@ -73,7 +73,7 @@ async fn alone(fleet: &SentinelFleet) -> Outcome<Table> {
 /// How another server becomes the primary.
 #[derive(Clone, Copy, Debug)]
 enum Change {
-    /// `FAILOVER`: the primary hands over to a replica that has everything.
+    /// `FAILOVER`: the primary hands over to a replica that has all data.
     HandOver,
     /// The primary is dead.
     Killed,
@@ -117,7 +117,7 @@ impl Change {
     }
 }
 
-/// A holder releases while there is no primary, and somebody waits.
+/// A holder releases while there is no primary, and a waiter waits.
 async fn waiting(fleet: &mut SentinelFleet) -> Outcome<Table> {
     let title = "Sentinel: from the loss of the primary (down after 500 ms) to the next holder";
     let heads = ["", "sentinels agree", "waiter holds", "waiter holds, longest"];
@@ -154,7 +154,7 @@ async fn hand_on(fleet: &mut SentinelFleet, change: Change) -> Outcome<(Duration
     fleet.servers().wait_in_sync()?;
     let begin = Instant::now();
     tokio::task::block_in_place(|| change.begin(fleet, from))?;
-    // Not being answered is no matter: the keeper goes on asking until it is released.
+    // A missing answer does not matter: the keeper repeats the release until it succeeds.
     let releasing = tokio::spawn(async move { drop(guard.release().await) });
     tokio::task::block_in_place(|| fleet.wait_for_another_primary(from))?;
     let agreed = begin.elapsed();

@@ -1,4 +1,4 @@
-//! What a Redis server says of its work.
+//! What a Redis server reports about its work.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ pub(crate) fn start() -> Outcome<RedisServer> {
     Ok(RedisServer::options().line("maxclients 15000").start()?)
 }
 
-/// What a server, or several of them together, had done at one moment.
+/// The total work of a server, or of several servers together, at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Work {
-    /// Scripts called by clients.
+    /// Scripts that clients called.
     scripts: u64,
-    /// `SET` called by clients.
+    /// `SET` commands that clients called.
     sets: u64,
     /// Commands of all kinds, also those that scripts call.
     commands: u64,
-    /// Time spent in both, with what scripts call.
+    /// Time spent in scripts and `SET`, with the commands that scripts call.
     inside: Duration,
     /// Processor time of the server.
     cpu: Duration,
@@ -35,11 +35,11 @@ pub(crate) struct Done {
     pub(crate) calls: u64,
     /// Commands of all kinds, also those that scripts call.
     pub(crate) commands: u64,
-    /// Time spent in them.
+    /// Time spent in these calls.
     pub(crate) inside: Duration,
     /// Processor time, with all reading and writing of sockets.
     pub(crate) cpu: Duration,
-    /// How many bytes it has grown by.
+    /// By how many bytes the server has grown.
     pub(crate) grown: i64,
 }
 
@@ -76,7 +76,7 @@ impl Work {
         })
     }
 
-    /// What was done since then.
+    /// The work since then.
     pub(crate) fn since(self, then: Self) -> Done {
         Done {
             calls: (self.scripts - then.scripts) + (self.sets - then.sets),

@@ -1,4 +1,4 @@
-//! Several names at once beside as many single acquisitions, one after the other.
+//! Several names in one call, compared with as many single acquisitions, one after the other.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::outcome::Outcome;
 use crate::server;
 use crate::table::Table;
 
-/// How many names: one, a small order, as many as may be.
+/// How many names: one, a small order, and the most that are allowed.
 const NAMES: [usize; 3] = [1, 8, 64];
 
 /// How often each is taken and released, in turns.

@@ -1,4 +1,4 @@
-//! What watching costs a server: what `leasehold serve` and `top` ask, beside keys of others.
+//! The cost of watching, by `leasehold serve` and `top`, for a server with many other keys.
 
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
@@ -18,14 +18,14 @@ use crate::table::Table;
 /// Locks that are held.
 const LOCKS: usize = 5_000;
 
-/// Keys that are none.
+/// Keys of other programs.
 const FOREIGN: usize = 200_000;
 
-/// Keys a second: as many as by default, and more. With fewer it takes very long until all names
-/// are known.
+/// Keys a second: the default, and more. With fewer keys, it takes very long until all names are
+/// known.
 const BUDGETS: [u32; 2] = [2_000, 10_000];
 
-/// For how long each is measured: 40 s.
+/// How long each budget is measured: 40 s.
 const SPAN: Duration = Duration::from_secs(40);
 
 /// Longer than the run, so that no renewal is counted.
@@ -56,8 +56,8 @@ async fn hold(client: &Client) -> Outcome<Vec<Guard>> {
     Ok(held)
 }
 
-/// What it costs to watch with this many keys a second, from when all names are known on; or not
-/// to.
+/// The cost of watching with this many keys a second, once all names are known; or the cost without
+/// watching.
 async fn measure(server: &RedisServer, budget: Option<u32>) -> Outcome<[String; 6]> {
     let Some(budget) = budget else {
         let cost = Cost::of(server, sleep(SPAN)).await?;
@@ -94,7 +94,7 @@ async fn measure(server: &RedisServer, budget: Option<u32>) -> Outcome<[String; 
     Ok([budget.to_string(), cpu, own, scripts, seconds(oldest), seconds(walk)])
 }
 
-/// What was used of a processor in a span.
+/// The used share of a processor in a span.
 struct Cost {
     span: Duration,
     server: Duration,

@@ -1,6 +1,6 @@
 """A member of the fleet in Python: evidence/controls/README.md says how it is called.
 
-PLACE is a store's URL, and a ninth argument is the weight of a mutex in what is written.
+PLACE is a store's URL, and a ninth argument is the weight of a mutex in the records.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ return 1
 """
 
 
-# What it is warned of is part of the attack.
+# The warnings of the library are part of the attack.
 logging.disable(logging.CRITICAL)
 
 

@@ -1,5 +1,5 @@
-//! Negative controls: processes that lock with `SET NX PX` where ours do, by the libraries that
-//! people use for that.
+//! Negative controls: processes that lock with `SET NX PX` instead of leasehold, by usual
+//! libraries.
 
 use std::path::Path;
 use std::process::Command;
@@ -22,17 +22,17 @@ use crate::promise::{Log, now_ns};
 use crate::random::Random;
 use crate::register;
 
-/// Where `cargo xtask test` installs what is not Rust, and where the programs are.
+/// Where `cargo xtask test` installs what is not Rust, and the directory of the programs.
 const INSTALLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/mixed");
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../controls");
 
 /// Tasks of each process.
 const TASKS: usize = 8;
 
-/// For how long a library is left alone after an error.
+/// How long a library pauses after an error.
 const REST: Duration = Duration::from_millis(50);
 
-/// A place that has gone silent is given up after this.
+/// A place that gives no answer is given up after this.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A library.
@@ -46,7 +46,7 @@ pub(crate) enum Control {
 }
 
 impl Control {
-    /// As it is called in reports.
+    /// The name in reports.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::NodeRedlock => "node-redlock",
@@ -57,7 +57,7 @@ impl Control {
         }
     }
 
-    /// Where its program is, if that is not in Rust: a directory of what is installed, and how to
+    /// The program, if it is not in Rust: a directory of installed libraries, and the command to
     /// run it.
     fn program(self) -> Option<(&'static str, Vec<String>)> {
         let program = |name: &str| format!("{PROGRAMS}/{name}");
@@ -82,9 +82,9 @@ impl Control {
         }
     }
 
-    /// Whether it can be had on this machine.
+    /// Whether it is installed on this machine.
     pub(crate) fn is_installed(self) -> bool {
-        // The last thing that is installed: what is there without it is of no use.
+        // This is installed last: without it, the installation is not complete.
         let is_there = |name| Path::new(INSTALLED).join(name).join("installed").exists();
         self.program().is_none_or(|(directory, _)| is_there(directory))
     }
@@ -107,11 +107,11 @@ impl Control {
     }
 }
 
-/// What a program is told that only updates values.
+/// The arguments of a program that only updates values.
 pub(crate) struct Call<'a> {
-    /// The port of what is protected.
+    /// The port of the protected values.
     pub(crate) protected: u16,
-    /// The directory for what it writes.
+    /// The directory for its output.
     pub(crate) directory: &'a Path,
     pub(crate) number: u64,
     pub(crate) seed: u64,
@@ -119,7 +119,7 @@ pub(crate) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// As arguments, with where the locks are and how many tasks it has.
+    /// The arguments, with the address of the locks and the number of tasks.
     pub(crate) fn words(&self, address: &str, tasks: usize) -> Vec<String> {
         vec![
             address.to_owned(),
@@ -143,7 +143,7 @@ pub(crate) fn redisson() -> Option<Command> {
     Some(command)
 }
 
-/// Where the locks are, as the programs are told; none where none of them can be run.
+/// The address of the locks, in the form for the programs; `None` if no program can use them.
 pub(crate) fn address(place: &Place) -> Option<String> {
     let ports = |ports: &[u16]| ports.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
     match &place.servers {
@@ -164,7 +164,7 @@ pub(crate) fn address(place: &Place) -> Option<String> {
     }
 }
 
-/// In a process with rslock: does what the programs in `controls` do.
+/// In a process with rslock: does the same as the programs in `controls`.
 pub(crate) fn work(arguments: &[String]) {
     let [place, protected, log, number, seed, tasks, ttl, names] = arguments else {
         panic!("{arguments:?}")

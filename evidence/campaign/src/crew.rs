@@ -22,22 +22,22 @@ use crate::random::Random;
 use crate::stall;
 use crate::topology::Topology;
 
-/// How often something is done to a process.
+/// How often the driver may disturb a process.
 const TICK: Duration = Duration::from_millis(20);
 
 /// The processes of a round.
 pub(crate) struct Crew<'a> {
     pub(crate) topology: Topology,
     pub(crate) who: Who,
-    /// Who shares the names with ours.
+    /// The other programs that share the names.
     pub(crate) peers: &'a [Peer],
     pub(crate) plan: Plan,
     pub(crate) url: String,
-    /// The same place, as programs are told that know no URLs of ours.
+    /// The address of the same place, for programs that do not know our URLs.
     pub(crate) address: Option<String>,
     pub(crate) protected: u16,
     pub(crate) directory: PathBuf,
-    /// Its own.
+    /// The log of the driver.
     pub(crate) log: Arc<Log>,
     pub(crate) random: Random,
     pub(crate) members: Vec<Member>,
@@ -45,12 +45,12 @@ pub(crate) struct Crew<'a> {
     pub(crate) outcome: &'a mut Outcome,
 }
 
-/// Whose processes take turns.
+/// The program whose processes take turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
     Ours,
     Control(Control),
-    /// One that shares the names with ours.
+    /// Another program that shares the names.
     Peer(Peer),
 }
 
@@ -81,7 +81,7 @@ impl Member {
     }
 }
 
-/// Tells threads of a scope to end, also when the scope panics: it waits for them.
+/// Tells the threads of a scope to end, also if the scope panics, because it waits for them.
 struct SetAtEnd<'a>(&'a AtomicBool);
 
 impl Drop for SetAtEnd<'_> {
@@ -91,7 +91,7 @@ impl Drop for SetAtEnd<'_> {
 }
 
 impl Crew<'_> {
-    /// Works for the given time, and comes to rest; gives what is wrong with that.
+    /// Works for the given time, and comes to rest. Returns what is wrong afterwards.
     pub(crate) fn work(
         &mut self,
         span: Duration,
@@ -158,7 +158,7 @@ impl Crew<'_> {
         Member { who, process, number, stop: None }
     }
 
-    /// Lets those go on whose time has come; stops or kills somebody now and then.
+    /// Continues processes whose time has come; sometimes stops or kills a process.
     fn disturb(&mut self) {
         let now = Instant::now();
         for member in &mut self.members {
@@ -168,7 +168,7 @@ impl Crew<'_> {
         }
         let chosen = self.random.below(self.members.len());
         let longest_stop = self.plan.longest_ttl() * 3;
-        // On average a quarter of it, and one process in five is stopped.
+        // On average, a stop lasts a quarter of that, and one process in five is stopped.
         let ticks = 5 * longest_stop.as_millis() / 4 / TICK.as_millis();
         let stopping = 1_000 * self.members.len() / ticks as usize;
         match self.random.below(1_000) {
@@ -197,7 +197,7 @@ impl Crew<'_> {
         for member in &mut self.members {
             let line = member.process.hear().unwrap_or_default();
             let served = line.strip_prefix("served ").and_then(|count| count.parse::<u64>().ok());
-            // One of another kind may have started a moment ago.
+            // A process of another program may have started a moment ago.
             let least = u64::from(!matches!(member.who, Who::Peer(_)));
             if served.is_none_or(|served| served < least) {
                 wrong.push(("I8", format!("a process was not served: {line:?}")));

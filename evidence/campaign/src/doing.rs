@@ -1,5 +1,5 @@
-//! What a task does right now, and what its client has done lately: asked when it does not come to
-//! its end.
+//! The present work of a task, and the last events of its client: they are printed if the task does
+//! not end.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,12 +7,12 @@ use std::time::Instant;
 
 use leasehold::event::{Event, Observer};
 
-/// What one task does, and since when; nothing once it has ended.
+/// The work of one task, and since when; `None` once it has ended.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Doing(Arc<Mutex<Option<(Instant, String)>>>);
 
 impl Doing {
-    /// From now on it does this.
+    /// Notes that the task begins this work.
     pub(crate) fn begin(&self, what: impl Into<String>) {
         *self.what() = Some((Instant::now(), what.into()));
     }
@@ -34,12 +34,12 @@ impl Doing {
 /// How many events of a client are remembered.
 const REMEMBERED: usize = 200;
 
-/// What was reported last of one client.
+/// The last events of one client.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trace(Arc<Mutex<VecDeque<(Instant, String)>>>);
 
 impl Trace {
-    /// The last events, the newest last, each with how long ago it was.
+    /// The last events, the newest last, each with its age.
     pub(crate) fn lines(&self) -> Vec<String> {
         let events = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         events.iter().map(|(at, what)| format!("{:.3?} ago: {what}", at.elapsed())).collect()

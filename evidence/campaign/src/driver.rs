@@ -1,6 +1,6 @@
-//! Runs a topology: rounds, in which processes take turns at the locks of a place and are stopped
-//! and killed while the nemesis hurts the place. After each round everybody must be served, nothing
-//! must be left behind, and what was written is judged.
+//! Runs a topology in rounds. Processes take turns at the locks of a place, and are stopped and
+//! killed while the nemesis hurts the place. After each round, everybody must be served, nothing
+//! may be left behind, and the records are judged.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -23,18 +23,18 @@ use crate::random::Random;
 use crate::settings::Settings;
 use crate::topology::{Promised, Topology};
 
-/// A round takes so long: what is written in it is judged at once, and then thrown away.
+/// The length of a round; its records are judged immediately, and then deleted.
 const ROUND: Duration = Duration::from_secs(20);
 
-/// After a run of so long, it is waited until nothing is left of its names.
+/// After a run of this length, the driver waits until nothing is left of its names.
 const LONG: Duration = Duration::from_mins(10);
 
-/// By then it must be: a record is kept for half as long again as the retention, after a tombstone
-/// in it has ended.
+/// How long that may take: a record is kept for half as long again as the retention, after a
+/// tombstone in it has ended.
 const FORGOTTEN: Duration =
     TOMBSTONE_LIFE.saturating_add(DEFAULT_RETENTION.saturating_mul(2)).saturating_add(PAUSE);
 
-/// Counters of tokens that Redisson keeps for good.
+/// Counters of tokens that Redisson keeps for ever.
 const COUNTERS: &str = "redisson_lock_token:";
 
 /// How often servers are asked for what is left.
@@ -48,12 +48,12 @@ pub(crate) fn run(topology: Topology) {
     run_with(topology, Who::Ours);
 }
 
-/// Runs a topology on which nothing is promised; gives how often two held at once there.
+/// Runs a topology without a promise. Returns how often two held at the same time.
 pub(crate) fn run_without_promise(topology: Topology) -> Option<u64> {
     run_with(topology, Who::Ours).map(|outcome| outcome.double_holds)
 }
 
-/// Runs a negative control on one topology, if it can be had here; what it breaks is counted.
+/// Runs a negative control on one topology, if it is installed; its violations are counted.
 pub(crate) fn run_control(topology: Topology, control: Control) {
     match control.is_installed() {
         true => drop(run_with(topology, Who::Control(control))),
@@ -86,7 +86,7 @@ fn run_with(topology: Topology, who: Who) -> Option<Outcome> {
     let mut outcome = Outcome::new(topology.name(), lock, promised, settings.seed);
     outcome.server = version(&protected);
     let (began, mut highest) = (Instant::now(), HashMap::new());
-    // Numbers go on from round to round: what is protected stays, and no value may come twice.
+    // Numbers go on from round to round: the protected values stay, and no value may come twice.
     let mut started = 0;
     while outcome.rounds == 0 || began.elapsed() < settings.span {
         let round = directory.path().join(format!("round-{}", outcome.rounds));
@@ -112,7 +112,7 @@ fn run_with(topology: Topology, who: Who) -> Option<Outcome> {
         let mut verdict = Verdict::of(&round, &mut highest);
         served.iter().for_each(|(check, what)| verdict.violate(check, what));
         if who != Who::Ours {
-            // They have no tokens, and numbers in the place of those.
+            // Controls have no tokens, and numbers in their place.
             verdict.violations.retain(|check, _| !OF_TOKENS.contains(check));
         }
         outcome.add(&verdict);
@@ -126,7 +126,7 @@ fn run_with(topology: Topology, who: Who) -> Option<Outcome> {
     Some(outcome)
 }
 
-/// All rounds are over: after a long run nothing may be left. Writes down and says what came of it.
+/// After all rounds, checks after a long run that nothing is left. Writes and prints the result.
 fn finish(settings: &Settings, place: &Place, who: Who, outcome: &mut Outcome, took: Duration) {
     let remains = match who {
         Who::Ours if settings.span >= LONG => what_remains(place),
@@ -144,7 +144,7 @@ fn finish(settings: &Settings, place: &Place, who: Who, outcome: &mut Outcome, t
     println!("{}: {:?}", outcome.topology, outcome.events);
 }
 
-/// The keys of locks that are there still when they should have been forgotten: waits for that.
+/// Waits until the keys of locks should have been forgotten, and returns those that are left.
 fn what_remains(place: &Place) -> Vec<String> {
     let since = Instant::now();
     loop {
@@ -162,7 +162,7 @@ fn what_remains(place: &Place) -> Vec<String> {
     }
 }
 
-/// Whether what a check has found must not be on this topology.
+/// Whether a finding of this check is a violation on this topology.
 fn is_wrong(topology: Topology, check: &str) -> bool {
     match topology.promised() {
         Promised::Both => true,
@@ -171,7 +171,7 @@ fn is_wrong(topology: Topology, check: &str) -> bool {
     }
 }
 
-/// Says what is wrong, where all of it is, and how to try again.
+/// Prints the violations, where all records are, and how to try again.
 fn fail(
     settings: &Settings,
     outcome: &mut Outcome,
@@ -211,7 +211,7 @@ fn copy_all(from: &Path, to: &Path) {
     }
 }
 
-/// What a server calls itself.
+/// The version that a server reports.
 pub(crate) fn version(server: &RedisServer) -> String {
     let info = must(server.info("server"));
     let field = |name: &str| {

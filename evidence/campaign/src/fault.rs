@@ -1,17 +1,17 @@
-//! What can befall the place where the locks live.
+//! The faults of the place where the locks live.
 
-/// What can befall a place.
+/// A fault of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fault {
     /// The rights of the clients' user are taken away.
     AclTaken,
-    /// The bus between a primary of a cluster and all other nodes is cut; clients reach it.
+    /// The bus between a primary of a cluster and all other nodes is cut; clients still reach it.
     BusCut,
     /// The server's wall clock is set back.
     ClockBack,
-    /// It is set forward.
+    /// The server's wall clock is set forward.
     ClockForward,
-    /// It runs faster or slower than the machine's, within the drift that clients reckon with.
+    /// The server's wall clock runs faster or slower than the machine's, within the assumed drift.
     ClockRate,
     /// All connections are cut.
     ConnectionsCut,
@@ -31,17 +31,17 @@ pub(crate) enum Fault {
     Hang,
     /// The server is killed and starts again with its file.
     Kill,
-    /// The primary is killed, and the sentinels find out.
+    /// The primary is killed, and the sentinels notice that.
     KillPrimary,
     /// Nothing is replicated: a primary and its replicas cannot reach each other.
     LinkCut,
-    /// A request is kept, its connection is lost, and it arrives later than what came after it.
+    /// A request is kept, its connection is lost, and it arrives later than newer requests.
     Late,
     /// The reply of a request is lost, and its connection goes silent.
     LostReply,
-    /// What clients say does not arrive.
+    /// Bytes of clients do not arrive.
     PartitionToServer,
-    /// What the server says does not arrive.
+    /// Bytes of the server do not arrive.
     PartitionToClients,
     /// Nothing arrives, in both directions.
     Partition,
@@ -49,15 +49,15 @@ pub(crate) enum Fault {
     PowerLoss,
     /// Sentinels do not see the primary, and replace it; clients and replicas reach it.
     PrimaryUnseen,
-    /// One sentinel does not see it, and nothing comes of that.
+    /// One sentinel does not see the primary, which has no effect.
     PrimaryUnseenByOne,
-    /// Sentinels and all replicas do not reach each other, and nothing comes of that.
+    /// Sentinels and all replicas do not reach each other, which has no effect.
     ReplicasUnseen,
     /// The server comes back empty.
     RestartEmpty,
     /// The server forgets all scripts.
     ScriptFlush,
-    /// The primary and one sentinel are parted from all others, who replace it. Clients reach it.
+    /// The primary and one sentinel are parted from the others, which replace it. Clients reach it.
     SentinelParted,
     /// The sentinels do not reach each other, nor the primary: nobody may replace it.
     SentinelsScattered,
@@ -65,12 +65,12 @@ pub(crate) enum Fault {
     SlotMove,
     /// All subscribers are cut off.
     SubscribersCut,
-    /// A replica takes over although its primary is well, and has not everything.
+    /// A replica without all writes takes over, although its primary is well.
     TakeOver,
 }
 
 impl Fault {
-    /// As it is called in reports.
+    /// The name in reports.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::AclTaken => "rights taken away",
@@ -108,8 +108,8 @@ impl Fault {
         }
     }
 
-    /// Whether a server has forgotten something, after which one with a quarantine grants nothing
-    /// for as long as that lasts.
+    /// Whether a server has forgotten something. After such a fault, a server with a quarantine
+    /// grants nothing for its duration.
     pub(crate) fn forgets(self) -> bool {
         matches!(
             self,

@@ -1,7 +1,7 @@
 //! The campaign: everything at once, on every kind of store. Processes take locks in every way,
-//! give up, and hand leases on. They are stopped and killed, while a nemesis hurts the servers of
-//! the locks. Then their records are judged: the promises of each guard, on the clock that all
-//! processes share, the tokens, the times of waiting, and the protected values.
+//! give up, and hand leases on. They are stopped and killed, while a nemesis hurts the servers.
+//! Then their records are judged on the clock that all processes share: the promises of each guard,
+//! the tokens, the waits, and the protected values.
 //!
 //! `evidence/README.md` says how to run it for as long as one likes.
 #![cfg(test)]

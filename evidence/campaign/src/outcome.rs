@@ -1,4 +1,4 @@
-//! What came of a run, as the file that reports are made of.
+//! The result of a run, in the form of the file for reports.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,13 +10,13 @@ use serde::Serialize;
 
 use crate::judge::{CHECKS, Unavailable, Verdict};
 
-/// What came of a run on one topology. All rounds of it are added up.
+/// The result of a run on one topology. All its rounds are added up.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Outcome {
     pub(crate) topology: String,
-    /// Whose locks they were.
+    /// The name of the lock.
     pub(crate) lock: String,
-    /// Whether exclusion was promised under what befell the place, or the order of tokens only.
+    /// Whether exclusion was promised under the faults of the place, or only the order of tokens.
     pub(crate) promised: &'static str,
     pub(crate) seed: u64,
     pub(crate) server: String,
@@ -24,7 +24,7 @@ pub(crate) struct Outcome {
     pub(crate) at: u64,
     pub(crate) seconds: f64,
     pub(crate) rounds: u64,
-    /// For how long something ran late although nobody had stopped it.
+    /// How long processes or servers ran late, although nobody had stopped them.
     pub(crate) stalled_seconds: f64,
     pub(crate) processes_stopped: u64,
     pub(crate) processes_killed: u64,
@@ -37,7 +37,7 @@ pub(crate) struct Outcome {
     pub(crate) double_holds: u64,
     pub(crate) token_regressions: u64,
     pub(crate) lost_updates: u64,
-    /// How often each check failed; all of them are here.
+    /// How often each check failed; every check is listed.
     pub(crate) violations: BTreeMap<String, u64>,
     pub(crate) events: BTreeMap<String, u64>,
 }
@@ -115,7 +115,7 @@ impl Outcome {
         )
     }
 
-    /// Writes it into a directory of runs, under a new name.
+    /// Writes the result into a directory of runs, under a new name.
     pub(crate) fn write(&mut self, directory: &Path, took: Duration) -> PathBuf {
         self.seconds = took.as_secs_f64();
         self.at = must(SystemTime::now().duration_since(UNIX_EPOCH)).as_secs();

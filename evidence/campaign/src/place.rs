@@ -1,5 +1,4 @@
-//! A place where locks live: the servers that are there, how clients reach them, and what can
-//! befall them.
+//! A place where locks live: its servers, the way of clients to them, and its possible faults.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,11 +18,11 @@ use crate::plan::{Plan, QUARANTINE};
 use crate::random::Random;
 use crate::topology::Topology;
 
-/// How long a cluster's node may be silent before it counts as dead: on a busy machine it must not,
-/// because a replica that takes over by itself has not everything.
+/// How long a cluster's node may be silent before it counts as dead. On a busy machine it must not,
+/// because a replica that takes over by itself lacks writes.
 pub(crate) const LONG_NODE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// For how long a node of a cluster goes on at the most when a replica has taken over from it.
+/// How long a node of a cluster goes on at most after a replica has taken over from it.
 const LEFT_BEHIND: Duration = Duration::from_secs(1);
 
 /// Sessions of a pooler with its server.
@@ -32,11 +31,11 @@ const POOLED: u32 = 8;
 /// How long a server hangs: up to 700 ms.
 const HANG: (Duration, Duration) = (Duration::ZERO, Duration::from_millis(700));
 
-/// How long a replica does: 0.2 to 0.4 s, about what a grant waits for replicas.
+/// How long a replica hangs: 0.2 to 0.4 s, about as long as a grant waits for replicas.
 const HANG_OF_A_REPLICA: (Duration, Duration) =
     (Duration::from_millis(200), Duration::from_millis(200));
 
-/// The calls that are hurt one by one, of each layout those that change a record.
+/// The calls that are struck one by one: in each layout, those that change a record.
 const NATIVE: [Script; 7] = [
     Script::Acquire,
     Script::Adopt,
@@ -52,14 +51,14 @@ const REDISSON: [Script; 2] = [Script::RedissonRelease, Script::RedissonRenew];
 /// The servers of a place.
 pub(crate) enum Servers {
     None,
-    /// Servers that know nothing of each other: one, or the nodes of a quorum.
+    /// Servers that do not know each other: one server, or the nodes of a quorum.
     Independent(Vec<RedisServer>),
     Replicated(Replicated),
     Watched(SentinelFleet),
     Cluster(Cluster),
-    /// One, and the pooler before it.
+    /// One server, and the pooler before it.
     Postgres(Postgres, Option<PgBouncer>),
-    /// Two that take over from each other.
+    /// Two servers that take over from each other.
     PostgresPair(PostgresPair),
 }
 
@@ -68,21 +67,20 @@ pub(crate) struct Place {
     pub(crate) url: String,
     pub(crate) plan: Plan,
     pub(crate) servers: Servers,
-    /// By which clients reach independent servers, one for each.
+    /// The proxies by which clients reach independent servers, one for each.
     proxies: Vec<Proxy>,
     pub(crate) faults: &'static [Fault],
     pub(crate) calls: &'static [Script],
-    /// How long something hangs: at least the first, and up to the second on top.
+    /// How long a server hangs: at least the first span, and at most the second one more.
     pub(crate) hang: (Duration, Duration),
-    /// How long it grants nothing after it has forgotten something.
+    /// How long the place grants nothing after it has forgotten something.
     pub(crate) quarantine: Duration,
     /// How far the clocks of the servers are ahead of the machine's.
     pub(crate) ahead_s: f64,
 }
 
 impl Place {
-    /// Starts what there must be; a file is in this directory. `None` where
-    /// that is not installed.
+    /// Starts the servers; a file store is in this directory. `None` if a program is not installed.
     pub(crate) fn start(topology: Topology, directory: &Path) -> Option<Self> {
         let keeps = |appendfsync: &str| RedisServer::options().append_only(appendfsync);
         let keeps_nothing = RedisServer::options();
@@ -92,7 +90,7 @@ impl Place {
             Topology::Clock => Self::one(topology, own_clock, "", &NATIVE),
             Topology::Cluster => Self::cluster(topology),
             Topology::Durable => {
-                // As an option, so that a restart forgets nothing of it.
+                // As an option of the server, so that a restart keeps it.
                 let options = keeps("always").user(&format!("holder on >secret {}", rights()));
                 Self::one(topology, options, "", &NATIVE)
             }
@@ -113,7 +111,7 @@ impl Place {
             }
             Topology::Quorum => Self::quorum(topology),
             Topology::Redisson => {
-                // Java has tokens, too, of the same counter.
+                // Java has tokens, too, from the same counter.
                 Self::one(topology, keeps_nothing, "?layout=redisson&fenced=on", &REDISSON)
             }
             Topology::ReplicasAll => Self::replicas(topology, "all", 2),
@@ -156,7 +154,7 @@ impl Place {
 
     /// A PostgreSQL server, and a pooler before it with this number of sessions, if any.
     fn postgres(topology: Topology, sessions: Option<u32>) -> Option<Self> {
-        // What it has said is on the disk: otherwise each crash is followed by a quarantine.
+        // Acknowledged writes are on the disk: otherwise a quarantine follows each crash.
         let server = must(Postgres::start_with(&["shared_buffers=16MB"]))?;
         let (url, pooler) = match sessions {
             None => (server.url(), None),
@@ -168,8 +166,7 @@ impl Place {
         Some(Self::of(topology, impatient(&url), Servers::Postgres(server, pooler)))
     }
 
-    /// A primary, and a standby that has all that was granted, so that nothing is waited for when
-    /// it takes over.
+    /// A primary, and a standby that has all grants, so that a takeover needs no quarantine.
     fn postgres_pair(topology: Topology) -> Option<Self> {
         let pair = must(PostgresPair::start())?;
         let url = format!("{}&quarantine=off", impatient(&pair.url()));
@@ -199,9 +196,9 @@ impl Place {
         Self { hang: HANG_OF_A_REPLICA, ..place }
     }
 
-    /// A primary with two replicas, and sentinels. Where every grant is to be on both replicas, the
-    /// policy is their number. A process that starts during a failover could not know what `all`
-    /// means.
+    /// A primary with two replicas, and sentinels. If every grant must be on both replicas, the
+    /// policy is their number. A process that starts during a failover could not know how many
+    /// `all` means.
     fn sentinel(topology: Topology, policy: &str) -> Self {
         let options = RedisServer::options();
         let fleet = must(SentinelFleet::start_with(options.clone(), &[100, 100], options));
@@ -217,8 +214,8 @@ impl Place {
         Self::of(topology, cluster.url(), Servers::Cluster(cluster))
     }
 
-    /// The same with a quarantine. It lasts as long as a lease, and as long as a replaced primary
-    /// goes on without knowing it: the quarantine itself does not cover that.
+    /// The same with a quarantine. It lasts as long as a lease and the time in which a replaced
+    /// primary still serves: the quarantine itself does not cover that.
     fn sharded(topology: Topology) -> Self {
         let place = Self::cluster(topology);
         let quarantine = place.plan.longest_ttl() + LEFT_BEHIND;
@@ -227,7 +224,7 @@ impl Place {
         Self { url, quarantine, ..place }
     }
 
-    /// All servers of Redis that clients talk to.
+    /// All Redis servers that clients use.
     pub(crate) fn all(&self) -> Vec<&RedisServer> {
         match &self.servers {
             Servers::None | Servers::Postgres(..) | Servers::PostgresPair(_) => Vec::new(),
@@ -240,8 +237,8 @@ impl Place {
         }
     }
 
-    /// The servers that a fault befalls: one, a replica where there are some, a node of a cluster
-    /// that serves a name; of a quorum one node and sometimes two.
+    /// The servers of a fault: one server, a replica if there are any, a node of a cluster that
+    /// serves a name. Of a quorum, one node and sometimes two.
     pub(crate) fn victims(&self, random: &mut Random) -> Vec<&RedisServer> {
         let all = self.all();
         match &self.servers {
@@ -253,7 +250,7 @@ impl Place {
             Servers::Watched(_) => {
                 let is_replica = |server: &&&RedisServer| server.role().as_deref() == Some("slave");
                 let replicas: Vec<_> = all.iter().filter(is_replica).collect();
-                // In the middle of a failover there may be none.
+                // During a failover there may be none.
                 let count = replicas.len();
                 if count == 0 { Vec::new() } else { vec![*replicas[random.below(count)]] }
             }
@@ -269,7 +266,7 @@ impl Place {
         (slot, must(cluster.owner(slot)))
     }
 
-    /// The servers that are killed, drawn likewise; all of them are independent.
+    /// The servers to kill, drawn in the same way; all of them are independent.
     pub(crate) fn independent(&mut self, random: &mut Random) -> Vec<&mut RedisServer> {
         let Servers::Independent(servers) = &mut self.servers else {
             panic!("servers that others rely on")
@@ -279,11 +276,11 @@ impl Place {
         servers.iter_mut().enumerate().filter_map(is_drawn).collect()
     }
 
-    /// Nothing befalls it any more, nor is left to.
+    /// Ends all faults, and all that are still to come.
     pub(crate) fn heal(&self) {
         for proxy in &self.proxies {
             proxy.spare();
-            // A server that is replaced right now takes none.
+            // A server that is being replaced accepts none.
             drop(proxy.deliver());
         }
     }
@@ -293,37 +290,37 @@ impl Place {
         self.proxies.iter().map(Proxy::port).collect()
     }
 
-    /// The links to servers that a fault befalls.
+    /// The links to servers that a fault affects.
     pub(crate) fn linked(&self, random: &mut Random) -> Vec<&Proxy> {
         drawn(self.proxies.len(), random).into_iter().map(|at| &self.proxies[at]).collect()
     }
 }
 
-/// A URL as in production: who waits for an answer does not wait for long.
+/// A URL as in production: clients do not wait for an answer for long.
 pub(crate) fn impatient(url: &str) -> String {
     url.replace("timeout=20s&connect_timeout=20s", "timeout=2s")
 }
 
-/// What the user has as whom clients come where there is one: what holders and operators need, and
-/// the commands of the data parts, whose keys are among those of holders.
+/// The rights of the clients' user, if there is one: those of holders and operators, and the
+/// commands of the data parts, whose keys are among those of holders.
 pub(crate) fn rights() -> String {
     let data = REDIS_RIGHTS.split(' ').filter(|right| right.starts_with('+'));
     let locks = [Redis::HOLDER_RIGHTS, Redis::OPERATOR_RIGHTS];
     locks.into_iter().chain(data).collect::<Vec<_>>().join(" ")
 }
 
-/// Says after how long without an answer a node is taken for dead.
+/// Sets the time without an answer after which a node is taken for dead.
 pub(crate) fn set_node_timeout(cluster: &Cluster, timeout: Duration) {
     let set = format!("CONFIG SET cluster-node-timeout {}", timeout.as_millis());
     (0..cluster.size()).for_each(|node| command(cluster.node(node), &set));
 }
 
-/// Says something to a server, by its socket: whatever befalls it, it answers that.
+/// Sends a command to a server by its socket, which no fault affects.
 pub(crate) fn command(server: &RedisServer, words: &str) {
     must(server.command::<redis::Value>(words));
 }
 
-/// A number below a limit; of three, two in one of five cases.
+/// Numbers below a limit; of three, two numbers in one of five cases.
 fn drawn(count: usize, random: &mut Random) -> Vec<usize> {
     let first = random.below(count);
     match count > 2 && random.chance(20) {
@@ -332,7 +329,7 @@ fn drawn(count: usize, random: &mut Random) -> Vec<usize> {
     }
 }
 
-/// Says that all servers of a place are new, however busy the machine is.
+/// Declares that all servers of a place are new, however busy the machine is.
 fn end_quarantine(url: &str) {
     let runtime = must(Builder::new_current_thread().enable_all().build());
     runtime.block_on(async {

@@ -1,11 +1,11 @@
-//! How much is done on a store, and with what.
+//! How much work is done on a store, and by which features.
 
 use std::time::Duration;
 
-/// What one run does. Times are as short as the store can do with, so that much happens.
+/// The work of one run. Times are as short as the store allows, so that much happens.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
-    /// Processes; one can only be stopped, of several some are killed as well.
+    /// Processes; a lone one can only be stopped, and of several, some are killed as well.
     pub(crate) processes: usize,
     /// Clients of each process, and tasks of each client.
     pub(crate) clients: usize,
@@ -14,28 +14,28 @@ pub(crate) struct Plan {
     pub(crate) names: usize,
     pub(crate) semaphores: usize,
     pub(crate) ttls: [Duration; 3],
-    /// In how many of a hundred cases a lease is held for long: up to this.
+    /// In how many of a hundred cases a lease is held for long, and for how long at most.
     pub(crate) lingering: usize,
     pub(crate) longest: Duration,
     pub(crate) modes: Modes,
-    /// Elections; none where a leader cannot say anything.
+    /// Elections; none if a leader cannot have a value.
     pub(crate) elections: usize,
-    /// Nothing that was granted or queued is forgotten, whatever befalls the place.
+    /// No grant and no place in a queue is forgotten, whatever the faults of the place.
     pub(crate) keeps: bool,
-    /// Jobs that run once in a period; none where an end that was reported may be forgotten.
+    /// Jobs that run once in a period; none if the store may forget a reported end.
     pub(crate) jobs: usize,
-    /// Stock is sold there, too, and a queue and cells are used.
+    /// Whether stock is sold there, too, and a queue and cells are used.
     pub(crate) sells: bool,
-    /// The kinds of numbers that are given out there.
+    /// The kinds of numbers that are drawn there.
     pub(crate) numbers: &'static [Sequence],
 }
 
-/// What a store grants.
+/// The modes that a store grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Modes {
-    /// Everything there is.
+    /// All modes.
     All,
-    /// Readers, and writers, each of whom stays what it is.
+    /// Readers and writers, which never change their mode.
     Fixed,
     /// Mutexes only.
     Mutexes,
@@ -46,9 +46,9 @@ pub(crate) enum Modes {
 pub(crate) enum Sequence {
     /// In blocks, above a floor that grows with the clock.
     Blocks,
-    /// The same one by one, in the order in which they are given out.
+    /// Increasing numbers one by one, in the order of the draws.
     Increasing,
-    /// One by one from one, without a floor.
+    /// One by one from 1, without a floor.
     Short,
 }
 
@@ -62,31 +62,31 @@ impl Sequence {
     }
 }
 
-/// How long the quarantine of one server is: as long as the longest lease there.
+/// How long the quarantine of one server lasts: as long as the longest lease there.
 pub(crate) const QUARANTINE: Duration = Duration::from_secs(1);
 
 /// The permits of each semaphore.
 pub(crate) const PERMITS: u32 = 4;
 
-/// Values that are read and written each under its own lock.
+/// Values that are read and written, each under its own lock.
 pub(crate) const REGISTERS: usize = 8;
 
-/// Jobs where there are any.
+/// The number of jobs, if there are any.
 pub(crate) const JOBS: usize = 6;
 
-/// Numbers of all kinds, those that survive all that is forgotten, and those that need no clock.
+/// All kinds of numbers, those that survive a loss of data, and those that need no clock.
 pub(crate) const ALL_NUMBERS: [Sequence; 3] =
     [Sequence::Blocks, Sequence::Increasing, Sequence::Short];
 pub(crate) const LASTING_NUMBERS: [Sequence; 2] = [Sequence::Blocks, Sequence::Increasing];
 pub(crate) const CLOCKLESS_NUMBERS: [Sequence; 1] = [Sequence::Short];
 
-/// Values of that kind in cells beside the locks.
+/// Values in cells, on the servers of the locks.
 pub(crate) const CELLS: usize = 4;
 
-/// What all names begin with.
+/// The prefix of all names.
 pub(crate) const PREFIX: &str = "campaign/";
 
-/// The lock of who does what is in the queue.
+/// The lock of the client that works on the queue.
 pub(crate) const QUEUE: &str = "campaign/q";
 
 impl Plan {
@@ -108,8 +108,8 @@ impl Plan {
         numbers: &[],
     };
 
-    /// For stores of which a part is away now and then, for longer than a short lease; with few
-    /// names, and leases held long, so that each name has waiters in every client.
+    /// For stores of which a part is sometimes away, for longer than a short lease. There are few
+    /// names, and leases are held long, so that each name has waiters in every client.
     pub(crate) const SLOW: Self = Self {
         names: 24,
         semaphores: 6,
@@ -119,7 +119,7 @@ impl Plan {
         ..Self::QUICK
     };
 
-    /// The same with as many names as where leases are short, so that much is done in a short time.
+    /// The same with as many names as for short leases, so that much is done in a short time.
     pub(crate) const WIDE: Self = Self {
         names: Self::QUICK.names,
         semaphores: Self::QUICK.semaphores,
@@ -127,7 +127,7 @@ impl Plan {
         ..Self::SLOW
     };
 
-    /// The same where nothing that was said is forgotten.
+    /// The same for stores that forget nothing acknowledged.
     pub(crate) const fn faithful(self) -> Self {
         Self { jobs: JOBS, sells: true, numbers: &ALL_NUMBERS, ..self }
     }

@@ -27,18 +27,18 @@ use crate::register::Register;
 use crate::stall::{self, Stalls};
 use crate::topology::Topology;
 
-/// How long anything may take that must come to an end, by a clock that stands still while the
-/// machine is too busy.
+/// How long an operation that must end may take, by a clock that stands still while the machine is
+/// too busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The same by any clock.
 const LONGEST: Duration = Duration::from_mins(10);
 
-/// How often somebody has another look at that clock.
+/// How often that clock is read.
 const STEP: Duration = Duration::from_secs(5);
 
-/// Does the job of a process: its arguments are the topology, the store's URL, the port of what is
-/// protected, the directory for what it writes, its number and a seed.
+/// The job of a process. Its arguments are the topology, the store's URL, the port of the protected
+/// values, the directory for its records, its number and a seed.
 pub(crate) fn work(arguments: &[String]) {
     let [topology, url, port, directory, number, seed] = arguments else { panic!("{arguments:?}") };
     let (plan, port) = (Topology::named(topology).plan(), must(port.parse()));
@@ -88,7 +88,7 @@ async fn take_turns(
         };
         tasks.spawn(player.play(Arc::clone(&is_over)));
     }
-    // Told to stop; the process ends here if its parent has gone.
+    // Waits for the order to stop; the process ends here if its parent has gone.
     must(tokio::task::spawn_blocking(|| listening.join()).await).unwrap();
     over.store(true, Ordering::Relaxed);
     let mut all = pin!(async {
@@ -108,7 +108,7 @@ async fn take_turns(
         }
     }
     worker::say(&format!("served {}", log.holds()));
-    // All processes have come so far; one of them takes stock.
+    // All processes have come this far; one of them audits the data.
     if worker::listen() == TAKE_STOCK {
         parts.audit(&clients[0], directory).await;
     }
@@ -116,10 +116,10 @@ async fn take_turns(
     worker::say("at rest");
 }
 
-/// What one of the processes is told when all turns are over.
+/// The order that one of the processes gets when all turns are over.
 pub(crate) const TAKE_STOCK: &str = "take stock";
 
-/// For how long something may go on.
+/// How long an operation may take.
 struct Patience<'a> {
     directory: &'a Path,
     since: Instant,
@@ -136,7 +136,7 @@ impl<'a> Patience<'a> {
         spent >= LONGEST || spent >= PATIENCE && self.running() >= PATIENCE
     }
 
-    /// How much of it was no fault of the machine's.
+    /// How much of the time was no fault of the machine.
     fn running(&self) -> Duration {
         Stalls::read(self.directory).running(self.since_ns, now_ns())
     }
@@ -159,7 +159,7 @@ async fn connect(url: &str, traces: &[Trace], directory: &Path) -> Arc<[Client]>
     clients.into()
 }
 
-/// The place may be in trouble right now.
+/// The place may have trouble right now.
 async fn at_last<T, F: Future<Output = leasehold::Result<T>>>(
     directory: &Path,
     connect: impl Fn() -> F,
@@ -189,8 +189,8 @@ async fn come_to_rest(client: &Client, directory: &Path) {
     }
 }
 
-/// The names that somebody holds, or that this process still waits for. A waiter that was killed is
-/// found out when somebody asks for that name, which nobody does at the end.
+/// The names that somebody holds, or that this process still waits for. A killed waiter is noticed
+/// when somebody asks for its name, which nobody does at the end.
 async fn what_is_left(client: &Client) -> leasehold::Result<Vec<(LockName, Status)>> {
     let mut left = Vec::new();
     for name in client.admin().list(PREFIX, 100).await? {

@@ -1,9 +1,9 @@
-//! What a guard promises, written down so that it outlives its process.
+//! The promises of a guard, recorded so that they outlive its process.
 //!
-//! A guard is asked again and again. Two answers in a row of the same guard, both "held", and the
-//! validity of the first reaching to the second: then it would have said "held" at every instant
-//! between, because what is lost stays lost. Such spans are the promises; what a guard might have
-//! said after its last answer is not counted, so a process may be stopped or killed anywhere.
+//! A guard is asked again and again. Two answers in a row are both "held", and the validity of the
+//! first reaches to the second. Then the guard would have said "held" at every instant between,
+//! because a lost lease stays lost. Such spans are the promises. The time after the last answer
+//! does not count, so a process may be stopped or killed anywhere.
 
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
@@ -18,7 +18,7 @@ use leasehold::lease::Mode;
 use leasehold::time::{Clock, SystemClock};
 use leasehold_testkit::must;
 
-/// How often a guard that is held for long has its promise written: what a kill loses of it.
+/// How often the promise of a long hold is recorded: a kill loses at most this much of it.
 const WRITE_EVERY_NS: u64 = 20_000_000;
 
 /// Nanoseconds of the clock that all processes of the machine share, `CLOCK_BOOTTIME`.
@@ -26,10 +26,10 @@ pub(crate) fn now_ns() -> u64 {
     u64::try_from(SystemClock::new().now().since_origin().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What one process has to say: lines, appended to a separate file by one call each time.
+/// The records of one process: lines, each appended to a separate file by one call.
 pub(crate) struct Log {
     file: File,
-    /// The number of the process, in the high bits of what it counts.
+    /// The number of the process, in the high bits of the numbers that it draws.
     process: u64,
     counted: AtomicU64,
 }
@@ -41,7 +41,7 @@ impl Log {
         Self { file, process, counted: AtomicU64::new(1) }
     }
 
-    /// A number that nobody else draws; it tells the process and the client.
+    /// A unique number, which shows the process and the client.
     pub(crate) fn fresh(&self, client: usize) -> u64 {
         let number = self.counted.fetch_add(1, Ordering::Relaxed);
         number | (client as u64) << 40 | self.process << 48
@@ -52,7 +52,7 @@ impl Log {
         self.counted.load(Ordering::Relaxed) - 1
     }
 
-    /// Something that is only counted.
+    /// An event that is only counted.
     pub(crate) fn event(&self, kind: &str) {
         self.append(&format!("e {kind}\n"));
     }
@@ -62,17 +62,17 @@ impl Log {
         self.append(&format!("a {number}\n"));
     }
 
-    /// What was asked for was given up.
+    /// A request was given up.
     pub(crate) fn gave_up(&self, name: &str, asked: u64) {
         self.append(&format!("u {name} {asked} {}\n", now_ns()));
     }
 
-    /// Something that must never be, by the number of what is checked.
+    /// A violation, by the number of its check.
     pub(crate) fn violation(&self, what: &str) {
         self.append(&format!("v {what}\n"));
     }
 
-    /// Somebody begins to read and to write what a lock protects.
+    /// A holder begins to read and to write a protected value.
     pub(crate) fn invoked(&self, name: &str, value: u64, token: u64) {
         self.append(&format!("r {name} {value} {} {token}\n", now_ns()));
     }
@@ -87,32 +87,32 @@ impl Log {
         self.append(&format!("n {value}\n"));
     }
 
-    /// Something came of an order or a delivery of these pieces.
+    /// The result of an order or a delivery of these pieces.
     pub(crate) fn traded(&self, what: &str, id: &str, pieces: &str) {
         self.append(&format!("k {what} {id} {pieces}\n"));
     }
 
-    /// Something came of an entry of the queue, or is about to.
+    /// A result for an entry of the queue, or the intention to request it.
     pub(crate) fn entry(&self, what: &str) {
         self.append(&format!("i {what}\n"));
     }
 
-    /// A number was given out, or is about to be.
+    /// A number was drawn, or is about to be drawn.
     pub(crate) fn number(&self, what: &str) {
         self.append(&format!("m {what}\n"));
     }
 
-    /// The job that this guard was for has reported its end; it is not to start in this period.
+    /// The job of this guard has reported its end; it must not start again in this period.
     pub(crate) fn ran(&self, name: &str, guard: u64, period: Duration) {
         self.append(&format!("j {name} {guard} {}\n", period.as_nanos()));
     }
 
-    /// Somebody asked who leads, at `asked`, and knows by now.
+    /// A caller asked for the leader, at `asked`, and knows the answer by now.
     pub(crate) fn leads(&self, name: &str, token: u64, asked: u64) {
         self.append(&format!("l {name} {token} {asked}\n"));
     }
 
-    /// Who waits for a name, in the order of its queue: each attempt, and since when at least.
+    /// The waiters of a name, in the order of its queue: each attempt, and when it had joined.
     pub(crate) fn queue(&self, name: &str, waiting: &[(HolderId, u64)]) {
         let waiting = waiting.iter().map(|(id, since)| {
             format!(" {} {} {since}", id.client.0, id.attempt) //
@@ -120,12 +120,12 @@ impl Log {
         self.append(&format!("o {name}{}\n", waiting.collect::<String>()));
     }
 
-    /// This process ran late, though it may have been stopped.
+    /// This process ran late, perhaps because it was stopped.
     pub(crate) fn stalled(&self, from: u64, to: u64) {
         self.append(&format!("s {from} {to}\n"));
     }
 
-    /// A server answered late, though it may have been hurt.
+    /// A server answered late, perhaps because of a fault.
     pub(crate) fn server_stalled(&self, from: u64, to: u64) {
         self.append(&format!("q {from} {to}\n"));
     }
@@ -148,7 +148,7 @@ impl Log {
 /// A guard that is watched.
 pub(crate) struct Watch<'a> {
     log: &'a Log,
-    /// This guard, and the first of those that had the lease one after the other.
+    /// The number of this guard, and of the first guard of its lease.
     guard: u64,
     lineage: u64,
     open: Option<Open>,
@@ -162,13 +162,13 @@ struct Open {
     /// Each name with its token.
     names: Vec<(String, u64)>,
     since: u64,
-    /// The last time at which it was known to be held.
+    /// The last time at which the guard was known to be held.
     known: u64,
-    /// Until when it said so, at least.
+    /// Until when the guard is held, at least, by its answer.
     until: u64,
 }
 
-/// What a guard said when asked, between two looks at the clock.
+/// The answer of a guard, between two reads of the clock.
 struct Answer {
     before: u64,
     after: u64,
@@ -177,7 +177,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// None of a guard that is not held. One that has no validity left must not say that it is.
+    /// `None` if the guard is not held. A guard without validity must not say that it is held.
     fn of(guard: &Guard, log: &Log) -> Option<Self> {
         let before = now_ns();
         let (validity, is_held, mode) = (guard.validity(), guard.is_held(), guard.mode());
@@ -203,7 +203,7 @@ impl Open {
 }
 
 impl<'a> Watch<'a> {
-    /// Watches a guard that is the first of its lease: it was asked for at `asked`.
+    /// Watches the first guard of a lease, which was requested at `asked`.
     pub(crate) fn granted(log: &'a Log, client: usize, asked: u64, guard: &Guard) -> Self {
         let number = log.fresh(client);
         let mut watch = Self::of(log, number, number);
@@ -238,14 +238,14 @@ impl<'a> Watch<'a> {
         self.lineage
     }
 
-    /// Asks the guard; whether it is held.
+    /// Asks the guard. Returns whether it is held.
     pub(crate) fn ask(&mut self, guard: &Guard) -> bool {
         let Some(answer) = Answer::of(guard, self.log) else {
             self.close();
             return false;
         };
         if let Some(mut open) = self.open.take() {
-            // It was held throughout, as far as the validity reached that it spoke of before.
+            // It was held throughout, as far as the validity of the answer before reached.
             let held_to = open.until.min(answer.before);
             let has_renewed_unseen = open.until < answer.after;
             if open.mode == answer.mode {
@@ -258,7 +258,7 @@ impl<'a> Watch<'a> {
                 }
             } else {
                 self.write_span(&open);
-                // From one mode to the other it was the weaker at least.
+                // During a change of mode, it had at least the weaker mode.
                 let is_weaker = answer.mode.weight() < open.mode.weight();
                 let mode = if is_weaker { answer.mode } else { open.mode };
                 self.write_span(&Open { mode, since: open.known, known: held_to, ..open });
@@ -279,7 +279,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Writes what is known so far; it goes on from there.
+    /// Writes the span that is known so far; the promise goes on from there.
     fn write_open(&mut self) {
         if let Some(mut open) = self.open.take() {
             self.write_span(&open);
@@ -317,8 +317,8 @@ fn names(guard: &Guard) -> impl Iterator<Item = (&str, u64)> {
     guard.tokens().map(|(name, token)| (name.as_str(), token.get()))
 }
 
-/// What is in the logs of all processes in a directory: the number of each, the driver's zero, and
-/// its lines. The last one, of a process that was killed or still writes, may not be whole, and is
+/// The logs of all processes in a directory: the number of each process, zero for the driver, and
+/// its lines. The last line of a process that was killed or still writes may be incomplete, and is
 /// left out.
 pub(crate) fn read_logs(directory: &Path) -> Vec<(u64, String)> {
     let mut logs = Vec::new();

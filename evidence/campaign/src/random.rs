@@ -14,7 +14,7 @@ impl Random {
 
     /// A number below `end`.
     pub(crate) fn below(&mut self, end: usize) -> usize {
-        // Far below 2^64: the remainder favours none that would be noticed.
+        // The limit is far below 2^64, so the remainder favours no number noticeably.
         (self.0.next_u64() % end as u64) as usize
     }
 
@@ -32,7 +32,7 @@ impl Random {
         self.0.between(Duration::ZERO, longest)
     }
 
-    /// A seed for somebody else.
+    /// A seed for another source.
     pub(crate) fn seed(&mut self) -> u64 {
         self.0.next_u64()
     }

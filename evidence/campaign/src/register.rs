@@ -1,13 +1,13 @@
-//! What the locks protect: values that are read, and written some time later, under a lock and with
-//! its token. They are on a separate server, which no fault befalls and which refuses a write with
-//! a lower token than one before.
+//! The protected values: they are read, and written some time later, under a lock and with its
+//! token. They are on a separate server without faults, which refuses a write with a lower token
+//! than an earlier one.
 
 use leasehold_testkit::must;
 use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 
-/// A value and the highest token that has come; tokens are texts of one length, as numbers of Lua
-/// are not wide enough.
+/// A value and the highest token so far. Tokens are texts of one length, because numbers of Lua are
+/// not wide enough.
 const READ: &str = "
     local token = redis.call('HGET', KEYS[1], 'token')
     if token and token > ARGV[1] then return nil end
@@ -19,7 +19,7 @@ const WRITE: &str = "
     redis.call('HSET', KEYS[1], 'token', ARGV[1], 'value', ARGV[2])
     return 1";
 
-/// A connection to what is protected.
+/// A connection to the protected values.
 #[derive(Clone)]
 pub(crate) struct Register(MultiplexedConnection);
 
@@ -35,7 +35,7 @@ impl Register {
         must(read.query_async(&mut self.0).await)
     }
 
-    /// Whether it was written.
+    /// Writes a value. Returns whether it was written.
     pub(crate) async fn write(&mut self, name: &str, token: u64, value: u64) -> bool {
         let mut write = redis::cmd("EVAL");
         write.arg(WRITE).arg(1).arg(name).arg(text(token)).arg(value);
@@ -43,8 +43,7 @@ impl Register {
     }
 }
 
-/// A connection on which every reply is waited for: it comes, however long this process was
-/// stopped.
+/// A connection on which every reply is awaited: it comes, however long this process was stopped.
 pub(crate) async fn connect(port: u16) -> MultiplexedConnection {
     let server = must(redis::Client::open(format!("redis://127.0.0.1:{port}/")));
     let patient = AsyncConnectionConfig::new();

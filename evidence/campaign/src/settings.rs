@@ -1,4 +1,4 @@
-//! What a run is told by its environment.
+//! The settings of a run, from its environment.
 
 use std::env;
 use std::path::PathBuf;
@@ -6,23 +6,22 @@ use std::time::Duration;
 
 use leasehold_testkit::must;
 
-/// How long a run is, as a span: `LEASEHOLD_CAMPAIGN=2m`.
+/// The length of a run, as a span: `LEASEHOLD_CAMPAIGN=2m`.
 const SPAN: &str = "LEASEHOLD_CAMPAIGN";
 
-/// What all its choices are drawn from.
+/// The seed of all choices.
 const SEED: &str = "LEASEHOLD_CAMPAIGN_SEED";
 
-/// A directory, where what came of it is kept.
+/// A directory for the results.
 const RUNS: &str = "LEASEHOLD_CAMPAIGN_RUNS";
 
-/// Where nothing else is said: enough for what was found so far to be found again.
+/// The default length: enough to find earlier bugs again.
 const SHORT: Duration = Duration::from_secs(10);
 
-/// What all choices of a run are drawn from where nothing else is said; when they meet which moment
-/// is up to the machine.
+/// The default seed of all choices of a run; the machine decides at which moments they happen.
 const FIXED: u64 = 0x1ea5e;
 
-/// What a run is told.
+/// The settings of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) span: Duration,

@@ -1,7 +1,6 @@
-//! What ran late although nobody had stopped it: threads that only sleep and wake, and servers that
-//! are asked for nothing. On a machine that has too much to do, requests and waits take as much
-//! longer, and no lock can help that; so the bounds of I8 are by a clock that stands still for
-//! exactly as long.
+//! Delays that nobody has caused: of threads that only sleep and wake, and of idle servers. On an
+//! overloaded machine, requests and waits take longer, and no lock can prevent that. So the bounds
+//! of I8 are by a clock that stands still during these delays.
 
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
@@ -14,18 +13,18 @@ use std::time::Duration;
 
 use crate::promise::{Log, now_ns, read_logs};
 
-/// How long a thread sleeps, and a server is left alone, between two measurements.
+/// How long a thread sleeps, and a server is idle, between two measurements.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// What is less late than this is not late.
+/// A delay below this does not count.
 const USUAL: Duration = Duration::from_millis(25);
 
-/// How long a server's answer is waited for before somebody has another look at the time.
+/// How long a server's answer is awaited before the time is checked again.
 const READ_LIMIT: Duration = Duration::from_millis(500);
 
 /// Measures how late this process is, until it ends.
 pub(crate) fn watch_this_process(log: Arc<Log>) {
-    // It lives as long as the process; there is nobody to join it.
+    // The thread lives as long as the process, so nobody joins it.
     thread::spawn(move || {
         loop {
             measure_sleep(&log);
@@ -33,7 +32,7 @@ pub(crate) fn watch_this_process(log: Arc<Log>) {
     });
 }
 
-/// The same until it is over.
+/// The same until the round is over.
 pub(crate) fn watch_until(log: &Log, is_over: &AtomicBool) {
     while !is_over.load(Ordering::Relaxed) {
         measure_sleep(log);
@@ -49,7 +48,7 @@ fn measure_sleep(log: &Log) {
     }
 }
 
-/// Measures how late a server answers, until it is over. One that is down answers nobody.
+/// Measures how late a server answers, until the round is over. One that is down never answers.
 pub(crate) fn watch_server(port: u16, log: &Log, is_over: &AtomicBool) {
     let mut connection = None;
     while !is_over.load(Ordering::Relaxed) {
@@ -94,25 +93,25 @@ fn ns(span: Duration) -> u64 {
 }
 
 /// Spans in which a process or a server ran late although nobody had stopped it: in order, and
-/// apart from each other.
+/// without overlaps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stalls(Vec<(u64, u64)>);
 
 type Span = (u64, u64);
 
-/// What the logs say of one round so far.
+/// The logs of one round so far.
 #[derive(Default)]
 struct Found {
-    /// By the number of the process; that of the driver is zero.
+    /// Late spans, by the number of the process; the driver has number zero.
     late: Vec<(u64, Span)>,
     late_servers: Vec<Span>,
-    /// What was done on purpose.
+    /// Processes that were stopped on purpose.
     stops: HashMap<u64, Vec<Span>>,
     wounds: Vec<Span>,
 }
 
 impl Stalls {
-    /// Those that the logs in a directory tell of.
+    /// The stalls in the logs of a directory.
     pub(crate) fn read(directory: &Path) -> Self {
         let mut found = Found::default();
         for (process, lines) in read_logs(directory) {
@@ -133,7 +132,7 @@ impl Stalls {
         Self(apart)
     }
 
-    /// The time by a clock that stands still during all of them.
+    /// The time by a clock that stands still during all stalls.
     pub(crate) fn time(&self, at: u64) -> u64 {
         let before = self.0.iter().take_while(|(from, _)| *from < at);
         at - before.map(|(from, to)| to.min(&at) - from).sum::<u64>()
@@ -144,7 +143,7 @@ impl Stalls {
         Duration::from_nanos(self.time(to).saturating_sub(self.time(from)))
     }
 
-    /// How long all of them took.
+    /// The total length of all stalls.
     pub(crate) fn total(&self) -> Duration {
         Duration::from_nanos(self.0.iter().map(|(from, to)| to - from).sum())
     }
@@ -172,7 +171,7 @@ impl Found {
         }
     }
 
-    /// What is late because it was stopped, or because of a fault, is none.
+    /// A delay because of a stop or a fault is no stall.
     fn stalls(self) -> Stalls {
         let none = Vec::new();
         let processes = self.late.iter().flat_map(|(process, span)| {
@@ -183,7 +182,7 @@ impl Found {
     }
 }
 
-/// What is left of a span without some others.
+/// The rest of a span without some others.
 fn without(span: Span, others: &[Span]) -> Vec<Span> {
     let mut left = vec![span];
     for (from, to) in others {

@@ -1,26 +1,26 @@
-//! The kinds of places where locks live, and what befalls each: only what the tables of
-//! GUARANTEES.md say something of.
+//! The kinds of places where locks live, and their faults: only those in the tables of
+//! GUARANTEES.md.
 
 use std::time::Duration;
 
 use crate::fault::Fault;
 use crate::plan::{CLOCKLESS_NUMBERS, JOBS, LASTING_NUMBERS, Modes, Plan, QUARANTINE};
 
-/// Leases for servers whose clocks may differ, which takes half a second off each. Where something
-/// was forgotten, nothing new is granted for the longest of them.
+/// Leases for servers whose clocks may differ, which takes half a second off each. After a loss of
+/// data, nothing new is granted for the longest of them.
 const SHARDED: [Duration; 3] =
     [Duration::from_millis(1200), Duration::from_millis(1500), Duration::from_secs(2)];
 
 /// A kind of place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Topology {
-    /// One server with its own wall clock, which goes back and runs badly.
+    /// One server with its own wall clock, which is set back and runs badly.
     Clock,
     Cluster,
     /// One server with a file, synced `always`, and a separate user for clients.
     Durable,
     File,
-    /// One server that forgets, and whose clock goes forward: two may hold, and tokens grow.
+    /// One server that forgets, and whose clock is set forward: two may hold, and tokens grow.
     Forgetful,
     Memory,
     Plain,
@@ -36,14 +36,14 @@ pub(crate) enum Topology {
     ReplicasAll,
     ReplicasOne,
     Sentinel,
-    /// The same where no replica must acknowledge: a control.
+    /// The same without an acknowledgement by a replica: a control.
     SentinelAlone,
     Server,
     /// A cluster that forgets, with a quarantine.
     Sharded,
 }
 
-/// What is left of the promises under all that befalls a place.
+/// The promises that remain under all faults of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Promised {
     /// Exclusion and the order of tokens.
@@ -53,7 +53,7 @@ pub(crate) enum Promised {
     Nothing,
 }
 
-/// What befalls the network between clients and a server.
+/// The faults of the network between clients and a server.
 macro_rules! network {
     ($($more:ident),* $(,)?) => {
         &[
@@ -124,7 +124,7 @@ impl Topology {
         }
     }
 
-    /// What befalls it, each as often as the others. Processes are stopped and killed everywhere.
+    /// The faults, each as often as the others. Processes are stopped and killed everywhere.
     pub(crate) fn faults(self) -> &'static [Fault] {
         match self {
             Self::File | Self::Memory => &[],
@@ -224,13 +224,13 @@ impl Topology {
 
     pub(crate) fn plan(self) -> Plan {
         match self {
-            // Numbers with a floor wait for a clock that was set back, for as long as it was.
+            // After a clock was set back, numbers with a floor wait for as long as the step.
             Self::Clock => Plan { numbers: &CLOCKLESS_NUMBERS, ..Plan::QUICK.faithful() },
             Self::Forgetful => Plan { numbers: &LASTING_NUMBERS, ..Plan::QUICK },
             Self::Durable | Self::File | Self::Server => {
                 Plan { keeps: true, ..Plan::QUICK.faithful() }
             }
-            // One process has it; its stock is in its own memory.
+            // One process has the store; its stock is in its own memory.
             Self::Memory => {
                 Plan { processes: 1, clients: 6, keeps: true, ..Plan::QUICK.faithful() }
             }
@@ -243,17 +243,17 @@ impl Topology {
                 numbers: &LASTING_NUMBERS,
                 ..Plan::QUICK
             },
-            // It has no semaphores, and a round of votes that are split is dear.
+            // It has no semaphores, and a round with split votes is expensive.
             Self::Quorum => Plan { tasks: 6, semaphores: 0, elections: 0, ..Plan::WIDE },
             Self::Cluster => Plan { keeps: true, ..Plan::WIDE.faithful() },
-            // A crash forgets releases that were not waited for; grants are flushed, and so are the
-            // ends of jobs.
+            // A crash forgets unacknowledged releases; grants are flushed, and so are the ends of
+            // jobs.
             Self::Postgres | Self::PostgresBouncer | Self::PostgresStandby => {
                 Plan { jobs: JOBS, ..Plan::WIDE }
             }
-            // What is not a grant is as durable as the primary: `replicas=` is about grants.
+            // `replicas=` is about grants; all other data are as durable as the primary.
             Self::Sentinel | Self::SentinelAlone => Plan::WIDE,
-            // What is held for long is held by somebody when it is forgotten.
+            // With long holds, a lease is usually held when the place forgets.
             Self::Sharded => {
                 Plan { ttls: SHARDED, longest: Duration::from_millis(800), ..Plan::SLOW }
             }

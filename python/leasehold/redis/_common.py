@@ -77,8 +77,8 @@ class Base:
         return self._clients.of(self.redis, self._url).lock(self.name, **options)
 
     def _limit(self, token: object, blocking_timeout: float | None) -> float | None:
-        """How long an acquire waits. Refuses a ``token``: the store issues tokens, so that they
-        grow."""
+        """How long an acquire waits. Refuses a ``token``: only the store issues tokens, so that
+        they grow."""
         if token is not None:
             raise TypeError("a token is given by the store, and is in `local.token` then")
         return self.blocking_timeout if blocking_timeout is None else blocking_timeout
@@ -87,7 +87,7 @@ class Base:
         return self.blocking if blocking is None else blocking
 
     def _acquired(self, guard: Any) -> bool:
-        """Stores the guard, if there is one, and returns whether there is."""
+        """Stores the guard, if there is one, and returns whether there is a guard."""
         if guard is None:
             return False
         KEPT.add(guard, self.timeout)
@@ -108,7 +108,7 @@ class Base:
 
     @contextmanager
     def _renewing(self, verb: str) -> Iterator[Any]:
-        """The guard, for a method that changes its time."""
+        """The guard, for a method that changes the remaining time."""
         guard = self.local.guard
         if guard is None:
             raise _named(LockError(f"Cannot {verb} an unlocked lock"), self.name)
@@ -133,7 +133,7 @@ class Base:
 
     @contextmanager
     def _leaving(self) -> Iterator[None]:
-        """The end of a block: raises or logs the error of a lease that is no longer owned."""
+        """Wraps the end of a block: raises or logs the error of a lease that is no longer owned."""
         try:
             yield
         except (LockError, LockNotOwnedError):
@@ -165,7 +165,7 @@ def _named(error: Any, name: str) -> Any:
 
 
 def _translated(error: ours.LeaseholdError, name: str, verb: str) -> Exception:
-    """The error that is also the one that redis-py would raise."""
+    """Converts a loss or an outage into an exception that redis-py also has; keeps other errors."""
     if isinstance(error, ours.LeaseLost):
         lost = LockNotOwnedError(f"Cannot {verb} a lock that's no longer owned: {error}")
         lost.token, lost.reason = error.token, error.reason

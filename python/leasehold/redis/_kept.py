@@ -1,4 +1,4 @@
-"""Keeps leases whose lock object was garbage collected, as the keys of redis-py stay, too."""
+"""Keeps a lease after its lock object was garbage collected, as redis-py keeps its key."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Kept:
         """Keeps a guard until it has ended."""
         if self._ends_in != os.getpid():
             self._ends_in = os.getpid()
-            # Registered later than the exit hook of the client, so it runs before: leases with a
-            # timeout stay.
+            # This hook is registered after the exit hook of the client, so it runs before that
+            # hook. Leases with a timeout therefore stay.
             atexit.register(self._hand_out)
             util = sys.modules.get("multiprocessing.util")
             if util is not None:

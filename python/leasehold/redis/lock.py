@@ -50,20 +50,20 @@ class Lock(Base):
                 return False
 
     def release(self) -> None:
-        """Releases. Raises ``LockError`` if it is not held here, ``LockNotOwnedError`` if it was
-        lost."""
+        """Releases the lock. Raises ``LockError`` if this object does not hold it,
+        ``LockNotOwnedError`` if it was lost."""
         with self._releasing() as guard:
             guard.release()
 
     def extend(self, additional_time: float, replace_ttl: bool = False) -> Literal[True]:
-        """Adds to the time left, or replaces it. Time that the store has promised is never
+        """Adds to the remaining time, or replaces it. Time that the store has promised is never
         shortened."""
         with self._renewing("extend") as guard:
             guard.renew(self._longer(guard, additional_time, replace_ttl))
         return True
 
     def reacquire(self) -> Literal[True]:
-        """Sets the time left to ``timeout``. Time that the store has promised is never
+        """Sets the remaining time to ``timeout``. Time that the store has promised is never
         shortened."""
         with self._renewing("reacquire") as guard:
             guard.renew(self.timeout)

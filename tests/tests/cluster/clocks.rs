@@ -9,7 +9,7 @@ use leasehold_testkit::{Cluster, must};
 
 use super::{PATIENCE, url, with_least_rights};
 
-/// A lease that a test waits for, and that is long beside what a busy machine takes.
+/// A lease that a test waits for, and that is long compared with the delays of a busy machine.
 const TTL: Duration = Duration::from_secs(8);
 
 /// Moves the slot of a held name to a node whose clock is ahead, and takes the name there as soon

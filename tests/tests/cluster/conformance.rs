@@ -6,7 +6,7 @@ use leasehold_testkit::{
     Cluster, LeastPrivilege, RedisServer, Subject, conformance, must, options_of,
 };
 
-/// Where it is, and who answers no sooner than a busy machine does.
+/// A cluster, and its URL with limits that a busy machine does not reach.
 fn cluster() -> (Cluster, String) {
     let rights = [Redis::HOLDER_RIGHTS, Redis::CLUSTER_RIGHTS, Redis::OPERATOR_RIGHTS].join(" ");
     let options = RedisServer::options().user(&format!("both on >secret {rights}"));

@@ -5,7 +5,7 @@ use leasehold_testkit::{Cluster, Contenders, RedisServer, must};
 
 use super::LONG;
 
-/// Three, so that behind one that is handed a lock there is another to whom it could be handed on.
+/// Three, so that behind a waiter that is handed a lock, there is another waiter.
 const CLIENTS: usize = 3;
 
 /// Primaries, and how many of the locks live at each.

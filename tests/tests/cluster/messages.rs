@@ -35,8 +35,8 @@ impl Listener {
         self.on(name, Action::Acquire(request)).await
     }
 
-    /// Has somebody else hold the name and joins the queue, does something, has the name released,
-    /// and expects to hear of it.
+    /// Lets another client hold the name and joins the queue. Then runs `meanwhile`, has the name
+    /// released, and expects the message.
     async fn expect_hand_over(&mut self, name: &LockName, meanwhile: impl FnOnce()) {
         let holder = HolderId { client: ClientId(fresh_number()), attempt: 1 };
         let own = HolderId { client: self.client, attempt: 1 };
@@ -81,7 +81,7 @@ async fn e7_a_node_that_was_taken_out_of_the_cluster_is_not_listened_at_any_more
     let store = must(Redis::open(options_of(&url(&cluster))).await);
     let (name, _) = cluster.fresh_name(0);
     let channel = format!("lh:inbox:0@{name}");
-    // News are listened to at one node after the other.
+    // The client listens for messages at one node after the other.
     let mut news = loop {
         let news = must(store.subscribe(&name).await).expect("a cluster carries news");
         match hearers(&cluster, &channel)[..] {
@@ -103,7 +103,7 @@ async fn e7_a_node_that_was_taken_out_of_the_cluster_is_not_listened_at_any_more
     assert_eq!(soon(news.next()).await.as_deref(), Some("hello"));
 }
 
-/// The nodes of those that answer at which somebody listens to a channel.
+/// The answering nodes at which somebody listens to a channel.
 fn hearers(cluster: &Cluster, channel: &str) -> Vec<usize> {
     let asked = format!("PUBSUB NUMSUB {channel}");
     let hears = |node: &usize| {

@@ -144,7 +144,7 @@ async fn e2_while_a_slot_moves_its_locks_are_found_where_they_are() {
     assert_nothing_denied(&cluster);
 }
 
-/// What a URL may ask for besides changes nothing about where a name is found.
+/// The options of a URL change nothing about where a name is found.
 async fn a_slot_moves_while_its_locks_are_held(options: &str) {
     let cluster = must(Cluster::start(1));
     let (tag, slot) = cluster.fresh_name(0);

@@ -18,13 +18,13 @@ use super::{
     with_least_rights,
 };
 
-/// How often a split is tried that both sides are to see: about one in ten is not.
+/// How often a split is tried that both sides must see: about one in ten is not seen.
 const SPLITS: usize = 8;
 
-/// Long enough for a busy machine to renew those that can be renewed.
+/// Long enough for a busy machine to renew the leases that can be renewed.
 const HANGING_TTL: Duration = Duration::from_secs(5);
 
-/// How many leases each node has, of which those of one hang.
+/// How many leases each node has; the renewals of one node's leases hang.
 const LEASES: usize = 30;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -57,7 +57,7 @@ async fn e4_a_minority_refuses_in_words_and_leases_end_by_their_holders_clock() 
     assert!(next.token() > token);
 }
 
-/// Waits until a node's replica has everything that the node has been told by now.
+/// Waits until a node's replica has all writes that the node has now.
 fn replicate(cluster: &Cluster, node: usize) {
     let mut connection = must(cluster.node(node).connection());
     // WAIT counts the replicas that have the last write of this connection.
@@ -144,7 +144,7 @@ async fn e5_a_primary_that_is_killed_again_and_again_costs_no_waiter() {
                 let guard = lock.acquire().await.unwrap();
                 let token = guard.token();
                 assert!(tokens.lock().unwrap().insert(token), "{token} was granted twice");
-                // Not being answered, or having lost the lease, is what the fault is for.
+                // The fault may cause a release without an answer, or a lost lease.
                 match guard.release().await {
                     Err(Error::Indeterminate { .. } | Error::Lost { .. } | Error::Store(_)) => {}
                     outcome => outcome.unwrap(),

@@ -14,7 +14,7 @@ use super::{
     LONG, PATIENCE, assert_nothing_denied, queued, soon, three_alone, url, with_least_rights,
 };
 
-/// What ends a quarantine in these tests is an operator, unless they are about its end.
+/// In these tests, an operator ends a quarantine, except in tests about its end.
 const ON: &str = "quarantine=1h&timeout=5s";
 
 /// How many slots a cluster has.
@@ -38,7 +38,7 @@ async fn take(client: &Client, name: &LockName) -> Guard {
     must(lock.acquire_within(PATIENCE).await)
 }
 
-/// What a newcomer is told, once somebody answers.
+/// The answer that a newcomer gets, once a node answers.
 async fn ask(client: &Client, name: &LockName) -> Result<Option<Guard>, Error> {
     let since = Instant::now();
     loop {
@@ -67,7 +67,7 @@ fn assert_granted(outcome: Result<Option<Guard>, Error>) -> Guard {
     must(outcome).unwrap_or_else(|| panic!("it is held"))
 }
 
-/// Renews as soon as somebody answers.
+/// Renews as soon as a node answers.
 async fn renew(guard: &Guard) {
     let since = Instant::now();
     loop {
@@ -149,7 +149,7 @@ async fn c1_after_a_node_came_back_empty_its_holder_goes_on_and_nobody_else_is_l
     drop(take(&other, &name).await);
 }
 
-/// Else a name that is asked for once a week would wait weeks after the restart.
+/// Otherwise a name that is requested once a week would wait weeks after the restart.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c1_who_finds_one_slot_in_quarantine_has_it_begin_in_all_of_that_node() {
     let mut cluster = three_alone();
@@ -174,7 +174,7 @@ async fn c11_after_a_flush_of_a_node_its_holder_goes_on_and_nobody_else_is_let_i
         must(holder.admin().end_quarantine().await);
         let held = take(&holder, &cluster.fresh_name(1).0).await;
         must(cluster.node(1).command::<()>("FLUSHALL"));
-        // The holder is the first to ask, as its renewals are.
+        // The holder asks first, as its renewals do.
         renew(&held).await;
         assert_only_its_names_wait(&cluster, 1, &held, &other).await;
     }
@@ -187,7 +187,7 @@ async fn d4_after_a_failover_in_a_cluster_that_forgot_the_grant_the_holder_takes
     let (name, slot) = cluster.fresh_name(0);
     must(cluster.until_replicated(0));
     must(cluster.stop(3));
-    // Else the kernel would keep what is written for the stopped process.
+    // Otherwise the kernel would keep later writes for the stopped process.
     must(cluster.node(0).command::<u32>("CLIENT KILL TYPE replica"));
     let held = take(&holder, &name).await;
     must(cluster.kill(0));
@@ -201,7 +201,7 @@ async fn d4_after_a_failover_in_a_cluster_that_forgot_the_grant_the_holder_takes
     assert_quarantined(&ask(&other, &name).await);
 }
 
-/// A record of each primary would not do: that of the node to which the slot moves is in order.
+/// One record for each primary would not be enough: the record of the slot's new node is in order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e13_a_slot_that_moves_from_a_node_that_has_forgotten_is_in_quarantine_where_it_comes() {
     let cluster = three_alone();
@@ -219,7 +219,7 @@ async fn e13_a_slot_that_moves_from_a_node_that_has_forgotten_is_in_quarantine_w
     drop(assert_granted(ask(&other, &elsewhere).await));
 }
 
-/// The first to have forgotten is the second node; the first one's record is as it was.
+/// The second node has forgotten first; the record of the first node is as it was.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e13_a_slot_that_comes_back_from_a_node_that_has_forgotten_is_in_quarantine() {
     let cluster = three_alone();

@@ -21,13 +21,13 @@ fn names(cluster: &Cluster) -> [LockName; 2] {
     }
 }
 
-/// Requests that are ready at the same time may share a call elsewhere. Here a call that has keys
-/// of two slots is refused.
+/// In other places, requests that are ready at the same time may share a call. Here, a call with
+/// keys of two slots is refused.
 #[tokio::test]
 async fn names_of_many_slots_that_are_asked_for_at_once_are_all_granted() {
     let cluster = three_alone();
     let client = client(&cluster).await;
-    // Which requests meet is up to the moment, so they have several occasions.
+    // Chance decides which requests meet, so they have several occasions.
     for round in 0..8 {
         let name = |number| format!("one of many: {round} {number}");
         let locks = (0..32).map(|number| client.mutex(name(number)).ttl(LONG));

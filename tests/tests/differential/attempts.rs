@@ -1,21 +1,21 @@
-//! Whose attempt a step is about and how much time passes, in random histories of a lock that is
-//! shared with other programs.
+//! The attempt of a step and the time that passes, in random histories of a lock that is shared
+//! with other programs.
 
 use std::collections::BTreeMap;
 
 use leasehold_core::{ClientId, HolderId, HolderInfo};
 use proptest::prelude::*;
 
-/// Whose attempt.
+/// The attempt of a step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Who {
-    /// A new one of this client.
+    /// A new attempt of this client.
     New(u8),
-    /// One of those before, counted back.
+    /// An earlier attempt, counted back.
     Known(usize),
 }
 
-/// Who acquires: mostly a new attempt.
+/// The attempt that acquires: mostly a new one.
 pub(crate) fn acquirer() -> impl Strategy<Value = Who> {
     prop_oneof![5 => (0..3_u8).prop_map(Who::New), 1 => (0..6_usize).prop_map(Who::Known)]
 }
@@ -24,7 +24,7 @@ pub(crate) fn acquirer() -> impl Strategy<Value = Who> {
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
     known: Vec<HolderId>,
-    /// How many each client has made.
+    /// How many attempts each client has made.
     counts: BTreeMap<u8, u64>,
 }
 
@@ -44,7 +44,7 @@ impl Attempts {
     }
 }
 
-/// What an attempt says of itself.
+/// The holder information of an attempt.
 pub(crate) fn info(id: HolderId, pid: u32) -> HolderInfo {
     let label = id.attempt.is_multiple_of(2).then(|| "a label".to_owned());
     HolderInfo::new(format!("host-{}", id.attempt), pid).with_label(label)

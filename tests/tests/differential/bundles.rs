@@ -18,13 +18,13 @@ use super::server::Server;
 const BUNDLES: u32 = 600;
 const MOST_NAMES: usize = 9;
 
-/// When the bundle is called: all that is asked before is asked in the half minute until then.
+/// When the bundle is called: all earlier requests come in the half minute before.
 const NOW_US: u64 = START_US + 30_000_000;
 
-/// What one name of a bundle has gone through, and what is asked of it.
+/// The history of one name of a bundle, and the request for it.
 #[derive(Clone, Debug)]
 struct Name {
-    /// What was asked before, and how many µs before the bundle.
+    /// The earlier requests, and how many µs before the bundle each one came.
     before: Vec<(u64, Action)>,
     damage: Option<Damage>,
     acquire: Action,
@@ -32,14 +32,14 @@ struct Name {
     release: Action,
 }
 
-/// What somebody else has done to a key.
+/// The damage that somebody has done to a key.
 #[derive(Clone, Copy, Debug)]
 enum Damage {
     /// A field has another value.
     Field(&'static str, &'static [u8]),
-    /// A field of it is gone.
+    /// A field of the record is gone.
     Lost(&'static str),
-    /// It is of another type.
+    /// The key is of another type.
     Text,
 }
 
@@ -97,7 +97,7 @@ fn id() -> impl Strategy<Value = HolderId> {
     (1u128..4, 1u64..3).prop_map(|(client, attempt)| HolderId { client: ClientId(client), attempt })
 }
 
-/// All that a call has left behind: what it said, what it wrote, whom it told.
+/// All traces of a call: its reply, its writes and its messages.
 #[derive(Debug, PartialEq)]
 struct Traces {
     replies: Vec<Result<Value, String>>,
@@ -116,7 +116,7 @@ impl Server {
         replies.unwrap().remove(0)
     }
 
-    /// Brings the keys into the state that is described.
+    /// Brings the keys into the described state.
     fn prepare(&mut self, names: &[Name]) {
         for (index, described) in names.iter().enumerate() {
             let key = key::key("lh:", &name(index));
@@ -139,7 +139,7 @@ impl Server {
         self.heard();
     }
 
-    /// What stands under the keys, and whom the calls have told.
+    /// The values of the keys, and the messages of the calls.
     fn traces(&mut self, names: usize, replies: Vec<Value>) -> Traces {
         let keys = (0..names).map(|index| {
             let key = key::key("lh:", &name(index));
@@ -185,7 +185,7 @@ impl Server {
     }
 }
 
-/// What a reply says, without the words of an error behind its code.
+/// The content of a reply, without the words of an error behind its code.
 fn said(reply: Value) -> Result<Value, String> {
     match reply {
         Value::ServerError(refusal) => Err(refusal.code().to_owned()),

@@ -1,5 +1,5 @@
-//! What stores keep and send is what the releases before keep and send: the same bytes, or another
-//! version that says so. `tests/compatibility/VERSION/` has what that release writes.
+//! Stores keep and send the same bytes as earlier releases, or bytes with another version.
+//! `tests/compatibility/VERSION/` has what that release writes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,14 +15,14 @@ use leasehold_testkit::RedisServer;
 use super::history::{self, Asked, Believed, NAMES, Named, Played, Step, Verb, Who};
 use super::server::Server;
 
-/// Asks for the files of the version that the packages have now.
+/// The variable that asks for the files of the present version.
 const WRITE: &str = "LEASEHOLD_WRITE_FORMATS";
 
 const TTL: Duration = Duration::from_secs(30);
 const PERMITS: Mode = Mode::Permits { count: 1, capacity: 3 };
 
-/// Something of the record of each name, by its number in [`NAMES`]. One more is the record whose
-/// holder has died, which happens in the file store alone.
+/// One value for the record of each name, by its number in [`NAMES`]. One more is for the record
+/// whose holder has died, which happens only in the file store.
 type Records<T> = BTreeMap<usize, T>;
 
 /// What a release writes when it plays [`before`].
@@ -32,7 +32,7 @@ struct Formats {
     hashes: Records<BTreeMap<Vec<u8>, Vec<u8>>>,
     /// In a row of the file store.
     rows: Records<Vec<u8>>,
-    /// What was published, and to whom.
+    /// The published messages, and their recipients.
     messages: Vec<(String, Vec<u8>)>,
 }
 
@@ -44,8 +44,8 @@ fn acquire(mode: Mode) -> Verb {
     Verb::Acquire { mode, ttl: TTL, wait: true, late: false, ballot: None }
 }
 
-/// A history after which there is something of each kind in the records, and messages of each kind
-/// have been sent.
+/// A history after which the records contain something of each kind, and messages of each kind were
+/// sent.
 fn before() -> Vec<Step> {
     use Who::{Holder, New, Old};
     let release = |cooldown| Verb::Release { cooldown, unanswered: true };
@@ -65,7 +65,7 @@ fn before() -> Vec<Step> {
         act(0, New(6), acquire(Mode::Shared)),
         act(0, New(7), acquire(Mode::Exclusive)),
         act(0, Old(7, 0), Verb::Cancel { unanswered: true }),
-        // One that was handed to its next waiter, who has not said that it is there.
+        // A lock that was handed to its next waiter, which has not claimed it yet.
         act(1, New(1), acquire(Mode::Exclusive)),
         act(1, New(2), acquire(Mode::Exclusive)),
         act(1, New(3), acquire(Mode::Exclusive)),
@@ -84,7 +84,7 @@ fn before() -> Vec<Step> {
     ]
 }
 
-/// What is done to these records next, and all that comes of it.
+/// The next steps on these records, and their results.
 fn after() -> Vec<Step> {
     use Who::{Holder, New, Waiter};
     let release = || Verb::Release { cooldown: Duration::ZERO, unanswered: true };
@@ -201,7 +201,7 @@ fn releases() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("compatibility")
 }
 
-/// What each release writes whose formats were new with it.
+/// The formats of each release that introduced a new format.
 fn all() -> BTreeMap<String, Formats> {
     let entries = fs::read_dir(releases()).unwrap().map(Result::unwrap);
     let read = |entry: fs::DirEntry| {
@@ -221,7 +221,7 @@ impl Formats {
         self.rows[&0][0]
     }
 
-    /// A line each: what it is, whose, and its bytes.
+    /// One line for each value: its kind, its owner, and its bytes.
     fn write(&self, release: &Path) {
         let mut text = String::new();
         let hashes = self.hashes.iter().flat_map(|(name, fields)| {

@@ -1,5 +1,5 @@
-//! Records that are not what they should be, servers that deny or lack something: the step is
-//! refused as a whole, or done as a whole.
+//! Damaged records, and servers that deny or lack something: a step is refused as a whole, or done
+//! as a whole.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ use super::server::Server;
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// A second name, which nothing is done to.
+/// A second name, which stays unchanged.
 const SOUND: usize = 1;
 
-/// Every action there is, by the waiting reader 3, or on the hold of reader 1.
+/// Every action, by the waiting reader 3 or on the hold of reader 1.
 fn actions() -> Vec<Action> {
     let token = FencingToken::from_micros(START_US);
     vec![
@@ -57,13 +57,13 @@ fn renew(ttl: Duration) -> Action {
     Action::Renew { id: id(1), ttl, mode: Mode::Shared, change: 0 }
 }
 
-/// Somebody with this number adopts the lease of reader 1.
+/// The client with this number adopts the lease of reader 1.
 fn adopt(client: u128) -> Action {
     let request = Acquire::new(id(client), Mode::Shared, TTL).with_nonce(7);
     Action::Adopt(Adopt::new(id(1), None, request))
 }
 
-/// The reader with this number takes back what it has held.
+/// The reader with this number takes its hold back.
 fn reclaim(client: u128) -> Action {
     let request = Acquire::new(id(client), Mode::Shared, TTL).with_nonce(7);
     Action::Reclaim(Reclaim::new(FencingToken::from_micros(START_US), 0, request))
@@ -90,10 +90,10 @@ impl Server {
         self.stage_in(Mode::Shared);
     }
 
-    /// The same, or with 1 and 2 as writers, of whom 1 holds.
+    /// The same, or with 1 and 2 as writers, of which 1 holds.
     fn stage_in(&mut self, mode: Mode) {
         redis::cmd("DEL").arg(self.key(0)).exec(&mut self.connection).unwrap();
-        // Somebody has held before.
+        // A client has held before.
         self.act(&acquire(8, mode), START_US).unwrap();
         let (cooldown, unanswered) = (Duration::ZERO, false);
         self.act(&Action::Release { id: id(8), cooldown, unanswered }, START_US).unwrap();

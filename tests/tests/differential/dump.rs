@@ -1,5 +1,5 @@
-//! The record of a lock as the scripts keep it, read independently of them, and checked for what
-//! the model does not have: links, indices and sums.
+//! The record of a lock as the scripts keep it, read independently of the scripts. Links, indices
+//! and sums, which the model does not have, are checked.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,13 +14,13 @@ const FACTS_FROM_G: u8 = 4;
 /// The fields of a lock's hash.
 pub(crate) type Fields = HashMap<Vec<u8>, Vec<u8>>;
 
-/// The record in the fields of a hash, or what is wrong with them. No field: no record.
+/// The record in the fields of a hash, or the error in them. Without fields, there is no record.
 pub(crate) fn record(fields: &Fields) -> Result<Record, String> {
     let mut record = Record::default();
     let Some(state) = fields.get(&b"s"[..]) else {
         return if fields.is_empty() { Ok(record) } else { Err("fields without a state".into()) };
     };
-    // What a field of facts still has of a hold before the last one means nothing.
+    // If a field of facts still has values of an earlier hold, these mean nothing.
     let mut seen: Vec<_> = [b"s", b"f", b"g"].map(|field| field.to_vec()).into();
     let flags = *state.get(1).ok_or("no flags")?;
     let (first, second) = if flags & FACTS_FROM_G == 0 { (b"f", b"g") } else { (b"g", b"f") };
@@ -105,7 +105,7 @@ fn read_alone(
     (state.0.is_empty() && term.0.is_empty()).then_some(hold)
 }
 
-/// Reads any other state, and the first hold. Gives how many holds there are, and the sum of their
+/// Reads any other state, and the first hold. Returns the number of holds and the sum of their
 /// weights.
 fn read_state(packed: &mut Reader<'_>, record: &mut Record) -> Option<(u32, u32)> {
     if packed.byte()? != RECORD_VERSION {
@@ -137,7 +137,7 @@ fn read_state(packed: &mut Reader<'_>, record: &mut Record) -> Option<(u32, u32)
     (count > 0).then_some((count, used))
 }
 
-/// Follows the links from the head. Gives the fields that belong to the queue.
+/// Follows the links from the head. Returns the fields that belong to the queue.
 fn read_queue(
     packed: &mut Reader<'_>,
     fields: &Fields,
@@ -188,7 +188,7 @@ fn read_tombstones(mut packed: Reader<'_>) -> Option<Vec<Tombstone>> {
     let mut tombstones = Vec::new();
     while !packed.0.is_empty() {
         let (client, attempt) = (packed.client()?, packed.number()?);
-        // Negative if an operator has ended it at once: the sign is the highest bit of the last.
+        // Negative if the lease was ended immediately: the sign is the highest bit of the last.
         let revoked = packed.0.get(7)? & 0x80 != 0;
         let mut until = *packed.0.first_chunk::<8>()?;
         packed.0 = packed.0.get(8..)?;
@@ -206,7 +206,7 @@ fn id_bytes(id: HolderId) -> [u8; 24] {
     bytes
 }
 
-/// A hold, with all that is left as its facts.
+/// A hold; the rest of the bytes are its facts.
 fn hold(mut packed: Reader<'_>) -> Option<Hold> {
     Some(Hold {
         id: packed.id()?,

@@ -1,4 +1,4 @@
-//! Random histories: the steps they are made of, and what they come to when the model plays them.
+//! Random histories: their steps, and the results when the model plays them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,20 +15,20 @@ pub(crate) const START_US: u64 = 2_500_000_000_123_457;
 /// The names of a history: two locks and a semaphore of three.
 pub(crate) const NAMES: [&str; 3] = ["a", "{b}/%", "permits"];
 
-/// One step of a history, in terms that stay meaningful when others are left out: so that a
+/// One step of a history. Its terms stay meaningful when other steps are left out, so that a
 /// failing history can be shrunk.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    /// Somebody does something.
+    /// A client does something.
     Act(usize, Who, Verb),
     /// The same action once more, as long as the answer asks for it.
     Again,
     /// The clock goes back, in µs.
     Back(u64),
-    /// Records whose time is over are forgotten, as the server does by the key's time to live.
+    /// Records that are due are forgotten, as the server does by the key's time to live.
     Collect,
-    /// Many clients at once acquire, each for another time: the stride tells in which order they
-    /// end, from that of their coming to the reverse.
+    /// Many clients acquire at the same time, each with a different ttl. The stride decides whether
+    /// they end in the order in which they came, in the reverse order, or between.
     Crowd { name: usize, mode: Mode, size: u8, stride: u64, wait: bool },
     /// The key is deleted.
     Delete(usize),
@@ -40,20 +40,20 @@ pub(crate) enum Step {
     RenewMany(Vec<(usize, Who, Duration, Believed)>),
 }
 
-/// Whose attempt.
+/// The attempt of a step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Who {
-    /// One that holds, if there is any.
+    /// An attempt that holds, if there is one.
     Holder(usize),
-    /// A new one of this client.
+    /// A new attempt of this client.
     New(u8),
-    /// One of this client's last.
+    /// One of the last attempts of this client.
     Old(u8, u64),
-    /// One that waits, if there is any.
+    /// An attempt that waits, if there is one.
     Waiter(usize),
 }
 
-/// An action, without whose it is.
+/// An action, without its attempt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Verb {
     Acquire {
@@ -63,7 +63,7 @@ pub(crate) enum Verb {
         late: bool,
         ballot: Option<Named>,
     },
-    /// The lease of the holder; rarely of another mode, or with another token.
+    /// Adopts the lease of the holder; rarely with another mode or another token.
     Adopt {
         from: usize,
         other: Other,
@@ -110,7 +110,7 @@ pub(crate) enum Verb {
     SetCapacity(u32),
 }
 
-/// In what an adoption differs from the lease.
+/// The difference between an adoption and the lease.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Other {
     Mode(Mode),
@@ -118,7 +118,7 @@ pub(crate) enum Other {
     Token(Option<Named>),
 }
 
-/// What a holder believes of its hold: its mode, or another, and a change so far from its last.
+/// The mode of a hold as its holder knows it, and the distance of its change from the last change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Believed(pub(crate) Option<Mode>, pub(crate) i64);
 
@@ -131,7 +131,7 @@ pub(crate) enum Named {
     Own(i64),
 }
 
-/// What a server is asked to do.
+/// A request to a server.
 #[derive(Clone, Debug)]
 pub(crate) enum Asked {
     Delete(usize),
@@ -139,18 +139,18 @@ pub(crate) enum Asked {
     Operation(Box<Operation>),
 }
 
-/// One thing that a server is asked to do, and what the model did.
+/// One request to a server, and the model's result.
 #[derive(Clone, Debug)]
 pub(crate) struct Played {
     pub(crate) asked: Asked,
     pub(crate) now_us: u64,
     pub(crate) answer: Option<Answer>,
     pub(crate) messages: Vec<Addressed>,
-    /// The records that were touched, as they are afterwards.
+    /// The records that were changed, in their state afterwards.
     pub(crate) after: Vec<(usize, Record)>,
 }
 
-/// Most often an answer's `more` is followed.
+/// How often `more` in an answer is followed at most.
 const MOST_AGAIN: u32 = 8;
 
 /// The model's side of a history.
@@ -304,7 +304,7 @@ impl World {
                 let token_us = token_us + u64::from(wrong_token);
                 let token = FencingToken::from_micros(token_us);
                 let told = self.hold(name, id).map_or(0, |hold| hold.info.passed_on().times);
-                // Of who was told last, and of who has let go before.
+                // The holder that was reported last, or one that has released before.
                 let times = if force { told } else { 1 };
                 Action::Revoke { id, token: token.passed_on(times).unwrap_or(token), force }
             }
@@ -425,7 +425,7 @@ pub(crate) fn micros(span: Duration) -> u64 {
     span.as_micros() as u64
 }
 
-/// How often a lease was passed on of which a process says something: mostly never.
+/// How often a lease was passed on within the process: mostly never.
 pub(crate) fn passed_on(pid: u32) -> PassedOn {
     let times = if pid.is_multiple_of(2) { 0 } else { (pid % 300) as u16 };
     PassedOn { times, after: Duration::from_micros(pid.into()) }

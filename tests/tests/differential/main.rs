@@ -50,7 +50,7 @@ const ACTIONS: u64 = 20_000;
 /// How many histories are played between two looks at the number of steps.
 const HISTORIES: u32 = 50;
 
-/// Where histories that failed are kept, to be played first ever after.
+/// The directory of histories that failed. Later runs play them first.
 const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/differential/kept.txt");
 
 #[test]
@@ -58,7 +58,7 @@ fn the_scripts_mean_what_the_model_means() {
     compare(steps_wanted(STEPS));
 }
 
-/// How many steps are compared, if nobody asks for another number.
+/// How many steps are compared, unless the environment asks for another number.
 fn steps_wanted(usual: u64) -> u64 {
     let wanted = std::env::var("LEASEHOLD_DIFFERENTIAL_STEPS");
     wanted.map_or(usual, |number| must(number.parse()))
@@ -85,7 +85,7 @@ fn compare_actions<H: Debug>(
     play(kept, ACTIONS, histories, |history| compare(&mut place.borrow_mut(), history));
 }
 
-/// Plays histories until that many steps were compared.
+/// Plays histories until this many steps were compared.
 fn play<H: Debug>(
     kept: &'static str,
     wanted: u64,
@@ -108,8 +108,8 @@ fn play<H: Debug>(
     println!("{} steps compared", compared.get());
 }
 
-/// A runner stops for good after its number of histories, hence a new one each time. It keeps what
-/// failed, unless the environment says that nothing is to be kept.
+/// A runner stops for good after its number of histories, so each run needs a new one. It keeps
+/// failed histories, unless the environment says that nothing is to be kept.
 fn runner(kept: &'static str) -> TestRunner {
     let mut config = Config { cases: HISTORIES, source_file: Some(file!()), ..Config::default() };
     if config.failure_persistence.is_some() {

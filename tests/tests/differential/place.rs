@@ -1,5 +1,5 @@
-//! The real server's side of a history of a lock that is shared with other programs: the scripts of
-//! ours, and all keys there are after each.
+//! The real server's side of a history of a lock that is shared with other programs: our scripts,
+//! and all keys after each script.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -11,10 +11,10 @@ use redis::{Connection, Msg, Value};
 
 use super::server::Server;
 
-/// What the channels of clients begin with.
+/// The prefix of the channels of clients.
 pub(crate) const INBOXES: &str = "lh:";
 
-/// Reads all keys: each with when it ends, and with its fields or its value.
+/// Reads all keys, each with its end, and with its fields or its value.
 const DUMP: &str = r"#!lua flags=no-writes
 local all = {}
 for _, key in ipairs(redis.call('KEYS', '*')) do
@@ -28,14 +28,14 @@ return all
 /// All keys: when each ends in ms, or -1, and its fields; a string is one field without a name.
 pub(crate) type Keys = BTreeMap<String, (i64, BTreeMap<String, String>)>;
 
-/// A string that ends then.
+/// A string that ends at this time.
 pub(crate) fn string(end_ms: i64, text: String) -> (i64, BTreeMap<String, String>) {
     (end_ms, BTreeMap::from([(String::new(), text)]))
 }
 
-/// An action of ours, and what the models say that it does.
+/// An action of ours, and its effect according to the models.
 pub(crate) struct Expected {
-    /// What is there before it, if anybody else than ours has changed that.
+    /// The keys before the action, if another program has changed them.
     pub(crate) before: Option<Keys>,
     pub(crate) call: Call<Answer>,
     pub(crate) answer: Answer,
@@ -64,20 +64,20 @@ impl Place {
         self.server.redis.port()
     }
 
-    /// What time it is there.
+    /// The time of the server.
     pub(crate) fn now_ms(&mut self) -> u64 {
         let (seconds, us): (u64, u64) =
             redis::cmd("TIME").query(&mut self.server.connection).unwrap();
         seconds * 1000 + us / 1000
     }
 
-    /// Plays a history that the models have played and says where the two differ.
+    /// Plays a history that the models have played, and returns the first difference.
     pub(crate) fn compare<P: Debug>(
         &mut self,
         played: &[P],
         expected: impl Fn(&P) -> Expected,
     ) -> Result<(), String> {
-        // Those of a history that failed.
+        // Drops the messages of an earlier history that failed.
         self.messages();
         let mut expected_messages = Vec::new();
         for (step, played) in played.iter().enumerate() {
@@ -111,7 +111,7 @@ impl Place {
         }
     }
 
-    /// Has these keys and no others.
+    /// Sets these keys, and deletes all others.
     pub(crate) fn load(&mut self, keys: &Keys) {
         let mut pipeline = redis::pipe();
         pipeline.cmd("FLUSHDB");
@@ -134,7 +134,7 @@ impl Place {
         dump.into_iter().map(|(key, end_ms, fields)| (key, (end_ms, fields))).collect()
     }
 
-    /// What was published since this was last asked, each message with its channel.
+    /// The messages since the last call, each with its channel.
     fn messages(&mut self) -> Vec<(String, String)> {
         redis::cmd("PUBLISH").arg("end").arg("").exec(&mut self.server.connection).unwrap();
         let mut messages = Vec::new();
@@ -154,7 +154,7 @@ impl Place {
     }
 }
 
-/// An operator's wish that a holder lets go, by its channel.
+/// The message with which an operator asks a holder to release, with its channel.
 pub(crate) fn revoked(id: HolderId, token: FencingToken, forced: bool) -> (String, String) {
     let revoked = Message::Revoked { attempt: id.attempt, nonce: 0, token, forced };
     (format!("{}{}", key::inbox_prefix(INBOXES), id.client), format!("{revoked:?}"))

@@ -51,7 +51,7 @@ fn quick_paths_and_general_steps_of_postgres_mean_what_the_model_means() {
     }
 }
 
-/// What quick paths are for, and now and then what they must give up.
+/// Steps for which quick paths are made, and sometimes steps that need general steps.
 fn leases_of_a_lone_caller() -> impl Strategy<Value = Vec<Step>> {
     let (mode, ballot) = (Mode::Exclusive, None);
     let name = || 0..2_usize;
@@ -92,7 +92,7 @@ fn leases_of_a_lone_caller() -> impl Strategy<Value = Vec<Step>> {
         1 => name().prop_map(Step::Delete),
         1 => name().prop_map(|name| Step::Act(name, Who::Old(0, 0), Verb::Inspect { limit: 5 })),
     ];
-    // Long enough to turn pages.
+    // Long enough to fill several pages.
     prop::collection::vec(step, 1..250)
 }
 
@@ -149,8 +149,8 @@ impl Place {
     }
 }
 
-/// Does one step. Says how it differs from the model's step, and which kind of step it was if a
-/// quick path did it.
+/// Does one step. Returns how it differs from the model's step, and its kind if a quick path did
+/// it.
 async fn compare(
     store: &Store,
     client: &Client,
@@ -186,7 +186,7 @@ async fn compare(
         let row = rows.map_err(failed)?.pop().ok_or("no row")?;
         is_quick |= row.get::<_, Option<i64>>("since_us").is_some();
         let found = postgres_wire::record(&name, &row).map_err(|error| error.to_string())?;
-        // Nothing is kept of what says nothing.
+        // An empty record is not kept.
         let is_nothing = expected.collect_at_us == 0 && found == Record::default();
         if found != *expected && !is_nothing {
             return Err(format!("the record of {} is {found:#?}", name.as_str()));

@@ -18,15 +18,15 @@ use super::history::{Asked, NAMES, Played, name};
 /// The clock of the scripts under test: their last argument.
 pub(crate) const TEST_CLOCK: &str = "local now = tonumber(table.remove(ARGV))\n";
 
-/// Reads a whole hash and when it expires, as two values: to read each field as a separate value
-/// would take the test longer than all else.
+/// Reads a whole hash and its expiry, as two values. Separate values for the fields would take the
+/// test longer than everything else.
 const DUMP: &str = r"#!lua flags=no-writes
 local fields = redis.call('HGETALL', KEYS[1])
 for index, bytes in ipairs(fields) do fields[index] = struct.pack('<I4', #bytes) .. bytes end
 return { redis.call('PEXPIRETIME', KEYS[1]), table.concat(fields) }
 ";
 
-/// The end of the channel that something was published in, which names a client, and the bytes.
+/// The end of a message's channel, which names a client, and its bytes.
 pub(crate) type Sent = (String, Vec<u8>);
 
 /// A private server with the scripts on it, and a connection that hears every inbox.
@@ -58,7 +58,7 @@ impl Server {
         Self { redis, connection, layout, inboxes, sources, sha1 }
     }
 
-    /// EVALSHA of a call at a time.
+    /// The EVALSHA of a call at this time.
     pub(crate) fn command(&self, call: &Call<Answer>, now_us: u64) -> redis::Cmd {
         let mut command = redis::cmd("EVALSHA");
         command.arg(self.sha1(&call.script.sha1));
@@ -66,13 +66,13 @@ impl Server {
         command
     }
 
-    /// The script that is compared with the one that is shipped with this name.
+    /// The digest of the tested script, for the shipped script with this name.
     fn sha1(&self, shipped: &str) -> &str {
         let is_it = |script: &Script| script.sha1() == shipped;
         &self.sha1[Script::ALL.iter().position(is_it).unwrap()]
     }
 
-    /// EVALSHA of calls of one script, one name each, as one call at a time.
+    /// The EVALSHA of calls of one script, one name each, as one call at this time.
     pub(crate) fn bundle(&self, calls: &[Call<Answer>], now_us: u64) -> redis::Cmd {
         let script = calls[0].script.sha1.as_str();
         let mut command = redis::cmd("EVALSHA");
@@ -89,7 +89,7 @@ impl Server {
         command
     }
 
-    /// What was published since this was last asked.
+    /// The messages since the last call.
     pub(crate) fn heard(&mut self) -> Vec<Addressed> {
         let channel = format!("{}end", key::inbox_prefix("lh:"));
         redis::cmd("PUBLISH").arg(channel).arg("end").exec(&mut self.connection).unwrap();
@@ -106,7 +106,7 @@ impl Server {
         key(&self.layout.prefix, &name(index))
     }
 
-    /// Plays a history that the model has played and says where the two differ.
+    /// Plays a history that the model has played, and returns the first difference.
     pub(crate) fn compare(&mut self, history: &[Played]) -> Result<(), String> {
         self.forget();
         self.compare_on(history)
@@ -121,7 +121,7 @@ impl Server {
         forget.exec(&mut self.connection).unwrap();
     }
 
-    /// Has a record be what somebody has written of it.
+    /// Sets a record to the fields that somebody has written.
     pub(crate) fn put(&mut self, name: usize, fields: &BTreeMap<Vec<u8>, Vec<u8>>, of: &Record) {
         let (key, mut pipeline) = (self.key(name), redis::pipe());
         pipeline.cmd("DEL").arg(&key);
@@ -137,7 +137,7 @@ impl Server {
         call.answer(reply).unwrap()
     }
 
-    /// The same as [`compare`](Self::compare), with the records that are there.
+    /// The same as [`compare`](Self::compare), starting with the records that are there.
     pub(crate) fn compare_on(&mut self, history: &[Played]) -> Result<(), String> {
         let told = heard(&self.play(history)?)?;
         let expected: Vec<_> = history.iter().flat_map(|played| &played.messages).collect();
@@ -152,8 +152,8 @@ impl Server {
         Ok(())
     }
 
-    /// Plays a history, says where its answers and records differ from those of the model, and
-    /// gives what was sent, and to whom.
+    /// Plays a history. Returns the difference between its answers and records and those of the
+    /// model, or the messages with their recipients.
     pub(crate) fn play(&mut self, history: &[Played]) -> Result<Vec<Sent>, String> {
         let mut pipeline = redis::pipe();
         for played in history {
@@ -239,7 +239,7 @@ impl Server {
         &self.sha1[self.sha1.len() - 1]
     }
 
-    /// What was published since this was last asked.
+    /// The messages since the last call.
     fn sent(&mut self) -> Result<Vec<Sent>, String> {
         let prefix = key::inbox_prefix(&self.layout.prefix);
         let mut sent = Vec::new();
@@ -279,7 +279,7 @@ fn unpack(mut dump: &[u8]) -> Option<Fields> {
     dump.is_empty().then_some(fields)
 }
 
-/// When the server may forget a record: -2 says that there is none.
+/// When the server may forget a record; -2 stands for no record.
 fn expire_at_ms(record: &Record) -> i64 {
     if *record == Record::default() { -2 } else { record.collect_at_us.div_ceil(1000) as i64 }
 }

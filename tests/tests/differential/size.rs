@@ -10,7 +10,7 @@ use super::server::Server;
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// A hash with a table takes more than twice the memory, and stays one for as long as it is there.
+/// A hash with a table takes more than twice the memory, and never goes back.
 #[test]
 fn a_name_for_which_nobody_has_waited_is_kept_without_a_table() {
     let mut server = Server::start(RedisServer::options());

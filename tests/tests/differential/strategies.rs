@@ -1,4 +1,4 @@
-//! Which histories are played: what is generated and shrunk.
+//! The strategies that generate and shrink histories.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(scene, 1..100).prop_map(|scenes| scenes.concat())
 }
 
-/// More readers than one sweep looks at, some of whom end, and what is done meanwhile.
+/// More readers than one sweep checks, some of which end, and other actions meanwhile.
 fn readers_that_end() -> impl Strategy<Value = Vec<Step>> {
     let cooldown = (0u64..3_000_000)
         .prop_map(|us| Verb::Release { cooldown: Duration::from_micros(us), unanswered: false });
@@ -34,8 +34,8 @@ fn readers_that_end() -> impl Strategy<Value = Vec<Step>> {
     )
 }
 
-/// A few readers, perhaps with an upgradable one, one of whom asks to become the writer, and what
-/// is done meanwhile.
+/// A few readers, perhaps with an upgradable one. One of them asks to become the writer, and other
+/// actions come meanwhile.
 fn a_reader_that_wants_to_write() -> impl Strategy<Value = Vec<Step>> {
     let meanwhile = prop::collection::vec((who(), verb(0)), 1..6);
     (2u8..5, 0usize..5, any::<bool>(), meanwhile).prop_map(|(size, nth, is_mixed, meanwhile)| {
@@ -134,7 +134,7 @@ fn verb(name: usize) -> impl Strategy<Value = Verb> {
     ]
 }
 
-/// How far from the last change of a hold another one is.
+/// The distance between the last change of a hold and another one.
 fn away() -> impl Strategy<Value = i64> {
     prop_oneof![2 => Just(-1), 3 => Just(0), 5 => Just(1), 1 => Just(3)]
 }
@@ -144,7 +144,7 @@ fn believed(name: usize) -> impl Strategy<Value = Believed> {
         .prop_map(|(mode, away)| Believed(mode, away))
 }
 
-/// Close to what is there already, and around the bounds of what is believed.
+/// Token times close to known ones, and around the bounds of what is accepted.
 fn named() -> impl Strategy<Value = Named> {
     let lead = micros(model::BALLOT_LEAD) as i64;
     let away = move || {
@@ -162,7 +162,7 @@ fn named() -> impl Strategy<Value = Named> {
     ]
 }
 
-/// Mostly what fits the name; sometimes another capacity, or more than there is.
+/// Mostly the mode of the name; sometimes another capacity, or more permits than there are.
 fn mode(name: usize) -> impl Strategy<Value = Mode> {
     let permits = |count: std::ops::Range<u32>, capacity: std::ops::Range<u32>| {
         (count, capacity).prop_map(|(count, capacity)| Mode::Permits { count, capacity })

@@ -1,4 +1,4 @@
-//! I: the wall clock of the server, which is the one that leases end by and tokens come from.
+//! I: the wall clock of the server, by which leases end, and from which tokens come.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +11,7 @@ use crate::scene::{
     LONG, NAME, SHORT, Scene, breaks_exclusion_and_not_the_order, has_ended, loss, soon,
 };
 
-/// Longer than any lease here, and any lease there may be: two hours, ten years.
+/// Longer than any lease of these tests, and longer than any possible lease: two hours, ten years.
 const HOURS_S: f64 = 2.0 * 3600.0;
 const YEARS_S: f64 = 10.0 * 365.0 * 24.0 * 3600.0;
 
@@ -41,7 +41,7 @@ async fn take_and_release(client: &Client) -> FencingToken {
     token
 }
 
-/// I1: set forward by more than a lease is long.
+/// I1: the clock is set forward by more than a lease lasts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn i1_a_clock_set_forward_lets_another_in_with_a_greater_token() {
     breaks_exclusion_and_not_the_order(scene().await, async |scene: &mut Scene| {
@@ -84,7 +84,7 @@ async fn i2_a_clock_set_back_only_delays_the_next_and_tokens_go_on_growing() {
     assert!(before < guard.token() && guard.token() < next.token());
 }
 
-/// I2: a holder that is not cut off keeps its lease.
+/// I2: a holder that still reaches the server keeps its lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn i2_a_holder_keeps_its_lease_when_the_clock_is_set_back() {
     let scene = scene().await;

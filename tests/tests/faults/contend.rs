@@ -1,5 +1,5 @@
-//! Many who want one lock while a server or a network is hurt again and again: what they saw is
-//! written down, and the history of it checked.
+//! Many clients want one lock while a server or a network is hurt again and again. Their history is
+//! recorded and checked.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,10 +17,10 @@ use crate::scene::{PATIENCE, SHORT, connect, soon};
 /// How many tasks of one client want the same lock.
 const TASKS: u32 = 4;
 
-/// How often the trouble comes before contention may end: more than once, on any machine.
+/// How often the trouble comes before contention may end: on any machine, more than once.
 const OFTEN: u32 = 3;
 
-/// Whether the server kept what it had acknowledged. If not, two may hold a lock for a while.
+/// Whether the server kept its acknowledged writes. If not, two may hold a lock for a while.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Memory {
     Kept,
@@ -28,17 +28,17 @@ pub(crate) enum Memory {
 }
 
 impl Memory {
-    /// What may happen, and what must not.
+    /// Whether the test allows this violation.
     fn allows(self, violation: Violation) -> bool {
         match self {
             Self::Kept => false,
-            // Two at once write in any order.
+            // Two holders at the same time write in any order.
             Self::Lost => matches!(violation, Violation::Overlap | Violation::WriteOrder),
         }
     }
 }
 
-/// What a lock protects.
+/// The work that a lock protects.
 struct Work {
     memory: Memory,
     since: Instant,
@@ -75,7 +75,7 @@ impl Work {
         let mut guard = loop {
             match lock.acquire().await {
                 Ok(guard) => break guard,
-                // On a busy machine the trouble may come faster than the first contact.
+                // On a busy machine, the trouble may come before the first contact.
                 Err(error) => self.history.lock().unwrap().errors.push(error),
             }
         };
@@ -91,14 +91,14 @@ impl Work {
                     false => guard.upgrade().await,
                 }
             };
-            // Not being answered, or having lost the lease, is what the faults are for.
+            // The faults may leave a request without an answer, or cost the lease.
             drop(timeout(patience, changed).await);
             if goes_down {
                 changes.push((started, guard.mode()));
             }
             if guard.mode() == Mode::Exclusive {
                 changes.push((self.since.elapsed(), Mode::Exclusive));
-                // Long enough for what was given up before to arrive.
+                // Long enough for abandoned requests to arrive.
                 sleep(5 * patience).await;
             }
         }
@@ -120,7 +120,7 @@ impl Work {
         self.note(Call { id, mode, asked, outcome }, guard).await;
     }
 
-    /// What is known of a hold whose work has ended just now.
+    /// The facts about a hold whose work has ended just now.
     fn leave_after(
         &self,
         guard: &Guard,
@@ -129,13 +129,13 @@ impl Work {
     ) -> Hold {
         let left = self.since.elapsed();
         let (validity, was_told) = (guard.validity(), !guard.is_held());
-        // What it is once it is lost is not known any more.
+        // The validity of a lost lease is not known any more.
         let valid_until = if was_told { least } else { left + validity };
         Hold { token, entered, left, valid_until, was_told, changes }
     }
 
     async fn note(&self, call: Call, guard: Guard) {
-        // Not being answered, or having lost the lease, is what the faults are for.
+        // The faults may cause a release without an answer, or a lost lease.
         let told = guard.release().await.err();
         let mut history = self.history.lock().unwrap();
         history.calls.push(call);
@@ -143,7 +143,7 @@ impl Work {
     }
 }
 
-/// What is contended for.
+/// The kind of lock that is contended for.
 #[derive(Clone, Copy)]
 enum What {
     Mutex,
@@ -160,13 +160,13 @@ pub(crate) async fn connect_all(url: &str, clients: u32) -> Vec<Client> {
     connected
 }
 
-/// Four tasks of each client take turns, so often each, whatever befalls the server meanwhile.
+/// Four tasks of each client take turns this many times, whatever happens to the server meanwhile.
 pub(crate) async fn contend(clients: &[Client], rounds: u32) {
     contend_until(What::Mutex, clients, rounds, Memory::Kept, || true).await;
 }
 
-/// The same for as long as the trouble has not come often: how fast a machine is decides how many
-/// turns fit in between, never whether the test has tested anything.
+/// The same until the trouble has come often enough. The speed of a machine decides how many turns
+/// fit in between, never whether the trouble was tested.
 pub(crate) async fn contend_during(
     trouble: Hurting,
     clients: &[Client],
@@ -242,7 +242,7 @@ async fn contend_until(
     assert!(forbidden.is_empty(), "{forbidden:?} in {history:#?}");
 }
 
-/// Hurts a server again and again, but ever more rarely: so that turns are taken in between on the
+/// Hurts a server again and again, at growing intervals: so that turns are taken in between on the
 /// slowest machine, too.
 pub(crate) struct Hurting {
     stop: Arc<AtomicBool>,

@@ -1,4 +1,4 @@
-//! C8 to C16: what befalls the data of the one server, and the right to use them.
+//! C8 to C16: faults of the data of the one server, and of the rights to use them.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::scene::{
     LONG, NAME, PATIENCE, SHORT, Scene, breaks_exclusion_and_not_the_order, connect, loss, soon,
 };
 
-/// What a refusal of the store is called.
+/// The kind of a refusal of the store.
 #[track_caller]
 fn kind<T: std::fmt::Debug>(refused: Result<T, Error>) -> StoreErrorKind {
     match refused {
@@ -50,7 +50,7 @@ async fn c9_an_evicted_lock_lets_another_in_with_a_greater_token() {
             let since = Instant::now();
             let mut number = 0;
             while redis::cmd("EXISTS").arg("lh:a").query(&mut connection).unwrap() {
-                // With nothing left to evict, it is refused: then the lock was evicted before.
+                // A write is refused once nothing is left to evict: then the lock is evicted.
                 let filler = vec![b'x'; 10_000];
                 let _ = redis::cmd("SET").arg(number).arg(filler).exec(&mut connection);
                 number += 1;
@@ -62,7 +62,7 @@ async fn c9_an_evicted_lock_lets_another_in_with_a_greater_token() {
     }
 }
 
-/// C11: the data are deleted, each way that there is.
+/// C11: the data are deleted, in each possible way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c11_a_flush_lets_another_in_with_a_greater_token() {
     for command in ["FLUSHALL", "FLUSHDB ASYNC", "SWAPDB 0 1"] {
@@ -77,7 +77,7 @@ async fn c11_a_flush_lets_another_in_with_a_greater_token() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c11_a_flush_or_a_deletion_costs_the_lease_and_the_waiter_gets_in() {
     for command in ["FLUSHALL", "DEL lh:a"] {
-        // A third of it is when the holder asks.
+        // The holder asks after a third of the ttl.
         let ttl = Duration::from_secs(9);
         let scene = Scene::new().await;
         let guard = soon(scene.far.mutex(NAME).ttl(ttl).acquire()).await.unwrap();
@@ -103,7 +103,7 @@ async fn c11_flushes_under_contention_leave_nobody_behind_and_grant_no_token_twi
     contend_during(flushing, &clients, 10, Memory::Lost).await;
 }
 
-/// C13: somebody else's value is in the place of the record.
+/// C13: a value of another program is in the place of the record.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c13_a_key_of_another_type_is_a_typed_error_until_it_is_deleted() {
     let scene = Scene::new().await;
@@ -129,7 +129,7 @@ async fn c14_flushed_scripts_are_not_noticed() {
     contend_during(flushing, &clients, 40, Memory::Kept).await;
 }
 
-/// C16: a right is taken away while somebody holds and somebody waits.
+/// C16: a user loses a right while a client holds and another one waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c16_a_denied_user_ends_waiting_with_a_typed_error() {
     let scene = Scene::of(RedisServer::options().holder().start().unwrap()).await;
@@ -143,7 +143,7 @@ async fn c16_a_denied_user_ends_waiting_with_a_typed_error() {
     assert_eq!(loss(&guard).await, LossReason::Expired);
 }
 
-/// C16: what could not be ended while a right was away is ended as soon as it is back.
+/// C16: a lease that could not be released while a right was missing is released once it is back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c16_what_a_denied_user_dropped_is_gone_once_it_has_its_rights_again() {
     let scene = Scene::of(RedisServer::options().holder().start().unwrap()).await;
@@ -163,7 +163,7 @@ async fn c16_what_a_denied_user_dropped_is_gone_once_it_has_its_rights_again() {
     client.close().await.unwrap();
 }
 
-/// C16: closing says what the store refuses, and does not wait for the right to come back.
+/// C16: closing reports the store's refusal, and does not wait for the right to come back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c16_a_denied_user_that_closes_is_told_so_and_waits_for_no_right() {
     let scene = Scene::of(RedisServer::options().holder().start().unwrap()).await;
@@ -174,7 +174,7 @@ async fn c16_a_denied_user_that_closes_is_told_so_and_waits_for_no_right() {
     assert_eq!(kind(client.close().await), StoreErrorKind::Denied);
 }
 
-/// C16: a server that cannot be used from the beginning.
+/// C16: a server that a client cannot use from the beginning.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c16_a_server_that_cannot_be_used_is_a_typed_error() {
     let secured = RedisServer::options().password("secret").start().unwrap();
@@ -187,7 +187,7 @@ async fn c16_a_server_that_cannot_be_used_is_a_typed_error() {
     assert!(soon(Client::connect(format!("{url}?connect_timeout=1s"))).await.is_err());
 }
 
-/// K5: the documented rights suffice, and nothing is tried that they do not cover.
+/// K5: the documented rights suffice, and no command needs more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn k5_the_least_privileged_user_needs_nothing_more_under_contention() {
     let server = RedisServer::options().holder().start().unwrap();

@@ -14,10 +14,10 @@ use tokio::task::JoinHandle;
 
 use crate::scene::{LONG, NAME, SHORT, Scene, has_ended, loss, soon};
 
-/// Longer than a scenario: another lease is asked for only because of what befalls this one.
+/// Longer than a scenario: only the fault makes a client request another lease.
 const SLICE: Duration = LONG;
 
-/// Those who stand behind a holder of their client, in order.
+/// The callers that stand behind a holder of their client, in order.
 struct Line(Vec<JoinHandle<leasehold::Result<Guard>>>);
 
 impl Line {
@@ -45,14 +45,14 @@ impl Line {
         (guard, Self(line))
     }
 
-    /// The next caller has the lease, and nobody behind it.
+    /// The next caller gets the lease, and no caller behind it.
     async fn next(&mut self) -> Guard {
         let guard = soon(self.0.remove(0)).await.unwrap().unwrap();
         assert!(self.0.iter().all(|behind| !behind.is_finished()), "one at a time");
         guard
     }
 
-    /// All of it are served after this token, one after the other, and the server knows each.
+    /// All callers of the line are served after this token, in turn, and the server knows each.
     async fn served_after(mut self, mut last: FencingToken, scene: &Scene) {
         while !self.0.is_empty() {
             let guard = self.next().await;
@@ -110,7 +110,7 @@ async fn c5_the_line_behind_a_holder_is_served_by_a_server_that_goes_on_after_th
 async fn c11_the_line_behind_a_holder_is_served_after_a_flush() {
     let scene = Scene::new().await;
     let (guard, mut line) = Line::behind_a_holder(&scene.server.patient_url(), LONG).await;
-    // The caller that has it when it turns out to be lost is told, and no caller before.
+    // The caller that has the lease when it turns out to be lost is told, and no caller before.
     soon(guard.release()).await.unwrap();
     let guard = line.next().await;
     scene.server.command::<()>("FLUSHALL").unwrap();

@@ -1,4 +1,4 @@
-//! F: messages that do not arrive. They are hints: a waiter also asks by itself.
+//! F: messages that do not arrive. They are hints: a waiter also polls.
 
 use std::time::{Duration, Instant};
 
@@ -18,18 +18,18 @@ async fn f1_killed_subscribers_lose_no_waiter() {
     contend_during(killing, &clients, 40, Memory::Kept).await;
 }
 
-/// F1: what was said meanwhile may concern a holder, too.
+/// F1: a message that was lost meanwhile may concern a holder, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f1_a_holder_whose_messages_may_have_been_lost_asks_whether_it_still_holds() {
     let scene = Scene::new().await;
     let guard = scene.take().await;
-    // The next renewal by itself is twenty minutes away.
+    // The next regular renewal is twenty minutes away.
     scene.server.command::<()>("FLUSHALL").unwrap();
     scene.cut_inboxes().await;
     assert_eq!(loss(&guard).await, LossReason::Vanished);
 }
 
-/// F2: a subscriber that takes nothing off the server is cut off by it.
+/// F2: the server cuts off a subscriber that reads nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f2_a_subscriber_that_reads_too_slowly_costs_no_waiter_and_no_lease() {
     let server = RedisServer::options().line("client-output-buffer-limit pubsub 256kb 0 0");
@@ -58,7 +58,7 @@ async fn f2_a_subscriber_that_reads_too_slowly_costs_no_waiter_and_no_lease() {
     assert!(kept.is_held());
 }
 
-/// F3: the message is lost that says "it is your turn".
+/// F3: the message with a waiter's grant is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f3_a_waiter_whose_message_is_lost_enters_by_asking() {
     let scene = Scene::new().await;
@@ -73,7 +73,7 @@ async fn f3_a_waiter_whose_message_is_lost_enters_by_asking() {
     assert_eq!(granted, [next.token()], "it was granted in the same step as the release");
 }
 
-/// C16: nobody is told anything, because the user may not publish.
+/// C16: no message is sent, because the user may not publish.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c16_without_the_right_to_publish_waiters_find_out_by_asking() {
     let rights = Redis::HOLDER_RIGHTS.replace("+publish ", "");

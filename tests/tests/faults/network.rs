@@ -17,7 +17,7 @@ use leasehold_testkit::{harness::request, options_of};
 use crate::contend::{Hurting, Memory, change_modes_during, connect_all, contend_during};
 use crate::scene::{LONG, NAME, SHORT, Scene, connect, has_ended, loss, reliable_until, soon};
 
-/// What a call comes to whose reply does not arrive, or not as a whole.
+/// The faults by which a reply does not arrive, or not as a whole.
 const REPLY_LOST: [Fault; 5] = [
     Fault::BreakReply(0),
     Fault::BreakReply(1),
@@ -70,7 +70,7 @@ async fn b1_a_lost_reply_of_adopt_gives_the_same_grant() {
     }
 }
 
-/// B5: an adoption whose caller has gone arrives after its cancel, and the lease is as it was.
+/// B5: an abandoned adoption arrives after its cancel, and the lease is unchanged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b5_an_adoption_that_arrives_after_its_cancel_adopts_nothing() {
     let scene = Scene::new().await;
@@ -89,7 +89,7 @@ async fn b5_an_adoption_that_arrives_after_its_cancel_adopts_nothing() {
     scene.assert_free().await;
 }
 
-/// B2: the reply of release is lost, somebody else is granted, and the release comes again.
+/// B2: the reply of release is lost, another client is granted, and the release comes again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b2_a_release_that_comes_again_touches_nobody() {
     for fault in REPLY_LOST {
@@ -114,7 +114,7 @@ async fn b2_a_release_that_comes_again_touches_nobody() {
 async fn b3_a_lost_reply_of_renew_extends_nothing() {
     for fault in REPLY_LOST {
         let scene = Scene::new().await;
-        // Nobody else renews it: the keeper would, once its inbox is open.
+        // Nobody else renews the lease: the keeper would, once its inbox is open.
         let lock = scene.far.mutex(NAME).ttl(LONG).renewal(Renewal::Off);
         let guard = soon(lock.acquire()).await.unwrap();
         let (_, before) = reliable_until(&guard);
@@ -137,7 +137,7 @@ async fn b3_a_renewal_without_a_reply_is_sent_again() {
         let (_, before) = reliable_until(&guard);
         let lost = scene.proxy.strike(1, Script::Renew, fault);
         let again = scene.proxy.strike(2, Script::Renew, Fault::RepeatRequest);
-        // Messages may have been lost: it renews at once.
+        // Messages may have been lost, so the holder renews immediately.
         scene.cut_inboxes().await;
         soon(lost.happened()).await;
         soon(again.happened()).await;
@@ -151,7 +151,7 @@ async fn b3_a_renewal_without_a_reply_is_sent_again() {
     }
 }
 
-/// B4: the reply is lost that says "you are in the queue".
+/// B4: the reply "you are in the queue" is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b4_a_lost_reply_of_joining_gives_one_place() {
     for fault in REPLY_LOST {
@@ -173,16 +173,16 @@ async fn b4_a_lost_reply_of_joining_gives_one_place() {
     }
 }
 
-/// B5: an acquire is on its way for longer than its caller has patience, and arrives after the
-/// cancel of the same attempt.
+/// B5: an acquire is on its way for longer than its caller waits, and arrives after the cancel of
+/// the same attempt.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b5_an_acquire_that_arrives_after_its_cancel_grants_nothing() {
     let scene = Scene::new().await;
-    // What a client does once, on its first call, is not to count.
+    // The requests that a client sends only on its first call must not count.
     drop(soon(scene.far.mutex("b").acquire()).await.unwrap());
     let held = scene.proxy.strike(1, Script::Acquire, Fault::HoldRequest);
     let cancelled = scene.proxy.strike(1, Script::Cancel, Fault::RepeatRequest);
-    // Too short for a new connection to be tried: the old one may be silent for longer.
+    // Too short for a new connection: the old one may be silent for longer.
     let patience = Duration::from_secs(1);
     let error = scene.far.mutex(NAME).ttl(LONG).acquire_within(patience).await.unwrap_err();
     assert!(matches!(error, Error::Indeterminate { .. }), "{error:?}");
@@ -193,7 +193,7 @@ async fn b5_an_acquire_that_arrives_after_its_cancel_grants_nothing() {
     scene.assert_free().await;
 }
 
-/// B5, the control: without a cancel, the late acquire does grant, unless it is later than it may.
+/// B5, the control: without a cancel, the late acquire does grant, until its time limit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b5_an_acquire_that_nobody_cancelled_grants_until_it_is_too_late() {
     for (not_after_us, holders) in [(9_000_000_000_000_000, 1), (1, 0)] {
@@ -212,12 +212,12 @@ async fn b5_an_acquire_that_nobody_cancelled_grants_until_it_is_too_late() {
     }
 }
 
-/// B6: every request arrives twice, each of a whole life: grant, renewal, joining, claim, cancel
-/// and release.
+/// B6: every request of a whole life arrives twice: grant, renewal, joining, claim, cancel and
+/// release.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b6_requests_that_arrive_twice_change_nothing_more() {
     let scene = Scene::new().await;
-    // Who waits is another client each: in one they would stand in line, and ask once.
+    // Each waiter is a separate client: callers of one client would stand in line, and ask once.
     let another = async || connect(&format!("{}?timeout=2s", scene.proxy.url())).await;
     let twice = |script| soon(scene.proxy.strike(1, script, Fault::RepeatRequest).happened());
 
@@ -243,7 +243,7 @@ async fn b6_requests_that_arrive_twice_change_nothing_more() {
     cancelled.await;
     assert_eq!(scene.status(NAME).await.waiting, 1);
 
-    // Without messages, it is a poll that finds out about the grant, and claims it.
+    // Without messages, a poll finds the grant, and claims it.
     scene.proxy.lose_messages(true);
     let (released, claimed) = (twice(Script::Release), twice(Script::Poll));
     let token = guard.token();
@@ -258,8 +258,8 @@ async fn b6_requests_that_arrive_twice_change_nothing_more() {
     scene.assert_free().await;
 }
 
-/// Cuts the far holder off. It is told in time, the next one enters although nothing has been
-/// mended, and what arrives when it is mended touches nobody.
+/// Cuts the far holder off. It is told in time, and the next holder enters before anything is
+/// mended. What arrives after the mending touches nobody.
 async fn is_told_before_the_next_enters(cut: fn(&Proxy, bool)) {
     let scene = Scene::new().await;
     let guard = soon(scene.far.mutex(NAME).ttl(SHORT).acquire()).await.unwrap();
@@ -272,7 +272,7 @@ async fn is_told_before_the_next_enters(cut: fn(&Proxy, bool)) {
     let calls = || scene.server.command_stats("evalsha").unwrap().0;
     let before = calls();
     cut(&scene.proxy, false);
-    // Whatever the far client still has to say has been said when it is granted something again.
+    // Once the far client is granted something again, all its earlier requests have arrived.
     drop(soon(scene.far.mutex("b").acquire()).await.unwrap());
     assert!(calls() > before);
     assert!(matches!(guard.renew().await, Err(Error::Lost { .. })), "lost is final");
@@ -287,8 +287,8 @@ async fn b7_a_holder_that_is_cut_off_is_told_before_the_next_enters() {
     is_told_before_the_next_enters(Proxy::swallow).await;
 }
 
-/// B8: requests arrive, and replies do not. The server goes on renewing while the holder knows of
-/// nothing; so the holder must stop asking once it has given up, or nobody else ever enters.
+/// B8: requests arrive, and replies do not. The server goes on renewing without the holder's
+/// knowledge. So the holder must stop asking once it has given up, or nobody else ever enters.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b8_a_holder_that_hears_nothing_stops_renewing_once_it_is_lost() {
     is_told_before_the_next_enters(Proxy::mute).await;
@@ -306,7 +306,7 @@ async fn b10_no_reply_is_taken_for_another_after_a_broken_one() {
     for fault in REPLY_LOST {
         let scene = Scene::new().await;
         let lost = scene.proxy.strike(2, Script::Acquire, fault);
-        // These may go down with the connection before it is their turn.
+        // These calls may be lost with the connection before their fault.
         drop([5, 11].map(|nth| scene.proxy.strike(nth, Script::Acquire, fault)));
         let names: Vec<String> = (0..30).map(|number| format!("n{number}")).collect();
         let acquiring = names.iter().map(|name| {
@@ -343,7 +343,7 @@ async fn b10_a_connection_with_a_broken_reply_is_replaced() {
     }
 }
 
-/// B14: replies come byte by byte. What counts is when the last byte is there.
+/// B14: replies come byte by byte. They count once the last byte is there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b14_a_holder_whose_replies_drip_is_told_before_the_next_enters() {
     is_told_before_the_next_enters(|proxy, drips| {
@@ -352,8 +352,7 @@ async fn b14_a_holder_whose_replies_drip_is_told_before_the_next_enters() {
     .await;
 }
 
-/// B15: a reader gives up becoming the writer and tries again, and only then the store is told
-/// that it gave up.
+/// B15: a reader gives up an upgrade and tries again. Only then the store learns that it gave up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b15_a_wish_that_is_taken_back_late_touches_no_later_upgrade() {
     let scene = Scene::new().await;
@@ -385,7 +384,7 @@ async fn b_lost_answers_under_contention_grant_nothing_twice_and_leave_nothing_b
     .await;
 }
 
-/// The same for those who become the writer or a reader, and those who give that up.
+/// The same for holders that become the writer or a reader, or that give that up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b_lost_answers_while_modes_change_let_nobody_in_beside_a_writer() {
     while_answers_are_lost(async |losing, clients| {

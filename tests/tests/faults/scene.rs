@@ -1,4 +1,4 @@
-//! A server, a network between it and one of two clients, and what is looked at in every scenario.
+//! A server, a network between it and one of two clients, and the checks of all scenarios.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use leasehold_testkit::{Proxy, RedisServer};
 /// A lease that ends within the test.
 pub(crate) const SHORT: Duration = Duration::from_secs(2);
 
-/// A lease that does not, and is not even renewed.
+/// A lease that does not end within the test, and is not even renewed.
 pub(crate) const LONG: Duration = Duration::from_hours(1);
 
 /// The name that everybody wants.
@@ -24,11 +24,11 @@ pub(crate) const NAME: &str = "a";
 /// Two clients of one server.
 pub(crate) struct Scene {
     pub(crate) server: RedisServer,
-    /// Before the far client.
+    /// The network before the far client.
     pub(crate) proxy: Proxy,
-    /// Reaches the server through the proxy.
+    /// A client that reaches the server through the proxy.
     pub(crate) far: Client,
-    /// Reaches the server without anything in between, however long an answer takes.
+    /// A client that reaches the server directly, however long an answer takes.
     pub(crate) near: Client,
 }
 
@@ -38,13 +38,13 @@ impl Scene {
     }
 
     pub(crate) async fn of(server: RedisServer) -> Self {
-        // A strike is for a call that is executed, not for one that asks for its script.
+        // A strike must hit a call that is executed, and not one that loads its script.
         let mut connection = server.connection().unwrap();
         for script in Script::ALL {
             redis::cmd("SCRIPT").arg("LOAD").arg(script.source()).exec(&mut connection).unwrap();
         }
         let proxy = Proxy::start(server.port()).unwrap();
-        // Longer than an answer takes on a busy machine, and short enough for one to be lost.
+        // Longer than an answer takes on a busy machine, and short enough to lose one.
         let far = connect(&format!("{}?timeout=2s", proxy.url())).await;
         let near = connect(&server.patient_url()).await;
         Self { server, proxy, far, near }
@@ -54,36 +54,36 @@ impl Scene {
         self.near.admin().inspect(&LockName::new(name).unwrap()).await.unwrap()
     }
 
-    /// The tokens of all who hold a name, as the server has them.
+    /// The tokens of all holders of a name, as the server has them.
     pub(crate) async fn tokens(&self, name: &str) -> Vec<FencingToken> {
         self.status(name).await.holders.iter().map(|holder| holder.token).collect()
     }
 
-    /// Ends the connections of all inboxes, once there is one: it opens beside the first acquire.
+    /// Ends the connections of all inboxes, once there is one: it opens with the first acquire.
     pub(crate) async fn cut_inboxes(&self) {
         let cut = async || self.server.command::<u32>("CLIENT KILL TYPE pubsub").unwrap() > 0;
         until("an inbox is open", cut).await;
     }
 
-    /// Waits until the given number wait.
+    /// Waits until this many wait.
     pub(crate) async fn queued(&self, many: u32) {
         queued(&self.near, NAME, many).await;
     }
 
-    /// Somebody else's lock on the name, taken at once.
+    /// Another client takes the lock on the name immediately.
     pub(crate) async fn take(&self) -> Guard {
         let guard = self.near.mutex(NAME).ttl(LONG).try_acquire().await.unwrap();
         guard.expect("nobody holds it")
     }
 
-    /// Nobody holds it, and nobody who waits for it comes before somebody else.
+    /// Checks that nobody holds the name, and that no old waiter comes first.
     pub(crate) async fn assert_free(&self) {
         self.take().await.release().await.unwrap();
     }
 
-    /// Somebody else's wait for the name, which has begun.
+    /// Another client's wait for the name, which has begun.
     pub(crate) async fn wait(&self) -> impl Future<Output = Guard> + use<> {
-        // A separate client: in that of a holder it would stand in line, and not in the queue.
+        // A separate client: in the holder's client, the caller would stand in its line.
         let lock = connect(&self.server.patient_url()).await.mutex(NAME).ttl(LONG);
         let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
         self.queued(1).await;
@@ -94,9 +94,9 @@ impl Scene {
 /// A server forgets a grant, or ends it too early, while its holder is cut off and cannot learn of
 /// it.
 ///
-/// Until then two hold the lock: nothing prevents that, and a test in which it does not happen
-/// would prove nothing. What holds is the order of tokens; and the holder is told as soon as it
-/// can be, rather than when its lease would have ended.
+/// Until then two hold the lock. Nothing prevents that, and a test in which it does not happen
+/// would prove nothing. The order of tokens holds. The holder is told as early as possible, and not
+/// only when its lease would have ended.
 pub(crate) async fn breaks_exclusion_and_not_the_order(
     mut scene: Scene,
     forget: impl AsyncFnOnce(&mut Scene),
@@ -115,12 +115,12 @@ pub(crate) async fn breaks_exclusion_and_not_the_order(
     assert_eq!(scene.tokens(NAME).await, [next.token()]);
 }
 
-/// Whether its holder has been told by now.
+/// Whether the holder was told by now.
 pub(crate) fn has_ended(mut lost: Lost) -> bool {
     Pin::new(&mut lost).poll(&mut Context::from_waker(Waker::noop())).is_ready()
 }
 
-/// Until when the holder may rely on its guard: not before the first and not after the second.
+/// Until when the holder may rely on its guard: between the first and the second.
 pub(crate) fn reliable_until(guard: &Guard) -> (Instant, Instant) {
     let before = Instant::now();
     let validity = guard.validity();

@@ -1,4 +1,4 @@
-//! C1 to C5: what befalls the process of the one server.
+//! C1 to C5: faults of the process of the one server.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::scene::{
     LONG, NAME, PATIENCE, SHORT, Scene, breaks_exclusion_and_not_the_order, connect, loss, soon,
 };
 
-/// C1: killed without persistence, and at once there again.
+/// C1: the server is killed without persistence, and is back immediately.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c1_a_server_that_comes_back_empty_lets_another_in_with_a_greater_token() {
     breaks_exclusion_and_not_the_order(Scene::new().await, async |scene: &mut Scene| {
@@ -23,7 +23,7 @@ async fn c1_a_server_that_comes_back_empty_lets_another_in_with_a_greater_token(
     .await;
 }
 
-/// C1: the holder that can be told is told at once, an hour before its lease would have ended.
+/// C1: a holder that can be told is told immediately, an hour before its lease would have ended.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c1_a_holder_is_told_at_once_that_the_server_came_back_empty() {
     let mut scene = Scene::new().await;
@@ -33,7 +33,7 @@ async fn c1_a_holder_is_told_at_once_that_the_server_came_back_empty() {
     assert!(scene.take().await.token() > guard.token());
 }
 
-/// C3: power fails, and the disk never got the grant.
+/// C3: a power loss; the disk never got the grant.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c3_a_grant_that_the_disk_never_got_lets_another_in_with_a_greater_token() {
     let server = RedisServer::options().append_only("no").start().unwrap();
@@ -44,8 +44,8 @@ async fn c3_a_grant_that_the_disk_never_got_lets_another_in_with_a_greater_token
     .await;
 }
 
-/// C3: the disk never got the release: the lock is held by nobody until its deadline, and the next
-/// one is not before that.
+/// C3: the disk never got the release. Nobody holds the lock until its deadline, and the next
+/// holder has to wait for that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c3_a_release_that_the_disk_never_got_only_delays_the_next() {
     let server = RedisServer::options().append_only("no").start().unwrap();
@@ -60,10 +60,10 @@ async fn c3_a_release_that_the_disk_never_got_only_delays_the_next() {
     assert!(next.token() > token);
 }
 
-/// C4: while it loads its data, a server refuses everything: not executed, and worth another try.
+/// C4: while it loads its data, a server refuses everything: not executed, but worth another try.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c4_a_server_that_loads_its_data_costs_no_lease_and_grants_nothing() {
-    // Two thousand keys of a millisecond each, and a look at its connections after every one.
+    // Two thousand keys of a millisecond each, and a check of its connections after every key.
     let options = RedisServer::options()
         .line("key-load-delay 1000")
         .line("loading-process-events-interval-bytes 1024");
@@ -108,7 +108,7 @@ async fn c1_the_waiter_of_a_server_that_comes_back_empty_gets_in() {
     next.renew().await.unwrap();
 }
 
-/// C2: killed, with everything on disk that it had acknowledged.
+/// C2: the server is killed, with all acknowledged writes on disk.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c2_a_restart_with_an_append_only_file_costs_no_lease() {
     let server = RedisServer::options().append_only("always").start().unwrap();
@@ -129,10 +129,10 @@ async fn c2_a_restart_with_an_append_only_file_costs_no_lease() {
     assert!(next.token() > token);
 }
 
-/// C5: stopped for longer than a lease; what had been sent meanwhile is executed when it goes on.
+/// C5: the server is stopped for longer than a lease; later it executes the waiting requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c5_a_server_that_hangs_for_two_leases_costs_the_lease_in_time_and_no_waiter() {
-    // Long enough that it does not end before the waiter has joined, on a busy machine.
+    // Long enough that the lease does not end before the waiter has joined, on a busy machine.
     let ttl = 2 * SHORT;
     let scene = Scene::new().await;
     let guard = soon(scene.far.mutex(NAME).ttl(ttl).acquire()).await.unwrap();
@@ -179,11 +179,11 @@ fn refusals(server: &RedisServer, code: &str) -> u64 {
     count.map_or(0, |count| count.trim().parse().unwrap())
 }
 
-/// C8: while the server refuses all writes because it could not save, a guard is dropped: it is
-/// let go once it takes writes again, however long its lease is; and who waits is told at once.
+/// C8: while the server refuses all writes because it could not save, a guard is dropped. It is
+/// released once the server accepts writes again, and waiters are told immediately.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c8_what_a_server_that_cannot_save_did_not_let_go_is_let_go_later() {
-    // Without a time to save nothing is refused.
+    // Without a time to save, nothing is refused.
     let server = RedisServer::options().line("save 3600 1").start().unwrap();
     let scene = Scene::of(server).await;
     let guard = soon(scene.far.mutex(NAME).ttl(LONG).acquire()).await.unwrap();

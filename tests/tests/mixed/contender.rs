@@ -10,7 +10,7 @@ use redis::Connection;
 use rslock::LockManager;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// Where `cargo xtask test` installs what is not Rust.
+/// Where `cargo xtask test` installs the libraries that are not Rust.
 const INSTALLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/mixed");
 
 /// Where the programs are.
@@ -19,10 +19,10 @@ const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/mixed");
 /// A lock that is held for as long as a busy machine may take for a few requests.
 const LONG: Duration = Duration::from_secs(60);
 
-/// A library.
+/// A lock library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// With the script that tutorials show.
+    /// Jedis with the script that tutorials show.
     Jedis,
     NodeRedlock,
     Ours,
@@ -30,7 +30,7 @@ pub(crate) enum Kind {
     Redsync,
     Rslock,
     ShedLock,
-    /// Its `RedisLockRegistry`.
+    /// Spring's `RedisLockRegistry`.
     Spring,
 }
 
@@ -45,7 +45,7 @@ impl Kind {
         Self::Spring,
     ];
 
-    /// How many processes of it are many: a JVM takes more than its share of the machine.
+    /// How many processes of it count as many: a JVM takes more than its share of the machine.
     pub(crate) fn many(self) -> usize {
         match self {
             Self::Jedis | Self::ShedLock | Self::Spring => 2,
@@ -53,7 +53,7 @@ impl Kind {
         }
     }
 
-    /// A process of this kind; `None`, with a word on it, where it is not installed.
+    /// A process of this kind. If it is not installed, prints that and returns `None`.
     pub(crate) fn start(self, ports: &[u16], name: &str) -> Option<Worker> {
         let ports: Vec<String> = ports.iter().map(ToString::to_string).collect();
         let arguments = [&ports.join(","), name];
@@ -67,7 +67,7 @@ impl Kind {
             Self::ShedLock => ("java", "shedlock"),
             Self::Spring => ("java", "spring"),
         };
-        // The last thing that is installed: what is there without it is of no use.
+        // This is installed last: without it, the installation is not complete.
         let installed = Path::new(INSTALLED).join(runtime.split('/').next()?).join("installed");
         if !installed.exists() {
             println!("skipped: {self:?} is not installed: `cargo xtask test` does that");
@@ -98,7 +98,7 @@ impl Kind {
         Some(Worker::of(command))
     }
 
-    /// What it says of a release that was not its own to make. Some do not tell.
+    /// The word for the release of a lock that is not its own. Some libraries do not tell.
     pub(crate) fn says_when_refused(self) -> &'static str {
         match self {
             Self::Rslock | Self::ShedLock => "released",
@@ -119,7 +119,7 @@ pub(crate) fn url(ports: &[u16]) -> String {
     format!("{scheme}://{}?layout=plain&prefix=&timeout=10s", hosts.join(","))
 }
 
-/// In a worker: does what each line says, as the programs in `tests/mixed` do.
+/// In a worker: obeys each line, as the programs in `tests/mixed` do.
 pub(crate) fn work(arguments: &[String]) {
     let [library, ports, name] = arguments else { panic!("{arguments:?}") };
     let ports: Vec<u16> = ports.split(',').map(|port| must(port.parse())).collect();
@@ -158,15 +158,15 @@ pub(crate) fn work(arguments: &[String]) {
     });
 }
 
-/// What is said to a worker. It ends with its parent, also while it waits for a lock.
+/// The lines for a worker. It ends with its parent, also while it waits for a lock.
 fn lines() -> UnboundedReceiver<String> {
     let (sender, lines) = unbounded_channel();
-    // It lives as long as the process; there is nobody to join it.
+    // The thread lives as long as the process, so nobody joins it.
     std::thread::spawn(move || while sender.send(worker::listen()).is_ok() {});
     lines
 }
 
-/// Reads and writes without any other protection than the lock.
+/// Reads and writes, protected only by the lock.
 fn add(data: &mut Connection, counter: &str) {
     let inside = format!("{counter}:inside");
     let count: u64 = must(redis::cmd("INCR").arg(&inside).query(data));
@@ -204,7 +204,7 @@ impl Locks {
 }
 
 impl Held {
-    /// Lets go; false if it was lost before.
+    /// Releases; false if the lock was lost before.
     async fn release(self) -> bool {
         match self {
             Self::Ours(guard) => guard.release().await.is_ok(),

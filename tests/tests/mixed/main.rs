@@ -20,14 +20,14 @@ use self::contender::Kind;
 /// How often each process adds.
 const ROUNDS: usize = 10;
 
-/// A lease that is to end: so long is waited for it.
+/// A lease that a test lets end: it waits for that long.
 const BRIEF: Duration = Duration::from_millis(300);
 
-/// Three parts: ShedLock and Spring put something before what they are asked for.
+/// Three parts, because ShedLock and Spring put a prefix before the requested name.
 const NAME: &str = "jobs:mixed:nightly";
 const COUNTER: &str = "counter";
 
-/// What a process of our own does.
+/// The job of a process of our own.
 #[test]
 #[ignore = "a job of the tests above, for a separate process"]
 fn job() {
@@ -47,12 +47,12 @@ impl Fleet {
         Self { server, client }
     }
 
-    /// A process of this kind, if it can be had here.
+    /// A process of this kind, if it is installed here.
     fn contender(&self, kind: Kind) -> Option<Worker> {
         kind.start(&[self.server.port()], NAME)
     }
 
-    /// Who holds the lock, as far as it is not ours.
+    /// The holder's value, if the holder is not ours.
     async fn foreign_value(&self) -> Option<String> {
         let status = must(self.client.admin().inspect(&must(LockName::new(NAME))).await);
         status.foreign.map(|foreign| foreign.value)
@@ -90,7 +90,7 @@ async fn nobody_can_release_what_another_holds() {
         assert!(fleet.foreign_value().await.is_some(), "{kind:?}");
         theirs.tell("release");
         theirs.expect("released");
-        // Theirs has run out and ours is taken: they cannot delete it.
+        // Their lease has ended and ours is taken: they cannot delete it.
         theirs.tell(&format!("acquire {}", BRIEF.as_millis()));
         theirs.expect("acquired");
         let lock = fleet.client.mutex(NAME).ttl(BRIEF).renewal(Renewal::Off);
@@ -101,7 +101,7 @@ async fn nobody_can_release_what_another_holds() {
         assert_eq!(fleet.value(), ours, "{kind:?}");
         must(guard.ensure_held());
         must(guard.release().await);
-        // Ours has run out and theirs is taken: we cannot delete it.
+        // Our lease has ended and theirs is taken: we cannot delete it.
         let guard = must(lock.acquire().await);
         theirs.tell("acquire 60000");
         theirs.expect("acquired");

@@ -1,9 +1,9 @@
 //! The classic Redlock on three servers: our quorum with the layout `plain`, beside rslock and
 //! node-redlock on the same three.
 //!
-//! node-redlock keeps what it was granted by a minority until its ttl is over, and its own retries
-//! fail on that: two of its processes can keep each other out. So it does not take part where many
-//! race.
+//! node-redlock keeps the grants of a minority until their ttl is over, and its own retries fail on
+//! them. So two of its processes can keep each other out. Therefore it does not take part if many
+//! processes race.
 
 use leasehold::Client;
 use leasehold_testkit::harness::{until, until_so};
@@ -31,7 +31,7 @@ impl Three {
         must(self.servers[0].command::<Option<usize>>(&format!("GET {COUNTER}"))).unwrap_or(0)
     }
 
-    /// What stands under the key on each server.
+    /// The value of the key on each server.
     fn values(&self) -> Vec<Option<Vec<u8>>> {
         let get = |server: &RedisServer| {
             must(redis::cmd("GET").arg(NAME).query(&mut must(server.connection())))
@@ -39,7 +39,7 @@ impl Three {
         self.servers.iter().map(get).collect()
     }
 
-    /// How often each was asked for a lock, in whatever words.
+    /// How often each server was asked for a lock, by any command.
     fn asked(&self) -> Vec<u64> {
         let asked = |server: &RedisServer| {
             let calls = |command| must(server.command_stats(command)).0;
@@ -58,7 +58,7 @@ fn no_update_is_lost_between_the_redlocks_of_two_libraries_though_a_server_dies(
     for worker in &mut workers {
         worker.tell(&format!("add {COUNTER} {ROUNDS}"));
     }
-    // Once they are at it; the counter is on the first.
+    // The processes must be at work; the counter is on the first server.
     until_so("they are at it", || three.added() >= ROUNDS);
     must(three.servers[2].kill9());
     for worker in &mut workers {
@@ -77,7 +77,7 @@ async fn a_majority_of_theirs_keeps_us_out_and_ours_keeps_them_out() {
         theirs.expect("acquired");
         let before = three.values();
         assert!(must(client.mutex(NAME).try_acquire().await).is_none(), "{kind:?}");
-        // They say so once a majority has it, and the third may have it a moment later.
+        // They report the lock once a majority has it; the third server may have it a moment later.
         for (before, after) in before.iter().zip(three.values()) {
             let is_left_alone = before.is_none() || after == *before;
             assert!(is_left_alone, "{kind:?}: what is theirs is left alone");

@@ -1,4 +1,4 @@
-//! Calls: how many ended how, and how long they waited.
+//! Calls: how many had which outcome, and how long they waited.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::scene::Scene;
 
 const WAITED: Duration = Duration::from_secs(3);
 
-/// How many calls for a mutex have ended so.
+/// How many calls for a mutex had this outcome.
 fn ended(scene: &Scene, outcome: &str) -> f64 {
     let metric = format!("leasehold_acquires_total{{mode=exclusive,outcome={outcome}}}");
     scene.recorded().number(&metric)

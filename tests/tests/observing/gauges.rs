@@ -1,4 +1,4 @@
-//! What is counted up is counted down, whatever becomes of a call and of its lease.
+//! Gauges that go up come down again, whatever happens to a call and to its lease.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Nothing is held nor waits, in no mode.
+/// Checks that nothing is held or awaited, in any mode.
 fn assert_empty(scene: &Scene, what: &str) {
     let recorded = scene.recorded();
     let mut acquires = 0.0;
@@ -32,7 +32,7 @@ fn assert_empty(scene: &Scene, what: &str) {
     assert!(acquires > 0.0, "something was asked for {what}");
 }
 
-/// Polls a call so often, while the lock is let go after `held_for`, and drops what is left of it.
+/// Polls a call this many times, while the lock is released after `held_for`, and drops the rest.
 async fn drop_after(
     scene: &Scene,
     mut call: Pin<Box<dyn Future<Output = leasehold::Result<Guard>> + '_>>,

@@ -14,20 +14,20 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 
-/// How long a request takes at most, each way, where it takes its time.
+/// The longest time of a request in each direction, in the slow scene.
 const DELAY: Duration = Duration::from_millis(4);
 
-/// What was recorded so far: of a histogram, its values in seconds.
+/// The values that were recorded so far; for a histogram, in seconds.
 #[derive(Clone, Default)]
 pub(crate) struct Recorded(BTreeMap<String, Vec<f64>>);
 
 impl Recorded {
-    /// What is recorded of `metric`, such as `leasehold_held{mode=shared}`; nothing if none was.
+    /// The values of `metric`, such as `leasehold_held{mode=shared}`; empty if there are none.
     pub(crate) fn of(&self, metric: &str) -> &[f64] {
         self.0.get(metric).map_or(&[], Vec::as_slice)
     }
 
-    /// Of a counter or a gauge.
+    /// The value of a counter or a gauge.
     pub(crate) fn number(&self, metric: &str) -> f64 {
         match self.of(metric) {
             [] => 0.0,
@@ -41,7 +41,7 @@ impl Recorded {
     }
 }
 
-/// The metrics of this thread, while this lives.
+/// The metrics of this thread, while this value lives.
 pub(crate) struct Metrics {
     snapshotter: Snapshotter,
     recorded: RefCell<Recorded>,
@@ -58,7 +58,7 @@ impl Metrics {
 
     pub(crate) fn recorded(&self) -> Recorded {
         let mut recorded = self.recorded.borrow_mut();
-        // A snapshot takes out what it gives.
+        // A snapshot removes the values that it returns.
         for (key, _, _, value) in self.snapshotter.snapshot().into_vec() {
             let key = key.key();
             let labels = key.labels().map(|label| format!("{}={}", label.key(), label.value()));
@@ -89,9 +89,9 @@ pub(crate) struct Scene {
     pub(crate) subject: Subject,
     pub(crate) clock: FakeClock,
     pub(crate) network: Faulty,
-    /// Its metrics are recorded.
+    /// A client whose metrics are recorded.
     pub(crate) client: Client,
-    /// Another one, whose are not.
+    /// Another client, whose metrics are not recorded.
     pub(crate) other: Client,
     pub(crate) name: LockName,
     metrics: Metrics,
@@ -102,7 +102,7 @@ impl Scene {
         Self::with(MetricsObserver::new(), Faults::default()).await
     }
 
-    /// Requests and answers take their time.
+    /// A scene in which requests and answers take their time.
     pub(crate) async fn slow() -> Self {
         let faults = Faults { delay: DELAY, timeout: 10 * DELAY, ..Faults::default() };
         Self::with(MetricsObserver::new(), faults).await

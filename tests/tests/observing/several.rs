@@ -27,7 +27,7 @@ async fn every_observer_is_told_all_although_one_before_it_panics() {
     let guard = must(client.mutex("a").acquire().await);
     let calls = calls.load(Ordering::Relaxed);
     assert!(calls / 1000 > 1, "{calls}");
-    // Who panics is told that it has, once, and panics again.
+    // An observer that panics is told so once, and panics again.
     assert_eq!(calls % 1000, calls / 1000 + 1);
     let granted = "leasehold_acquires_total{mode=exclusive,outcome=granted}";
     assert_eq!(metrics.recorded().number(granted), 1.0);

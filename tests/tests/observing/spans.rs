@@ -17,7 +17,7 @@ use tracing::{Instrument, Subscriber, info_span};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
-/// What is known of a span.
+/// The facts about a span.
 #[derive(Clone, Debug, Default)]
 struct Bar {
     name: &'static str,
@@ -54,7 +54,7 @@ impl Bars {
 
     fn change(&self, id: &Id, change: impl FnOnce(&mut Bar)) {
         let mut bars = self.lock();
-        // A number is given again once its span is closed.
+        // A number is used again once its span is closed.
         match bars.iter_mut().rev().find(|(number, _)| *number == id.into_u64()) {
             Some((_, bar)) => change(bar),
             None => panic!("no span {id:?} was begun"),

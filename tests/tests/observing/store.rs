@@ -1,4 +1,4 @@
-//! Requests to the store: how long they take, which fail, and that it is back.
+//! Requests to the store: how long they take, which of them fail, and that the store is back.
 
 use std::time::Duration;
 

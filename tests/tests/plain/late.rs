@@ -1,5 +1,5 @@
-//! What a copy of an acquire does that arrives after its attempt has ended: there is no place for a
-//! tombstone, so it is granted, to nobody.
+//! A copy of an acquire that arrives after its attempt has ended. The layout has no place for a
+//! tombstone, so the copy is granted, to nobody.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The layout `plain` on a real server, beside programs that know nothing of leasehold: what is
-//! written, what is left alone, and what it cannot do.
+//! The layout `plain` on a real server, together with programs that do not know leasehold: what it
+//! writes, what it leaves alone, and what it cannot do.
 #![cfg(test)]
 
 mod late;
@@ -18,11 +18,11 @@ use redis::Connection;
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// What node-redlock, redsync and the Redis documentation release with.
+/// The script with which node-redlock, redsync and the Redis documentation release.
 const COMPARE_AND_DELETE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then \
     return redis.call('del', KEYS[1]) else return 0 end";
 
-/// A server, a store of ours on it, and a connection of somebody else.
+/// A server, a store of ours on it, and a connection of another program.
 pub(crate) struct Shared {
     pub(crate) server: RedisServer,
     pub(crate) store: Redis,
@@ -64,14 +64,14 @@ impl Shared {
         }
     }
 
-    /// What another program does to take a lock, as in the Redis documentation.
+    /// How another program takes a lock, as in the Redis documentation.
     pub(crate) fn they_take(&mut self, key: &str, value: &str, ttl: Duration) -> bool {
         let mut set = redis::cmd("SET");
         set.arg(key).arg(value).arg("NX").arg("PX").arg(ttl.as_millis() as u64);
         must(set.query::<Option<String>>(&mut self.theirs)).is_some()
     }
 
-    /// What another program does to let go.
+    /// How another program releases.
     pub(crate) fn they_release(&mut self, key: &str, value: &str) -> bool {
         let mut eval = redis::cmd("EVAL");
         eval.arg(COMPARE_AND_DELETE).arg(1).arg(key).arg(value);

@@ -1,4 +1,4 @@
-//! The same on other topologies than one server: all that every store must do, and what is theirs.
+//! The same on other topologies than one server: the conformance suite, and special cases.
 
 use leasehold::Client;
 use leasehold::store::Redis;

@@ -1,4 +1,4 @@
-//! What is kept in the value: the grant, its state, and what its holder says.
+//! The content of the value: the grant, its state, and the holder's information.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! What ends or begins with the transaction of an application: `release_at_commit`, `try_hold`, and
-//! the trigger that refuses a row without a fence.
+//! Leases that begin or end with a transaction of an application: `release_at_commit`, `try_hold`,
+//! and the trigger that refuses a row without a fence.
 
 use leasehold::FencingToken;
 use leasehold::fence::postgres::{FENCE, OVERTAKEN, RELEASE_AT_COMMIT, TRY_HOLD};
@@ -22,7 +22,7 @@ impl Transaction {
         Self { session, schema: database.schema.clone() }
     }
 
-    /// Runs statements in which `@` stands for the schema; gives the code with which they fail.
+    /// Runs statements in which `@` stands for the schema. An error is the SQLSTATE code.
     pub(crate) async fn run(&self, sql: &str) -> Result<(), String> {
         self.session.batch_execute(&sql.replace('@', &self.schema)).await.map_err(code)
     }
@@ -70,9 +70,9 @@ async fn what_is_written_and_the_end_of_the_lease_are_one_commit() {
         assert!(status.holders.is_empty(), "{level}: {status:?}");
         let late = Transaction::begin(&database, level).await;
         assert_eq!(late.fence(NAME, guard.token()).await.unwrap_err(), OVERTAKEN, "{level}");
-        // What it has locked goes with it, a little after the error was told.
+        // Its locks end with the session, a little after the error was reported.
         late.run("ROLLBACK").await.unwrap();
-        // The guard is still there: nobody has let go of it.
+        // The guard still exists: nobody has released it.
         let next = other.mutex(NAME).try_acquire().await.unwrap().expect("it is free");
         assert!(next.token() > guard.token());
         guard.renew().await.unwrap_err();

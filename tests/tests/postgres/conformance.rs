@@ -3,7 +3,7 @@
 
 use leasehold_testkit::{Subject, conformance};
 
-/// A store, and what it needs; the memory store where there is no server.
+/// A store, and the objects that it needs; the memory store where there is no server.
 async fn subject(url: String, needs: impl Send + Sync + 'static) -> Subject {
     Subject::real(crate::open(&url).await, needs)
 }
@@ -24,7 +24,7 @@ mod direct {
 mod through_a_pooler {
     use super::*;
 
-    /// Nothing arrives through one, so waiters ask.
+    /// No message arrives through a pooler, so waiters poll.
     async fn make() -> Subject {
         match crate::pooled(1) {
             Some(servers) => {

@@ -1,5 +1,5 @@
-//! What an examination finds of the server and of the role. Findings on sessions, standbys and
-//! transactions that hold names back are in the tests of these.
+//! The findings about the server and the role. Findings about sessions, standbys and transactions
+//! that hold names back are in the tests of these.
 
 use leasehold::Client;
 use leasehold::store::{Finding, Level, examine};
@@ -16,7 +16,7 @@ impl Visit {
         Self(examine(url).await.unwrap())
     }
 
-    /// That there is a finding of this level on a topic, with these words in it.
+    /// Checks that there is a finding of this level on a topic, with these words in it.
     #[track_caller]
     pub(crate) fn assert_found(&self, level: Level, topic: &str, words: &str) {
         let mut of_topic = self.0.iter().filter(|it| it.topic == topic && it.level == level);
@@ -39,7 +39,7 @@ async fn settings_of_the_role_that_locks_and_fences_feel_are_named_with_what_men
         ("transaction_timeout", "'3s'", "timeouts", "transaction_timeout is 3000 ms"),
         ("idle_in_transaction_session_timeout", "0", "timeouts", "`end_fenced` is not set"),
     ] {
-        // Only PostgreSQL 17 and newer have the fifth.
+        // Only PostgreSQL 17 and newer have the fifth setting.
         if database.ask(&format!("SELECT count(*) FROM pg_settings WHERE name = '{name}'")) == "0" {
             continue;
         }

@@ -15,7 +15,7 @@ pub(crate) const NAME: &str = "invoices/42";
 /// Longer than any server takes to recover.
 pub(crate) const TTL: Duration = Duration::from_secs(120);
 
-/// A server that writes to the disk what it says it has written.
+/// A server that really writes acknowledged data to the disk.
 pub(crate) fn server() -> Option<Postgres> {
     installed("PostgreSQL", must(Postgres::start_with(&["shared_buffers=16MB"])))
 }
@@ -24,7 +24,7 @@ pub(crate) async fn held(client: &Client) -> Guard {
     client.mutex(NAME).ttl(TTL).acquire().await.unwrap()
 }
 
-/// Renews until the server is there again: the lease must be what it was.
+/// Renews until the server is back: the lease must be unchanged.
 pub(crate) async fn assert_still_held(guard: &Guard) {
     while let Err(error) = guard.renew().await {
         assert!(!matches!(error, Error::Lost { .. }), "{error}");
@@ -33,7 +33,7 @@ pub(crate) async fn assert_still_held(guard: &Guard) {
     }
 }
 
-/// Whether another one gets the name, once the server answers.
+/// Whether another client gets the name, once the server answers.
 pub(crate) async fn is_taken(client: &Client) -> bool {
     loop {
         match client.mutex(NAME).try_acquire().await {
@@ -59,7 +59,7 @@ pub(crate) async fn session(
     Ok(client)
 }
 
-/// How `fence` ends for this guard on a server: the code with which it fails.
+/// The result of `fence` for this guard on a server: an error is the SQLSTATE code.
 pub(crate) async fn fence(server: &Postgres, guard: &Guard) -> Result<(), String> {
     let token = i64::try_from(guard.token().get()).unwrap();
     let session = session(server).await.unwrap();
@@ -73,7 +73,7 @@ async fn p1_a_server_that_crashes_and_recovers_has_every_lease_that_it_has_grant
     let client = Client::connect(&server.url()).await.unwrap();
     let other = Client::connect(&server.url()).await.unwrap();
     for crash in ["a session", "the first process", "all at once"] {
-        // Granted in the moment before.
+        // The lease was granted in the moment before.
         let guard = held(&client).await;
         match crash {
             "a session" => server.kill_a_session().unwrap(),
@@ -119,7 +119,7 @@ async fn p1_no_update_is_lost_while_sessions_are_killed_and_the_server_recovers(
                         Err(_) => unknown += 1,
                     }
                 }
-                // The server may be away; then the keeper lets go of it, or the lease is lost.
+                // The server may be away; then the keeper releases the guard, or the lease is lost.
                 drop(guard.release().await);
             }
             (written, unknown)
@@ -127,7 +127,7 @@ async fn p1_no_update_is_lost_while_sessions_are_killed_and_the_server_recovers(
     }
     for _ in 0..4 {
         tokio::time::sleep(Duration::from_millis(300)).await;
-        // It may be recovering from the last one.
+        // The server may still be recovering from the last kill.
         drop(server.kill_a_session());
     }
     let (mut written, mut unknown) = (0, 0);
@@ -135,7 +135,7 @@ async fn p1_no_update_is_lost_while_sessions_are_killed_and_the_server_recovers(
         let done = worker.await.unwrap();
         (written, unknown) = (written + done.0, unknown + done.1);
     }
-    // It may still be recovering.
+    // The server may still be recovering.
     until("it answers", async || server.query("SELECT value FROM value").is_ok()).await;
     let value: i32 = must(server.query("SELECT value FROM value")).trim().parse().unwrap();
     assert!((written..=written + unknown).contains(&value), "{value}: {written}, {unknown}");

@@ -11,7 +11,7 @@ use crate::Database;
 
 const NAME: &str = "invoices/42";
 
-/// Each level, and what `fence` says at it of a grant that its snapshot is older than.
+/// Each level, and the error of `fence` for a grant that is newer than the snapshot.
 const LEVELS: [(&str, &str); 3] =
     [("READ COMMITTED", OVERTAKEN), ("REPEATABLE READ", "40001"), ("SERIALIZABLE", "40001")];
 
@@ -24,7 +24,7 @@ struct World {
 }
 
 impl World {
-    /// One at each isolation level, with what `fence` says of a grant since the snapshot.
+    /// One world for each isolation level, with the error of `fence` for a newer grant.
     async fn each() -> Vec<(Self, &'static str)> {
         let mut worlds = Vec::new();
         for (level, late) in LEVELS {
@@ -36,7 +36,7 @@ impl World {
         worlds
     }
 
-    /// A transaction that has read, so that it has its snapshot.
+    /// A transaction that has read, and so has its snapshot.
     async fn transaction(&self) -> Transaction {
         let session = self.database.session().await;
         session.batch_execute(&format!("BEGIN ISOLATION LEVEL {}", self.level)).await.unwrap();
@@ -70,7 +70,7 @@ struct Transaction {
 }
 
 impl Transaction {
-    /// The code with which it fails, if it does.
+    /// The SQLSTATE code with which `fence` fails, if it does.
     async fn fence(&self, token: FencingToken) -> Result<(), String> {
         let sql = FENCE.replace("leasehold.", &format!("{}.", self.schema));
         let token = i64::try_from(token.get()).unwrap();
@@ -78,7 +78,7 @@ impl Transaction {
         passed.map(drop).map_err(|error| error.code().map_or("", SqlState::code).to_owned())
     }
 
-    /// A look at the newest token, without a lock.
+    /// Checks against the newest token, without a lock.
     async fn looks(&self, token: FencingToken) -> bool {
         let sql = format!("SELECT token = {} FROM {}.token", token.get(), self.schema);
         self.session.query_one(&sql, &[]).await.unwrap().get(0)
@@ -156,7 +156,7 @@ async fn renewals_and_the_fence_are_not_in_each_others_way() {
 }
 
 impl World {
-    /// The lease is still its holder's.
+    /// Checks that the lease still belongs to its holder.
     async fn assert_held_back_by(&self, guard: &Guard) {
         assert!(guard.is_held());
         self.assert_held_back().await;
@@ -290,7 +290,7 @@ async fn nobody_adopts_a_lease_while_its_holder_before_is_in_a_fenced_transactio
     let (token, lease) = (guard.token(), guard.into_lease().unwrap());
     let adopter = world.other.clone();
     let adopting = tokio::spawn(async move { adopter.adopt(lease).await });
-    // It is asked for, and not granted: the token of before is still the newest.
+    // The lock is requested and not granted: the earlier token is still the newest.
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(!adopting.is_finished());
     transaction.run("COMMIT").await;
@@ -298,8 +298,8 @@ async fn nobody_adopts_a_lease_while_its_holder_before_is_in_a_fenced_transactio
     assert!(adopted.token() > token);
 }
 
-/// Two holders of one name, one of whom stops in mid-transaction and loses its lease. Gives how
-/// many transactions were committed, and the value that each has counted up by one.
+/// Two holders of one name, one of which stops in a transaction and loses its lease. Returns the
+/// number of committed transactions, and the value that each has incremented.
 async fn count_up(world: &World, is_fenced: bool) -> (i32, i32) {
     let stopped = world.holder.mutex(NAME).acquire().await.unwrap();
     let slow = world.transaction().await;
@@ -324,7 +324,7 @@ async fn count_up(world: &World, is_fenced: bool) -> (i32, i32) {
 
 #[tokio::test]
 async fn a_stale_holder_loses_no_update_and_one_that_only_looks_does() {
-    // At this level alone: above it the database notices that both have written.
+    // At this level only: above it, the database notices that both have written.
     let Some((world, _)) = World::each().await.into_iter().next() else { return };
     let (committed, value) = count_up(&world, true).await;
     assert_eq!((committed, value), (1, 1));
@@ -349,7 +349,7 @@ async fn a_register_keeps_every_update_while_leases_are_taken_away() {
                 let is_first = turn % 2 == 0;
                 let mut passed = !is_first || transaction.fence(guard.token()).await.is_ok();
                 if passed {
-                    // Somebody takes it away in the middle of every third transaction.
+                    // An operator takes the lease away in the middle of every third transaction.
                     if turn % 3 == 0 {
                         let _ = client.admin().revoke_now(NAME, guard.token()).await;
                     }
@@ -362,7 +362,7 @@ async fn a_register_keeps_every_update_while_leases_are_taken_away() {
                 let end = if passed { "COMMIT" } else { "ROLLBACK" };
                 let ended = transaction.session.batch_execute(end).await;
                 committed += i32::from(passed && ended.is_ok());
-                // It may have been taken away.
+                // An operator may have taken it away.
                 let _ = guard.release().await;
             }
             committed

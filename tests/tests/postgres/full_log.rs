@@ -34,7 +34,7 @@ async fn work(directory: &Path) {
     fill(&filler);
     let mut more = Vec::new();
     let refused = loop {
-        // What is written next needs a new file of the log.
+        // The next writes need a new file of the log.
         if server.query("SELECT pg_switch_wal()").is_err() {
             break client.mutex("new").try_acquire().await.unwrap_err();
         }
@@ -47,7 +47,7 @@ async fn work(directory: &Path) {
         Error::Store(error) if error.kind() == StoreErrorKind::Full => {
             assert!(error.to_string().contains("No space left on device"), "{error}");
         }
-        // Another process of the server was the first to find that.
+        // Another process of the server has noticed that first.
         Error::Store(error) => assert!(error.kind().is_outage(), "{error}"),
         Error::Indeterminate { .. } => {}
         other => panic!("{other}"),

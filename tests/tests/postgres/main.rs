@@ -39,7 +39,7 @@ fn job() {
     }
 }
 
-/// A server, unless there is none to be had. It flushes nothing.
+/// A server without flushes to the disk, if PostgreSQL is installed.
 fn server() -> Option<Postgres> {
     let settings = ["fsync=off", "max_prepared_transactions=4"];
     installed("PostgreSQL", must(Postgres::start_with(&settings)))
@@ -52,7 +52,7 @@ fn pooled(sessions: u32) -> Option<(Postgres, PgBouncer)> {
     Some((server, bouncer))
 }
 
-/// What was started; if it is not installed, that is said, and in CI it is a failure.
+/// The started program. If it is not installed, prints that; in CI, that is a failure.
 fn installed<T>(what: &str, started: Option<T>) -> Option<T> {
     if started.is_none() {
         assert!(std::env::var_os("CI").is_none(), "{what} is not installed");
@@ -88,7 +88,7 @@ impl Database {
         must(Client::connect(&self.url()).await)
     }
 
-    /// A session of an application's own.
+    /// A session of an application.
     async fn session(&self) -> tokio_postgres::Client {
         let [(_, host), (_, user), (_, database), _] = self.server.environment();
         let text = |it: std::ffi::OsString| it.into_string().unwrap();
@@ -99,7 +99,7 @@ impl Database {
         client
     }
 
-    /// What a statement about the schema selects, as text; `@` stands for the schema.
+    /// The rows that a statement about the schema selects, as text; `@` stands for the schema.
     fn ask(&self, sql: &str) -> String {
         let answer = must(self.server.query(&sql.replace('@', &self.schema)));
         answer.trim().to_owned()

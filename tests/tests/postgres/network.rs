@@ -10,10 +10,10 @@ use leasehold_testkit::{Postgres, Proxy, must};
 use crate::faults::{NAME, fence, held, is_taken};
 use crate::installed;
 
-/// A lease that ends while a test looks on.
+/// A lease that ends during the test.
 const SHORT: Duration = Duration::from_secs(2);
 
-/// A server, a client behind a network that suffers, and one that reaches the server in spite.
+/// A server, a client behind a bad network, and a client that reaches the server in any case.
 struct Scene {
     server: Postgres,
     proxy: Proxy,
@@ -27,7 +27,7 @@ impl Scene {
         let proxy = must(Proxy::start_unread(server.port()));
         let far = must(Client::connect(&Postgres::url_through(&proxy)).await);
         let near = must(Client::connect(&server.url()).await);
-        // From now on a grant takes one flight.
+        // From now on a grant takes one round trip.
         must(held(&far).await.release().await);
         Some(Self { server, proxy, far, near })
     }
@@ -109,6 +109,6 @@ async fn p5_a_holder_is_told_while_the_server_stands_still_and_the_name_is_free_
     scene.server.stop().unwrap();
     soon(guard.lost()).await;
     scene.server.cont().unwrap();
-    // A renewal that was on its way may lengthen the lease once.
+    // A renewal that was on its way may prolong the lease once.
     until("it is free", async || !is_taken(&scene.near).await).await;
 }

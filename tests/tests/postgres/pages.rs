@@ -1,4 +1,4 @@
-//! Rows that turn pages, names that are forgotten, and what is written of a step.
+//! Rows that fill pages, names that are forgotten, and the log records of a step.
 
 use leasehold::Client;
 use leasehold::error::StoreErrorKind;
@@ -48,7 +48,7 @@ async fn a_snapshot_that_stays_open_does_not_slow_a_name_down() {
     let release =
         format!("SELECT ({schema}.quick_end_1('{{a}}', '{{me}}', '{{false}}', 1, '20s'))[1] > 0");
     let mut pages = 0;
-    // The first one fills the caches of the session.
+    // The first step fills the caches of the session.
     for _ in 0..2 {
         let plan = texts(&session.simple_query(&acquire).await.unwrap());
         let buffers = plan.iter().find_map(|line| line.trim().strip_prefix("Buffers: shared "));
@@ -76,7 +76,7 @@ async fn a_name_that_is_forgotten_begins_above_all_that_were() {
     let client = database.client().await;
     client.mutex("old").acquire().await.unwrap().release().await.unwrap();
     let held = client.mutex("held").acquire().await.unwrap();
-    // As if the clock had been ahead, and was set back since.
+    // As if the clock had been ahead, and was then set back.
     let ahead = "UPDATE @.lock \
         SET collect_at_us = 0, last_token = last_token + (4096::bigint << 30) \
         WHERE name = 'old' RETURNING last_token";

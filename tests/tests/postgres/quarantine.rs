@@ -1,4 +1,4 @@
-//! What a server has forgotten is noticed: no crash and no promotion leaves the row in `boot`.
+//! A server that has forgotten something is noticed: a crash or a promotion removes the `boot` row.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use leasehold_testkit::{Postgres, must};
 use crate::faults::{NAME, assert_still_held, held};
 use crate::{Database, installed};
 
-/// That nothing new is granted, and why is told.
+/// Checks that nothing new is granted, and that the reason is reported.
 pub(crate) fn assert_quarantined(answer: Result<Option<Guard>>) {
     let Err(Error::Store(error)) = answer else { panic!("{answer:?}") };
     assert_eq!(error.kind(), StoreErrorKind::Quarantined, "{error}");
@@ -28,13 +28,13 @@ async fn tried(client: &Client, name: &str) -> Result<Option<Guard>> {
     }
 }
 
-/// A server that flushes for nobody who does not ask for it.
+/// A server that flushes only if a client asks for it.
 fn lazy() -> Option<Postgres> {
     let settings = ["shared_buffers=16MB", "wal_writer_delay=10s", "wal_writer_flush_after=1GB"];
     installed("PostgreSQL", must(Postgres::start_with(&settings)))
 }
 
-/// Takes the lock, so that a crash forgets it: a page of the log that is full would be written.
+/// Takes the lock so that a crash forgets it: a full page of the log would be written.
 async fn held_in_memory(server: &Postgres, client: &Client) -> Guard {
     must(server.query("SELECT pg_switch_wal()"));
     held(client).await
@@ -46,7 +46,7 @@ async fn p1_with_commit_off_a_crash_forgets_a_grant_whose_holder_goes_on_and_nob
     let Some(mut server) = lazy() else { return };
     let url = format!("{}&commit=off", server.url());
     let client = Client::connect(&url).await.unwrap();
-    // It has no need of a quarantine itself, and is in this one all the same.
+    // This client needs no quarantine itself, but is in this one all the same.
     let other = Client::connect(&server.url()).await.unwrap();
     let guard = held_in_memory(&server, &client).await;
     server.kill9().unwrap();

@@ -1,4 +1,4 @@
-//! Quick paths: what takes one round trip, and what they leave to general steps.
+//! Quick paths: the steps that take one round trip, and those that are left to general steps.
 
 use std::time::Duration;
 
@@ -122,7 +122,7 @@ async fn who_shares_a_transaction_waits_for_nobody_who_is_busy_with_another_name
         assert!(matches!(acquire(&store, name, id).await, Reply::Granted(_)));
         assert_eq!(ask(&store, name, release(id)).await, Reply::Released);
     }
-    // Somebody is in the middle of a step on one of the names.
+    // Another client is in the middle of a step on one of the names.
     let other = database.session().await;
     let begun = format!("BEGIN; SELECT * FROM {}.open_1(ARRAY['busy'])", database.schema);
     other.batch_execute(&begun).await.unwrap();

@@ -1,4 +1,4 @@
-//! Roles, rights, and settings of roles that would be in the way.
+//! Roles, rights, and settings of roles that could disturb the store.
 
 use leasehold::error::StoreErrorKind;
 use leasehold::store::Postgres as Store;
@@ -7,7 +7,7 @@ use leasehold::{Client, Error};
 
 use crate::Database;
 
-/// Makes a role, which only this test has.
+/// Makes a role that only this test has.
 fn role(database: &Database, what: &str) -> String {
     let role = format!("{what}_{}", database.schema);
     database.ask(&format!("CREATE ROLE {role} LOGIN"));
@@ -91,7 +91,7 @@ async fn what_a_role_has_set_for_its_own_transactions_is_in_nobodys_way() {
             guard.renew().await.unwrap();
             assert_eq!(client.admin().list("", 10).await.unwrap().len(), 1, "{setting}");
             guard.release().await.unwrap();
-            // Until its sessions may have been ended.
+            // Wait until its sessions may have been ended.
             tokio::time::sleep(std::time::Duration::from_millis(60)).await;
         }
         client.close().await.unwrap();

@@ -1,4 +1,4 @@
-//! Sessions: how many there are, what becomes of those that end, and of clients that stop.
+//! Sessions: how many there are, and what happens to those that end, and to clients that stop.
 
 use std::fs;
 use std::path::Path;
@@ -114,7 +114,7 @@ async fn a_client_that_stops_in_the_middle_of_a_step_is_put_out() {
     let Some(database) = Database::new() else { return };
     let client = database.client().await;
     client.mutex("a").acquire().await.unwrap().release().await.unwrap();
-    // What the store sends, and then nothing more.
+    // The requests of the store, and then silence.
     let stopped = database.session().await;
     let schema = &database.schema;
     let begun = format!(

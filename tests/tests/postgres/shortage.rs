@@ -1,5 +1,4 @@
-//! What a server runs out of: disk, sessions, time. What is held is renewed and let go all the
-//! same.
+//! Shortages of a server: disk, sessions, time. Held locks are renewed and released all the same.
 
 use leasehold::error::StoreErrorKind;
 use leasehold::{Client, Error};
@@ -8,7 +7,7 @@ use leasehold_testkit::{Postgres, must};
 use crate::faults::{NAME, held, is_taken, session};
 use crate::{Database, installed};
 
-/// What a verb was refused with.
+/// The error with which a verb was refused.
 fn refused<T>(done: Result<T, Error>) -> Option<(StoreErrorKind, String)> {
     match done {
         Ok(_) => None,
@@ -76,7 +75,7 @@ async fn p7_a_timeout_of_the_role_ends_no_step_that_waits_for_its_turn() {
     database.ask(&format!("CREATE ROLE {role} LOGIN SUPERUSER"));
     let url = format!("{}&schema={}", database.server.url_as(&role), database.schema);
     for timeout in ["statement_timeout", "transaction_timeout"] {
-        // Only PostgreSQL 17 and newer have the second.
+        // Only PostgreSQL 17 and newer have the second setting.
         let there = format!("SELECT count(*) FROM pg_settings WHERE name = '{timeout}'");
         if database.ask(&there) == "0" {
             continue;
@@ -84,7 +83,7 @@ async fn p7_a_timeout_of_the_role_ends_no_step_that_waits_for_its_turn() {
         database.ask(&format!("ALTER ROLE {role} SET {timeout} = '500ms'"));
         let client = Client::connect(&url).await.unwrap();
         client.mutex(NAME).acquire().await.unwrap().release().await.unwrap();
-        // Somebody stops in the middle of a step, and is put out after a second.
+        // A client stops in the middle of a step, and is ended after a second.
         let stopped = database.session().await;
         let begun = format!(
             "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '1s'; \

@@ -20,7 +20,7 @@ struct Forgetful {
     _died: Postgres,
 }
 
-/// Takes a lease that no standby hears of, and promotes one.
+/// Takes a lease that no standby learns of, and promotes a standby.
 async fn forget_a_grant(options: &str) -> Option<(Forgetful, Guard)> {
     let mut primary = server()?;
     let client = Client::connect(&primary.url()).await.unwrap();
@@ -37,7 +37,7 @@ async fn forget_a_grant(options: &str) -> Option<(Forgetful, Guard)> {
     Some((Forgetful { url, promoted: standby, _died: primary }, forgotten))
 }
 
-/// For a standby that has all that was granted: there is nothing to wait for.
+/// The URL for a standby that has all grants: there is nothing to wait for.
 fn without_quarantine(url: &str) -> String {
     format!("{url}&quarantine=off")
 }

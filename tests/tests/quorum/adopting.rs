@@ -1,4 +1,4 @@
-//! Leases that are handed out and adopted: of all who try, one at most has a majority.
+//! Leases that are handed out and adopted: of all who try, at most one has a majority.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::fleet::{Fleet, memory_nodes, name, subject};
 
 const TTL: Duration = Duration::from_secs(6);
 
-/// Two clients, each with its own network to the same nodes, and one that has acquired.
+/// Two clients, each with its own network to the same nodes, and a client that has acquired.
 struct Race {
     subject: Subject,
     holder: Client,
@@ -49,10 +49,10 @@ impl Race {
         Self { subject, holder, networks, clients }
     }
 
-    /// Both adopt one lease; gives how many had it, and what the other was told.
+    /// Both adopt one lease. Returns how many got it, and the errors of the others.
     async fn run(&self) -> (usize, Vec<Error>) {
         let [one, two] = &self.clients[..] else { panic!("two clients") };
-        // What was let go before has arrived everywhere: a node that holds it still has no say.
+        // An earlier release has arrived everywhere: a node that still holds the lease has no vote.
         self.subject.pass(TTL).await;
         let lock = self.holder.mutex("handed out").ttl(TTL);
         let guard = must(self.subject.drive(lock.acquire()).await);
@@ -120,7 +120,7 @@ async fn a_lease_that_all_nodes_have_forgotten_is_adopted_by_nobody() {
     let guard = must(soon(client.mutex(&name).ttl(TTL).acquire()).await);
     let lease = must(guard.into_lease());
     for (index, server) in fleet.servers.iter().enumerate() {
-        // Else the acquire of a third node that is slow would come after that.
+        // Otherwise the acquire of a slow third node would come after that.
         fleet.until(index, &name, |status| !status.holders.is_empty()).await;
         must(server.command::<()>("FLUSHALL"));
     }
@@ -152,7 +152,7 @@ async fn a_readers_lease_that_a_node_has_forgotten_is_not_adopted_by_two() {
     }
 }
 
-/// The replies of a majority are lost: asked again, the nodes say what they have done.
+/// The replies of a majority are lost. When asked again, the nodes repeat them.
 #[tokio::test]
 async fn a_lost_reply_of_adopt_at_a_majority_gives_the_same_grant() {
     let fleet = Fleet::start(3);

@@ -15,7 +15,7 @@ use leasehold_testkit::{RedisServer, Subject, must};
 use crate::fleet::{Fleet, memory_nodes, name, subject};
 use crate::is_not_had;
 
-/// Nearly as long as the node's clock is set forward by: so long may a test take.
+/// Nearly as long as the step of the node's clock: a test may take that long.
 const TTL: Duration = Duration::from_secs(17);
 
 /// Kleppmann's first example: the clock of the node that both majorities share is set forward. The
@@ -38,7 +38,7 @@ async fn h4_a_node_whose_clock_is_set_forward_breaks_exclusion_and_not_the_order
     assert!(second.token() > first.token());
 }
 
-/// A node whose clock is far ahead of the others gives tokens that they do not believe: it is not
+/// A node whose clock is far ahead of the others gives tokens that they do not accept. It is not
 /// counted, so the others must be a majority without it.
 #[tokio::test]
 async fn h4_a_node_whose_clock_is_a_minute_ahead_is_no_part_of_a_majority() {
@@ -107,7 +107,7 @@ async fn client(nodes: &[Memory], clock: impl Clock) -> Client {
     must(Client::builder().store(quorum).clock(clock).build().await)
 }
 
-/// Takes and gives back, in turns, and gives the tokens.
+/// Takes and releases in turns, and returns the tokens.
 async fn take_turns(subject: &Subject, clients: &[&Client]) -> Vec<FencingToken> {
     let mut tokens = Vec::new();
     for _ in 0..20 {
@@ -163,7 +163,7 @@ async fn h12_a_poisoned_ballot_is_refused_and_not_remembered() {
     assert!(tokens.iter().all(|token| token.micros() < clock.wall_us() + 10_000_000));
 }
 
-/// A node whose clock was a year ahead has tokens that nobody else believes. It is outvoted.
+/// A node whose clock was a year ahead has tokens that no other node accepts. It is outvoted.
 #[tokio::test]
 async fn h12_a_node_with_a_poisoned_record_is_outvoted() {
     let clock = FakeClock::new();

@@ -1,4 +1,4 @@
-//! A quorum does what every store must do, or says that it cannot.
+//! A quorum passes the tests of every store, or says that it cannot do something.
 
 use leasehold::store::{Memory, Quorum, Store};
 use leasehold::time::FakeClock;

@@ -17,17 +17,17 @@ use crate::fleet::{memory_nodes, subject};
 const CLIENTS: u64 = 3;
 const TTL: Duration = Duration::from_secs(2);
 
-/// The end of a simulation that does not end: ten minutes of simulated time.
+/// The limit of a simulation: ten minutes of simulated time.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// One lock, the clients that race for it, and what happened.
+/// One lock, the clients that race for it, and their history.
 struct Race {
     subject: Subject,
     clock: FakeClock,
     networks: Vec<Faulty>,
     clients: Vec<Client>,
     history: RefCell<History>,
-    /// Whether clients are cut off nodes.
+    /// Whether clients are cut off from nodes.
     cuts: Cell<bool>,
 }
 
@@ -68,7 +68,7 @@ impl Race {
         self.clock.sleep_until(self.clock.now() + span).await;
     }
 
-    /// Acquires, works and lets go, again and again.
+    /// Acquires, works and releases, again and again.
     async fn work(&self, client: &Client, rounds: usize, longest: Duration, seed: u64) {
         let mut random = Jitter::new(seed);
         let lock = client.mutex("contended").ttl(TTL);
@@ -98,7 +98,7 @@ impl Race {
         }
     }
 
-    /// Cuts one client off one node, again and again, until the faults end.
+    /// Cuts one client off from one node, again and again, until the faults end.
     async fn cut_now_and_then(&self, seed: u64) {
         let mut random = Jitter::new(seed);
         while self.cuts.get() {
@@ -109,7 +109,7 @@ impl Race {
         std::future::pending::<()>().await;
     }
 
-    /// All race; gives how long one round took on average.
+    /// All clients race. Returns the average time of one round.
     async fn run(&self, rounds: usize, longest: Duration, seed: u64) -> Duration {
         let began = self.now();
         let workers = (1..)
@@ -133,13 +133,13 @@ async fn h3_three_clients_that_race_for_five_nodes_get_on_and_never_hold_togethe
         let faults = Faults { delay: Duration::from_millis(3), ..Faults::default() };
         let race = Race::new(nodes, faults, nodes as u64).await;
         let took = race.run(400, Duration::from_millis(2), 1).await;
-        // Nobody holds while somebody waits for longer than a poll takes.
+        // The lock is never idle with a waiter for longer than a poll takes.
         race.history.take().check(Duration::from_secs(2));
         assert!(took < Duration::from_millis(250), "{nodes} nodes: a turn takes {took:?}");
     }
 }
 
-/// Requests, answers and messages are lost and come late, and clients are cut off nodes.
+/// Requests, answers and messages are lost or late, and clients are cut off from nodes.
 #[tokio::test]
 async fn a_quorum_keeps_its_promises_while_the_network_does_not() {
     let faults = Faults {
@@ -159,7 +159,7 @@ async fn a_quorum_keeps_its_promises_while_the_network_does_not() {
         race.history.take().check(Duration::from_secs(20));
         race.networks.iter().for_each(Faulty::heal);
         println!("seed {seed} {:?} {:?}", race.now(), began.elapsed());
-        // What was left behind has ended by then.
+        // By then, everything that was left behind has ended.
         race.subject.pass(Duration::from_secs(15)).await;
         race.run(20, Duration::from_millis(50), seed + 1).await;
         race.history.take().check(Duration::from_secs(2));

@@ -7,7 +7,7 @@ use leasehold_core::{Action, Operation, Reply};
 use leasehold_testkit::{Proxy, RedisOptions, RedisServer, Subject, must};
 use leasehold_testkit::{harness::until, options_of};
 
-/// A busy machine may take longer to answer than a network.
+/// A busy machine may take longer to answer than a network does.
 const TIMEOUT: &str = "500ms";
 
 /// The nodes.
@@ -29,12 +29,12 @@ impl Fleet {
         url(self.servers.iter().map(RedisServer::port))
     }
 
-    /// The quorum as a store, without anything between.
+    /// The quorum as a store, without a network between.
     pub(crate) async fn store(&self) -> Box<dyn Store> {
         must(connect(&self.url()).await)
     }
 
-    /// The same with all the time that a test may take.
+    /// The same with timeouts as long as a test may take.
     pub(crate) async fn patient_store(&self) -> Box<dyn Store> {
         self.patient_store_with("").await
     }
@@ -55,7 +55,7 @@ impl Fleet {
         Network { proxies: proxies.collect() }
     }
 
-    /// What one node says of a name.
+    /// The status of a name on one node.
     pub(crate) async fn seen_by(&self, index: usize, name: &LockName) -> Status {
         let store = must(Redis::open(options_of(&self.servers[index].url())).await);
         let look = Operation::On { name: name.clone(), action: Action::Inspect { limit: 10 } };
@@ -65,7 +65,7 @@ impl Fleet {
         }
     }
 
-    /// Waits until a node says something of a name.
+    /// Waits until a node has a status of a name that satisfies a condition.
     pub(crate) async fn until(
         &self,
         index: usize,
@@ -115,7 +115,7 @@ pub(crate) fn name(text: &str) -> LockName {
     must(LockName::new(text))
 }
 
-/// A quorum of stores in memory, for what a server would add nothing to.
+/// A quorum of stores in memory, for tests that need no server.
 pub(crate) fn memory_nodes(
     count: usize,
     clock: &leasehold::time::FakeClock,

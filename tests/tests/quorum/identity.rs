@@ -1,4 +1,4 @@
-//! H14, H18: which servers the nodes are, for one client and for others.
+//! H14, H18: the identity of the nodes, for one client and for others.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use leasehold_testkit::{Data, RedisServer, must};
 
 use crate::fleet::{Fleet, Network, name, url};
 
-/// A client of which the nodes keep a quarantine or not, and are not in one now.
+/// A client whose nodes keep a quarantine or not, and are not in quarantine now.
 async fn client(network: &Network, quarantine: &str) -> Client {
     let url = network.url().replace("quarantine=off", quarantine);
     let client = must(Client::connect(url).await);
@@ -49,8 +49,8 @@ async fn h18_an_address_that_comes_to_lead_to_another_node_does_not_count() {
     }
 }
 
-/// What a client that connects now is told once it has left its list at all of its nodes: the
-/// number of other lists. If a busy machine was too slow to answer, the next client is told.
+/// The warning that a new client gets once it has left its list at all of its nodes: the number of
+/// other lists. If a busy machine was too slow to answer, the next client gets it.
 async fn told_of(fleet: &Fleet, ports: &[u16], lists: usize) -> Vec<String> {
     let patient = url(ports.iter().copied()).replace("500ms", "20s");
     let mut sorted = ports.to_vec();
@@ -103,7 +103,7 @@ async fn h14_clients_with_different_lists_of_nodes_may_both_hold_and_are_warned(
     }
 }
 
-/// Clients that go over to other nodes as planned: who stops is forgotten.
+/// Clients that move to other nodes as planned: a client that stops is forgotten.
 #[tokio::test]
 async fn h14_a_list_that_nobody_uses_any_more_is_forgotten() {
     let fleet = Fleet::start_with(4, &RedisServer::options().own_clock());
@@ -117,8 +117,8 @@ async fn h14_a_list_that_nobody_uses_any_more_is_forgotten() {
     told_of(&fleet, &ports[..3], 1).await;
 }
 
-/// A node that has lost its data has lost its id with it. Clients that were there before say which
-/// list is no more.
+/// A node that has lost its data has lost its id, too. Earlier clients say which list is out of
+/// use.
 #[tokio::test]
 async fn h14_a_node_that_has_lost_its_data_is_not_taken_for_another() {
     let mut fleet = Fleet::start(3);
@@ -128,7 +128,7 @@ async fn h14_a_node_that_has_lost_its_data_is_not_taken_for_another() {
     must(fleet.servers[1].restart(Data::Dropped));
     let using = async {
         loop {
-            // It connects again only where it is needed.
+            // The client connects again only where that is needed.
             drop(client.mutex("used").try_acquire().await);
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

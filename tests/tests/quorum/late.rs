@@ -1,4 +1,4 @@
-//! H10, H16, H17: what arrives late, or not at all.
+//! H10, H16, H17: requests and answers that arrive late, or not at all.
 
 use std::time::Duration;
 
@@ -11,8 +11,7 @@ use leasehold_testkit::proxy::Fault;
 
 use crate::fleet::{Fleet, name};
 
-/// Waits until a node has a record of the name, of which a tombstone is a part, and nobody holds
-/// it.
+/// Waits until a node has a record of the name, such as a tombstone, and nobody holds the name.
 async fn until_remembered(fleet: &Fleet, index: usize, name: &LockName) {
     fleet.until(index, name, |status| status.holders.is_empty()).await;
     // The node's list of all nodes is a key, too, and may be left there at any time.
@@ -20,8 +19,8 @@ async fn until_remembered(fleet: &Fleet, index: usize, name: &LockName) {
     until("it is remembered", async || !records().is_empty()).await;
 }
 
-/// One node is down, and the acquire of another is held back by the network: the round fails, and
-/// both are told that it is over. What is delivered then grants nothing.
+/// One node is down, and the network holds back the acquire of another one. The round fails, and
+/// both are told that it is over. A later delivery grants nothing.
 #[tokio::test]
 async fn h10_an_acquire_that_arrives_after_its_round_has_failed_grants_nothing() {
     let mut fleet = Fleet::start(3);
@@ -56,7 +55,7 @@ async fn h10_an_acquire_that_arrives_after_a_renewal_and_the_release_grants_noth
     network.proxies[2].strike(1, Script::Acquire, Fault::HoldRequest);
     let lock = client.mutex(&name).ttl(Duration::from_secs(3));
     let guard = must(soon(lock.acquire()).await);
-    // The keeper's renewals go by a separate connection.
+    // The keeper sends renewals on a separate connection.
     fleet.until(2, &name, |status| !status.holders.is_empty()).await;
     must(soon(guard.release()).await);
     fleet.until(2, &name, |status| status.holders.is_empty()).await;
@@ -87,7 +86,7 @@ async fn h16_a_release_that_two_of_five_nodes_do_not_hear_frees_the_lock() {
     assert!(guard.token() > token);
     let after = guard.token();
     must(guard.release().await);
-    // Where it was not heard the first lease ends by its deadline, and its token stays.
+    // Where the release was not heard, the first lease ends by its deadline, and its token stays.
     for index in granted {
         fleet.until_free(index, &name).await;
         assert!(fleet.seen_by(index, &name).await.last_token.is_some_and(|last| last >= token));
@@ -114,8 +113,8 @@ async fn h17_a_grant_whose_reply_comes_too_late_is_released() {
     must(must(soon(client.mutex(&name).acquire()).await).release().await);
 }
 
-/// Two nodes always answer before the third: its connection, and what is asked over it before the
-/// first grant, must not depend on callers that go with the majority.
+/// Two nodes always answer before the third. Neither its connection nor the requests on it before
+/// the first grant may depend on callers that are content with the majority.
 #[tokio::test]
 async fn a_node_that_answers_after_a_majority_is_granted_leases_too() {
     let fleet = Fleet::start(3);

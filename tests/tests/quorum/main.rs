@@ -1,4 +1,4 @@
-//! A store made of stores: what every store must do, contention, and faults of its nodes.
+//! A store made of stores: the conformance suite, contention, and faults of its nodes.
 
 mod adopting;
 mod clocks;
@@ -20,7 +20,7 @@ mod taken;
 use leasehold::error::StoreErrorKind;
 use leasehold::{Error, Guard, Result};
 
-/// Whether a lease was not had: somebody holds it, or too few nodes granted it.
+/// Whether no lease was granted: somebody else holds it, or too few nodes granted it.
 fn is_not_had(tried: &Result<Option<Guard>>) -> bool {
     match tried {
         Ok(guard) => guard.is_none(),

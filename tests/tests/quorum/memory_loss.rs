@@ -10,8 +10,8 @@ use leasehold_testkit::{Data, RedisServer, Tail, must};
 use crate::fleet::{Fleet, Network, name};
 use crate::is_not_had;
 
-/// One node in the middle forgets, and a second majority is had: what a quorum without a guard
-/// does not survive. Kept as a test, so that nobody believes otherwise.
+/// The node in the middle forgets, and a second majority is granted. A quorum without a guard does
+/// not survive that. The test shows that this limit is real.
 #[tokio::test]
 async fn h5_a_node_that_is_restarted_without_its_data_breaks_exclusion() {
     let mut fleet = Fleet::start(5);
@@ -30,8 +30,8 @@ async fn h5_a_node_that_is_restarted_without_its_data_breaks_exclusion() {
     assert!(first.is_held() && second.is_held(), "both at once");
 }
 
-/// The same with the guard that a quorum has unless it is switched off: the node that forgot grants
-/// nothing new, so there is no second majority, and the holder takes its lease back there.
+/// The same with the guard, which is on by default. The node that forgot grants nothing new, so
+/// there is no second majority, and the holder takes its lease back there.
 #[tokio::test]
 async fn h5_with_the_guard_a_node_that_is_restarted_without_its_data_makes_no_second_holder() {
     let mut fleet = Fleet::start(5);
@@ -72,7 +72,7 @@ async fn h7_a_holder_takes_its_lease_back_from_nodes_that_have_all_forgotten_it(
     for server in &mut fleet.servers {
         must(server.restart(Data::Dropped));
     }
-    // By the keeper at the latest; now, so that nobody else is first.
+    // The keeper does it at the latest; the test does it now, so that nobody else is first.
     soon(async {
         while guard.renew().await.is_err() {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -131,7 +131,7 @@ async fn h7_with_the_guard_nobody_else_is_first_when_all_nodes_have_forgotten() 
 }
 
 /// A lease whose holder renews it when the test says so, and another client that knows of no
-/// quarantine and asks for locks at once.
+/// quarantine and asks for locks immediately.
 async fn held_beside_another(fleet: &Fleet) -> (Guard, Client) {
     let url = fleet.url().replace("quarantine=off", "quarantine=1m");
     let (one, two) = (must(Client::connect(&url).await), must(Client::connect(&url).await));

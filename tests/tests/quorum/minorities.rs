@@ -10,9 +10,9 @@ use leasehold_testkit::must;
 use crate::fleet::{Fleet, name};
 use crate::{is_no_quorum, is_not_had};
 
-/// A lease is had, excludes others, and is let go. A client that reaches other nodes than the
-/// holder may not be able to tell whether the name is busy, but does not get it; the witness
-/// reaches the nodes of both.
+/// A lease is granted, excludes others, and is released. A client that reaches other nodes than the
+/// holder may not learn whether the name is busy, but does not get it. The witness reaches the
+/// nodes of both.
 async fn works(client: &Client, other: &Client, witness: &Client, name: &str) {
     let first = must(soon(client.mutex(name).acquire()).await);
     let refused = soon(other.mutex(name).try_acquire()).await;
@@ -50,7 +50,7 @@ async fn h1_a_minority_that_is_killed_is_not_missed() {
     works(&late, &one, &one, "connected without them").await;
 }
 
-/// Nothing ever comes from two of five nodes: a client that waited for them would wait for ever.
+/// Two of five nodes never answer: a client that waited for them would wait for ever.
 #[tokio::test]
 async fn h1_a_minority_that_is_not_reached_is_not_waited_for() {
     let fleet = Fleet::start(5);

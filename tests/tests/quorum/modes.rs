@@ -1,5 +1,5 @@
-//! Changes of mode that reach only some nodes: who is the writer on a majority is alone, and the
-//! rest comes to agree with it.
+//! Changes of mode that reach only some nodes. A writer on a majority is alone, and the other nodes
+//! come to agree with it.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const OUTAGE: Duration = Duration::from_secs(3600);
 /// How far a clock is ahead for a while: 3 s, which nodes still believe.
 const STEP_US: i64 = 3_000_000;
 
-/// Some nodes, a client that is cut off some of them now and then, and one that is not.
+/// Some nodes, a client that is sometimes cut off from some of them, and one that is not.
 struct Nodes {
     subject: Subject,
     shared: Vec<SharedStore>,
@@ -49,7 +49,7 @@ impl Nodes {
         Self { subject, shared, networks, cut_off, other, name: name("modes") }
     }
 
-    /// Cuts the client off these nodes and no others.
+    /// Cuts the client off from these nodes, and from no others.
     fn cut(&self, indexes: &[usize]) {
         for (index, network) in self.networks.iter().enumerate() {
             network.cut(if indexes.contains(&index) { OUTAGE } else { Duration::ZERO });
@@ -81,14 +81,14 @@ impl Nodes {
         must(self.subject.drive(lock.try_acquire()).await).is_some()
     }
 
-    /// How the one who holds it is seen by an operator.
+    /// The mode of the holder, as an operator sees it.
     async fn mode_seen_by(&self, client: &Client) -> Mode {
         let status = must(self.subject.drive(client.admin().inspect(&self.name)).await);
         let [holder] = &status.holders[..] else { panic!("{status:?}") };
         holder.mode
     }
 
-    /// What a node has of the one hold that there is.
+    /// The mode of the only hold, as a node has it.
     async fn mode_at(&self, index: usize) -> Mode {
         let look = Operation::On { name: self.name.clone(), action: Action::Inspect { limit: 10 } };
         match must(self.shared[index].execute(look).await).reply {
@@ -104,8 +104,8 @@ async fn client(clock: &FakeClock, nodes: impl Iterator<Item = impl Store>) -> C
     must(Client::builder().store(quorum).clock(clock.clone()).build().await)
 }
 
-/// One node is away, and each of the other two is reached by another reader first: both come to
-/// one number.
+/// One node is away, and another reader comes first at each of the other two. Both get the same
+/// number.
 #[tokio::test]
 async fn two_readers_have_two_tokens_though_each_is_the_first_at_another_node() {
     let clock = FakeClock::new();
@@ -127,7 +127,7 @@ async fn two_readers_have_two_tokens_though_each_is_the_first_at_another_node() 
     let mut with_one_number = 0;
     for round in 0..100 {
         let name = name(&format!("readers/{round}"));
-        // Its token is ahead of what the two propose, so each node gives them what it has next.
+        // Its token is ahead of both proposals, so each node gives them its own next token.
         clock.step_wall(STEP_US);
         let lock = before.rwlock(&name).write().ttl(TTL);
         let guard = must(subject.drive(lock.acquire()).await);
@@ -148,12 +148,12 @@ async fn two_readers_have_two_tokens_though_each_is_the_first_at_another_node() 
     assert!(with_one_number > 0, "the nodes were never reached in two orders");
 }
 
-/// What others are shown of a reader is the number alone.
+/// Others are shown only the number of a reader.
 #[tokio::test]
 async fn a_reader_is_revoked_by_the_number_that_is_shown_of_it() {
     let nodes = Nodes::new().await;
     let guard = nodes.read().await;
-    // Until its messages are listened for.
+    // Time until the client listens for messages.
     nodes.subject.pass(Duration::from_secs(1)).await;
     let status = must(nodes.subject.drive(nodes.other.admin().inspect(&nodes.name)).await);
     let shown = status.holders[0].token;
@@ -162,7 +162,7 @@ async fn a_reader_is_revoked_by_the_number_that_is_shown_of_it() {
     assert_eq!(nodes.subject.drive(guard.lost()).await, Some(LossReason::Revoked));
 }
 
-/// The node that keeps the lease longest keeps a reader's, beside which it lets others read.
+/// The node that keeps the lease longest has a reader, and lets others read beside it.
 #[tokio::test]
 async fn a_writer_counts_only_the_nodes_on_which_it_writes() {
     let nodes = Nodes::new().await;
@@ -216,7 +216,7 @@ async fn of_two_upgradable_readers_one_has_a_majority() {
     must(must(nodes.subject.drive(other.acquire()).await).ensure_held());
 }
 
-/// Of an upgrade that a minority has granted nothing is left once it is given up.
+/// Once an upgrade is given up, nothing is left of its grant by a minority.
 #[tokio::test]
 async fn an_upgrade_that_reaches_a_minority_is_taken_back() {
     let nodes = Nodes::new().await;
@@ -238,8 +238,8 @@ async fn an_upgrade_that_reaches_a_minority_is_taken_back() {
     assert!(nodes.others_read().await);
 }
 
-/// Where not all nodes can be asked, a majority may have the writer although those that answer are
-/// of two minds.
+/// If not all nodes can be asked, a majority may have the writer although the answering nodes do
+/// not agree.
 #[tokio::test]
 async fn a_writer_of_whom_a_node_knows_only_the_reader_is_shown_as_the_writer() {
     for (count, missed, away) in [(3, &[2][..], &[0][..]), (5, &[3, 4], &[0]), (5, &[3, 4], &[])] {

@@ -1,4 +1,4 @@
-//! H2: what many waiters cost while no majority can be had, and how soon they are served after it.
+//! H2: the cost of many waiters while there is no majority, and how soon they are served after it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,17 +26,17 @@ const SERVED_WITHIN: Duration = Duration::from_secs(5);
 /// Most connections that one client opens to one node in a second.
 const MOST_A_SECOND: usize = 4;
 
-/// What becomes of what is sent to a node.
+/// What happens to requests to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line {
     Open,
     /// There is no connection.
     Refused,
-    /// Nothing ever comes back.
+    /// No answer ever comes back.
     Swallowed,
 }
 
-/// One client's way to a node, which counts how often it is taken.
+/// One client's connection to a node, which counts its requests.
 #[derive(Clone, Debug)]
 struct Way {
     node: SharedStore,
@@ -58,7 +58,7 @@ impl Way {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// Counts, and ends if nothing comes of it.
+    /// Counts the request; an error if no answer can come.
     async fn pass(&self) -> Result<(), StoreError> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let line = *self.line.borrow();
@@ -132,8 +132,8 @@ impl Crowd {
         self.ways.iter().for_each(|ways| ways[..2].iter().for_each(|way| way.set(line)));
     }
 
-    /// Waits for a majority with many waiters, each for a different name, and says how long it took
-    /// to serve them once it was there.
+    /// Waits for a majority with many waiters, each for a different name. Returns how long it took
+    /// to serve them once the majority was back.
     async fn ride_out(&self, line: Line) -> Duration {
         self.set(line);
         self.ways.iter().for_each(|ways| ways[2].set(Line::Open));
@@ -146,7 +146,7 @@ impl Crowd {
         self.clock.now().saturating_since(back)
     }
 
-    /// Many of each client wait, each for a different name.
+    /// Many callers of each client wait, each for a different name.
     fn wait(&self) -> Vec<JoinHandle<()>> {
         let waiting = self.clients.iter().enumerate().flat_map(|(number, client)| {
             (0..WAITERS).map(move |waiter| {
@@ -157,8 +157,8 @@ impl Crowd {
         waiting.collect()
     }
 
-    /// Nobody was asked for much. At first all ask for themselves: until nothing was heard for a
-    /// second, nobody knows that nothing will be.
+    /// Checks that no node got many requests. At first all callers ask for themselves: only after a
+    /// silent second does the client know that the nodes are away.
     fn check(&self, line: Line) {
         let at_first = match line {
             Line::Open | Line::Refused => WAITERS,
@@ -168,7 +168,7 @@ impl Crowd {
         for ways in &self.ways {
             let asked: Vec<_> = ways.iter().map(Way::asked).collect();
             assert!(asked[..2].iter().all(|asked| *asked <= most), "{line:?}: {asked:?}");
-            // What is granted by a minority is given back.
+            // The grants of a minority are released.
             assert!(asked[2] <= 2 * at_first, "{line:?}: {asked:?}");
         }
     }
@@ -182,7 +182,7 @@ async fn h2_a_hundred_waiters_ask_little_in_an_outage_and_are_served_soon_after_
     }
 }
 
-/// The waiters of its client do not stand before the renewals of a lease.
+/// The waiters of a client do not delay the renewals of its lease.
 #[tokio::test]
 async fn h2_a_lease_outlives_an_outage_that_is_shorter_than_it_is() {
     for line in [Line::Refused, Line::Swallowed] {
@@ -200,13 +200,13 @@ async fn h2_a_lease_outlives_an_outage_that_is_shorter_than_it_is() {
     }
 }
 
-/// A guard that is dropped in an outage is let go at each node once, as soon as that is back.
+/// A guard that is dropped in an outage is released at each node once, as soon as the node is back.
 #[tokio::test]
 async fn h2_what_is_to_be_ended_in_an_outage_is_asked_for_once_at_each_node() {
     for line in [Line::Refused, Line::Swallowed] {
         let crowd = Crowd::new().await;
         let guard = must(crowd.subject.drive(crowd.clients[0].mutex("held").acquire()).await);
-        // All of them have it, and nothing is under way.
+        // All nodes have the lease, and nothing is under way.
         must(crowd.subject.drive(guard.renew()).await);
         crowd.set(line);
         crowd.ways[0][2].set(Line::Open);

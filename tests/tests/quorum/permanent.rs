@@ -1,4 +1,4 @@
-//! What never passes is said at once, with what mends it, by every verb that acquires.
+//! Permanent errors are reported immediately, with their remedy, by every verb that acquires.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use leasehold_testkit::{RedisServer, must};
 use crate::fleet::{Fleet, url};
 use crate::is_no_quorum;
 
-/// What each verb says.
+/// The error of each verb.
 async fn refusals(lock: &Lock) -> Vec<StoreError> {
     let outcomes = [
         soon(lock.acquire()).await.map(Some),
@@ -51,7 +51,7 @@ async fn nodes_that_are_full_are_said_to_be() {
     }
     all_say(&client.mutex("full"), StoreErrorKind::Full, "raise maxmemory").await;
     must(soon(guard.release()).await);
-    // One that is full is no majority.
+    // A full node and an absent one leave no majority.
     must(fleet.servers[0].command::<()>("CONFIG SET maxmemory 0"));
     must(must(soon(client.mutex("full").acquire()).await).release().await);
 }
@@ -79,12 +79,12 @@ async fn a_foreign_or_damaged_record_is_named_and_left_as_it_is() {
     }
     let left: String = must(fleet.servers[1].command("GET lh:foreign"));
     assert_eq!(left, "mine");
-    // A client that has not been answered yet says the same.
+    // A client that has had no answer yet gets the same error.
     let newcomer = fleet.client().await;
     all_say(&newcomer.mutex("foreign"), StoreErrorKind::Corrupt, "delete it").await;
 }
 
-/// What each verb that finds a lease says of a name.
+/// The errors of each verb that finds a lease, for a name.
 async fn operators_are_told(client: &Client, name: &str, kind: StoreErrorKind) {
     let (admin, name) = (client.admin(), must(LockName::new(name)));
     let token = FencingToken::from_micros(1_800_000_000_000_000);
@@ -150,7 +150,7 @@ async fn a_majority_does_without_a_node_whose_record_is_of_another_release() {
     must(soon(guard.release()).await);
 }
 
-/// Nothing refuses but one node, and another is away: it passes once that is back.
+/// One node refuses, and another one is away: the client waits until that one is back.
 #[tokio::test]
 async fn one_that_refuses_beside_one_that_is_away_is_waited_out() {
     use leasehold_testkit::Data;
@@ -168,7 +168,7 @@ async fn one_that_refuses_beside_one_that_is_away_is_waited_out() {
     must(must(must(soon(waiting).await)).release().await);
 }
 
-/// The time that is given for a request counts, also if it is the one that a single server has.
+/// A given timeout counts, also if it equals the default of a single server.
 #[tokio::test]
 async fn a_timeout_in_the_url_is_the_nodes_own() {
     let fleet = Fleet::start(3);

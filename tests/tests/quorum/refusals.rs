@@ -1,4 +1,4 @@
-//! What is no quorum is refused, in words.
+//! A list of nodes that is no quorum is refused, with a reason.
 
 use leasehold::error::StoreErrorKind;
 use leasehold::store::{Memory, Quorum, Store};

@@ -15,7 +15,7 @@ use crate::fleet::{Fleet, Network, name};
 
 const TTL: Duration = Duration::from_secs(6);
 
-/// A client that says when a renewal is overdue.
+/// A client that reports when a renewal is overdue.
 async fn observed(network: &Network) -> (Client, Arc<Notify>) {
     let overdue = Arc::new(Notify::new());
     let rings = Arc::clone(&overdue);
@@ -27,7 +27,7 @@ async fn observed(network: &Network) -> (Client, Arc<Notify>) {
     (must(Client::builder().url(network.url()).observer(observer).build().await), overdue)
 }
 
-/// Waits until a renewal counts: by itself, a lease is relied on for less and less.
+/// Waits until a renewal counts: without one, the validity of a lease only shrinks.
 async fn until_renewed(guard: &Guard) {
     let validity = guard.validity();
     until("it is renewed", async || guard.validity() > validity).await;
@@ -40,7 +40,7 @@ async fn h8_renewals_that_reach_a_minority_end_nothing_before_the_time_is_over()
     let (client, overdue) = observed(&network).await;
     let name = name("minority renewed");
     let guard = must(client.mutex(&name).ttl(TTL).acquire().await);
-    // The renewal takes in the nodes that were not needed for the grant.
+    // The renewal also reaches the nodes that were not needed for the grant.
     must(guard.renew().await);
     for index in 0..5 {
         fleet.until(index, &name, |status| status.holders.len() == 1).await;
@@ -48,7 +48,7 @@ async fn h8_renewals_that_reach_a_minority_end_nothing_before_the_time_is_over()
     network.swallow(&[0, 1, 2], true);
     soon(overdue.notified()).await;
     must(guard.ensure_held());
-    // It was not released for it either.
+    // The lease was not released on these nodes either.
     for index in [3, 4] {
         let holders = fleet.seen_by(index, &name).await.holders;
         assert_eq!(holders.iter().map(|h| h.token).collect::<Vec<_>>(), [guard.token()]);
@@ -95,7 +95,7 @@ async fn h9_a_node_that_has_granted_a_newer_token_is_not_taken_back() {
     let client = fleet.client().await;
     let name = name("overtaken");
     let guard = must(client.mutex(&name).ttl(TTL).acquire().await);
-    // Nobody renews while the node has forgotten it and somebody else takes it there.
+    // Nobody renews while the node has forgotten the lease and another client takes it there.
     must(fleet.servers[1].stop());
     must(fleet.servers[2].stop());
     must(fleet.servers[0].restart(Data::Dropped));
@@ -114,8 +114,7 @@ async fn h9_a_node_that_has_granted_a_newer_token_is_not_taken_back() {
     must(guard.ensure_held());
 }
 
-/// A holder that has adopted its lease is one like any other: what a node has forgotten, it takes
-/// back.
+/// A holder that has adopted its lease is like any other: it takes back what a node has forgotten.
 #[tokio::test]
 async fn a_lease_that_was_handed_over_is_renewed_by_its_new_holder() {
     let fleet = Fleet::start(3);

@@ -9,7 +9,7 @@ use leasehold_testkit::{Proxy, Replicated, must};
 
 use crate::fleet::{Fleet, Network};
 
-/// Which of the five nodes it is: the one that both majorities have in common.
+/// The index of the node that both majorities have in common.
 const MIDDLE: usize = 2;
 
 /// Five nodes, two clients that reach three of them each, and the node in the middle replicated.
@@ -33,17 +33,17 @@ impl Deployment {
         Self { _fleet: fleet, middle, left, right }
     }
 
-    /// Each client is cut off from the two nodes of the other.
+    /// Cuts each client off from the two nodes of the other.
     fn part(&self) {
         self.left.swallow(&[3, 4], true);
         self.right.swallow(&[0, 1], true);
     }
 
-    /// The replica takes over, without what was written since it was cut off. Who holds is not
-    /// told: nothing that it could learn from is reached.
+    /// The replica takes over, without the writes since it was cut off. The holder is not told: it
+    /// reaches nothing from which it could learn that.
     fn fail_over(&self) {
         self.left.swallow(&[0, 1, MIDDLE], true);
-        // Else it would be asked for what was missed, before the replica is told to take over.
+        // Otherwise the replica would get the missed writes before it takes over.
         must(self.middle[0].stop());
         must(self.middle[1].cont());
         must(self.middle.promote(1));
@@ -54,7 +54,7 @@ impl Deployment {
 
     /// A grant that the replica misses, and then the failover.
     async fn grant_and_fail_over(&self, one: &Client, two: &Client) -> Guard {
-        // A replica that has no copy yet would be given one with the grant in it.
+        // A replica that has no copy yet would get one with the grant in it.
         must(self.middle.wait_in_sync());
         self.part();
         must(self.middle.cut_off(1));
@@ -83,13 +83,13 @@ async fn h15_with_the_guard_a_replica_that_takes_over_from_a_node_makes_no_secon
         assert!(!matches!(refused, Ok(Some(_))), "{refused:?}");
     }
     must(first.ensure_held());
-    // It was the guard, and nothing else, that stood in the way.
+    // Only the guard has prevented the grant.
     deployment.right.swallow(&[0, 1], false);
     must(two.admin().end_quarantine().await);
     drop(must(soon(lock(&two).acquire()).await));
 }
 
-/// Kept as a test, so that nobody believes otherwise.
+/// The test shows that this limit is real.
 #[tokio::test]
 async fn h15_a_replica_that_takes_over_from_a_node_breaks_exclusion_without_the_guard() {
     let deployment = Deployment::start();

@@ -1,4 +1,4 @@
-//! Nodes on which somebody else has the name, in every combination.
+//! Nodes on which another client has the name, in every combination.
 
 use leasehold::Client;
 use leasehold::store::{Memory, Quorum, Store};

@@ -1,4 +1,4 @@
-//! Beside Redisson itself, in separate JVMs.
+//! Together with Redisson itself, in separate JVMs.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use leasehold_testkit::{Cluster, RedisServer, SentinelFleet, Worker, must};
 
 use super::contender::{COUNTER, NAME, Place};
 
-/// Processes of ours, and JVMs with a number of threads.
+/// Our processes, and the JVMs with their threads.
 const OURS: usize = 8;
 const JVMS: usize = 2;
 const THREADS: usize = 4;
 
-/// How often each of ours, and each thread, adds.
+/// How often each process and each thread adds.
 const ROUNDS: usize = 10;
 
-/// A lease that is to end: so long is waited for it.
+/// A lease that a test lets end: it waits for that long.
 const BRIEF: Duration = Duration::from_millis(300);
 
 /// A watchdog that keeps a lock alive for as long as a busy machine may take to renew it.
 pub(crate) const WATCHDOG: Duration = Duration::from_secs(3);
 
-/// What no test waits for.
+/// A time that no test waits for.
 pub(crate) const MINUTE: Duration = Duration::from_mins(1);
 
 /// A server, a client of ours and a JVM.
@@ -42,14 +42,14 @@ impl Pair {
         Some(Self { server, place, client, java })
     }
 
-    /// Says something to the JVM, which answers with this.
+    /// Sends a line to the JVM, which must give this answer.
     #[track_caller]
     pub(crate) fn java(&mut self, line: &str, answer: &str) {
         self.java.tell(line);
         self.java.expect(answer);
     }
 
-    /// Who holds the lock, as far as it is not ours.
+    /// The holder, if it is not ours.
     async fn foreign(&self) -> Option<String> {
         let status = must(self.client.admin().inspect(&must(LockName::new(NAME))).await);
         status.foreign.map(|foreign| foreign.value)
@@ -60,7 +60,7 @@ impl Pair {
     }
 }
 
-/// All add, one at a time, and none of that is lost.
+/// All processes add, one at a time, and no addition is lost.
 fn all_add(place: &Place, kind: &str) {
     let mut jvms: Vec<Worker> = (0..JVMS).filter_map(|_| place.jvm(MINUTE)).collect();
     let mut ours: Vec<Worker> = (0..OURS).map(|_| place.ours()).collect();
@@ -77,7 +77,7 @@ fn all_add(place: &Place, kind: &str) {
     assert_eq!(place.added(), all * ROUNDS);
 }
 
-/// Half of all read what the others write.
+/// Half of the processes read what the others write.
 fn half_read(place: &Place) {
     let mut jvms: Vec<Worker> = (0..JVMS).filter_map(|_| place.jvm(MINUTE)).collect();
     let mut ours: Vec<Worker> = (0..OURS).map(|_| place.ours()).collect();
@@ -169,14 +169,14 @@ async fn each_kind_of_redissons_locks_excludes_ours_and_is_excluded() {
 #[tokio::test]
 async fn neither_side_releases_what_the_other_holds() {
     let Some(mut pair) = Pair::start().await else { return };
-    // Theirs has run out and ours is taken.
+    // Their lease has ended and ours is taken.
     pair.java(&format!("acquire lock {}", BRIEF.as_millis()), "acquired");
     assert!(must(pair.foreign().await.ok_or("it is theirs")).contains("thread 1"));
     let guard = must(pair.client.mutex(NAME).acquire().await);
     pair.java("release", "refused");
     must(guard.renew().await);
     must(guard.release().await);
-    // Ours has run out and theirs is taken.
+    // Our lease has ended and theirs is taken.
     let brief = pair.client.mutex(NAME).ttl(BRIEF).renewal(Renewal::Off);
     let guard = must(brief.acquire().await);
     pair.java("acquire lock 0", "acquired");
@@ -217,7 +217,7 @@ async fn a_holder_that_is_killed_costs_its_lease_and_then_the_other_side_is_let_
 #[tokio::test]
 async fn a_watchdog_of_theirs_and_renewals_of_ours_keep_only_their_own() {
     let Some(mut pair) = Pair::start().await else { return };
-    // Ours is renewed beside a reader of theirs whose lease ends, and the other way round.
+    // Ours is renewed beside a reader of theirs whose lease ends, and the reverse.
     let reader = must(pair.client.rwlock(NAME).read().ttl(WATCHDOG).acquire().await);
     pair.java(&format!("acquire read {}", BRIEF.as_millis()), "acquired");
     tokio::time::sleep(WATCHDOG + BRIEF).await;
@@ -268,14 +268,14 @@ async fn tokens_of_a_fenced_lock_grow_by_one_whichever_side_is_granted() {
 async fn a_release_of_either_side_wakes_the_waiters_of_the_other() {
     let Some(mut pair) = Pair::start().await else { return };
     for (theirs, ours) in [("lock", "mutex"), ("write", "write"), ("read", "write")] {
-        // The lease of nobody ends during this test: without a message it would fail.
+        // No lease ends during this test, so it fails without a message.
         let mutex = match ours {
             "mutex" => pair.client.mutex(NAME),
             _ => pair.client.rwlock(NAME).write(),
         };
         let guard = must(mutex.clone().ttl(MINUTE).acquire().await);
         pair.java.tell(&format!("acquire {theirs} 60000"));
-        // It has asked, has subscribed, and is about to ask again and to wait.
+        // The JVM has asked, has subscribed, and is about to ask again and to wait.
         let channel = if theirs == "lock" { "redisson_lock__channel" } else { "redisson_rwlock" };
         let subscribed = format!("PUBSUB NUMSUB {channel}:{{{NAME}}}");
         let subscribers = || must(pair.server.command::<(String, u32)>(&subscribed)).1;

@@ -15,17 +15,17 @@ const LONG: Duration = Duration::from_secs(30);
 /// The name that all want.
 pub(crate) const NAME: &str = "jobs/nightly";
 
-/// Where the lock lives, as both sides are told.
+/// The place of the lock, in the forms for both sides.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// Its kind, a port and what else the program in Java needs.
+    /// The kind of deployment, a port, and what else the program in Java needs.
     java: String,
     url: String,
-    /// A server where what the lock protects can be read and written.
+    /// A server with the data that the lock protects.
     data: u16,
 }
 
-/// What is protected. In a cluster all of it is in one slot.
+/// The key of the protected data. In a cluster, all of it is in one slot.
 pub(crate) const COUNTER: &str = "{counter}";
 
 impl Place {
@@ -58,7 +58,7 @@ impl Place {
         Self { java, url, data: fleet.servers().servers()[primary].port() }
     }
 
-    /// Our store there.
+    /// The URL of our store there.
     pub(crate) fn url(&self) -> String {
         format!("{}&layout=redisson", self.url)
     }
@@ -67,7 +67,7 @@ impl Place {
         must(Client::connect(&self.url()).await)
     }
 
-    /// A JVM whose watchdog renews by this; `None`, with a word on it, where it was not built.
+    /// A JVM with this interval of its watchdog; `None`, with a message, if it was not built.
     pub(crate) fn jvm(&self, watchdog: Duration) -> Option<Worker> {
         redisson_peer(&self.java, NAME, watchdog)
     }
@@ -90,14 +90,14 @@ impl Place {
         must(server.get_connection())
     }
 
-    /// What has been added.
+    /// The number of additions so far.
     pub(crate) fn added(&self) -> usize {
         let value: Option<usize> = must(redis::cmd("GET").arg(COUNTER).query(&mut self.data()));
         value.unwrap_or(0)
     }
 }
 
-/// In a worker: does what each line says, as the program in Java does.
+/// In a worker: obeys each line, as the program in Java does.
 pub(crate) fn work(arguments: &[String]) {
     let [url, data] = arguments else { panic!("{arguments:?}") };
     let runtime = must(tokio::runtime::Builder::new_multi_thread().enable_all().build());
@@ -165,21 +165,21 @@ fn lock(client: &Client, kind: &str) -> Lock {
     }
 }
 
-/// What is said to a worker. It ends with its parent, also while it waits for a lock.
+/// The lines for a worker. It ends with its parent, also while it waits for a lock.
 fn lines() -> UnboundedReceiver<String> {
     let (sender, lines) = unbounded_channel();
-    // It lives as long as the process; there is nobody to join it.
+    // The thread lives as long as the process, so nobody joins it.
     std::thread::spawn(move || while sender.send(worker::listen()).is_ok() {});
     lines
 }
 
-/// A connection for what is protected.
+/// A connection to the protected data.
 fn protected(port: &str) -> Connection {
     let server = must(redis::Client::open(format!("redis://127.0.0.1:{port}/")));
     must(server.get_connection())
 }
 
-/// Reads and writes without any other protection than the lock.
+/// Reads and writes, protected only by the lock.
 async fn add(lock: Lock, port: &str, counter: &str, rounds: &str) {
     let (mut data, inside) = (protected(port), format!("{counter}:inside"));
     for _ in 0..must(rounds.parse::<usize>()) {

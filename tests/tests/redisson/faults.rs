@@ -1,5 +1,5 @@
-//! What befalls a lock that both languages hold: messages are lost, processes are stopped past
-//! their lease, servers fail over, slots move, scripts are forgotten.
+//! Faults of a lock that both languages hold: messages are lost, processes are stopped past their
+//! lease, servers fail over, slots move, scripts are forgotten.
 
 use leasehold::{Client, Error, LossReason};
 use leasehold_testkit::harness::{loss, until};
@@ -73,8 +73,8 @@ async fn scripts_that_the_server_forgets_are_loaded_again_by_both() {
     pair.java("release", "released");
 }
 
-/// Each side holds in turn while something happens, and afterwards it still does: the other is kept
-/// out, and let in by the release.
+/// Each side holds in turn while a fault happens, and still holds afterwards. The other side is
+/// kept out, and the release lets it in.
 async fn keeps_its_lock_through(
     place: &Place,
     client: &Client,

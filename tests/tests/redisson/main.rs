@@ -12,7 +12,7 @@ mod wire;
 
 use leasehold_testkit::worker;
 
-/// What a process of our own does.
+/// The job of a process of our own.
 #[test]
 #[ignore = "a job of the tests here, for a separate process"]
 fn job() {

@@ -1,4 +1,4 @@
-//! What stands on the server, and what is told there: as Redisson writes and reads it.
+//! The data and the messages on the server: as Redisson writes and reads them.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use redis::Connection;
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// A server, a store of ours on it, and a connection of somebody else.
+/// A server, a store of ours on it, and a connection of another program.
 struct Shared {
     server: RedisServer,
     store: Redis,
@@ -140,7 +140,7 @@ async fn what_was_told_before_a_question_is_not_asked_about_again() {
         must(Client::connect(&url(&shared.server)).await),
         must(Client::connect(&url(&shared.server)).await),
     ];
-    // Without renewals, which would be counted with the questions.
+    // Without renewals, which would count as polls.
     let _guard = must(holds.mutex("a").renewal(Renewal::Off).acquire().await);
     let wait = async || {
         let before = must(shared.server.command_stats("evalsha")).0;
@@ -152,7 +152,7 @@ async fn what_was_told_before_a_question_is_not_asked_about_again() {
     for _ in 0..50 {
         must(shared.server.command::<()>("PUBLISH redisson_rwlock:{a} 1"));
     }
-    // Once, once more after it has begun to listen, and at last who is in the way.
+    // One poll, one more after it has begun to listen, and at last one for the blocker.
     let asked = wait().await;
     assert!(asked <= 4, "it asked {asked} times");
 }

@@ -1,4 +1,4 @@
-//! Where a grant may not count, a hand-over is not entered before its claim.
+//! If a grant may not count, a waiter does not enter a hand-over before its claim.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

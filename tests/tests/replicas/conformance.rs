@@ -1,11 +1,11 @@
-//! Every store does what every store must do, also where more must be so before a grant counts.
+//! Every store passes the same tests, also if a grant needs acknowledgements before it counts.
 
 use leasehold::store::{Redis, Store};
 use leasehold_testkit::{
     LeastPrivilege, RedisServer, Replicated, Subject, conformance, must, options_of,
 };
 
-/// So long that a busy machine keeps no healthy replica from answering in time.
+/// So long that a healthy replica always answers in time on a busy machine.
 const PATIENT: &str = "timeout=20s";
 
 mod replicated {

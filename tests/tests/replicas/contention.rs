@@ -6,7 +6,7 @@ use leasehold_testkit::{Contenders, RedisServer, Replicated, fresh_number, must}
 
 use super::{TTL, connect};
 
-/// Three, so that behind one that is handed a lock there is another to whom it could be handed on.
+/// Three, so that behind a waiter that is handed a lock, there is another waiter.
 const CLIENTS: usize = 3;
 
 const NAMES: usize = 8;
@@ -23,7 +23,7 @@ async fn contend(hanging: usize, options: &str) {
     for _ in 0..CLIENTS {
         clients.push(connect(&url).await);
     }
-    // Nothing was granted before, whatever the guard takes a new server for.
+    // Nothing was granted before, whatever the guard assumes about a new server.
     must(clients[0].admin().end_quarantine().await);
     let name = |number| must(LockName::new(format!("{number}/{:032x}", fresh_number())));
     let names: Vec<_> = (0..NAMES).map(name).collect();

@@ -1,8 +1,8 @@
 //! Failovers that forget, and primaries that were left behind: what each `replicas=` prevents, and
-//! what it does not.
+//! what it does not prevent.
 //!
-//! The client of the old primary and the client of the new one have two URLs, as if each had been
-//! told so.
+//! The client of the old primary and the client of the new one have two URLs, as if each had
+//! learned another primary.
 
 use leasehold::error::StoreErrorKind;
 use leasehold::lease::Renewal;
@@ -11,7 +11,7 @@ use leasehold_testkit::{Data, RedisServer, Replicated, must};
 
 use super::{PATIENCE, SURE, TTL, connect, is_not_replicated, kind, try_acquire, until};
 
-/// Takes what is free, without renewing: a test says when.
+/// Takes a free lock, without renewals: the test renews.
 async fn take(client: &Client) -> Guard {
     let lock = client.mutex("a").ttl(TTL).renewal(Renewal::Off);
     must(lock.acquire_within(PATIENCE).await)
@@ -79,8 +79,8 @@ async fn d3_with_fewer_than_all_replicas_the_one_that_is_promoted_may_have_misse
     assert!(second.token() > forgotten.token(), "but not the order of tokens");
 }
 
-/// A primary that was stopped goes on after its replica has taken over. Gives what a client that
-/// still speaks to it is granted, while somebody holds the lock at the new one.
+/// A primary that was stopped goes on after its replica has taken over. Returns what it grants to a
+/// client that still reaches it, while another client holds the lock at the new primary.
 async fn ask_a_zombie(options: &str) -> (Guard, Result<Option<Guard>, Error>) {
     let servers = must(Replicated::start(1));
     let late = of(&servers, 0, options).await;
@@ -111,15 +111,15 @@ async fn d5_with_all_replicas_a_primary_that_was_left_behind_grants_nothing() {
 async fn d5_with_fewer_than_all_a_replica_that_was_not_told_goes_on_acknowledging() {
     let servers = must(Replicated::start(2));
     let late = of(&servers, 0, "replicas=1").await;
-    // As a sentinel does it, but it has not come to the other replica yet.
+    // As a sentinel does, before it has reached the other replica.
     must(servers[1].command::<()>("REPLICAOF NO ONE"));
     let held = take(&of(&servers, 1, "").await).await;
     let second = take(&late).await;
     assert!(held.is_held() && second.is_held(), "exclusion is broken, as was expected");
 }
 
-/// A primary whose replica is on the other side of a partition and was promoted there. Gives what
-/// its clients are granted, while somebody holds the lock on the other side.
+/// A primary whose replica is on the other side of a partition and was promoted there. Returns what
+/// its clients are granted, while another client holds the lock on the other side.
 async fn ask_across_a_partition(min_replicas: u32) -> Result<Option<Guard>, Error> {
     let options = RedisServer::options().line("min-replicas-max-lag 1");
     let servers = must(Replicated::start_with(options, &[100]));

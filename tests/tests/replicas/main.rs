@@ -24,8 +24,8 @@ const TTL: Duration = Duration::from_secs(30);
 /// asks for longer than that.
 const SURE: &str = "timeout=2s";
 
-/// What a try ends with. One whose answer a busy machine kept back is made again, until the store
-/// has forgotten the one before.
+/// The result of a try. If a busy machine delays the answer, tries again, once the store has
+/// forgotten the try before.
 async fn try_acquire(client: &Client, name: &str) -> Result<Option<Guard>, Error> {
     let (since, mut was_slow) = (Instant::now(), false);
     loop {

@@ -1,4 +1,4 @@
-//! The library has one question of an attempt out at a time: what it is told meanwhile makes it ask
+//! The library has only one open poll of an attempt. A message that comes meanwhile makes it poll
 //! again right after that.
 
 use std::collections::BTreeMap;
@@ -17,8 +17,8 @@ use tokio::task::JoinHandle;
 /// How long a slow store takes to answer, as one that waits for replicas does.
 const SLOWNESS: Duration = Duration::from_millis(250);
 
-/// A store that does what it is asked at once and says so later, and counts the questions that are
-/// out about each attempt.
+/// A store that executes requests immediately and answers later. It counts the open requests of
+/// each attempt.
 #[derive(Clone, Debug)]
 struct Slow {
     inner: SharedStore,
@@ -81,7 +81,7 @@ impl Store for Slow {
     }
 }
 
-/// A holder of a fast store, and a waiter of the same that is answered slowly.
+/// A holder at a fast store, and a waiter at the same store that gets slow answers.
 struct Scene {
     subject: Subject,
     slow: Slow,
@@ -110,8 +110,8 @@ impl Scene {
         (scene, held)
     }
 
-    /// Lets go of the lock while a question of the waiter is out, and gives how long it takes the
-    /// waiter to enter.
+    /// Releases the lock while a poll of the waiter is open. Returns how long the waiter takes to
+    /// enter.
     async fn let_go(self, held: Guard) -> Duration {
         let clock = self.slow.clock.clone();
         must(self.subject.drive(held.release()).await);

@@ -1,4 +1,4 @@
-//! The same where sentinels name the primary, and in a cluster.
+//! The same behind sentinels, and in a cluster.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use leasehold_testkit::{Cluster, RedisServer, SentinelFleet, must};
 
 use super::{PATIENCE, SURE, TTL, connect, is_not_replicated, try_acquire};
 
-/// So long that a busy machine keeps no healthy replica from answering in time.
+/// So long that a healthy replica always answers in time on a busy machine.
 const PATIENT: &str = "timeout=20s";
 
 #[tokio::test]
 async fn a_primary_that_is_stopped_is_left_also_by_those_who_wait_for_replicas() {
     let (servers, sentinels) = (RedisServer::options(), RedisServer::options());
     let fleet = must(SentinelFleet::start_with(servers, &[100, 100], sentinels));
-    // Its requests travel on separate connections: what those hear must count.
+    // Requests travel on separate connections: the acknowledgements on each of them must count.
     let client = connect(&format!("{}?replicas=1", fleet.url())).await;
     let lock = client.mutex("a").ttl(TTL);
     must(must(lock.acquire_within(PATIENCE).await).release().await);

@@ -1,4 +1,4 @@
-//! `replicas=`: what is granted while a replica does not acknowledge, and what is not.
+//! `replicas=`: what is granted while a replica does not acknowledge, and what is not granted.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use leasehold_testkit::{RedisServer, Replicated, must, options_of};
 
 use super::{PATIENCE, SURE, TTL, connect, is_not_replicated, kind, soon, try_acquire, until};
 
-/// Acquires what is free. A busy machine may keep a healthy replica from answering in time, so it
-/// is tried again.
+/// Acquires a free lock. A busy machine may delay a healthy replica for too long, so this tries
+/// again.
 async fn acquire(client: &Client, name: &str) -> Guard {
     must(client.mutex(name).ttl(TTL).acquire_within(PATIENCE).await)
 }
@@ -85,8 +85,8 @@ async fn all_of_no_replicas_grants_nothing_and_says_so_on_connecting() {
     assert!(is_not_replicated(&error), "{error}");
 }
 
-/// A reader that gives up an upgrade which was not acknowledged takes it back, and never a later
-/// one: a writer asks for nothing.
+/// A reader that gives up an unacknowledged upgrade takes that upgrade back, and never a later one:
+/// a writer sends no upgrade.
 #[tokio::test]
 async fn an_upgrade_that_is_not_acknowledged_is_taken_back_and_a_writer_stays_one() {
     let servers = must(Replicated::start(1));
@@ -98,7 +98,7 @@ async fn an_upgrade_that_is_not_acknowledged_is_taken_back_and_a_writer_stays_on
     let lock = careful.rwlock("a").read().ttl(TTL);
     let mut guard = must(lock.acquire_within(PATIENCE).await);
     must(servers[1].stop());
-    // Some tries long, each of which the primary grants.
+    // Long enough for some tries, each of which the primary grants.
     let gave_up = tokio::time::timeout(Duration::from_secs(4), guard.upgrade()).await;
     assert!(gave_up.is_err(), "{gave_up:?}");
     assert_eq!(guard.mode(), Mode::Shared);
@@ -125,7 +125,7 @@ async fn d16_a_renewal_that_is_not_acknowledged_prolongs_nothing() {
     let error = guard.renew().await.unwrap_err();
     assert!(is_not_replicated(&error), "{error}");
     assert!(guard.validity() < before);
-    // The primary has moved its deadline on, and that does not count.
+    // The primary has prolonged the lease, and that does not count.
     assert_eq!(lost.await, Some(LossReason::Expired));
 }
 
@@ -155,7 +155,7 @@ async fn a_waiter_enters_only_once_the_replica_has_its_grant() {
     must(servers[1].stop());
     let (waits_before, _) = must(servers[0].command_stats("wait"));
     must(held.release().await);
-    // It has learned of its grant, has claimed it, and the claim was not acknowledged.
+    // The waiter has learned of its grant, has claimed it, and the claim was not acknowledged.
     until("a WAIT has ended unfulfilled", async || {
         must(servers[0].command_stats("wait")).0 > waits_before
     })
@@ -184,7 +184,7 @@ async fn a_waiter_that_is_handed_a_lock_keeps_it_and_its_turn_until_the_replica_
     must(servers[1].stop());
     let (waits_before, _) = must(servers[0].command_stats("wait"));
     must(held.release().await);
-    // The failed ones are the first's claims; the second asks now and then, too.
+    // The failed ones are claims of the first client; the second client also polls sometimes.
     until("many a WAIT has ended unfulfilled", async || {
         must(servers[0].command_stats("wait")).0 >= waits_before + 6
     })
@@ -223,8 +223,8 @@ async fn an_upgrade_that_is_not_acknowledged_is_asked_for_until_the_replica_has_
     assert!(guard.is_held());
 }
 
-/// The last other reader lets go, and its release makes the waiting reader the writer: what the
-/// reader asks then must write, or replicas that lack the release would acknowledge the answer.
+/// The last other reader releases, and its release makes the waiting reader the writer. The next
+/// request of that reader must write. Otherwise replicas without the release would acknowledge it.
 #[tokio::test]
 async fn an_upgrade_that_is_handed_over_is_not_believed_before_the_replica_has_it() {
     let servers = must(Replicated::start(1));
@@ -251,8 +251,8 @@ async fn an_upgrade_that_is_handed_over_is_not_believed_before_the_replica_has_i
     assert!(guard.is_held());
 }
 
-/// What was adopted and not acknowledged is neither believed nor handed to anybody else: its
-/// adopter asks again, and ends it when it gives up.
+/// An adoption that is not acknowledged is neither believed nor granted to anybody else. Its
+/// adopter asks again, and ends the lease when it gives up.
 #[tokio::test]
 async fn an_adoption_that_is_not_acknowledged_is_nobodys_until_its_adopter_gives_up() {
     let servers = must(Replicated::start(1));
@@ -309,7 +309,7 @@ async fn waitaof_is_refused_on_connecting_where_it_cannot_be_had() {
     let server = must(RedisServer::start());
     let refused = Client::connect(&format!("{}?waitaof=on", server.url())).await.unwrap_err();
     assert_eq!(kind(&refused), Some(StoreErrorKind::Unsupported), "{refused}");
-    // Which of the two it lacks depends on the server that the suite runs with.
+    // The version of the tested server decides which of the two it lacks.
     let words = refused.to_string();
     let says = ["waitaof=on needs Redis 7.2", "waitaof=on needs an append-only file"];
     assert!(says.iter().any(|says| words.contains(says)), "{words}");
@@ -322,7 +322,7 @@ async fn with_waitaof_each_grant_waits_for_the_disk_of_the_server() {
         let url = format!("{}?waitaof=on&timeout=20s&layout={layout}", server.url());
         let client = match Client::connect(&url).await {
             Ok(client) => client,
-            // A server that does not have it says so, which is another test.
+            // A server without it says so, which is another test.
             Err(refused) => return assert!(refused.to_string().contains("needs Redis 7.2")),
         };
         let (before, _) = must(server.command_stats("waitaof"));

@@ -1,5 +1,5 @@
-//! `quarantine=`: a server that has forgotten who holds what grants nothing new until that is over,
-//! and holders take back what was theirs.
+//! `quarantine=`: a server that has forgotten its holders grants nothing new until the quarantine
+//! is over, and holders take their leases back.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::{LOOK_EVERY, PATIENCE, TTL, connect, kind, soon, try_acquire, until};
 
-/// What ends a quarantine in these tests is an operator, unless they are about its end.
+/// In these tests, an operator ends a quarantine, except in tests about its end.
 const ON: &str = "?quarantine=1m";
 
 /// A quarantine that a test waits for.
@@ -24,7 +24,7 @@ async fn take(client: &Client) -> Guard {
     must(lock.acquire_within(PATIENCE).await)
 }
 
-/// What a newcomer is told.
+/// The answer that a newcomer gets.
 async fn ask(client: &Client) -> Result<Option<Guard>, Error> {
     try_acquire(client, "a").await
 }
@@ -35,7 +35,7 @@ fn assert_quarantined(outcome: &Result<Option<Guard>, Error>) {
     assert_eq!(kind, Some(StoreErrorKind::Quarantined), "{outcome:?}");
 }
 
-/// Renews as soon as the server can be asked.
+/// Renews as soon as the server answers.
 async fn renew(guard: &Guard) -> Result<Duration, Error> {
     let since = Instant::now();
     loop {
@@ -48,14 +48,14 @@ async fn renew(guard: &Guard) -> Result<Duration, Error> {
     }
 }
 
-/// Two clients of a server that is new and known to be so.
+/// Two clients of a server that is known to be new.
 async fn two(url: &str) -> (Client, Client) {
     let clients = (connect(url).await, connect(url).await);
     must(clients.0.admin().end_quarantine().await);
     clients
 }
 
-/// The token with which somebody is known to hold.
+/// The token of the known holder.
 async fn held_with(client: &Client, guard: &Guard) -> Option<leasehold::FencingToken> {
     let status = must(client.admin().inspect(guard.name()).await);
     status.holders.first().map(|holder| holder.token)
@@ -105,7 +105,7 @@ async fn a_server_that_was_a_replica_for_a_while_is_in_quarantine_when_it_leads_
     let (first, second) = (&servers.servers()[0], &servers.servers()[1]);
     let (client, _) = two(&format!("{}{ON}", first.url())).await;
     must(must(ask(&client).await).unwrap().release().await);
-    // A grant that never comes to the replica, and nobody says anything there.
+    // The grant never reaches the replica, and no other client writes there.
     must(servers.cut_off(1));
     let _forgotten = take(&client).await;
     must(second.cont());
@@ -226,7 +226,7 @@ async fn c11_after_a_flush_the_holder_goes_on_and_nobody_else_is_let_in() {
     }
 }
 
-/// The boot record knows of runs and of flushes, not of a key: an evicting server breaks exclusion.
+/// The boot record notices restarts and flushes, but not a deleted key: eviction breaks exclusion.
 #[tokio::test]
 async fn c9_with_the_guard_too_a_lock_that_is_deleted_is_granted_again() {
     let server = must(RedisServer::start());
@@ -282,7 +282,7 @@ async fn c11_a_newcomer_in_the_moment_of_a_flush_is_refused_and_leaves_no_token_
     let server = must(RedisServer::start());
     let (holder, other) = two(&format!("{}{ON}", server.url())).await;
     let held = take(&holder).await;
-    // The other client has seen that the quarantine is over, and asks for locks at once.
+    // The other client has seen the end of the quarantine, and asks for locks immediately.
     must(must(other.mutex("b").ttl(TTL).acquire_within(PATIENCE).await).release().await);
     must(server.command::<()>("FLUSHALL"));
     assert_quarantined(&ask(&other).await);
@@ -311,7 +311,7 @@ async fn a_reader_does_not_become_the_writer_while_another_has_not_come_back() {
     must(server.command::<()>("FLUSHALL"));
     must(renew(&first).await);
     assert!(timeout(Duration::from_millis(500), first.upgrade()).await.is_err());
-    // Had it become the writer, there would be no coming back.
+    // If it had become the writer, it could not come back.
     must(renew(&second).await);
     assert!(first.is_held() && second.is_held());
     must(one.admin().end_quarantine().await);

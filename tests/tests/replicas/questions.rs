@@ -1,5 +1,5 @@
-//! Several questions of one attempt: what is answered "not replicated" takes nothing away from what
-//! is answered "yours".
+//! Several requests of one attempt: the answer "not replicated" to one takes nothing away from the
+//! answer "yours" to another.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use super::{TTL, connect, request, soon, until};
 
 const ID: HolderId = HolderId { client: ClientId(7), attempt: 1 };
 
-/// A primary with a replica, and stores that wait for it: one for a short time, and one until a
-/// test lets the replica go on.
+/// A primary with a replica, and stores that wait for the replica: one for a short time, and one
+/// until a test continues the replica.
 struct Pair {
     servers: Replicated,
     hasty: Redis,
     patient: Redis,
-    /// It waits for no replica.
+    /// This client waits for no replica.
     careless: Client,
     name: LockName,
 }
@@ -41,8 +41,8 @@ impl Pair {
         Operation::On { name: self.name.clone(), action }
     }
 
-    /// Somebody holds the lock and the attempt waits for it, and then is handed it while the
-    /// replica hangs.
+    /// Another client holds the lock and the attempt waits for it. Then the attempt is handed the
+    /// lock while the replica hangs.
     async fn hand_over(&self) {
         let held = must(self.careless.mutex(&self.name).ttl(TTL).acquire().await);
         let joined = must(self.patient.execute(self.on(acquire())).await);
@@ -51,8 +51,8 @@ impl Pair {
         must(held.release().await);
     }
 
-    /// Asks twice about the attempt while the replica hangs: the first is answered before the
-    /// replica goes on, and the second after it. What was answered "yours" must be.
+    /// Sends two requests of the attempt while the replica hangs. The first is answered before the
+    /// replica goes on, and the second after it. A lease that was answered "yours" must hold.
     async fn ask_twice(self, [first, second]: [Action; 2]) {
         let (first, second) = (self.on(first), self.on(second));
         let patient = self.patient;
@@ -62,7 +62,7 @@ impl Pair {
             clients.is_ok_and(|clients| clients.contains("blocked_clients:1"))
         })
         .await;
-        // A busy machine may keep the answer back.
+        // A busy machine may delay the answer.
         let mut error = self.hasty.execute(first.clone()).await.unwrap_err();
         while error.kind() == StoreErrorKind::Timeout {
             error = self.hasty.execute(first.clone()).await.unwrap_err();

@@ -10,7 +10,7 @@ use leasehold_testkit::{RedisServer, SentinelFleet, options_of};
 
 use crate::{PATIENCE, connect, retry};
 
-/// A lease that a test waits for, and that is long beside what a busy machine takes.
+/// A lease that a test waits for, and that is long compared with the delays of a busy machine.
 const TTL: Duration = Duration::from_secs(8);
 
 /// A primary and a replica whose clock is ahead.
@@ -25,14 +25,14 @@ async fn client(fleet: &SentinelFleet, options: &str) -> Client {
     connect(format!("{}?{options}", fleet.url())).await
 }
 
-/// Takes what is free, without renewing.
+/// Takes a free lock, without renewals.
 async fn take(client: &Client) -> Guard {
     let lock = client.mutex("a").ttl(TTL).renewal(Renewal::Off);
     lock.acquire_within(PATIENCE).await.unwrap()
 }
 
-/// Hands over to the other server while the lock is held, and takes it there as soon as that is
-/// possible: by whom it was held before, and by whom it is held now.
+/// Hands over to the other server while the lock is held, and takes the lock there as soon as
+/// possible. Returns the earlier holder and the present one.
 async fn taken_after_a_hand_over(fleet: &SentinelFleet, options: &str) -> (Guard, Guard) {
     let (one, two) = (client(fleet, options).await, client(fleet, options).await);
     let first = take(&one).await;

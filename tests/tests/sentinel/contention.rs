@@ -5,7 +5,7 @@ use leasehold_testkit::{Contenders, RedisServer, SentinelFleet, fresh_number, mu
 
 use crate::{LONG, connect};
 
-/// Three, so that behind one that is handed a lock there is another to whom it could be handed on.
+/// Three, so that behind a waiter that is handed a lock, there is another waiter.
 const CLIENTS: usize = 3;
 
 const NAMES: usize = 8;

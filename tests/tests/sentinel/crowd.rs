@@ -1,5 +1,5 @@
-//! Many tasks that take turns at one lock while something happens to the servers, and what came of
-//! it.
+//! Many tasks that take turns at one lock while something happens to the servers, and the history
+//! of their turns.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -61,7 +61,7 @@ impl Crowd {
         Self { shared, tasks }
     }
 
-    /// Waits until each task has had a turn more, on average.
+    /// Waits until each task has had one more turn, on average.
     pub(crate) async fn go_round(&self) {
         let wanted = self.turns() + (CLIENTS * TASKS) as usize;
         let since = Instant::now();
@@ -71,7 +71,7 @@ impl Crowd {
         }
     }
 
-    /// Ends it; what happened that must not?
+    /// Ends the crowd, and returns the violations.
     pub(crate) async fn stop(mut self) -> BTreeSet<Violation> {
         self.shared.stopping.store(true, Ordering::Relaxed);
         while let Some(ended) = soon(self.tasks.join_next()).await {
@@ -93,7 +93,7 @@ impl Shared {
         let entered = self.began.elapsed();
         tokio::task::yield_now().await;
         let (id, hold) = self.leave(&guard, entered);
-        // Not being answered, or having lost the lease, is what these tests are about.
+        // These tests may leave a release without an answer, or cost the lease.
         match guard.release().await {
             Ok(()) | Err(Error::Indeterminate { .. } | Error::Lost { .. } | Error::Store(_)) => {}
             Err(other) => panic!("{other}"),

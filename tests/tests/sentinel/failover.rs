@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use crate::crowd::Crowd;
 use crate::{LONG, SHORT, connect, queued, retry, soon};
 
-/// Two servers that both were the primary for a while may have granted one lock at once.
+/// Two servers that both were the primary for a while may have granted one lock at the same time.
 fn only_overlaps(violations: &BTreeSet<Violation>) -> bool {
     violations.iter().all(|violation| *violation == Violation::Overlap)
 }
@@ -114,12 +114,12 @@ async fn d5_a_stopped_primary_that_comes_back_is_used_as_a_replica() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn d8_a_call_that_a_demoted_server_refuses_goes_on_at_the_new_primary() {
     let fleet = SentinelFleet::start().unwrap();
-    // How long a busy machine takes for that is not the point.
+    // It does not matter how long a busy machine takes for that.
     let client = connect(fleet.url() + "?timeout=20s").await;
     client.mutex("a").acquire().await.unwrap().release().await.unwrap();
     fleet.servers().hand_over(1).unwrap();
-    // The connection leads to what is a replica now, and the sentinels do not know that yet. A try
-    // gives up at the first refusal: it must see none.
+    // The connection leads to a server that is a replica now, which the sentinels do not know yet.
+    // A try gives up at the first refusal, so it must see none.
     let guard = client.mutex("a").ttl(LONG).try_acquire().await.unwrap().unwrap();
     let errors = fleet.servers()[0].info("errorstats").unwrap();
     let refused = errors.lines().find(|line| line.starts_with("errorstat_READONLY:"));
@@ -152,7 +152,7 @@ async fn d13_two_hundred_waiters_are_each_served_once_after_a_failover() {
     let guard = first.mutex("a").ttl(SHORT).acquire().await.unwrap();
     let mut waiting = JoinSet::new();
     for _ in 0..CLIENTS {
-        // Its waiters stand in the queue of the store, each for itself.
+        // Each waiter stands in the queue of the store.
         let builder = Client::builder().url(fleet.url()).slice(Duration::ZERO);
         let client = builder.build().await.unwrap();
         for _ in 0..WAITERS_EACH {
@@ -160,7 +160,7 @@ async fn d13_two_hundred_waiters_are_each_served_once_after_a_failover() {
             waiting.spawn(async move {
                 let guard = lock.acquire().await.unwrap();
                 let token = guard.token();
-                // What comes of the release is not the point: the lease is short.
+                // The result of the release does not matter: the lease is short.
                 drop(guard.release().await);
                 token
             });
@@ -202,7 +202,7 @@ async fn a_primary_that_was_replaced_is_left_before_it_knows_that() {
     let client = connect(fleet.url()).await;
     client.mutex("a").acquire().await.unwrap().release().await.unwrap();
     for sentinel in fleet.sentinels() {
-        // Four times that is how long they leave the old primary as it is.
+        // For four times this long, the sentinels leave the old primary as it is.
         sentinel.command::<()>("SENTINEL DEBUG publish-period 60000").unwrap();
     }
     assert_eq!(fleet.fail_over().unwrap(), 1);

@@ -1,5 +1,5 @@
-//! What a failover forgets because no replica had it: holders are told, tokens grow, and nobody is
-//! left behind.
+//! A failover forgets what no replica had: holders are told, tokens grow, and no client is left
+//! behind.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::{LONG, SHORT, connect, loss, queued, request, retry, soon};
 
-/// Kills the primary, whose last writes the replica has not got, and lets that take over.
+/// Kills the primary and lets the replica take over, which has not got the last writes.
 fn fail_over_to_the_past(fleet: &mut SentinelFleet) {
     fleet.servers_mut()[0].kill9().unwrap();
     fleet.servers()[1].cont().unwrap();
@@ -23,7 +23,7 @@ async fn d1_the_holder_of_a_grant_that_no_replica_had_is_told_and_tokens_go_on_g
     let mut fleet = SentinelFleet::start().unwrap();
     let (client, other) = (connect(fleet.url()).await, connect(fleet.url()).await);
     fleet.servers().cut_off(1).unwrap();
-    // The next renewal by itself is far away: it is the lost inbox that makes the client ask.
+    // The next regular renewal is far away: the lost inbox makes the client ask.
     let guard = client.mutex("a").ttl(LONG).acquire().await.unwrap();
     let waiting = tokio::spawn(async move { other.mutex("a").ttl(LONG).acquire().await });
     queued(&client, "a", 1).await;
@@ -39,8 +39,8 @@ async fn d1_the_holder_of_a_grant_that_no_replica_had_is_told_and_tokens_go_on_g
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn places_of_waiters_that_were_served_meanwhile_are_given_up_at_once() {
-    // The new primary grants each of them again. If each was waited for, for as long as a grant may
-    // be unclaimed, the test would be over.
+    // The new primary grants each lease again. If the test waited for the claim window of each
+    // grant, it would time out.
     const SERVED: u32 = 40;
     let mut fleet = SentinelFleet::start().unwrap();
     let client = connect(fleet.url()).await;

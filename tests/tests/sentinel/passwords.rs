@@ -9,7 +9,7 @@ use leasehold_testkit::{RedisServer, SentinelFleet, must};
 
 const VARIABLE: &str = "LEASEHOLD_SENTINEL_PASSWORD";
 
-/// Takes a lock of the store named in the arguments, and says what came of it.
+/// Takes a lock of the store named in the arguments, and prints the result.
 pub(crate) fn job() {
     let [url] = &worker::arguments()[..] else { panic!("one URL is wanted") };
     let runtime = must(tokio::runtime::Builder::new_multi_thread().enable_all().build());

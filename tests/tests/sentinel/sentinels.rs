@@ -1,4 +1,4 @@
-//! Sentinels that are down, hang, are wrong, or are none.
+//! Sentinels that are down, that hang, that are wrong, or that are no sentinels.
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ async fn d9_a_server_that_says_it_is_a_replica_is_not_taken_for_the_primary() {
         refusal(&format!("{}?connect_timeout=1s", SentinelFleet::url_of([&stray]))).await;
     assert_eq!(kind, StoreErrorKind::Unreachable);
     assert!(line.contains("the server is a replica"), "{line}");
-    // As soon as one of them names a primary, that is it.
+    // The first primary that a sentinel names is used.
     let url = SentinelFleet::url_of([&stray, &fleet.sentinels()[0]]);
     let client = connect(&url).await;
     let guard = client.mutex("a").ttl(LONG).acquire().await.unwrap();
@@ -85,19 +85,19 @@ async fn d9_without_any_sentinel_the_connections_that_there_are_keep_working() {
     next.release().await.unwrap();
     let (kind, _) = refusal(&fleet.url()).await;
     assert_eq!(kind, StoreErrorKind::Unreachable);
-    // Once one of them is back, new connections can be made, and it does not take two.
+    // Once one sentinel is back, new connections can be made: two are not needed.
     fleet.sentinels_mut()[2].restart(Data::Kept).unwrap();
     let late = connect(fleet.url()).await;
     late.mutex("a").acquire().await.unwrap().release().await.unwrap();
 }
 
-/// For how long a sentinel that hangs would be waited for: the most that a URL may say.
+/// The longest wait for a hanging sentinel that a URL can request.
 const HANGS: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn d14_sentinels_that_hang_delay_nobody() {
     let fleet = SentinelFleet::start().unwrap();
-    // A client that waited for a sentinel that hangs would wait for longer than the test does.
+    // A client that waited for a hanging sentinel would wait for longer than the test takes.
     let url = format!("{}?connect_timeout={}s", fleet.url(), HANGS.as_secs());
     for hanging in [0, 1] {
         fleet.sentinels()[hanging].stop().unwrap();

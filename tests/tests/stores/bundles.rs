@@ -1,4 +1,4 @@
-//! Requests that travel together on one connection: each name gets what it would have got alone.
+//! Requests that travel together on one connection: each name gets the same as it would alone.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use leasehold_core::{
 use leasehold_testkit::harness::{request, retry, soon};
 use leasehold_testkit::{Fault, Proxy, RedisServer, options_of};
 
-/// How many ask at once: no more than may share a call.
+/// How many callers ask at the same time: at most as many as may share a call.
 const CALLERS: u64 = 20;
 
 fn id(caller: u64) -> HolderId {
@@ -54,14 +54,14 @@ fn is_granted(outcome: &Result<Answer, StoreError>) -> bool {
     matches!(outcome.as_ref().map(|answer| &answer.reply), Ok(Reply::Granted(_)))
 }
 
-/// How many scripts were called since this was last asked.
+/// How many scripts were called since the last call of this function.
 fn calls(server: &RedisServer) -> u64 {
     let (calls, _) = server.command_stats("evalsha").unwrap();
     server.command::<()>("CONFIG RESETSTAT").unwrap();
     calls
 }
 
-/// A store whose server has seen every script that is used here.
+/// A store whose server knows every script that is used here.
 async fn open(server: &RedisServer, url: &str) -> Redis {
     let store = Redis::open(options_of(url)).await.unwrap();
     for script in Script::ALL {
@@ -191,7 +191,7 @@ async fn a_connection_that_is_lost_leaves_everybody_in_doubt_and_asking_again_he
     let server = RedisServer::start().unwrap();
     let proxy = Proxy::start(server.port()).unwrap();
     let store = open(&server, &format!("{}?timeout=10s", proxy.url())).await;
-    // The first call is the one that goes alone.
+    // The first call travels alone.
     let struck = proxy.strike(2, Script::Acquire, Fault::BreakReply(0));
     let outcomes = at_once(&store, acquire).await;
     struck.happened().await;
@@ -213,7 +213,7 @@ async fn who_gives_up_before_the_call_is_made_is_left_out_of_it() {
     let server = RedisServer::start().unwrap();
     let store = open(&server, &server.patient_url()).await;
     {
-        // Polled once: the first goes out, the others wait for their turn, and are dropped there.
+        // Polled once: the first request goes out; the others wait for their turn, and are dropped.
         let asking = join_all((0..CALLERS).map(|caller| store.execute(acquire(caller))));
         let asking = std::pin::pin!(asking);
         assert!(futures_util::FutureExt::now_or_never(asking).is_none());

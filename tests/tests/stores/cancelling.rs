@@ -17,7 +17,7 @@ fn until_so_many_wait(client: &Client, count: u32) {
     until_so("as many wait", || must(client.admin().inspect(&name)).waiting == count);
 }
 
-/// What waits while another holds, and is then cancelled.
+/// The error of a call that waits while another client holds, and is then cancelled.
 fn cancelled<T: Send>(holder: &Client, wait: impl FnOnce(&Cancel) -> Result<T> + Send) {
     let cancel = Cancel::new();
     let guard = must(holder.mutex("a").acquire());
@@ -33,7 +33,7 @@ fn cancelled<T: Send>(holder: &Client, wait: impl FnOnce(&Cancel) -> Result<T> +
     must(guard.release());
 }
 
-/// Its place is gone long before anybody would take its client for dead, which lives on.
+/// The place is gone long before the store would take its client for dead; the client lives on.
 fn ends_waits(holder: &Client, waiter: &Client) {
     let lock = waiter.mutex("a");
     cancelled(holder, |cancel| lock.clone().cancelled_by(cancel).acquire());

@@ -11,15 +11,15 @@ use leasehold_testkit::worker::{self, Worker};
 use leasehold_testkit::{RedisServer, must};
 use tokio::runtime::{Builder, Runtime};
 
-/// Far longer than these tests take: nothing may end by time in them.
+/// Far longer than these tests take: no lease ends by time.
 const LONG: Duration = Duration::from_secs(600);
 
-/// For where the dead are waited for: short, and longer than a busy machine lets anybody wait.
+/// For tests that wait for dead holders: short, but longer than any delay of a busy machine.
 const SHORT: Duration = Duration::from_secs(15);
 
 const NAME: &str = "the counter";
 
-/// Where the locks live, and the unprotected files that they protect.
+/// The place of the locks, and of the unprotected files that they protect.
 struct Place {
     url: String,
     ttl: Duration,
@@ -40,7 +40,7 @@ impl Place {
         Self { url: server.patient_url(), ttl: LONG, _server: Some(server), directory }
     }
 
-    /// A server, where the dead are noticed by the end of their leases.
+    /// A server, on which a dead holder is noticed by the end of its lease.
     fn redis_with_the_dead() -> Self {
         Self { ttl: SHORT, ..Self::redis() }
     }
@@ -61,21 +61,21 @@ impl Place {
         read(self.directory.path()).0
     }
 
-    /// Who entered, in that order.
+    /// The workers that entered, in order.
     fn entered(&self) -> Vec<usize> {
         let text = fs::read_to_string(self.directory.path().join("entered")).unwrap_or_default();
         text.lines().map(|line| must(line.parse())).collect()
     }
 }
 
-/// What a worker needs to know.
+/// The facts that a worker needs.
 struct Job<'a> {
     url: &'a str,
     directory: &'a Path,
     ttl: Duration,
 }
 
-/// Read, add, write, as carelessly as can be.
+/// Reads, adds and writes, without any protection.
 fn add_one(directory: &Path, token: FencingToken) {
     let (count, newest) = read(directory);
     assert!(newest < token.get(), "{newest} was before {token}");
@@ -90,8 +90,8 @@ fn read(directory: &Path) -> (u64, u64) {
     must(numbers.ok_or("two were writing"))
 }
 
-/// Acquires, and works under what it was given: right after a hand-over that is two seconds, as for
-/// every user. A worker that a busy machine kept waiting for longer asks again.
+/// Acquires, and works under the validity that it has. Right after a hand-over, that is two
+/// seconds. A worker that a busy machine delayed for longer asks again.
 async fn acquire(lock: &Lock) -> Guard {
     loop {
         match lock.acquire().await {
@@ -147,7 +147,7 @@ fn add_from_threads(job: &Job<'_>, threads: u32, rounds: u32) {
     must(client.close());
 }
 
-/// Enters once, says so, and leaves when told to.
+/// Enters once, reports that, and leaves when told to.
 async fn enter_once(job: Job<'_>, number: &str) {
     let client = must(Client::connect(job.url).await);
     worker::say("ready");
@@ -178,7 +178,7 @@ pub(super) fn job(arguments: &[&str]) {
     }
 }
 
-/// Lets processes add to a number, and none of it may be missing in the end.
+/// Lets processes add to a number, and checks that no addition is missing.
 fn no_update_is_lost(place: &Place, processes: u64, job: &str, width: u64, rounds: u64) {
     let arguments = [width.to_string(), rounds.to_string()];
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
@@ -187,7 +187,7 @@ fn no_update_is_lost(place: &Place, processes: u64, job: &str, width: u64, round
     assert_eq!(place.count(), processes * width * rounds);
 }
 
-/// Kills some of those who wait; the others enter in the order in which they came.
+/// Kills some waiters; the others enter in the order in which they came.
 fn the_others_are_served_in_order(place: &Place, waiters: usize, is_killed: fn(usize) -> bool) {
     let mut holder = place.start("enter once", &["0"]);
     holder.expect("ready");

@@ -1,4 +1,4 @@
-//! What a release that does not reach the store costs a job.
+//! The cost for a job if its release does not reach the store.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use leasehold_testkit::{Faults, Faulty, Subject};
 
 const TTL: Duration = Duration::from_secs(3);
 
-/// Whether a job may start again after a release, while for this long nothing reaches the store.
+/// Whether a job may start again after a release, if the store was unreachable for this long.
 async fn starts_again_after_a_cut_of(span: Duration) -> bool {
     let clock = FakeClock::new();
     let subject = Subject::fake(Memory::with_clock(clock.clone()), clock.clone());

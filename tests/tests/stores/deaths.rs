@@ -1,5 +1,5 @@
-//! Processes that are killed while they hold or wait, where several servers make up the store: what
-//! was promised to the dead is kept, and nobody waits for longer than that.
+//! Processes that are killed while they hold or wait, where several servers make up the store.
+//! Promises to dead holders are kept, and nobody waits for longer than these last.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn runtime() -> Runtime {
     must(Builder::new_multi_thread().worker_threads(1).enable_all().build())
 }
 
-/// A process of the tests below: it acquires, says until when it holds, and waits.
+/// A process of the tests below: it acquires, prints until when it holds, and waits.
 pub(super) fn job(url: &str) {
     runtime().block_on(async {
         let client = must(Client::connect(url).await);
@@ -39,7 +39,7 @@ pub(super) fn job(url: &str) {
     });
 }
 
-/// What a process says once it holds: since when, until when at least, and the token.
+/// The line of a holding process: since when and until when it holds at least, and the token.
 fn hear(process: &mut Worker) -> [u128; 3] {
     let said = process.hear().unwrap();
     let numbers: Vec<u128> = said.split(' ').map(|number| must(number.parse())).collect();
@@ -53,8 +53,7 @@ fn start(url: &str) -> Worker {
     process
 }
 
-/// Kills a holder, and the first of two who wait; `wait` waits until the given number are seen to
-/// wait.
+/// Kills a holder, and the first of two waiters. `wait` waits until it sees this many waiters.
 fn kill_who_holds_and_who_is_next(url: &str, wait: fn(&str, u32)) {
     let mut holder = start(url);
     let [_, until, token] = hear(&mut holder);
@@ -107,7 +106,7 @@ mod quorum {
         let nodes: Vec<_> = (0..3).map(|_| must(RedisServer::start())).collect();
         let hosts: Vec<_> = nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
         let url = format!("redis+quorum://{}?quarantine=off", hosts.join(","));
-        // It has no queue to look at: who waits asks again and again.
+        // There is no queue to look at: waiters ask again and again.
         kill_who_holds_and_who_is_next(&url, |_, _| ());
     }
 }

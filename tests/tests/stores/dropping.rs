@@ -21,15 +21,15 @@ const MOST_POLLS: u32 = 40;
 /// How long a request to the slow store takes at most, each way.
 const DELAY: Duration = Duration::from_millis(4);
 
-/// How soon a lock must be free after an acquire was dropped: a few requests. Nothing may have to
-/// wait for a lease or a claim to end.
+/// How soon a lock must be free after an acquire was dropped: a few requests. It must not depend on
+/// the end of a lease or of a claim.
 const SOON: Duration = Duration::from_millis(400);
 
 fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Memory behind a network that takes its time, and a name.
+/// A store in memory behind a slow network, and a name.
 async fn slow_store(seed: u64) -> (Subject, Faulty, LockName) {
     let clock = FakeClock::new();
     let subject = Subject::fake(Memory::with_clock(clock.clone()), clock.clone());
@@ -50,7 +50,7 @@ async fn is_soon_free(subject: &Subject, other: &Client, name: &LockName) -> boo
     false
 }
 
-/// Drops an acquire after a number of polls; the lock is held at first and let go after `held_for`.
+/// Drops an acquire after this many polls; the lock is held at first, until `held_for` polls.
 async fn drop_after(polls: u32, held_for: u32) -> bool {
     let (subject, network, name) = slow_store(u64::from(polls * 100 + held_for)).await;
     let (client, other) = (subject.client_of(network).await, subject.client().await);
@@ -92,7 +92,7 @@ async fn an_acquire_that_is_dropped_at_any_point_leaves_nothing_behind() {
     }
 }
 
-/// The lease is then either as it was, or has ended: it never has a holder that nobody knows.
+/// The lease is then unchanged, or has ended: it never has an unknown holder.
 #[tokio::test]
 async fn an_adoption_that_is_dropped_at_any_point_leaves_the_lease_as_it_was_or_ends_it() {
     let (mut was_left, mut has_ended) = (0, 0);
@@ -179,7 +179,7 @@ async fn a_release_or_a_try_that_is_dropped_at_any_point_leaves_nothing_behind()
     }
 }
 
-/// Polls a future so often, and tells whether it was done by then.
+/// Polls a future this many times, and returns whether it was done by then.
 async fn poll_so_often(
     subject: &Subject,
     polls: u32,
@@ -198,8 +198,8 @@ async fn poll_so_often(
     false
 }
 
-/// A reader that is dropped while it becomes the writer, after a number of polls, and tries again.
-/// The other reader leaves after `held_for` polls.
+/// A reader is dropped during its upgrade, after this many polls, and tries again. The other reader
+/// leaves after `held_for` polls.
 async fn drop_upgrade_after(polls: u32, held_for: u32) -> bool {
     let (subject, network, name) = slow_store(u64::from(polls * 100 + held_for)).await;
     let (client, other) = (subject.client_of(network).await, subject.client().await);
@@ -249,8 +249,8 @@ async fn an_upgrade_that_is_dropped_at_any_point_keeps_no_reader_out() {
     }
 }
 
-/// A reader whose upgrade ends at its limit, while the other reader leaves sooner or later.
-/// An upgradable reader is that still, in its own eyes and in those of the store.
+/// The upgrade of a reader ends at its limit, while the other reader leaves sooner or later. The
+/// reader is still upgradable, for itself and for the store.
 #[tokio::test]
 async fn an_upgrade_that_is_dropped_at_any_point_leaves_an_upgradable_reader() {
     for polls in 1..MOST_POLLS {
@@ -271,7 +271,7 @@ async fn an_upgrade_that_is_dropped_at_any_point_leaves_an_upgradable_reader() {
         let admitted = must(subject.drive(read.try_acquire()).await);
         assert!(admitted.is_some(), "dropped after {polls} polls: {guard:?}");
         must(subject.drive(guard.renew()).await);
-        // And no more than a reader, from the moment that it asks for that.
+        // It is only a reader, from the moment when it asks for that.
         poll_so_often(&subject, polls, guard.downgrade(), |_| ()).await;
         assert_eq!(guard.mode(), Mode::Shared, "dropped after {polls} polls");
         subject.pass(SOON).await;
@@ -334,7 +334,7 @@ async fn an_upgrade_with_a_limit_tells_an_outage_from_another_reader() {
     }
     let told = subject.drive(guard.try_upgrade()).await;
     assert!(matches!(told, Err(Error::Store(_))), "{told:?}");
-    // One that has time enough rides it out.
+    // A call with enough time waits until it is over.
     must(subject.drive(guard.upgrade_within(Duration::from_secs(10))).await);
     subject.pass(SOON).await;
     let read = other.rwlock(&name).read();
@@ -397,7 +397,7 @@ fn guard_of(client: &Client, runtime: &Runtime) -> Guard {
     must(runtime.block_on(client.mutex("awkward").acquire()))
 }
 
-/// Somebody else gets the lock long before the lease would have ended.
+/// Another client gets the lock long before the lease would have ended.
 fn is_given_back(client: &Client) {
     let limit = Duration::from_secs(10);
     let runtime = runtime();
@@ -486,7 +486,7 @@ fn a_guard_that_outlives_its_client_is_given_back() {
     is_given_back(&other);
 }
 
-/// One client that lives for as long as the process, as many programs have it.
+/// One client that lives as long as the process, as in many programs.
 fn works_in_several_runtimes(client: &'static OnceLock<Client>, url: &str) {
     let started = runtime();
     let connected = must(started.block_on(Client::connect(url)));

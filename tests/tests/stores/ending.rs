@@ -1,4 +1,4 @@
-//! What a process holds when it ends is let go, however its `main` ends.
+//! The leases of a process are released when it ends, however its `main` ends.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::exit;
@@ -19,7 +19,7 @@ fn runtime(kind: &str) -> Runtime {
 /// A process of the tests below, which ends in one way or another.
 pub(super) fn job(end: &str, url: &str) {
     drop(catch_unwind(AssertUnwindSafe(|| main_that_ends(end, url))));
-    // As fast as a program ends whose `main` returns.
+    // As fast as a program ends when its `main` returns.
     exit(0);
 }
 

@@ -18,7 +18,7 @@ use leasehold_testkit::{fresh_number, must};
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
-/// Far longer than any of these tests takes: whatever ends in them ends by a death, not by time.
+/// Far longer than any of these tests takes: leases end by a death, not by time.
 const TTL: Duration = Duration::from_secs(600);
 
 /// One client on a store, without the library.
@@ -38,7 +38,7 @@ impl Contender {
         must(self.store.execute(Operation::On { name, action }).await).reply
     }
 
-    /// Waits as the protocol says and gives the token.
+    /// Waits as the protocol says, and returns the token.
     async fn acquire(&mut self) -> u64 {
         self.attempts += 1;
         let id = self.id();
@@ -107,8 +107,8 @@ fn enter_once(path: &str) {
     });
 }
 
-/// The holder in the section has a link there that names its process. If the link is there when the
-/// next one comes, that holder was killed inside.
+/// The holder in the section has a link there that names its process. If the next holder finds the
+/// link, the holder before was killed inside.
 fn occupy(path: &Path, token: u64) {
     let own = std::process::id().to_string();
     let link = section(path);
@@ -144,7 +144,7 @@ fn newest(path: &Path) -> u64 {
     text.ok().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// Waits until the section was entered so often.
+/// Waits until the section was entered this many times.
 fn see_entries(path: &Path, count: u64) {
     let began = Instant::now();
     for _ in 0..count {
@@ -180,7 +180,7 @@ fn processes_that_are_killed_at_any_moment_block_nobody_and_let_nobody_else_in()
     let mut random = Jitter::new(seed);
     for _ in 0..KILLS {
         see_entries(&path, random.next_u64() % 8);
-        // Somewhere between two steps: a few microseconds more or less.
+        // Somewhere between two steps: the delay varies by a few microseconds.
         for _ in 0..random.next_u64() % 2000 {
             std::hint::spin_loop();
         }
@@ -210,7 +210,7 @@ fn when_the_holder_is_killed_the_first_of_ten_waiters_enters() {
         waiters.push(start());
         until_so("it joins", || waiting(&store) == count);
     }
-    // The second one too: the waiter behind a dead one takes its place.
+    // The second waiter is killed, too: the waiter behind a dead one takes its place.
     waiters[1].kill9();
     holder.kill9();
     for (position, mut waiter) in waiters.into_iter().enumerate() {
@@ -251,7 +251,7 @@ fn processes_may_create_the_file_at_the_same_moment() {
 #[tokio::test]
 async fn a_client_that_is_closed_or_dropped_leaves_no_pipe_beside_a_file_that_stays_open() {
     let place = must(tempfile::tempdir());
-    // It stays open: what goes with the client does not go with the store.
+    // The file stays open: the store must not depend on this handle.
     let store = must(File::open(place.path().join("locks.db")));
     let client = async || must(Client::builder().store(store.clone()).build().await);
     let pipes = || {

@@ -1,4 +1,4 @@
-//! The first call of a client: it obeys its limit, and rides out what later calls ride out.
+//! The first call of a client: it obeys its limit, and waits out what later calls wait out.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::task::yield_now;
 /// Far beyond every limit that connecting has.
 const LONG: Duration = Duration::from_secs(600);
 
-/// Lets time pass, and everybody do what is due.
+/// Lets time pass, and lets every task do what is due.
 async fn pass(clock: &FakeClock, span: Duration) {
     let step = Duration::from_millis(100);
     for _ in 0..span.as_millis() / step.as_millis() {
@@ -22,7 +22,7 @@ async fn pass(clock: &FakeClock, span: Duration) {
     }
 }
 
-/// A client of a store that it has never reached and that is away.
+/// A client of a store that is away, and that the client has never reached.
 async fn newcomer(clock: &FakeClock) -> (Client, Faulty) {
     let store = Memory::with_clock(clock.clone());
     let faulty = Faulty::new(store, clock.clone(), Faults::default(), 1);

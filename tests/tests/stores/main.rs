@@ -1,4 +1,4 @@
-//! What clients do to each other on real stores and servers, and what becomes of it.
+//! The effects of clients on each other, on real stores and servers.
 #![cfg(test)]
 
 use leasehold_testkit::worker;

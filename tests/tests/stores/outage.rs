@@ -11,21 +11,21 @@ use tokio::runtime::Builder;
 const PROCESSES: usize = 2;
 const WAITERS: usize = 100;
 
-/// Clients of each process where there are many, as many as a process may have connections for.
+/// Clients of each process in the large tests: as many as a process may have connections for.
 const CROWD: usize = 100;
 
-/// Long enough that a client that asks again and again has asked a thousand times.
+/// Long enough that a client without pauses would ask a thousand times.
 const OUTAGE: Duration = Duration::from_secs(6);
 
-/// How often an address is dialled in a second by one client, at most; and how often before it is
-/// clear that nothing is there, by connections that were open.
+/// How often one client dials an address in a second at most. Before it is clear that nothing is
+/// there, open connections cause more dials.
 const DIALS: (usize, usize) = (4, 10);
 
-/// A build for tests on a busy machine; the figures are in evidence/benches/README.md.
+/// For a test build on a busy machine; the figures are in evidence/benches/README.md.
 const MOST_CPU: f64 = 0.3;
 const MOST_MEMORY: u64 = 64 << 20;
 
-/// How many connections there may be to an address in so long.
+/// How many connections to an address there may be in this span.
 fn most_dials(span: Duration, clients: usize) -> usize {
     clients * (DIALS.0 * (span.as_secs() as usize + 1) + DIALS.1)
 }
@@ -125,7 +125,7 @@ fn an_outage_of_a_cluster_costs_its_waiters_little_and_all_are_served_after_it()
     println!("served after {:?}", crowd.until_served());
 }
 
-/// The sentinels have nobody to put in its place.
+/// The sentinels have no replica to put in its place.
 #[test]
 fn an_outage_of_a_primary_costs_its_waiters_little_and_all_are_served_after_it() {
     let options = RedisServer::options();
@@ -153,7 +153,7 @@ fn an_outage_of_a_primary_costs_its_waiters_little_and_all_are_served_after_it()
     println!("served after {:?}", crowd.until_served());
 }
 
-/// Nobody is left who knows where anything is.
+/// No node is left that knows where anything is.
 #[test]
 fn an_outage_of_a_whole_cluster_costs_its_waiters_little_and_all_are_served_after_it() {
     let mut cluster = must(Cluster::start(0));
@@ -200,7 +200,7 @@ fn h2_an_outage_of_all_nodes_costs_its_waiters_little_and_all_are_served_after_i
     println!("served after {:?}", crowd.until_served());
 }
 
-/// Acknowledged replicas, and the layouts that other programs share.
+/// Acknowledged replicas, and the layouts that are shared with other programs.
 #[test]
 fn an_outage_costs_little_whatever_is_asked_of_the_server() {
     let mut replicated = must(Replicated::start(1));

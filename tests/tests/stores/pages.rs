@@ -1,4 +1,4 @@
-//! Names in pages, for a client that looks again and again: what a page costs a server.
+//! Lists of names in pages, for a client that reads them again and again: the cost for a server.
 
 use leasehold::admin::Page;
 use leasehold::error::StoreErrorKind;

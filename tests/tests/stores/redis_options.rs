@@ -1,4 +1,4 @@
-//! Redis stores that are opened with options of the program's own, on real servers.
+//! Redis stores that a program opens with its own options, on real servers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -139,7 +139,7 @@ async fn a_socket_and_a_quorum_are_opened_with_options_too() {
     let error = Redis::open(options.clone()).await.unwrap_err();
     assert!(error.to_string().contains("store::open"), "{error}");
     take_and_release(&client(store::open(options).await.unwrap()).await).await;
-    // Two of three grant; the third may be asked later than the test looks.
+    // Two of three grant; the third may be asked after this check.
     let has_it = |server: &&RedisServer| server.command::<bool>("EXISTS quorum:a").unwrap();
     assert!(servers.iter().filter(has_it).count() >= 2);
 }

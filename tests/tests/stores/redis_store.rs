@@ -1,5 +1,5 @@
-//! The Redis store on real servers: connections, credentials, TLS, inboxes, and what each failure
-//! is called.
+//! The Redis store on real servers: connections, credentials, TLS, inboxes, and the kind of each
+//! failure.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Several names, tried for by many at once who are far from the store, in its own time.
+//! Several names, which many callers far from the store try for at the same time.
 
 use std::time::Duration;
 
@@ -35,8 +35,8 @@ fn some_names(names: &[LockName], random: &mut Jitter) -> Vec<LockName> {
     (0..names.len()).filter(is_chosen).map(|index| names[index].clone()).collect()
 }
 
-/// With the same names for all, exactly one gets them; with others, those who get theirs have none
-/// in common, and somebody does.
+/// If all want the same names, exactly one gets them. Otherwise the names of those who succeed
+/// differ, and at least one succeeds.
 #[tokio::test]
 async fn of_far_callers_that_try_for_common_names_at_once_somebody_gets_all_its_names() {
     let mut random = Jitter::new(7);
@@ -71,7 +71,7 @@ async fn of_far_callers_that_try_for_common_names_at_once_somebody_gets_all_its_
     }
 }
 
-/// Somebody who works under a name is not waited for, however free the others are.
+/// A try does not wait for a holder that works under one of the names, however free the others are.
 #[tokio::test]
 async fn a_try_is_not_held_up_by_a_holder_at_work_under_one_of_its_names() {
     let clock = FakeClock::new();

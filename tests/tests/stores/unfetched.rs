@@ -23,7 +23,7 @@ const TOO_LONG: Duration = Duration::from_secs(3);
 /// How soon after a change everything has come to rest.
 const SOON: Duration = Duration::from_millis(200);
 
-/// A client whose futures are not always polled, another one, and what the first is told.
+/// A client whose futures are not always polled, another client, and the first one's events.
 struct Scene {
     subject: Subject,
     clock: FakeClock,
@@ -114,7 +114,7 @@ async fn max_hold_counts_from_the_grant_and_not_from_when_it_was_fetched() {
     assert!(scene.clock.now() <= granted + most);
 }
 
-/// What a waiter that was polled again has got: its guard is the one that holds.
+/// Checks the result of a waiter that was polled again: its guard holds.
 async fn check_holds(scene: &Scene, guard: &Guard) {
     must(guard.ensure_held());
     let holders = scene.status("a").await.holders;
@@ -122,8 +122,8 @@ async fn check_holds(scene: &Scene, guard: &Guard) {
     must(scene.subject.drive(guard.renew()).await);
 }
 
-/// Whether a waiter has its first grant, that is polled again so long after it while somebody else
-/// waits, too.
+/// Whether a waiter still has its first grant if it is polled again this long after it. Meanwhile
+/// another client waits, too.
 async fn polled_after(span: Duration) -> bool {
     let scene = Scene::new().await;
     let held = must(scene.subject.drive(scene.other.mutex("a").acquire()).await);
@@ -196,7 +196,7 @@ async fn a_call_that_is_polled_only_after_its_limit_says_that_it_was_busy() {
     assert!(scene.is_free("a").await);
 }
 
-/// Whether the first name is kept while another is waited for, is granted unseen, and is let go.
+/// Whether the first name stays held while another one is awaited, granted unseen, and released.
 #[tokio::test]
 async fn names_that_are_kept_by_a_call_which_is_not_polled_are_given_back() {
     for is_handed_over in [false, true] {

@@ -1,5 +1,5 @@
-//! Code of the user's that panics, or does what it likes, where we call it; and a keeper that is no
-//! more.
+//! User code that panics, or does anything else, when leasehold calls it; and a keeper that has
+//! ended.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -85,7 +85,7 @@ fn a_callback_may_let_go_of_another_lease() {
     assert!(matches!(one.release(), Err(Error::Lost { .. })));
 }
 
-/// A store that a keeper does not survive.
+/// A store that kills its keeper.
 #[derive(Debug)]
 struct Deadly(Memory);
 

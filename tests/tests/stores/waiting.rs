@@ -1,4 +1,4 @@
-//! Who waits on a real server is told why, and who loses a lease why it was not renewed.
+//! On a real server, waiters learn why they wait, and holders why their lease was not renewed.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use leasehold_testkit::outage::Refusing;
 use leasehold_testkit::{Data, RedisServer, must};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// What a client is told.
+/// The events that a client gets.
 #[derive(Debug, PartialEq, Eq)]
 enum Told {
     Delayed(Kind),
@@ -35,7 +35,7 @@ async fn observed(url: &str) -> (Client, UnboundedReceiver<Told>) {
     (must(Client::builder().url(url).observer(observe).build().await), told)
 }
 
-/// Listens until this is told.
+/// Listens until this event comes.
 async fn until(told: &mut UnboundedReceiver<Told>, wanted: Told) {
     let listen = async {
         while let Some(what) = told.recv().await {
@@ -103,7 +103,7 @@ async fn a_lease_that_a_server_does_not_renew_any_more_is_lost_with_the_reason()
     until(&mut told, Told::Lost(Some(Kind::Unreachable))).await;
 }
 
-/// Its holder learns of the damage, and relies on it to the end: nobody else can have it.
+/// Its holder learns of the damage, and relies on the lease to the end: nobody else can get it.
 async fn lost_by_damage(url: &str, damage: impl AsyncFnOnce()) {
     let (client, mut told) = observed(url).await;
     let guard = must(client.mutex("a").ttl(Duration::from_secs(4)).acquire().await);

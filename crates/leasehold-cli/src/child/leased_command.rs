@@ -107,8 +107,8 @@ impl<'a> LeasedCommand<'a> {
     }
 
     /// Supervises until the guardian has ended, or was replaced. Every round checks the loss first:
-    /// a leasehold that was stopped for longer than its lease reports that before it does anything
-    /// else.
+    /// a leasehold that was stopped for longer than its lease reports the loss before it does
+    /// anything else.
     async fn supervise(&mut self) {
         loop {
             tokio::select! {
@@ -174,7 +174,7 @@ impl<'a> LeasedCommand<'a> {
         }
     }
 
-    /// The end of a sentence with the trouble with the store, if that is why the lease ends.
+    /// The end of a sentence: the trouble with the store, if the lease ends because of that.
     fn why_not_renewed(&self, reason: LossReason) -> String {
         self.connection.events.why_not_renewed(&names(&self.guard), reason)
     }
@@ -191,7 +191,7 @@ impl<'a> LeasedCommand<'a> {
         match why {
             // The user asked for this end, and the lease is not lost.
             EndReason::Asked => return,
-            // The code that noticed the loss has reported it, or the guardian itself has.
+            // This was already reported: by the code that noticed the loss, or by the guardian.
             EndReason::Died | EndReason::Lost => {}
             EndReason::LeftBehind => {
                 return self.remark(
@@ -201,8 +201,8 @@ impl<'a> LeasedCommand<'a> {
             EndReason::Overdue if self.loss.is_some() => {}
             EndReason::Over | EndReason::Overdue => {
                 let (why, cause) = match self.spec.max_hold {
-                    // The limit, also if the guardian notices it late: no renewal goes beyond the
-                    // limit.
+                    // The limit is the cause even if the guardian notices it late: no renewal goes
+                    // beyond the limit.
                     Some(limit) if self.since.elapsed() >= limit.span => {
                         (format!("{limit} is over"), String::new())
                     }
@@ -233,9 +233,9 @@ impl<'a> LeasedCommand<'a> {
         let left = show_duration(self.guard.validity());
         self.remark(format_args!("stopped: the lease ends in {left} unless continued"));
         let was_lent = self.terminal.take_back();
-        // The shell must see that its job has stopped. Without the loan of the terminal, our whole
-        // group would have got the signal, so the whole group stops, with the script that runs us.
-        // If the terminal was not lent, only this process stops.
+        // The shell must see that its job has stopped. If the terminal was lent, only the command
+        // got the signal, so now our whole group stops, including the script that runs us. If the
+        // terminal was not lent, only this process stops.
         let _continued = match was_lent {
             true => kill_current_process_group(Signal::STOP),
             false => kill_process(getpid(), Signal::STOP),
@@ -349,7 +349,7 @@ fn say_that_it_remains(name: &str, verbosity: Verbosity, process: &Remaining) {
     verbosity.error(format_args!("{name}: {}", process.sentence()));
 }
 
-/// Until when the lease may be relied on, by the clock that counts suspended time. The clock is
+/// Until when the lease can be relied on, by the clock that counts suspended time. The clock is
 /// read before the validity, so time that passes in between makes the result earlier, never later.
 fn valid_until(guard: &Guard) -> leasehold::time::Instant {
     let now = CLOCK.now();

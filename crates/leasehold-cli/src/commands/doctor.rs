@@ -40,7 +40,7 @@ struct FindingView {
     remedy: String,
 }
 
-/// The output for people: a finding, and all places where it was made.
+/// The output for people: a finding, and all places that have it.
 struct Group<'a> {
     finding: &'a FindingView,
     places: Vec<&'a str>,
@@ -116,7 +116,7 @@ impl FindingView {
         Self { level, place, topic, found, risk, remedy }
     }
 
-    /// Whether it is the same finding, perhaps at another place.
+    /// Whether `other` is the same finding, perhaps at another place.
     fn is_like(&self, other: &Self) -> bool {
         (self.level, self.topic, &self.found) == (other.level, other.topic, &other.found)
             && (&self.risk, &self.remedy) == (&other.risk, &other.remedy)

@@ -31,7 +31,7 @@ pub(crate) fn elect(args: &Elect) -> Outcome {
     }
 }
 
-/// Runs the command while leading. Without a command, leads until it is asked to stop.
+/// Runs the command while leading. Without a command, leads until this process is asked to stop.
 fn stand(args: &Elect, value: &str) -> Outcome {
     let mut options = LeaseOptions::default();
     options.ttl = args.ttl;
@@ -164,7 +164,7 @@ fn show_json(args: &Elect) -> Outcome {
     Ok(if leader.is_some() { 0 } else { NO })
 }
 
-/// Runs something with an election in which this process is no candidate.
+/// Runs requests on an election in which this process is no candidate.
 fn watch<T>(
     args: &Elect,
     look: impl AsyncFnOnce(&Client, &Election) -> Result<T, Failure>,
@@ -199,7 +199,7 @@ struct LeaderView<'a> {
     holder: LeaderHolder<'a>,
 }
 
-/// The facts about the leader. In a line about a change, only the token.
+/// The facts about the leader. A line about a change has only the token.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum LeaderHolder<'a> {

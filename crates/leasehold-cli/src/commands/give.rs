@@ -19,8 +19,8 @@ pub(crate) fn give(args: &Give) -> Outcome {
             }
             Ok(Some(Answer::Lost { why })) => Err(Failure::new(LOST, why)),
             Ok(None) => store.or_lost_here(store.end().await).map(|()| 0),
-            // A holder process that hangs may still renew the lease. It learns of this release by
-            // the loss.
+            // A holder process that hangs may still renew the lease. It learns of this release when
+            // it finds the lease lost.
             Err(_) => store.end().await.map(|()| 0),
         }
     })?

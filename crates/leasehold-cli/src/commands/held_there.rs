@@ -21,7 +21,7 @@ impl StoreOf<'_> {
     ///
     /// # Errors
     ///
-    /// [`LOST`] if it had ended before.
+    /// [`LOST`] if the lease had ended before.
     pub(super) async fn end(&self) -> Result<(), Failure> {
         let (verbosity, client) = (self.args.verbosity, self.connect().await?);
         let mut ended_before = Vec::new();
@@ -42,7 +42,7 @@ impl StoreOf<'_> {
     ///
     /// # Errors
     ///
-    /// [`LOST`] if it has ended.
+    /// [`LOST`] if the lease has ended.
     pub(super) async fn check(&self) -> Result<(), Failure> {
         let client = self.connect().await?;
         for HeldName { name, token } in &self.handle.names {
@@ -78,8 +78,8 @@ impl StoreOf<'_> {
         connect(&self.choose()?, self.args.verbosity).await
     }
 
-    /// The chosen store, which may have a password, if it is the store of the handle. Otherwise the
-    /// store that the handle names, without any password, because the handle may be forged.
+    /// Returns the chosen store if it is the store of the handle, perhaps with a password.
+    /// Otherwise the store of the handle without a password, because the handle may be forged.
     fn choose(&self) -> Result<Choice, Failure> {
         let handle = self.handle;
         let taken_in = StoreUrl::from(handle.store.as_str());

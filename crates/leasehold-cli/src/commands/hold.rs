@@ -33,7 +33,7 @@ struct HeldView<'a> {
     names: Vec<HeldName>,
 }
 
-/// The ends of a hold besides stdin and signals.
+/// The events that end a hold, besides the end of stdin and signals.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Until<'a> {
     pub(crate) limit: Option<&'a Limit>,
@@ -118,8 +118,8 @@ pub(crate) fn let_go(
         Err(error) => {
             let mut failure = Failure::from(error);
             failure.message += &lost_because;
-            // The lease was held until the end, so this is a success, even if the store could not
-            // be told.
+            // The lease was held until the end, so this is a success, even if the store did not
+            // answer the release.
             if failure.exit == LOST {
                 Err(failure)
             } else {
@@ -133,10 +133,10 @@ pub(crate) fn let_go(
 /// The kinds of stdin.
 #[derive(Clone, Copy, Debug)]
 enum Stdin {
-    /// A pipe or file. Its end means to release the lock.
+    /// A pipe or file. When it ends, the lock is released.
     Ends,
-    /// A script, cron or systemd has set stdin to `/dev/null`, which ends at once and so means
-    /// nothing.
+    /// A script, cron or systemd has set stdin to `/dev/null`. It ends immediately, so its end
+    /// means nothing.
     Null,
     /// A terminal, at which the user ends the input with a key.
     Terminal,

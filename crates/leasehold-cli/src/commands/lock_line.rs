@@ -18,7 +18,7 @@ pub(super) struct LockLine {
     pub(super) row: Row,
     /// How long the oldest hold has lasted, if that is known.
     pub(super) held: Option<Duration>,
-    /// How long the last of its holds lasts if no hold is renewed.
+    /// How long the lock stays held if no hold is renewed.
     pub(super) left: Option<Duration>,
     /// The longest time that a present waiter has waited.
     pub(super) waited: Option<Duration>,
@@ -60,7 +60,7 @@ impl LockLine {
     pub(super) fn mode(&self) -> String {
         let status = &self.row.status;
         if let Some(foreign) = &status.foreign {
-            // The number of readers in other languages is not known.
+            // A record of another program does not tell the number of readers.
             return if foreign.mode == Mode::Shared { "r" } else { "w" }.to_owned();
         }
         let taken = status.holders.iter().map(|holder| u64::from(holder.mode.weight()));
@@ -110,7 +110,7 @@ impl LockLine {
             || labels.any(|label| label.contains(text))
     }
 
-    /// Compares two lines by an order.
+    /// Compares two lines in this order.
     fn compare(&self, other: &Self, sort: Sort) -> Ordering {
         let longest_first = |line: &Self| Reverse((line.waited, line.held));
         // A hold without a known end comes last.

@@ -11,7 +11,7 @@ use crate::report::{Failure, escaped};
 pub(super) struct ReadyFile(Arc<Mutex<Option<PathBuf>>>);
 
 impl ReadyFile {
-    /// A file that will be at this path. If a killed process has left a file there, it is removed.
+    /// A file that will be at this path. Removes a file that a killed process has left there.
     ///
     /// # Errors
     ///

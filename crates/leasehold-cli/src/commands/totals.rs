@@ -55,7 +55,7 @@ pub(super) fn away_in_words(store: &Availability, now_ms: u64) -> Option<String>
     }
 }
 
-/// A span in whole seconds, for what changes once a second.
+/// A span in whole seconds, for a text that changes once a second.
 pub(super) fn in_seconds(span: Duration) -> String {
     match span.as_secs() {
         seconds @ 0..60 => format!("{seconds}s"),

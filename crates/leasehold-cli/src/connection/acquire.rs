@@ -20,7 +20,7 @@ const ENDING: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 ///
-/// If a value is out of range. Nothing was sent then.
+/// If a value is out of range. Then nothing was sent.
 pub(crate) fn lease_options(
     args: &LockArgs,
     kill_after: Duration,

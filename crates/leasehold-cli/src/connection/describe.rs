@@ -12,8 +12,8 @@ pub(crate) fn joined(names: &[LockName]) -> String {
     names.iter().map(LockName::as_str).collect::<Vec<_>>().join(" ")
 }
 
-/// Describes the clients that block a refused request: the holders of the lock, or, if the request
-/// would fit beside the holders, the waiters before it.
+/// Describes the clients that block a refused request: the holders of the lock, or the waiters
+/// before the request, if the holders leave room for it.
 pub(crate) fn blocker(mode: Mode, status: &Status) -> Option<String> {
     let held = holders(status);
     let taken: u64 = status.holders.iter().map(|holder| u64::from(holder.mode.weight())).sum();
@@ -32,8 +32,8 @@ pub(crate) fn blocker(mode: Mode, status: &Status) -> Option<String> {
     Some(format!("{host}:{pid} waits before it, {for_what}, for {waited}{held}"))
 }
 
-/// Describes the holders of a lock, with how long the first has held it, or the client that holds
-/// the lock back.
+/// Describes the holders of a lock and how long the first one has held it. If the lock is free,
+/// describes the client that holds it back.
 pub(crate) fn holders(status: &Status) -> Option<String> {
     if status.foreign.is_some() {
         return Some("held by a program other than leasehold".to_owned());

@@ -27,12 +27,12 @@ use crate::report::{self, Failure, Outcome, Verbosity};
 use crate::signals::{Signals, is_end, signal_name};
 use crate::store_choice::Choice;
 
-/// How long leasehold waits for the store at its end: 5 s. A lease that could not be released by
-/// then ends at its deadline, and the user waits for the prompt.
+/// How long leasehold waits for the store before it exits: 5 s, because the user waits for the
+/// prompt. A lease that could not be released by then ends at its deadline.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// The same after a failure: 1 s, because little is left to release, and the store may be out of
-/// reach.
+/// The same wait after a failure: 1 s, because little is left to release, and the store may be out
+/// of reach.
 const SHORT_FAREWELL: Duration = Duration::from_secs(1);
 
 /// How soon a new lease is renewed again if its first renewal was not answered: 100 ms.
@@ -46,7 +46,7 @@ pub(crate) struct Connection {
     pub(crate) events: LeaseEvents,
     pub(crate) verbosity: Verbosity,
     opened: Instant,
-    /// A lease was granted, so there is something to give back at the end.
+    /// A lease was granted, so there may be a lease to release at the end.
     has_held: bool,
 }
 
@@ -109,7 +109,7 @@ impl Connection {
             let guard = self.wait(names, mode(args), acquiring).await?;
             match self.settle(&guard, ttl, asked_at).await {
                 Ok(()) => return Ok(guard),
-                // The lease came with the short validity of a hand-over, which was over before a
+                // The lease came with the short validity of a hand-over, and ended before a
                 // renewal. No work was done under the lease.
                 Err(Error::Lost { reason: LossReason::Expired, .. }) => self.has_held = false,
                 Err(error) => return Err(error.into()),
@@ -202,7 +202,7 @@ impl Connection {
     }
 }
 
-/// Completes if a lease around this process blocks it, because such a wait would not end.
+/// Completes if a lease that this process runs under blocks it: such a wait would not end.
 async fn own_lease_in_the_way(admin: Admin, names: &[LockName], mode: Mode) -> String {
     if !reentry::is_nested() {
         return std::future::pending().await;

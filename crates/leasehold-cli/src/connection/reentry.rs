@@ -31,7 +31,7 @@ fn outer_holders() -> Vec<HolderId> {
     variables.iter().flat_map(|ids| ids.split(' ')).filter_map(|id| id.parse().ok()).collect()
 }
 
-/// The clients of those leases.
+/// The clients that hold those leases.
 pub(super) fn outer_clients() -> Vec<ClientId> {
     outer_holders().iter().map(|id| id.client).collect()
 }

@@ -19,8 +19,8 @@ use super::directory::sockets_of;
 /// The longest line: 4 KiB, many times the length of any message.
 const LONGEST_LINE: u64 = 4096;
 
-/// How long a client may take to send its order: 5 s. A client sends it at once, unless it was
-/// stopped.
+/// How long a client may take to send its order: 5 s. A client sends it immediately, unless the
+/// client was stopped.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long a client waits for an answer: 15 s, longer than a release without an answer of the
@@ -182,7 +182,7 @@ mod tests {
     /// A user without rights.
     const NOBODY: u32 = 65_534;
 
-    /// A long time: everything for which a test waits comes at once.
+    /// A long time: everything for which a test waits comes immediately.
     const LONG: Duration = Duration::from_secs(60);
 
     /// Runs something in a thread of another user.
@@ -222,7 +222,7 @@ mod tests {
         let (order, answer) = tokio::join!(timeout(LONG, served), own);
         assert_eq!(order.unwrap(), Request::Renew { for_span: LONG }, "the stranger came first");
         assert_eq!(answer.unwrap(), Answer::Done);
-        // Bytes that were not read turn the end into a reset.
+        // Bytes that were not read turn the end of the connection into a reset.
         let mut heard = Vec::new();
         let _reset = stranger.read_to_end(&mut heard);
         assert_eq!(heard, b"");
@@ -235,7 +235,7 @@ mod tests {
         }
         let (_directory, socket) = place();
         let stranger = as_nobody(|| net::UnixListener::bind(&socket)).unwrap();
-        // As if it had been put in the place of one of our own.
+        // As if another user had replaced one of our own sockets.
         chown(&socket, Some(0), Some(0)).unwrap();
         assert!(connect(&socket).await.is_none());
         let mut heard = Vec::new();

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use leasehold::admin::ClientId;
 use rustix::process::geteuid;
 
-/// The rights of group and others, none of which the directory may have.
+/// The rights of group and others. The directory must not grant any of them.
 const OTHERS: u32 = 0o077;
 
 /// The remedy if there is no such directory.

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::user::User;
 
-/// The beginning of every handle. By it, a text that is no handle is told from a handle that was
-/// cut.
+/// The beginning of every handle. It distinguishes a handle that was cut from a text that is no
+/// handle.
 const MARK: &str = "lh1.";
 
 /// The handle of a lease that was taken. It has no secret, and does not contain the password of the
@@ -24,7 +24,7 @@ pub(crate) struct Handle {
     pub(crate) user: String,
     /// The URL of the store, without its password.
     pub(crate) store: String,
-    /// The client that the store has as the holder.
+    /// The client that is the holder in the store.
     pub(crate) client: ClientId,
     /// The names that are held, at least one.
     pub(crate) names: Vec<HeldName>,

@@ -48,7 +48,7 @@ fn hold(args: &Take, choice: &Choice) -> Outcome {
     let verbosity = args.lock.store.verbosity;
     let user = User::of_this_process().name;
     let mut options = lease_options(&args.lock, Duration::ZERO, None)?;
-    // Before the lease is held, the label can only name its span, and not its end.
+    // Before the lease is held, the label can name only the span of the hold, and not its end.
     let over = args.for_span.map(|span| format!("for {}", show_duration(span)));
     options.label = Some(label(args, &user, over));
     options.check()?;
@@ -158,8 +158,8 @@ impl Held<'_> {
             }
         };
         let answer = match self.guard.release().await {
-            // The lease was held until now, so this is a success, even if the store could not be
-            // told.
+            // The lease was held until now, so this is a success, even if the store did not answer
+            // the release.
             Err(Error::Lost { reason, .. }) => {
                 let why = format!("{}: the lease was lost before: {reason}", handle.shown());
                 self.log.say(&why);
@@ -189,8 +189,8 @@ impl Held<'_> {
         LOST
     }
 
-    /// Reports the signal, because the script that took the lease does not know of it, and others
-    /// get the lock.
+    /// Reports the signal, because the script that took the lease does not know of the signal, and
+    /// other clients get the lock.
     fn note_signal(&mut self, handle: &Handle, signal: Signal) {
         let (shown, tokens, early) = (handle.shown(), handle.tokens(), self.too_early());
         let signal = signal_name(signal);
@@ -198,8 +198,8 @@ impl Held<'_> {
         self.log.say(&what);
     }
 
-    /// Writes the end of the hold into the label, for others. If the store cannot be told now, the
-    /// label stays as it was.
+    /// Writes the end of the hold into the label, for other users. If the store does not answer,
+    /// the label may stay as it was.
     async fn tell_others(&self, for_span: Option<Duration>) {
         let over = for_span.map(|span| format!("until {}", day_and_time(after(span))));
         let _untold = self.guard.set_label(label(self.args, &self.user, over)).await;
@@ -212,7 +212,7 @@ impl Held<'_> {
 }
 
 /// The label that others read beside the lease: the user's text, when the hold is over, and who
-/// took it. It is needed because the holder process means nothing to them.
+/// took it. Others need the label, because the holder process itself means nothing to them.
 fn label(args: &Take, user: &str, over: Option<String>) -> String {
     let process = args.pid.map(|pid| format!("while process {} lives", pid.as_raw_nonzero()));
     let ends = over.into_iter().chain(process).collect::<Vec<_>>().join(" and ");

@@ -1,4 +1,4 @@
-//! The side of `take`: starts a holder process, prints the handle that it sends, and lets it go on.
+//! The side of `take`: starts a holder process, prints its handle, and lets the process continue.
 
 use std::ffi::OsString;
 use std::io;
@@ -87,8 +87,8 @@ fn is_stdout_closed() -> bool {
     is_null() == Some(true) && flags.is_ok_and(|flags| flags & OFlags::ACCMODE == OFlags::RDWR)
 }
 
-/// The line that the holder process prints once it holds the lease, or `None` if it ends without
-/// holding.
+/// The line that the holder process prints once it holds the lease, or `None` if it ends without a
+/// lease.
 async fn handle(said: ChildStdout) -> io::Result<Option<String>> {
     let mut line = String::new();
     let length = BufReader::new(said).read_line(&mut line).await?;

@@ -67,7 +67,7 @@ impl Who {
 pub(super) fn events(old: &Status, new: &Status, now_ms: u64) -> Vec<Event> {
     let begun = new.holders.iter().filter(|holder| is_new(holder, old));
     let begun: Vec<Event> = begun.map(|holder| began(holder, old, now_ms)).collect();
-    // A holder that was overtaken by the next has ended by then, not when the watcher looked.
+    // If a newer hold replaced a hold, the old one had ended when the newer one began.
     let next_ms = begun.iter().map(|event| event.at_ms).min().unwrap_or(now_ms);
     let ended = old.holders.iter().filter(|holder| is_new(holder, new));
     let ended = ended.map(|holder| Event {

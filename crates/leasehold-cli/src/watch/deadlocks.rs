@@ -1,5 +1,5 @@
-//! Finds clients that wait for each other, among the names that were looked at anyway. No name is
-//! looked at only for this.
+//! Finds clients that wait for each other, among the names that were looked at anyway. This search
+//! looks at no further names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -38,9 +38,9 @@ impl Search {
     /// Searches, if a search is due. Returns the names that have come into a deadlock, or have left
     /// one.
     ///
-    /// The looks at the names of a circle are of different times. So a circle counts only if it is
-    /// still there after all its names were looked at again. Then all of it existed at the moment
-    /// when it was suspected.
+    /// The names of a circle were looked at at different times. So a circle counts only if it is
+    /// still there after all its names were looked at again. Then the whole circle existed when it
+    /// was suspected.
     pub(super) fn search(
         &mut self,
         rows: &BTreeMap<LockName, Row>,

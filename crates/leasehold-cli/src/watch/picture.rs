@@ -72,7 +72,7 @@ pub struct Totals {
     pub waited_since_ms: Option<u64>,
     /// When the oldest hold began.
     pub held_since_ms: Option<u64>,
-    /// The time of the oldest look: that at the row that was not looked at for the longest time.
+    /// The time of the oldest look: the last look at the row that has waited longest for a new one.
     pub oldest_look_ms: Option<u64>,
 }
 
@@ -220,8 +220,8 @@ impl Picture {
         }
     }
 
-    /// Makes this name the next to be looked at, unless that was done just now: somebody asks for
-    /// it.
+    /// Makes this name the next to be looked at, because somebody asks for it, unless the name was
+    /// looked at just now.
     pub(super) fn want(&mut self, name: &LockName, now_ms: u64) {
         self.found(vec![name.clone()], now_ms);
         let is_under_way = self.rows.get(name).is_some_and(|row| row.due_ms <= now_ms);
@@ -245,7 +245,7 @@ impl Picture {
         change
     }
 
-    /// Notes whether everything was looked at once. Returns true if that is new.
+    /// Notes whether everything was looked at at least once. Returns true if that is new.
     pub(super) fn note_whole(&mut self) -> bool {
         let before = self.is_whole;
         self.is_whole |= self.walks > 0 && self.rows.values().all(|row| row.seen_ms > 0);
@@ -343,7 +343,7 @@ impl Picture {
         self.stretched_ms = now_ms;
     }
 
-    /// Forgets names that nobody has used for the time of a timeline, except kept names.
+    /// Forgets names that were unused for as long as a timeline reaches back, except kept names.
     fn forget(&mut self, now_ms: u64) {
         let (due, kept) = (&mut self.due, &self.kept);
         self.rows.retain(|name, row| {
@@ -358,8 +358,8 @@ impl Picture {
     }
 }
 
-/// Whether this is a kept name, which is watched also while it is free, for the time of its last
-/// release.
+/// Whether this is a kept name. A kept name is watched also while it is free, so that the time of
+/// its last release is known.
 fn is_kept(kept: &[String], name: &LockName, row: &Row) -> bool {
     row.released_ms().is_some() && kept.iter().any(|prefix| name.as_str().starts_with(prefix))
 }

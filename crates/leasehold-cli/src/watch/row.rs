@@ -61,7 +61,7 @@ pub struct Row {
 /// The classes of locks by how often they are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Interest {
-    /// Nobody holds the lock, nor has for a while.
+    /// Nobody holds the lock or has held it for a while.
     Idle,
     /// A client holds the lock, or did so a moment ago.
     Held,

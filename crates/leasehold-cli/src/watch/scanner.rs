@@ -24,7 +24,7 @@ const MOST_KEYS: u32 = 500;
 /// The most looks that are under way at the same time. A distant store needs many for a good rate.
 const MOST_LOOKS: usize = 128;
 
-/// The most names of a kept prefix that are remembered at the start: as many as metrics name.
+/// The most names of a kept prefix that are remembered at the start: as many as metrics show.
 const MOST_KEPT: u32 = 1_000;
 
 /// The next walk over all keys begins at the earliest 2 seconds after the start of the last walk.
@@ -108,7 +108,7 @@ impl Watcher {
         Self::keeping(Vec::new(), keys_per_second, time)
     }
 
-    /// The same, but it also remembers when kept names were given back, which begin with one of
+    /// The same, but it also remembers when kept names were released: those that begin with one of
     /// `kept`. At the start, it looks for these names among all keys once, outside of the budget.
     pub fn keeping(kept: Vec<String>, keys_per_second: u32, time: Timekeeper) -> Self {
         // The other half is for finding new names.
@@ -235,7 +235,7 @@ impl Watcher {
         walk: &mut Walk,
     ) -> Result<bool, Error> {
         let now_ms = self.time.now_ms();
-        // A page may cost its keys, and as many looks.
+        // A page costs its keys, and at most as many looks.
         let keys = (budget.left(now_ms) / 2).min(MOST_KEYS);
         if walk.due_ms > now_ms || keys < budget.least() {
             return Ok(false);

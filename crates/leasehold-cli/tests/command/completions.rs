@@ -7,10 +7,10 @@ use std::process::Command;
 
 use crate::harness::{Ended, PROGRAM, Place, ended};
 
-/// Names that shells and the words of a line make trouble with.
+/// Names with characters that are special in shells or at word breaks.
 const NAMES: [&str; 4] = ["acc'q", "acc:1/a", "acc:2 b", "zed$x"];
 
-/// Somebody has used those names.
+/// A place where those names were used before.
 fn place() -> Place {
     let place = Place::on_file();
     for name in NAMES {
@@ -36,7 +36,7 @@ fn script(place: &Place, shell: &str, script: &str) -> Ended {
     ended(command)
 }
 
-/// Whether a shell is there that not every machine has.
+/// Whether this shell is installed; not every machine has it.
 fn has(shell: &str) -> bool {
     Command::new(shell).arg("--version").output().is_ok_and(|shown| shown.status.success())
 }
@@ -49,7 +49,7 @@ fn names_of_locks_are_completed_where_a_name_stands() {
     assert_eq!(offered(&place, &["run", "acc:"]), NAMES[1..3]);
     assert_eq!(offered(&place, &["run", "x", "z"]), ["zed$x", "zone"]);
     assert_eq!(offered(&place, &["elect", "--value", "v", "ze"]), ["zed$x"]);
-    // `show` is used for a lock that is held or awaited.
+    // These commands need a lock that is held or awaited.
     for command in ["show", "wait", "revoke", "permits", "ls"] {
         assert_eq!(offered(&place, &[command, "z"]), ["zone"], "{command}");
     }
@@ -94,7 +94,7 @@ fn a_store_that_is_away_or_not_made_yet_offers_nothing_and_holds_up_nobody() {
         place.url = url.to_owned();
         assert_eq!(offered(&place, &["run", "a"]), [""; 0], "{url}");
     }
-    // It takes connections and says nothing; without a limit of our own this would take a day.
+    // It accepts connections and never answers; without a time limit, this would take a day.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap();
     place.url = format!("redis://{address}/?connect_timeout=24h&timeout=24h");
@@ -152,7 +152,7 @@ fn zsh_completes_names_with_colons_blanks_and_quotes() {
         ended.assert_silent(0);
         ended.stdout.lines().map(str::to_owned).collect::<Vec<_>>()
     };
-    // What stands behind a colon that is not escaped describes it.
+    // The text behind a colon that is not escaped is the description.
     assert_eq!(complete("run acc"), ["acc'q:", r"acc\:1/a:", r"acc\:2 b:"]);
     assert_eq!(complete(r"run acc\\:1"), [r"acc\:1/a:"]);
     assert_eq!(complete(&format!("run -s \"'{}'\" ze", place.url)), ["zed$x:"]);

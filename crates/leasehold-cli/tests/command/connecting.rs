@@ -1,4 +1,4 @@
-//! Connecting obeys the limits of the wait, and rides out what passes by itself.
+//! Connecting obeys the limits of the wait, and waits out trouble that passes by itself.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,7 +49,7 @@ fn a_store_that_is_away_at_the_start_is_waited_for_and_told_of_once() {
 fn a_server_that_is_a_replica_at_the_start_is_waited_for_until_it_is_promoted() {
     let place = Place::on_redis();
     let role = |words: &str| server(&place).command::<()>(&format!("REPLICAOF {words}")).unwrap();
-    // Of nobody: a failover is under way, and nothing has taken over yet.
+    // A replica of nobody: a failover is under way, and no server has taken over yet.
     let demote = || role("127.0.0.1 1");
     let commands: [&[&str]; 4] = [
         &["run", "x", "--", "echo", "runs"],
@@ -59,7 +59,7 @@ fn a_server_that_is_a_replica_at_the_start_is_waited_for_until_it_is_promoted() 
     ];
     let promoted = |mut command: Command| {
         demote();
-        // Where take has its socket.
+        // The directory of the socket of `take`.
         command.env("XDG_RUNTIME_DIR", place.directory.path());
         let mut waiter = Background::fed(command);
         let line = waiter.error_line();
@@ -114,7 +114,7 @@ fn a_tls_port_that_is_spoken_to_without_tls_is_told_of() {
     let url = server.url().replace("rediss:", "redis:");
     let hint = "the server closed the connection at once: if this is a TLS port, use rediss://";
     place.end(&["run", "x", "-n", "-s", &url, "--", "true"]).assert_failed(69, hint);
-    // It may be a proxy whose server is away, so it is waited for.
+    // It may be a proxy whose server is away, so leasehold waits for it.
     let mut waiter = Background::start(place.leasehold(&["run", "x", "-s", &url, "--", "true"]));
     let line = waiter.error_line();
     assert!(line.contains("waits for the store: ") && line.ends_with(hint), "{line}");
@@ -134,7 +134,7 @@ fn a_port_without_tls_that_is_spoken_to_by_tls_is_told_of() {
 
 #[test]
 fn a_server_that_hangs_costs_no_more_than_the_wait_and_ctrl_c_ends_it() {
-    // A server that is waited for a minute, if nothing else is said.
+    // Without another limit, leasehold waits a minute for a server.
     let mut place = Place::on_redis();
     place.url = format!("redis://127.0.0.1:{}/?connect_timeout=60s", server(&place).port());
     server(&place).stop().unwrap();
@@ -166,7 +166,7 @@ fn ctrl_c_ends_the_wait_for_a_server_that_is_not_told_of_the_release() {
     server(&place).cont().unwrap();
 }
 
-/// Scripts beside somebody who closes all connections and flushes the scripts, again and again.
+/// Scripts run while all connections are closed and the scripts flushed, again and again.
 #[test]
 fn connections_that_are_closed_while_they_are_made_cost_no_run() {
     let (place, is_over) = (Place::on_redis(), AtomicBool::new(false));

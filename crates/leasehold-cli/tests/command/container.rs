@@ -1,6 +1,5 @@
-//! The program in a root where nothing else is but `/dev/null`, as in an image `FROM scratch`: as a
-//! foreign user, read-only, without HOME, a temporary directory or `/proc`, and as the first of all
-//! processes.
+//! The program in a root with only `/dev/null`, as in an image `FROM scratch`. It is a foreign
+//! user, read-only, without HOME, a temporary directory or `/proc`, and the first of all processes.
 //!
 //! No engine is needed for that: `unshare`, `mount` and `chroot` make what an engine would.
 //! `LEASEHOLD_STATIC` names a static program, as `cargo xtask dist` builds it; the one of these
@@ -16,14 +15,14 @@ use tempfile::TempDir;
 
 use crate::harness::{Background, Ended, PROGRAM, ended, until};
 
-/// A user that nobody on this machine is, and that no file here belongs to.
+/// A user that nobody on this machine has, and that owns no file here.
 const USER: &str = "65532:65532";
 
-/// The only directory that can be written to, as one that is mounted.
+/// The only writable directory, as if it were mounted.
 const RUN: &str = "run";
 
-/// In a mount namespace, and with a `/proc` unless $2 is `none`: the root $1 is read-only but for
-/// `/run`, and the environment has no more than is said here.
+/// In a mount namespace, and with a `/proc` unless $2 is `none`: the root $1 is read-only except
+/// `/run`, and the environment has only what this script sets.
 const WITHIN: &str = r#"
 root=$1 proc=$2 user=$3 store=$4; shift 4
 mount --bind "$root" "$root" && mount --bind "$root/run" "$root/run" &&
@@ -33,7 +32,7 @@ exec env -i "LEASEHOLD_STORE=$store" XDG_RUNTIME_DIR=/run POD_NAME=pod-7 \
     "$(command -v chroot)" "--userspec=$user" "$root" /leasehold "$@"
 "#;
 
-/// A root with the program, and the store that it is to use.
+/// A root with the program, and with its store.
 struct Image {
     root: TempDir,
     store: String,
@@ -85,7 +84,7 @@ impl Image {
         self.command(&["--pid", "--fork", "--kill-child"], proc, arguments)
     }
 
-    /// One that is not the first: others outlive it.
+    /// A process that is not the first: others outlive it.
     fn beside(&self, arguments: &[&str]) -> Ended {
         ended(self.command(&[], "none", arguments))
     }
@@ -116,7 +115,7 @@ fn in_an_empty_root_a_command_runs_under_a_lock_with_and_without_proc() {
         assert_eq!(shown["holders"][0]["pid"], 1, "{proc}: {shown:#}");
         let label = shown["holders"][0]["label"].as_str().unwrap();
         assert!(label.contains("pod-7"), "{proc}: {shown:#}");
-        // Its holder has let go.
+        // The holder of the lock has released it.
         ended(image.first(proc, &["show", "job"])).assert_ended(1);
     }
 }
@@ -134,7 +133,7 @@ fn in_an_empty_root_a_candidate_leads_says_so_in_a_file_and_ends_with_its_contai
     assert!(leader.line().contains("pod-7 leads"));
     let ready = || fs::read_to_string(image.path("run/ready")).unwrap_or_default();
     assert_eq!(ready(), "leads\n");
-    // What an engine sends to end a container, to its first process.
+    // The signal with which an engine ends a container, sent to its first process.
     let first = *crate::harness::children(leader.pid()).first().unwrap();
     rustix::process::kill_process(first, rustix::process::Signal::TERM).unwrap();
     until("the file is gone", || ready().is_empty());
@@ -154,7 +153,7 @@ fn in_an_empty_root_a_lease_is_taken_by_one_command_and_given_back_by_another() 
     image.beside(&["show", "freeze"]).assert_ended(0);
     image.beside(&["give", taken.stdout.trim_end()]).assert_ended(0);
     image.beside(&["show", "freeze"]).assert_ended(1);
-    // Where nothing can be written it is said what is to be done.
+    // If no directory is writable, the message names the remedy.
     fs::set_permissions(image.path(RUN), fs::Permissions::from_mode(0o755)).unwrap();
     fs::remove_dir_all(image.path("run/leasehold")).unwrap();
     let refused = image.beside(&["take", "freeze", "--for", "1h", "--log", "/run/log"]);

@@ -11,7 +11,7 @@ on_each_store!(
 
 on_postgres!(scripts_that_hold_one_lock_and_wait_for_another_are_found_and_a_revoke_ends_it);
 
-/// What the doctor says of deadlocks: each level and its words, with the remedy.
+/// The doctor's findings about deadlocks: each level and its words, with the remedy.
 fn deadlocks(place: &Place) -> Vec<(String, String, String)> {
     let said = place.end(&["doctor", "--json"]).stdout;
     let said: Value = serde_json::from_str(&said).unwrap_or_else(|_| panic!("{said}"));
@@ -35,9 +35,9 @@ pub(crate) fn waiting(place: &Place, name: &str) {
     until("it waits", || place.show(name)["waiting"] == 1);
 }
 
-/// Scripts of which each holds one of these names and waits for the next, the last for the first.
+/// Scripts that each hold one of these names and wait for the next; the last waits for the first.
 pub(crate) fn circle(place: &Place, names: &[&str]) -> Vec<Background> {
-    // Each holds its own before any of them waits: one more holds the first until then.
+    // Each must hold its name before any of them waits: until then, another holder has the first.
     let mut gate = place.holder("gate", &[]);
     let next = names.iter().cycle().skip(1);
     let start = |(name, next): (&&str, &&str)| {

@@ -1,5 +1,5 @@
-//! What the command starts, in whatever process group: nothing of it outlives the lease, whether
-//! leasehold or its guardian is stopped or killed. What does outlive it is named.
+//! Processes that the command starts, in any process group: none outlives the lease, even if
+//! leasehold or its guardian is stopped or killed. A process that does outlive it is named.
 
 use nix::sys::ptrace;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -7,11 +7,11 @@ use rustix::process::{Pid, Signal, getsid, kill_process, test_kill_process};
 
 use crate::harness::{Background, PROGRAM, Place, children, ended, until};
 
-/// Notes the time again and again in the file that is named, and takes no notice of TERM.
+/// Notes the time again and again in this file, and ignores TERM.
 const BEAT: &str =
     "trap '' TERM; exec 2>/dev/null; echo $$; while :; do date +%s%N >>beats; sleep 0.02; done";
 
-/// Puts its work into a separate group, as coreutils' timeout and the job control of a shell do.
+/// Puts its work into a separate group, as coreutils' timeout and a shell's job control do.
 const IN_GROUPS: [&str; 2] =
     ["timeout 1000 sh -c \"$BEAT\" & wait", "bash -c 'set -m; sh -c \"$BEAT\" & wait'"];
 
@@ -38,7 +38,7 @@ fn guardian(holder: &Background) -> Pid {
 
 fn is_gone(process: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
-    // A zombie has ended, although its parent has not asked.
+    // A zombie has ended, although its parent has not waited for it.
     stat.map_or(true, |stat| stat.rsplit(") ").next().unwrap().starts_with('Z'))
 }
 
@@ -145,7 +145,7 @@ fn a_guardian_that_was_stopped_is_continued_and_ends_the_command_politely(place:
     assert!(holder.stderr.ends_with("the command's own exit code was 0\n"), "{holder:?}");
 }
 
-/// Keeps a process from running until it is killed: continuing it is of no use.
+/// Keeps a process from running until it is killed: CONT does not continue it.
 fn hold_still(process: Pid) {
     let process = nix::unistd::Pid::from_raw(process.as_raw_nonzero().get());
     let (held, is_held) = std::sync::mpsc::channel();
@@ -187,7 +187,7 @@ fn when_leasehold_and_its_guardian_are_both_killed_what_the_command_started_goes
     let guardian = guardian(&holder);
     let command = children(guardian)[0];
     let mut next = next_holder(place);
-    // So that it cannot act between the one and the other.
+    // So that it cannot act between the two signals.
     holder.signal(Signal::STOP);
     kill_process(guardian, Signal::KILL).unwrap();
     holder.signal(Signal::KILL);
@@ -250,8 +250,8 @@ fn children_that_leasehold_had_before_it_was_leasehold_are_left_alone() {
     kill_process(stranger, Signal::KILL).unwrap();
 }
 
-/// `leasehold run x OPTIONS -- sh -c SCRIPT` by somebody who may not send signals to others; the
-/// script has `$NOBODY` before what shall run as another user. Only root can play that.
+/// `leasehold run x OPTIONS -- sh -c SCRIPT` by a user who may not send signals to others. The
+/// script has `$NOBODY` before commands that must run as another user. Only root can do that.
 fn among_users(place: &Place, options: &[&str], script: &str) -> Option<Background> {
     if !rustix::process::geteuid().is_root() {
         return None;

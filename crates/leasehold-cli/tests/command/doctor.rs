@@ -1,4 +1,4 @@
-//! `leasehold doctor`: what would break a promise is found, on real servers in real trouble.
+//! `leasehold doctor` finds what would break a promise, on real servers in real trouble.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::harness::{Ended, Place, until};
 
-/// What the doctor said, and how it ended.
+/// The output of the doctor, and how it ended.
 struct Visit {
     code: Option<i32>,
     report: Value,
@@ -36,7 +36,7 @@ impl Visit {
         })
     }
 
-    /// That something was found, with a remedy if it is not fine.
+    /// Checks that there is a finding with these words, and a remedy if its level is not `ok`.
     #[track_caller]
     fn assert_found(&self, level: &str, topic: &str, words: &str) {
         assert!(self.has(level, topic, words), "{level} {topic} {words:?}: {}", self.report);
@@ -142,7 +142,7 @@ fn a_layout_that_is_shared_with_redisson_says_what_to_demand_of_it() {
 #[test]
 fn a_failed_snapshot_that_stops_all_writes_is_a_danger() {
     let server = sound().start().unwrap();
-    // Where it would be written there is a directory.
+    // There is a directory in the place of the file that would be written.
     let directory = server.socket().parent().unwrap().join("dump.rdb");
     fs::create_dir(directory).unwrap();
     server.command::<()>("BGSAVE").unwrap();
@@ -176,7 +176,7 @@ fn each_right_that_is_missing_is_named_with_the_rule_that_grants_it() {
     let none = of("none");
     none.assert_found("danger", "rights", "ACL SETUSER none +evalsha +script|load +time");
     none.assert_found("warning", "rights", "grant +info");
-    // The only commands refused were tries that nothing could replace.
+    // The refused commands were only those that have a fallback.
     let denied = server.acl_log().unwrap().len();
     assert!(denied <= 4, "{denied} refusals were logged");
 }
@@ -195,7 +195,7 @@ fn a_right_that_is_missing_to_see_deadlocks_is_a_warning_with_its_remedy() {
     let operator = Visit::to(&url("operator"), &["--strict"]);
     operator.assert_found("ok", "deadlocks", "no deadlock among those who wait");
     assert_eq!(operator.code, Some(0), "{}", operator.report);
-    // Where nobody can stand in a queue, nothing is to be mended.
+    // If nobody can wait in a queue, nothing needs to be repaired.
     let plain = Visit::to(&format!("{}&layout=plain&prefix=p:", url("holder")), &[]);
     plain.assert_found("ok", "deadlocks", "there is no queue");
 }
@@ -342,7 +342,7 @@ fn the_slots_of_a_node_that_are_in_quarantine_are_said_to_be() {
     let counted = over.findings().filter(|finding| finding["topic"] == "quarantine").count();
     assert_eq!(counted, cluster.size(), "{}", over.report);
     cluster.node(1).command::<()>("FLUSHALL").unwrap();
-    // The next caller finds that out.
+    // The next caller notices that.
     drop(Place::on_file().end(&["run", "--no-wait", "x", "-s", &url, "--", "true"]));
     Visit::to(&url, &[]).assert_found("warning", "quarantine", "slots are in quarantine");
 }

@@ -81,7 +81,7 @@ fn a_listener_is_told_once_that_the_store_is_away_and_once_that_it_is_back() {
     assert_eq!(away["change"], "away");
     assert!(away["why"].is_string() && away["at"].as_str().unwrap().ends_with('Z'), "{away}");
     place.server.as_mut().unwrap().restart(leasehold_testkit::Data::Kept).unwrap();
-    // Nothing else is said in between, and then who leads although it is nobody as before.
+    // No other line comes in between, and then the leader, although it is nobody as before.
     assert_eq!(text.line(), "e: the store is back");
     assert_eq!(text.line(), "e: nobody leads");
     assert_eq!(change(&json.line())["change"], "back");
@@ -125,11 +125,11 @@ fn without_a_command_it_leads_until_stdin_ends_or_a_signal_comes_or_it_is_lost(p
 fn the_ready_file_says_who_stands_by_and_who_leads_and_is_gone_after_a_loss_and_at_the_end(
     place: &Place,
 ) {
-    // A process that was killed has left it.
+    // A process that was killed has left the file.
     std::fs::write(place.path("one"), "leads\n").unwrap();
     let stand = |file: &str| {
         let arguments = ["elect", "e", "--value", file, "--ready-file", file, "-q"];
-        // What it runs does not end when it is asked to, so a loss is over before the process is.
+        // The command ignores TERM, so the loss is over before the process is.
         let deaf = ["--kill-after", "5s", "--", "sh", "-c", "trap '' TERM; echo leads; cat"];
         Background::fed(place.leasehold(&[&arguments[..], &deaf].concat()))
     };

@@ -1,8 +1,8 @@
-//! Every block of shell in the README and in some pages of `docs`, as it stands there.
+//! Every block of shell in the README and in some pages of `docs`, exactly as it is there.
 //!
-//! What its info string says beyond `sh` says what becomes of it: `by-hand` is what changes the
-//! machine or builds the project, `alone` has a separate test in `recipes.rs`, and `synopsis` has
-//! NAMEs instead of names.
+//! The info string after `sh` says how a block is tested. `by-hand`: it changes the machine or
+//! builds the project. `alone`: it has a separate test in `recipes.rs`. `synopsis`: it has NAMEs
+//! instead of names.
 
 use std::collections::BTreeMap;
 
@@ -13,15 +13,15 @@ const COMMAND: &str = include_str!("../../../../docs/command.md");
 const INSTALL: &str = include_str!("../../../../docs/install.md");
 const RECIPES: &str = include_str!("../../../../docs/recipes.md");
 
-/// How many blocks are not run: adding the library, what to do in a checkout, two ways to install
-/// the command, one to remove all.
+/// How many blocks are not run: adding the library, work in a checkout, two ways to install the
+/// command, one to remove everything.
 const BY_HAND: usize = 5;
 
 /// Programs that examples call, each of which notes how it was called.
 const PROGRAMS: [&str; 7] =
     ["charge.sh", "convert.sh", "deploy.sh", "fetch.sh", "migrate.sh", "report.sh", "serve.sh"];
 
-/// What each block that is run has called in the end, by its first line that is no comment.
+/// What each block that is run has called last, by its first line that is no comment.
 const CALLED: [(&str, &[&str]); 9] = [
     ("leasehold run nightly-report -- ./report.sh", &["report.sh"]),
     ("name=", &["fetch.sh"]),
@@ -30,7 +30,7 @@ const CALLED: [(&str, &[&str]); 9] = [
     ("for file in", &["convert.sh one", "convert.sh two"]),
     ("charged=", &["psql"]),
     ("handle=", &["deploy.sh"]),
-    // Nobody deploys while it is frozen.
+    // Nobody deploys while the lease is held.
     ("leasehold take deploy", &[]),
     ("leasehold elect scheduler", &["scheduler"]),
 ];
@@ -38,15 +38,15 @@ const CALLED: [(&str, &[&str]); 9] = [
 /// A block of shell.
 #[derive(Clone, Debug)]
 struct Block {
-    /// Where it is.
+    /// The page and line of the block.
     place: String,
-    /// What its info string says beyond `sh`.
+    /// The info string after `sh`.
     kind: String,
     text: String,
 }
 
 impl Block {
-    /// Those of one page.
+    /// The blocks of one page.
     fn of(name: &str, page: &str) -> Vec<Self> {
         let mut blocks: Vec<Self> = Vec::new();
         let mut is_open = false;
@@ -56,7 +56,7 @@ impl Block {
                     is_open = true;
                     let (language, kind) = info.split_once(' ').unwrap_or((info, ""));
                     let place = format!("{name}:{}", number + 1);
-                    // One of another language stays open, and is not kept.
+                    // A block of another language is skipped.
                     let kind = if language == "sh" { kind } else { "other" }.to_owned();
                     blocks.push(Self { place, kind, text: String::new() });
                 }
@@ -83,12 +83,12 @@ impl Block {
         pages.into_iter().flat_map(|(name, page)| Self::of(name, page)).collect()
     }
 
-    /// Its lines that are no comments.
+    /// The lines of the block that are no comments.
     fn commands(&self) -> impl Iterator<Item = &str> {
         self.text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'))
     }
 
-    /// What it has called in the end.
+    /// What the block has called last.
     fn called(&self) -> &'static [&'static str] {
         let first = self.commands().next().unwrap();
         let found = CALLED.iter().find(|(begin, _)| first.starts_with(begin));
@@ -130,7 +130,7 @@ fn run(block: &Block) {
     assert_eq!(called, block.called(), "{}: {outcome:?}", block.place);
 }
 
-/// A leader, and two who look at it: they run at the same time.
+/// A leader, and two observers of it: they run at the same time.
 fn run_together(block: &Block) {
     let place = place();
     let start = |command: &str| {

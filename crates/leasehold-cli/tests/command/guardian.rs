@@ -1,12 +1,12 @@
-//! The guardian: nothing of the command runs when the lease could be somebody else's, whatever
-//! becomes of leasehold.
+//! The guardian: the command never runs when another client could have the lease, whatever happens
+//! to leasehold.
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::os::unix::process::CommandExt as _;
 
 use crate::harness::{Background, PROGRAM, Place, children, ended, group_is_gone, until};
 
-/// Notes the time again and again, and takes no notice of TERM. Its child, in the same group, too.
+/// Notes the time again and again, and ignores TERM. So does its child, in the same group.
 const STUBBORN: &str = "trap '' TERM; exec 2>/dev/null; echo $$
     beat() { while :; do date +%s%N >>$1; sleep 0.02; done; }
     beat child & beat leader";
@@ -102,7 +102,7 @@ fn a_stopped_leasehold_loses_its_command_in_time_and_says_so_first(place: &Place
     holder.signal(Signal::STOP);
     assert_was_alone(place, entry_of_the_next(place));
     until("the group is gone", || group_is_gone(group));
-    // Somebody else has it now. What the first one sends late must not touch him.
+    // Another client has it now. Late messages of the first one must not affect that client.
     let mut next = place.holder("x", &[]);
     let token = place.token("x");
     holder.signal(Signal::CONT);
@@ -138,7 +138,7 @@ fn a_signal_to_everything_called_leasehold_reaches_the_command_and_leaves_the_gu
     assert_eq!((holder.code, holder.stdout.as_str()), (Some(5), "told\n"), "{holder:?}");
 }
 
-/// Somebody who waits for the lock, and his guardian.
+/// A process that waits for the lock, and its guardian.
 fn waiter(place: &Place) -> (Background, Pid) {
     let waiter = Background::start(place.shell("x", &["-q"], "echo in"));
     until("it waits", || place.show("x")["waiting"] == 1);
@@ -181,7 +181,7 @@ fn a_lease_within_a_lease_adds_no_more_grace(place: &Place) {
     let mut outer = Background::start(command);
     let group = group(&mut outer);
     outer.signal(Signal::KILL);
-    // Long before the inner grace is over.
+    // Long before the end of the inner grace.
     until("the inner group is gone", || group_is_gone(group));
 }
 
@@ -201,7 +201,7 @@ fn a_revoked_lease_ends_the_command_politely_and_then_lets_go(place: &Place) {
         "{holder:?}"
     );
     assert_eq!(lines[1..], ["leasehold: x: the command's own exit code was 0"]);
-    // Released, not left to expire: the ttl is 30 s.
+    // The lease was released, and did not expire: the ttl is 30 s.
     place.end(&["run", "x", "-n", "--", "true"]).assert_silent(0);
     place.end(&["revoke", "x", "--token", &token]).assert_failed(1, "nobody holds it");
 }

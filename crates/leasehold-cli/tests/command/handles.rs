@@ -1,4 +1,4 @@
-//! What forged and damaged handles make `give` and `renew` do: nothing to what they name.
+//! Forged and damaged handles: `give` and `renew` do nothing to the things that these name.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::harness::{Place, ended};
 
 const MARK: &str = "lh1.";
 
-/// All below a directory: what each is, and how it reads.
+/// All files below a directory: the kind and the content of each.
 fn everything(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
@@ -30,7 +30,7 @@ fn everything(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// What a handle must not touch.
+/// The things that a handle must not touch.
 struct Precious {
     directory: TempDir,
     listener: UnixListener,
@@ -44,7 +44,7 @@ impl Precious {
         fs::create_dir(directory.path().join("directory")).unwrap();
         let listener = UnixListener::bind(directory.path().join("socket")).unwrap();
         listener.set_nonblocking(true).unwrap();
-        // Nobody listens here, as where a server is away for a moment.
+        // Nobody listens here, as when a server is away for a moment.
         drop(UnixListener::bind(directory.path().join("refused")).unwrap());
         let before = everything(directory.path());
         Self { directory, listener, before }
@@ -76,7 +76,7 @@ fn sound(place: &Place) -> Value {
     serde_json::from_slice(&BASE64URL_NOPAD.decode(encoded.as_bytes()).unwrap()).unwrap()
 }
 
-/// Ends both commands with a handle.
+/// Calls both commands with a handle.
 fn use_handle(place: &Place, handle: &str) {
     for arguments in [&["renew", "--for", "1m", handle][..], &["give", handle]] {
         let mut command = place.leasehold(arguments);
@@ -98,7 +98,7 @@ fn forged(sound: &Value, path: &str) -> Vec<Value> {
     all.push(("names", json!([{"name": path, "token": "7"}])));
     let with = |(field, value): (&str, Value)| {
         let mut handle = sound.clone();
-        // It must not be found by its client alone.
+        // The client id alone must not lead to it.
         handle["client"] = json!("00000000000000010000000000000001");
         handle[field] = value;
         handle

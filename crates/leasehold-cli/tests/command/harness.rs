@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_leasehold");
 
-/// A directory, and a store in it or beside it.
+/// A directory, and a store in it or outside it.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) directory: TempDir,
@@ -36,14 +36,14 @@ impl Place {
         Self::on_redis_with("")
     }
 
-    /// With these options in the store URL.
+    /// A place on a server, with these options in the store URL.
     pub(crate) fn on_redis_with(options: &str) -> Self {
         let server = RedisServer::start().unwrap();
         let directory = tempfile::tempdir().unwrap();
         Self { directory, url: format!("{}&{options}", server.patient_url()), server: Some(server) }
     }
 
-    /// On a store that somebody else keeps.
+    /// A place on a store that the caller keeps.
     pub(crate) fn at(url: String) -> Self {
         Self { directory: tempfile::tempdir().unwrap(), server: None, url }
     }
@@ -63,8 +63,8 @@ impl Place {
 
     /// Any program in this directory, for which leasehold is on this store.
     pub(crate) fn program(&self, program: &str, arguments: &[&str]) -> Command {
-        // A test that was itself started in the background of a script ignores INT, and whatever
-        // it starts would ignore it, too.
+        // If a script starts a test in the background, the test ignores INT. Its children would
+        // ignore INT, too.
         let mut command = Command::new("env");
         command.arg("--default-signal").arg(program).args(arguments);
         command.current_dir(self.directory.path());
@@ -99,7 +99,7 @@ impl Place {
         self.leasehold(&arguments)
     }
 
-    /// Somebody who holds a lock, until his stdin is closed.
+    /// A process that holds a lock until its stdin is closed.
     pub(crate) fn holder(&self, name: &str, options: &[&str]) -> Background {
         let mut holder = Background::fed(self.shell(name, options, "echo held; cat"));
         assert_eq!(holder.line(), "held");
@@ -122,10 +122,10 @@ impl Place {
     }
 }
 
-/// How a program ended, and what it said.
+/// How a program ended, and its output.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// As a shell has it: 128 and the signal, if one ended it.
+    /// The exit code as in a shell: 128 and the signal, if a signal ended the program.
     pub(crate) code: Option<i32>,
     /// The signal that ended it.
     pub(crate) signal: Option<i32>,
@@ -146,7 +146,7 @@ impl Ended {
         }
     }
 
-    /// That it ended so, with one line on stderr that has `words`.
+    /// Checks that it ended with this code, and one line on stderr that has `words`.
     #[track_caller]
     pub(crate) fn assert_failed(&self, code: i32, words: &str) {
         assert_eq!(self.code, Some(code), "{self:?}");
@@ -155,20 +155,20 @@ impl Ended {
         assert!(self.stderr.contains(words), "{words:?} is missing: {self:?}");
     }
 
-    /// That it ended so, whatever it said.
+    /// Checks that it ended with this code, whatever its output.
     #[track_caller]
     pub(crate) fn assert_ended(&self, code: i32) {
         assert_eq!(self.code, Some(code), "{self:?}");
     }
 
-    /// That it ended so, and added no message.
+    /// Checks that it ended with this code, and printed no message.
     #[track_caller]
     pub(crate) fn assert_silent(&self, code: i32) {
         assert_eq!((self.code, self.stderr.as_str()), (Some(code), ""), "{self:?}");
     }
 }
 
-/// What a program said that has ended by itself. One that hangs is killed, and the test with it.
+/// The output of a program that ends by itself. If it hangs, it is killed, and the test fails.
 #[track_caller]
 pub(crate) fn ended(mut command: Command) -> Ended {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -199,7 +199,7 @@ impl Background {
         Self(Some(command.spawn().unwrap()))
     }
 
-    /// The same, with a stdin that is open until [`Self::close_stdin`].
+    /// The same, with a stdin that stays open until [`Self::close_stdin`].
     pub(crate) fn fed(mut command: Command) -> Self {
         command.stdin(Stdio::piped());
         Self::start(command)
@@ -239,7 +239,7 @@ impl Background {
         line
     }
 
-    /// Kills it if it says nothing for too long.
+    /// Kills the program if it prints nothing for too long.
     fn watch(&self) -> Watch {
         let (pid, (done, receiver)) = (self.pid(), mpsc::channel::<()>());
         let watching = thread::spawn(move || {
@@ -252,14 +252,14 @@ impl Background {
         Watch { done, watching }
     }
 
-    /// What it said until it ended by itself. One that hangs is killed, and the test with it.
+    /// The output until the program ended by itself. If it hangs, it is killed, and the test fails.
     #[track_caller]
     pub(crate) fn end(mut self) -> Ended {
         output_of(self.0.take().unwrap())
     }
 }
 
-/// What kills a program that says nothing.
+/// Kills a program that prints nothing.
 struct Watch {
     done: mpsc::Sender<()>,
     watching: thread::JoinHandle<bool>,
@@ -276,7 +276,7 @@ impl Watch {
 impl Drop for Background {
     fn drop(&mut self) {
         if let Some(mut child) = self.0.take() {
-            // The guardian ends what it ran.
+            // The guardian ends the command that it ran.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -300,7 +300,7 @@ pub(crate) fn group_is_gone(group: Pid) -> bool {
 pub(crate) fn children(parent: Pid) -> Vec<Pid> {
     let all = fs::read_dir("/proc").unwrap().filter_map(|entry| {
         let pid = entry.ok()?.file_name().to_str()?.parse().ok()?;
-        // The name of the program may have spaces, and stands in the last pair of brackets.
+        // The name of the program may have spaces, and is in the last pair of brackets.
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let ppid: i32 = stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()?;
         (ppid == parent.as_raw_nonzero().get()).then(|| Pid::from_raw(pid)).flatten()
@@ -308,7 +308,7 @@ pub(crate) fn children(parent: Pid) -> Vec<Pid> {
     all.collect()
 }
 
-/// Runs each of these on both stores.
+/// Runs each of these tests on both stores.
 macro_rules! on_each_store {
     ($($name:ident),* $(,)?) => {
         mod on_file {
@@ -320,7 +320,7 @@ macro_rules! on_each_store {
     };
 }
 
-/// Runs each of these on a database, too.
+/// Runs each of these tests on a database, too.
 macro_rules! on_postgres {
     ($($name:ident),* $(,)?) => {
         mod on_postgres {

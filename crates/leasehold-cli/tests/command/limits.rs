@@ -4,7 +4,7 @@ use rustix::process::{Pid, Signal};
 
 use crate::harness::{Background, Place, ended, group_is_gone};
 
-/// Ignores TERM, says who it is, and does not end.
+/// Ignores TERM, prints its process id, and does not end.
 const STUBBORN: &str = "trap '' TERM; echo $$; while :; do sleep 0.1; done";
 
 on_each_store!(
@@ -16,8 +16,8 @@ on_each_store!(
 );
 
 fn a_command_may_run_for_as_long_as_max_hold_says_and_then_has_the_time_to_end(place: &Place) {
-    // TERM comes a second before the end of its time. The command then takes longer to end than it
-    // was allowed to run.
+    // TERM comes a second before the command's time is over. The command then takes longer to end
+    // than it was allowed to run.
     let script = "exec 2>/dev/null; trap 'echo told; sleep 2; echo done; exit 3' TERM
         sleep 1; echo works; while :; do sleep 0.02; done";
     let options = ["--max-hold", "2s", "--kill-after", "15s"];
@@ -56,7 +56,7 @@ fn what_is_held_without_a_command_is_let_go_of_when_it_has_lasted_as_long_as_it_
 }
 
 fn what_a_command_leaves_behind_is_told_of_before_it_is_ended(place: &Place) {
-    // What it leaves behind ends once it may read, so it is reported before that.
+    // The process that is left behind ends once it may read, so it is reported before that.
     let options = ["--kill-after", "15s"];
     let mut running = Background::fed(place.shell("x", &options, "exec 3<&0; cat <&3 & exit 0"));
     let line = running.error_line();

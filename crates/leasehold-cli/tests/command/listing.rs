@@ -1,4 +1,4 @@
-//! `ls`: which locks, in which order, since when, and the same as it goes on.
+//! `ls`: which locks it lists, in which order, since when, and live.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -43,13 +43,13 @@ fn a_list_is_sorted_by_what_was_asked_for_and_has_only_what_is_held_for_long_eno
     let none = place.end(&["ls", "--held-longer-than", "10m"]);
     none.assert_failed(0, "no lock is held for longer than 10m");
     assert_eq!(none.stdout, "");
-    // Since when, for people as they read the time and for programs.
+    // Since when: as people read the time, and as programs do.
     let mut here = place.leasehold(&["ls", "b"]);
     here.env("TZ", "UTC0");
     let here = crate::harness::ended(here).stdout;
     let since = place.show("b")["holders"][0]["held_since"].as_str().unwrap().to_owned();
     let clock = since.split_once('T').unwrap().1.trim_end_matches('Z');
-    // The same second, but for what is rounded.
+    // The same second, except for rounding.
     let (shown, _) = clock.rsplit_once(':').unwrap();
     assert!(here.contains(shown) || here.contains(":00 "), "{since}: {here}");
     let mut abroad = place.leasehold(&["show", "b"]);
@@ -145,7 +145,7 @@ fn on_a_terminal_the_list_is_that_of_top_with_what_is_held_for_long_enough() {
                    exec leasehold ls --watch --interval 100ms --held-longer-than 4s";
     let mut terminal = Terminal::start(&place, command);
     let mut seen = terminal.until("invoices/old");
-    // All of it is drawn again after the help, when both have been looked at.
+    // Everything is drawn again after the help, once both keys were typed.
     terminal.type_in("?");
     seen += &terminal.until("another lock");
     terminal.type_in("?");

@@ -1,5 +1,5 @@
-//! The real program, typed as its users type it: every subcommand, every exit code, signals,
-//! terminals, and what becomes of a command when leasehold is killed or stopped.
+//! The real program, as its users type it: every subcommand, every exit code, signals, terminals,
+//! and the command's fate when leasehold is killed or stopped.
 
 #[cfg(test)]
 #[macro_use]

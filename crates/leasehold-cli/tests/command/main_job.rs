@@ -1,4 +1,4 @@
-//! The main job: many processes, one thing only one of them may do at a time.
+//! The main job: many processes, and work that only one of them may do at a time.
 
 use std::fs;
 use std::process::{Child, Stdio};
@@ -15,7 +15,7 @@ const READ_ADD_WRITE: &str = "read count <count
 
 on_each_store!(no_update_is_lost_when_32_processes_add_8_times,);
 
-/// The limit ends those that are left when one has failed and the test has gone with the server.
+/// The time limit ends the others when one has failed and the test has ended with its server.
 fn no_update_is_lost_when_32_processes_add_8_times(place: &Place) {
     fs::write(place.path("count"), "0\n").unwrap();
     let rounds = format!(

@@ -1,5 +1,5 @@
-//! The manifests for Kubernetes and the compose file: their words are those of the interface they
-//! are written for, and the program takes the commands in them.
+//! The manifests for Kubernetes and the compose file: their words are those of these interfaces,
+//! and the program accepts the commands in them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ use crate::harness::{Place, ended};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// A python with `kubernetes-validate` and what that reads YAML by.
+/// A Python with `kubernetes-validate` and its YAML parser.
 const PYTHON: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/mixed/kubernetes/bin/python");
 
 const TO_JSON: &str = "import json, sys, yaml
 print(json.dumps(list(yaml.safe_load_all(open(sys.argv[1])))))";
 
-/// Whether it is there; says so if not.
+/// Whether this Python is there; says so if not.
 fn is_there() -> bool {
     let is_there = Path::new(PYTHON).exists();
     if !is_there {
@@ -42,7 +42,7 @@ fn documents(file: &Path) -> Vec<Value> {
     serde_json::from_str(&read.stdout).unwrap()
 }
 
-/// The words of each command of ours somewhere in a document.
+/// The words of each command of leasehold in a document.
 fn commands(document: &Value) -> Vec<Vec<String>> {
     let words = |of: &Value| -> Vec<String> {
         let words = of.as_array().into_iter().flatten();
@@ -99,7 +99,7 @@ fn the_program_takes_the_commands_of_manifests_and_of_the_compose_file() {
         for command in documents(&file).iter().flat_map(commands) {
             kinds.push(command[0].clone());
             let place = Place::on_file();
-            // What follows `--` is in another image.
+            // The words after `--` are a command of another image.
             let own = command.iter().take_while(|word| *word != "--");
             let mut words: Vec<String> =
                 own.map(|word| word.replace("$(POD_NAME)", "pod")).collect();

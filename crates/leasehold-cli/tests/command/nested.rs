@@ -14,7 +14,7 @@ fn who_would_wait_for_itself_is_told_so(place: &Place) {
     ended(place.shell("a", &["--shared"], &inner)).assert_failed(75, itself);
     let reader = format!("exec {PROGRAM} run a --shared -- echo never");
     ended(place.shell("a", &[], &reader)).assert_failed(75, itself);
-    // Also further in, and also for one of several names.
+    // Also in a deeper command, and for one of several names.
     let further_in = format!("exec {PROGRAM} run b -- {PROGRAM} run c a -- echo never");
     ended(place.shell("a", &[], &further_in)).assert_failed(75, itself);
     let hold = format!("exec {PROGRAM} hold a");

@@ -1,4 +1,4 @@
-//! What an operator types: `ls`, `show`, `revoke`, `where`, and `hold` in scripts.
+//! The commands of an operator: `ls`, `show`, `revoke`, `where`, and `hold` in scripts.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -144,7 +144,7 @@ fn show_with_a_token_answers_whether_that_lease_holds_it(place: &Place) {
     holder.close_stdin();
     holder.end().assert_silent(0);
     not(&token).assert_failed(1, "does not hold it");
-    // The next one has another.
+    // The next lease has another token.
     let _next = place.holder("x", &[]);
     not(&token).assert_failed(1, "does not hold it");
     not("x").assert_failed(2, "not a fencing token");
@@ -269,7 +269,7 @@ fn without_a_configured_store_one_line_says_that_the_lock_is_local() {
     let mut command = place.leasehold(&["run", "x", "--", "true"]);
     command.env_remove("LEASEHOLD_STORE").env("XDG_STATE_HOME", place.path("state"));
     if rustix::process::geteuid().is_root() {
-        // Root's default is the machine's own place, which a test must not touch.
+        // Root's default store is the machine's, which a test must not touch.
         let where_ = ended({
             let mut w = place.leasehold(&["where"]);
             w.env_remove("LEASEHOLD_STORE");
@@ -309,7 +309,7 @@ fn no_reader_of_manual_pages_complains_about_one() {
     let place = Place::on_file();
     let pages = place.end(&["@complete", "man", ""]).stdout;
     let pages = pages.lines().filter_map(|line| line.split('\t').next()).chain([""]);
-    // Whichever is there; `cargo xtask test` says which is not.
+    // Whichever program is there; `cargo xtask test` names the missing one.
     let readers = [
         "groff -ww -man -Tutf8 -P-c page",
         "man --warnings -l page",
@@ -332,7 +332,7 @@ fn no_reader_of_manual_pages_complains_about_one() {
     }
 }
 
-/// A page as it is read, without what only sets its type.
+/// A page as it is read, without typesetting commands.
 fn page(place: &Place, name: &str) -> String {
     let page = place.end(&["man", name]);
     assert_eq!((page.code, page.stderr.as_str()), (Some(0), ""));

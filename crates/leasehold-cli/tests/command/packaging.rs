@@ -1,4 +1,4 @@
-//! The units of systemd that the package brings.
+//! The systemd units of the package.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,7 +8,7 @@ use leasehold_testkit::RedisServer;
 
 use crate::harness::{Place, ended};
 
-/// Each with the directory of the repository that it is in.
+/// Each unit with its directory in the repository.
 const UNITS: [(&str, &str); 4] = [
     ("packaging", "leasehold-elect@.service"),
     ("packaging", "leasehold-serve.service"),
@@ -16,7 +16,7 @@ const UNITS: [(&str, &str); 4] = [
     ("packaging/examples", "nightly-report.timer"),
 ];
 
-/// What has every unit know a password.
+/// The drop-in that gives a unit a password.
 const PASSWORD: (&str, &str) = ("packaging/examples", "password.conf");
 
 fn text(directory: &str, unit: &str) -> String {
@@ -24,7 +24,7 @@ fn text(directory: &str, unit: &str) -> String {
     fs::read_to_string(root.join(directory).join(unit)).unwrap()
 }
 
-/// What a unit starts, as the arguments of the program, with something in the place of variables.
+/// The command that a unit starts, as the program's arguments, with values for its variables.
 fn arguments(directory: &str, unit: &str) -> Option<Vec<String>> {
     let text = text(directory, unit);
     let start = text.lines().find_map(|line| line.strip_prefix("ExecStart="))?;
@@ -104,7 +104,7 @@ fn no_service_runs_as_root_and_the_one_that_listens_is_locked_up() {
     let place = Place::on_file();
     fs::write(place.path("leasehold-serve.service"), text("packaging", "leasehold-serve.service"))
         .unwrap();
-    // Of 100: what an intruder in the service may do to the system.
+    // From 0 to 100: what an intruder in the service could do to the system.
     let rate = "! systemd-analyze security --help 2>&1 | grep -q -e --offline || \
                 systemd-analyze security --offline=yes --threshold=20 ./leasehold-serve.service";
     let rated = ended(place.program("sh", &["-c", rate]));

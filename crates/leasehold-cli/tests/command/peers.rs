@@ -1,5 +1,5 @@
-//! What the suites of flock(1), timeout(1), nohup(1), etcdctl and `consul lock` expect of a command
-//! that runs another, where it is not told elsewhere: the comment of a test names theirs.
+//! What the test suites of flock(1), timeout(1), nohup(1), etcdctl and `consul lock` expect of a
+//! command that runs another. The comment of a test names the original.
 
 use rustix::process::Signal;
 
@@ -12,7 +12,7 @@ on_each_store!(
     remarks_that_nobody_can_read_change_no_exit_code,
 );
 
-/// A shell that does this, with `$LEASEHOLD` for the program.
+/// A shell that runs this script, with `$LEASEHOLD` for the program.
 fn script(place: &Place, script: &str) -> Ended {
     let mut shell = place.program("sh", &["-c", script]);
     shell.env("LEASEHOLD", PROGRAM);
@@ -23,7 +23,7 @@ fn script(place: &Place, script: &str) -> Ended {
 fn holders_take_turns_and_one_that_is_interrupted_while_it_waits_has_none(place: &Place) {
     let hold = || {
         let mut hold = Background::fed(place.leasehold(&["hold", "x", "-q"]));
-        // Else it would end with its stdin, when the test waits for its end.
+        // Otherwise it would end with its stdin, when the test waits for its end.
         let stdin = hold.child().stdin.take();
         (hold, stdin)
     };
@@ -45,8 +45,8 @@ fn holders_take_turns_and_one_that_is_interrupted_while_it_waits_has_none(place:
     second.end().assert_silent(0);
 }
 
-/// coreutils: `timeout.sh`, `timeout-group.sh`. What timeout(1) ends is let go at once, and a
-/// timeout(1) inside gives its own exit code.
+/// coreutils: `timeout.sh`, `timeout-group.sh`. If timeout(1) ends a run, its lock is released
+/// immediately. A timeout(1) inside passes on its own exit code.
 fn timeout_around_a_run_ends_its_command_and_lets_go(place: &Place) {
     let run = "$LEASEHOLD run x -q -- sh -c 'echo $$ >pid; exec sleep 1000'";
     for options in ["", "--foreground"] {
@@ -59,8 +59,8 @@ fn timeout_around_a_run_ends_its_command_and_lets_go(place: &Place) {
     place.end(&["run", "x", "--", "timeout", "0.01", "sleep", "1000"]).assert_silent(124);
 }
 
-/// util-linux: `flock`'s `fd` and `close`. A script may hand a descriptor through; a socket or a
-/// database of leasehold's in the wrong hands would be a leak.
+/// util-linux: `flock`'s `fd` and `close`. A script may pass on a descriptor. A socket or a
+/// database of leasehold in the wrong hands would be a leak.
 fn the_command_has_the_descriptors_of_its_caller_and_none_of_leasehold(place: &Place) {
     let compare = "exec 9>nine; sh -c 'ls /proc/self/fd' >before
         exec $LEASEHOLD run x -- sh -c 'ls /proc/self/fd >after; echo through >&9'";
@@ -81,8 +81,8 @@ fn remarks_that_nobody_can_read_change_no_exit_code(place: &Place) {
     }
 }
 
-/// coreutils: `timeout.sh` with its standard streams closed, as daemons start programs. What
-/// leasehold opens must not come to stand in their place.
+/// coreutils: `timeout.sh` with its standard streams closed, as daemons start programs. Files that
+/// leasehold opens must not get the numbers of these streams.
 #[test]
 fn closed_standard_streams_are_not_replaced_by_leaseholds_own_files() {
     let place = Place::on_file();
@@ -101,8 +101,8 @@ fn a_caller_that_ignores_the_signal_of_ended_children_is_given_the_exit_code() {
     script(&place, run).assert_silent(3);
 }
 
-/// coreutils: `init-parent.sh`. In a container the program may be the first process or a child of
-/// it, to which all orphans come.
+/// coreutils: `init-parent.sh`. In a container, the program may be the first process or its child.
+/// All orphans become children of the first process.
 #[test]
 fn the_first_process_of_a_container_and_its_child_run_a_command() {
     let place = Place::on_file();
@@ -123,7 +123,7 @@ fn the_first_process_of_a_container_and_its_child_run_a_command() {
     assert_eq!(place.read("log"), "finished\n".repeat(2));
 }
 
-/// The first process of most containers is a program that waits for no children but its own, as
+/// The first process of most containers is a program that waits only for its own children, like
 /// `cat` here.
 #[test]
 fn a_container_whose_first_process_waits_for_nobody_has_no_dead_process_afterwards() {

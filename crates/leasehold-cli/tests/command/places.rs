@@ -1,4 +1,4 @@
-//! One file, seen from other places: mounts, namespaces, users, and a file that is gone.
+//! One file, used from other places: mounts, namespaces, users, and a file that is gone.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
@@ -10,15 +10,15 @@ use crate::harness::{Background, Ended, PROGRAM, Place, ended};
 
 const NOBODY: u32 = 65534;
 
-/// Somebody who holds `x` on the file store of this place, until the end.
+/// A process that holds `x` on the file store of this place, until the end.
 fn held() -> (Place, Background) {
     let place = Place::on_file();
     let holder = place.holder("x", &[]);
     (place, holder)
 }
 
-/// `leasehold run x --no-wait` in its own namespaces, after some steps of a shell there; nothing
-/// where this user may not make them.
+/// `leasehold run x --no-wait` in its own namespaces, after some shell commands there; `None` if
+/// this user may not make them.
 fn elsewhere(place: &Place, namespaces: &[&str], steps: &str, database: &str) -> Option<Ended> {
     let unshared = |script: &str| {
         let arguments = [namespaces, &["sh", "-ec", script]].concat();
@@ -81,7 +81,7 @@ fn another_time_namespace_is_refused_while_the_file_is_in_use() {
     let namespaces = ["--time", "--boottime", "100000", "--fork"];
     let Some(refused) = elsewhere(&place, &namespaces, "", "locks.db") else { return };
     refused.assert_failed(2, "time namespace");
-    // The same clock in another namespace is the same clock.
+    // In another time namespace without an offset, the clock is the same.
     let same = elsewhere(&place, &["--time", "--fork"], "", "locks.db");
     assert_eq!(same.and_then(|same| same.code), Some(75));
     holder.close_stdin();
@@ -114,11 +114,11 @@ fn two_users_who_share_a_directory_have_the_same_locks() {
     place.end(&["run", "x", "--no-wait", "--", "true"]).assert_silent(0);
 }
 
-/// A group, and two users of it, each with another group beside.
+/// A group, and two users in it, each with another main group.
 const GROUP: u32 = 60_100;
 const USERS: [u32; 2] = [60_101, 60_102];
 
-/// A program of a user, who would rather let nobody else in.
+/// A program of a user whose umask lets nobody else in.
 fn of_user(place: &Place, user: u32, arguments: &[&str]) -> Command {
     let [user, group, groups] =
         [format!("--reuid={user}"), format!("--regid={user}"), format!("--groups={GROUP}")];
@@ -127,7 +127,7 @@ fn of_user(place: &Place, user: u32, arguments: &[&str]) -> Command {
     place.program("setpriv", &[&user[..], arguments].concat())
 }
 
-/// A file store that root may make for others; nothing if other users cannot be acted for.
+/// A file store that root may make for others; `None` if the test cannot act as other users.
 fn for_users() -> Option<Place> {
     let place = Place::on_file();
     let allow = |mode| fs::set_permissions(place.directory.path(), Permissions::from_mode(mode));
@@ -151,14 +151,14 @@ fn users_of_a_group_exclude_each_other_and_notice_each_others_deaths() {
         of_user(&place, user, &[&run[..], arguments, &["--", "sh", "-c", script]].concat())
     };
     let [one, other] = USERS;
-    // The first user makes what is beside the file. Root may always open it, and makes its own
-    // files, too.
+    // The first user makes the files beside the database. Root may always open them, and makes its
+    // own files, too.
     for (holder, waiter) in [(one, other), (other, one), (0, other), (one, 0)] {
         let mut holding = Background::fed(run(holder, &[], "echo held; exec cat"));
         assert_eq!(holding.line(), "held");
         let busy = ended(run(waiter, &["--no-wait"], "true"));
         assert_eq!(busy.code, Some(75), "{waiter} beside {holder}: {busy:?}");
-        // The lease would last for an hour: only the death lets the next one in.
+        // The lease would last for an hour: the next holder gets in only because of the death.
         let mut next = Background::start(run(waiter, &[], "echo next"));
         holding.signal(Signal::KILL);
         assert_eq!(next.line(), "next", "{waiter} after {holder}");

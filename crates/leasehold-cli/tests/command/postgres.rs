@@ -9,7 +9,7 @@ use leasehold_testkit::{Postgres, shared_postgres};
 use crate::harness::{Background, Place};
 use crate::serve::served::Served;
 
-/// A place on a private server, unless none is installed.
+/// A place on a private server, if PostgreSQL is installed.
 fn place() -> Option<(Place, Postgres)> {
     let server = installed(Postgres::start().unwrap())?;
     Some((Place::at(server.url()), server))

@@ -1,4 +1,4 @@
-//! What `-q` silences, and what it does not: nobody looks at the exit code of a nightly job.
+//! What `-q` silences, and what it does not: nobody checks the exit code of a nightly job.
 
 use crate::harness::{Background, Place, ended, until};
 

@@ -60,7 +60,7 @@ fn permits_of_several_are_refused_at_once_also_while_the_nodes_are_away() {
         }
     };
     refusals();
-    // One permit of one is a mutex, which a quorum can give.
+    // One permit of one is a mutex, which a quorum can grant.
     place.end(&["run", "gpu", "--permits", "1/1", "--", "true"]).assert_ended(0);
     drop(servers);
     refusals();

@@ -1,4 +1,4 @@
-//! The scripts of `docs/recipes.md` and `docs/testing-your-code.md`, as they stand there.
+//! The scripts of `docs/recipes.md` and `docs/testing-your-code.md`, exactly as they are there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ on_each_store!(
 
 fn one_instance_migrates_and_all_serve_afterwards(place: &Place) {
     let start = recipe(place, "Migrate once at start-up", "start.sh");
-    // `mkdir` fails if another one is at it.
+    // `mkdir` fails if another process is at work.
     let migrate = "#!/bin/sh\n[ -e done ] && exit 0\nmkdir busy || exit 9\n\
                    sleep 0.1\necho migrated >>log\nrmdir busy\ntouch done\n";
     place.write_script("migrate.sh", migrate);
@@ -59,7 +59,7 @@ fn a_nightly_job_that_all_machines_start_runs_once(place: &Place) {
     for machine in machines {
         machine.end().assert_silent(0);
     }
-    // One whose clock is late.
+    // A machine whose clock is late.
     ended(place.script(&nightly, &[])).assert_silent(0);
     assert_eq!(lines(place, "log"), ["reported"]);
 }
@@ -95,7 +95,7 @@ fn a_nightly_job_that_did_not_run_or_was_ended_is_told(place: &Place) {
 
 fn workers_of_all_machines_together_never_exceed_the_permits(place: &Place) {
     let convert_all = recipe(place, "A pool of workers across machines", "convert-all.sh");
-    // Each notes how many are at it together.
+    // Each process notes how many work at the same time.
     let convert = "#!/bin/sh\n[ -e \"$1.done\" ] && exit 0\ntouch \"$1.busy\"\n\
                    busy=$(ls *.busy | wc -l)\necho \"$busy\" >>log\nsleep 0.2\n\
                    rm \"$1.busy\"\ntouch \"$1.done\"\n";
@@ -116,7 +116,7 @@ fn workers_of_all_machines_together_never_exceed_the_permits(place: &Place) {
 
 fn a_script_tests_what_a_job_does_when_it_is_skipped_and_when_it_is_revoked(place: &Place) {
     place.write_script("report.sh", "#!/bin/sh\necho reported >>log\n");
-    // It makes a new file store: here it is this one.
+    // The script makes a new file store; the test replaces it by this one.
     let script = block(TESTING, "Scripts", "sh");
     let own = script.lines().filter(|line| !line.starts_with("export LEASEHOLD_STORE="));
     let script = format!("#!/bin/sh\nset -e\n{}\n", own.collect::<Vec<_>>().join("\n"));
@@ -139,7 +139,7 @@ fn a_row_in_postgresql_refuses_a_holder_that_was_overtaken() {
 
     let place = Place::on_file();
     recipe(&place, section, "charge.sh");
-    // One that is held up between the lock and the database.
+    // A process that is delayed between the lock and the database.
     let late = place.write_script("late.sh", "#!/bin/sh\necho held\nread go\n./charge.sh 42\n");
     let late = late.to_string_lossy();
     let run = |script: &str| {
@@ -152,7 +152,7 @@ fn a_row_in_postgresql_refuses_a_holder_that_was_overtaken() {
     let token: u64 = place.token("invoices/42").unwrap().parse().unwrap();
     let mut overtaken = place.program("./charge.sh", &["42"]);
     overtaken.env("LEASEHOLD_TOKEN", token.to_string()).envs(postgres.environment());
-    // Its machine dies, and somebody else charges.
+    // Its machine dies, and another process charges.
     drop(first);
     until("its lease has ended", || place.token("invoices/42").is_none());
     ended(run("./charge.sh")).assert_silent(0);
@@ -166,7 +166,7 @@ fn a_row_in_postgresql_refuses_a_holder_that_was_overtaken() {
     assert!(refused.stderr.starts_with("overtaken: "), "{refused:?}");
     assert_eq!(charged(), before);
 
-    // Neighbouring numbers of this size are one and the same as floating-point numbers.
+    // Neighbouring numbers of this size are equal as floating-point numbers.
     let mut next = place.program("./charge.sh", &["42"]);
     next.env("LEASEHOLD_TOKEN", (newest - 1).to_string()).envs(postgres.environment());
     assert!(newest > 1 << 53);

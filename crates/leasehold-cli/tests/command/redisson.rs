@@ -1,4 +1,4 @@
-//! The scripts of `examples/redisson`, beside a program in Java where one can be had.
+//! The scripts of `examples/redisson`, together with a program in Java, if it was built.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,7 +18,7 @@ fn script(place: &Place, name: &str, arguments: &[&str]) -> Command {
     place.script(&Path::new(ROOT).join("examples/redisson").join(name), arguments)
 }
 
-/// A service in Java; `None`, with a word on it, where the program was not built.
+/// A service in Java; `None`, with a message, if the program was not built.
 fn service(place: &Place) -> Option<Worker> {
     let port = place.server.as_ref().unwrap().port();
     redisson_peer(&format!("one,{port}"), NAME, Duration::from_secs(3))

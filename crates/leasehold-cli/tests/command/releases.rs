@@ -1,4 +1,4 @@
-//! Two releases on one store, and what an earlier one has written.
+//! Two releases on one store, and files that an earlier release has written.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use crate::harness::{Background, PROGRAM, Place, ended};
 
 const MARK: &str = "lh1.";
 
-/// How many programs of each release stand in the queue.
+/// How many programs of each release wait in the queue.
 const EACH: usize = 12;
 
-/// The program of another release: this one, where nobody names any.
+/// The program of another release, or this one if no other is named.
 fn other_release() -> PathBuf {
     std::env::var_os("LEASEHOLD_OTHER_RELEASE").map_or_else(
         || {
@@ -28,7 +28,7 @@ fn other_release() -> PathBuf {
     )
 }
 
-/// Runs something on a store, with the program of another release.
+/// A command on a store, with the program of another release.
 fn of(place: &Place, release: &Path, arguments: &[&str]) -> Command {
     place.program(&release.to_string_lossy(), arguments)
 }
@@ -78,7 +78,7 @@ fn decoded(handle: &str) -> Value {
     serde_json::from_slice(&BASE64URL_NOPAD.decode(encoded.as_bytes()).unwrap()).unwrap()
 }
 
-/// The names of all there is in a handle.
+/// The names of all fields of a handle.
 fn shape(handle: &Value) -> Vec<String> {
     let keys = |of: &Value| of.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     [keys(handle), keys(&handle["names"][0])].concat()
@@ -98,7 +98,7 @@ fn a_handle_as_each_release_writes_it_gives_back_what_was_taken() {
     let (mut today, mut shapes) = (Value::Null, Vec::new());
     for path in handles {
         today = decoded(&within(&["take", "a", "--for", "1h", "--log", "log"]).stdout);
-        // The same words, about a lease that is there.
+        // The same text, about a lease that exists.
         let mut then = decoded(&fs::read_to_string(path).unwrap());
         shapes.push(shape(&then));
         for field in ["host", "user", "store", "client"] {

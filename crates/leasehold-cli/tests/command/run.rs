@@ -1,4 +1,4 @@
-//! `leasehold run`: what the command sees, and what its caller is told.
+//! `leasehold run`: what the command sees, and what its caller learns.
 
 use std::io::Write as _;
 
@@ -104,7 +104,7 @@ fn readers_and_permits_run_side_by_side_up_to_their_number(place: &Place) {
     let permits =
         [place.holder("p", &["--permits", "1/3"]), place.holder("p", &["--permits", "2/3"])];
     place.end(&["run", "p", "-n", "--permits", "1/3", "--", "true"]).assert_failed(75, "busy");
-    // Another capacity is a mistake of the caller's, not a busy lock.
+    // Another capacity is a mistake of the caller, not a busy lock.
     place.end(&["run", "p", "-n", "--permits", "1/4", "--", "true"]).assert_failed(2, "p");
     drop((readers, permits));
 }
@@ -133,7 +133,7 @@ fn what_the_command_leaves_behind_may_finish_and_is_then_ended(place: &Place) {
 fn a_pipe_ends_when_the_command_closes_it() {
     let place = Place::on_file();
     let mut running = Background::fed(place.shell("x", &[], "exec >&-; cat >/dev/null"));
-    // Only the end of the pipe ends this: the command itself goes on until its stdin ends.
+    // Only the end of the pipe ends this test: the command runs until its stdin ends.
     assert_eq!(running.line(), "");
     running.close_stdin();
     assert_eq!(running.end().code, Some(0));

@@ -1,4 +1,4 @@
-//! No printed line has a password, even if its URL is mistyped. No argument has one, and no
+//! No printed line contains a password, even if its URL is mistyped. Neither does an argument, or a
 //! variable that others may see.
 
 use std::process::Command;
@@ -7,7 +7,7 @@ use leasehold::store::shown_url;
 
 use crate::harness::{Background, PROGRAM, Place, children, ended};
 
-/// What must be nowhere: the pieces of the passwords below.
+/// Texts that must be nowhere: the parts of the passwords below.
 const SECRETS: [&str; 2] = ["hunter", "5ecret"];
 
 /// URLs as people type them, most of them wrong.
@@ -65,7 +65,7 @@ fn assert_hidden(what: &str, shown: &str) {
     }
 }
 
-/// What stands before the URL, and what follows it.
+/// The words before the URL, and the words after it.
 const COMMAND_LINES: [(&[&str], &[&str]); 7] = [
     (&["where", "--store"], &[]),
     (&["where", "--json", "-s"], &[]),
@@ -124,7 +124,7 @@ fn what_is_shown_of_a_sound_url_is_all_but_its_password() {
     }
 }
 
-/// What others may read of a process.
+/// Checks that others cannot read a password in a process.
 #[track_caller]
 fn assert_shows_no_password(pid: impl std::fmt::Display) {
     for file in ["cmdline", "environ"] {
@@ -134,7 +134,7 @@ fn assert_shows_no_password(pid: impl std::fmt::Display) {
     }
 }
 
-/// A server with a password takes it from here.
+/// A server with a password takes it from these variables.
 fn with_passwords(mut command: Command, url: &str) -> Command {
     let (store, password) = ("LEASEHOLD_STORE", "LEASEHOLD_PASSWORD");
     command.env(store, url).env(password, "5ecret").env("LEASEHOLD_SENTINEL_PASSWORD", "5ecret");
@@ -144,7 +144,7 @@ fn with_passwords(mut command: Command, url: &str) -> Command {
 #[test]
 fn the_guardian_and_the_command_are_given_no_password() {
     let place = Place::on_redis();
-    // A server without a password takes any.
+    // A server without a password accepts any password.
     let url = place.url.replace("redis://", "redis://default:hunter@");
     let mut by_option = place.shell("x", &["--store", &url], "echo $$; exec sleep 1000");
     by_option.env_remove("LEASEHOLD_STORE");
@@ -169,7 +169,7 @@ fn a_command_has_the_passwords_if_it_is_to_keep_them_and_else_the_same_store_wit
     assert_eq!(ended(with_passwords(kept, &url)).stdout, format!("{url} 5ecret\n"));
     let without = ended(with_passwords(place.shell("x", &[], script), &url)).stdout;
     assert_eq!(without, format!("{}\n", url.replace(":hunter@", "@")));
-    // A leasehold in the command works with them, and else says what is lacking.
+    // A leasehold in the command works with the passwords, and otherwise names the missing one.
     let nested = format!("{PROGRAM} run y -- echo nested");
     let kept = place.shell("x", &["--keep-password"], &nested);
     assert_eq!(ended(with_passwords(kept, &url)).stdout, "nested\n");

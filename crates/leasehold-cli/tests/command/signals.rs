@@ -1,11 +1,11 @@
-//! Signals: what is passed on to the command, and what is left as it was.
+//! Signals: which are passed on to the command, and which settings stay as they were.
 
 use rustix::process::Signal;
 use rustix_libc_wrappers::process::SignalExt as _;
 
 use crate::harness::{Background, PROGRAM, Place, ended, until};
 
-/// Tells its signals until one ends it.
+/// Prints its signals until one ends it.
 const TELLING: &str = "exec 2>/dev/null
     for s in TERM INT HUP QUIT USR1 USR2 WINCH; do trap \"echo $s\" $s; done
     echo ready; while :; do sleep 0.02; done";
@@ -67,7 +67,7 @@ fn leasehold_dies_of_the_signal_that_ended_its_command() {
         ended.assert_silent(128 + number);
         assert_eq!(ended.signal, Some(number), "{name}");
     }
-    // No shell in between: CMD has ended by itself.
+    // No shell in between: CMD has ended itself.
     let ended = ended(place.shell("x", &[], "exit 130"));
     assert_eq!((ended.code, ended.signal), (Some(130), None));
     place.end(&["run", "x", "-n", "--", "true"]).assert_silent(0);
@@ -94,7 +94,7 @@ fn a_hold_is_let_go_by_any_signal_that_ends_a_program() {
     for signal in [Signal::TERM, Signal::ALARM, Signal::XCPU, Signal::rt_min()] {
         let mut holder = Background::fed(place.leasehold(&["hold", "x"]));
         assert!(holder.line().contains("token"));
-        // Open until it has ended: the end of stdin would end it, too.
+        // Stdin stays open until the end: the end of stdin would end it, too.
         let _open = holder.child().stdin.take();
         holder.signal(signal);
         holder.end().assert_silent(0);
@@ -135,7 +135,7 @@ fn the_command_finds_the_limit_of_file_sizes_as_deadly_as_it_was() {
     assert_eq!(ended.signal, Some(Signal::XFSZ.as_raw()), "{ended:?}");
 }
 
-/// Programs in Rust do not know how they found this signal, so it is not as the caller had it.
+/// Programs in Rust do not know how the caller had set this signal, so it gets its default.
 #[test]
 fn a_closed_pipe_ends_the_command_also_where_the_caller_ignored_that() {
     let place = Place::on_file();
@@ -149,7 +149,7 @@ fn a_closed_pipe_ends_the_command_also_where_the_caller_ignored_that() {
 #[test]
 fn a_signal_that_was_ignored_stays_ignored_for_the_command() {
     let place = Place::on_file();
-    // What nohup(1) does, and a shell script's `&`.
+    // As with nohup(1), and with `&` in a shell script.
     let script =
         format!("trap '' HUP; exec {PROGRAM} run x -- sh -c 'grep SigIgn /proc/self/status; cat'");
     let mut running = Background::fed(place.program("sh", &["-c", &script]));
@@ -176,7 +176,7 @@ fn a_caller_that_blocks_the_signal_of_ended_children_is_served_and_finds_it_bloc
 #[test]
 fn stop_and_continue_are_mirrored_with_a_warning() {
     let place = Place::on_file();
-    // Without a child: one that is stopped between fork and exec would keep its parent from
+    // Without a child: a child that is stopped between fork and exec would keep its parent from
     // stopping, on any terminal.
     let script = "trap 'echo continued' CONT; echo ready; while :; do read -t 0.02; done";
     let arguments = ["run", "x", "--", "bash", "-c", script];

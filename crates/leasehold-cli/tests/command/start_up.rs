@@ -1,4 +1,4 @@
-//! What a short job costs before it begins.
+//! The cost for a short job before it begins.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use crate::harness::{Background, Place};
 
-/// Whose bytes came last on a connection, and how often the client's came after the server's.
+/// Which side sent last on a connection, and how often the client sent after the server.
 #[derive(Debug, Default)]
 struct Turns {
     is_clients: bool,
     count: u32,
 }
 
-/// A way to a server on which round trips are counted, a number for each connection.
+/// A proxy of a server that counts round trips, separately for each connection.
 #[derive(Debug)]
 struct CountingProxy {
     port: u16,
@@ -54,7 +54,7 @@ const LATENCY: Duration = Duration::from_millis(20);
 fn relay(mut from: TcpStream, mut to: TcpStream, is_clients: bool, turns: &Mutex<Turns>) {
     let mut bytes = [0; 65_536];
     while let Ok(length @ 1..) = from.read(&mut bytes) {
-        // As in a network: what a client sends without waiting comes before a reply is back.
+        // As in a network: requests that were sent without waiting arrive before a reply is back.
         if !is_clients {
             thread::sleep(LATENCY);
         }
@@ -78,8 +78,8 @@ fn a_command_starts_after_three_round_trips() {
     place.url = format!("redis://127.0.0.1:{}/", proxy.port);
     let mut started = Background::fed(place.shell("x", &[], "echo started; cat"));
     assert_eq!(started.line(), "started");
-    // HELLO, then INFO with TIME, and the script that takes the lock. On another connection, which
-    // is not waited for, messages are subscribed to: HELLO, SUBSCRIBE.
+    // HELLO, then INFO with TIME, and the script that takes the lock. Another connection subscribes
+    // to messages, and nothing waits for it: HELLO, SUBSCRIBE.
     let round_trips = proxy.round_trips();
     assert!(matches!(round_trips[..], [3] | [3, ..=2]), "{round_trips:?}");
 }

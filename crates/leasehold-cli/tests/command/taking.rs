@@ -24,7 +24,7 @@ on_postgres!(
     several_names_are_taken_and_given_together,
 );
 
-/// The arguments of `take`, with a log beside the store.
+/// The arguments of `take`, with a log in the directory of the store.
 fn take(place: &Place, arguments: &[&str]) -> Command {
     let log = place.path("log").display().to_string();
     let mut command = place.leasehold(&[&["take", "--log", &log], arguments].concat());
@@ -32,7 +32,7 @@ fn take(place: &Place, arguments: &[&str]) -> Command {
     command
 }
 
-/// Takes, and gives the handle.
+/// Takes a lease, and returns its handle.
 #[track_caller]
 fn taken(place: &Place, arguments: &[&str]) -> String {
     let taken = ended(take(place, arguments));
@@ -46,7 +46,7 @@ fn give(place: &Place, handle: &str) -> Ended {
     with_handle(place, &["give", handle])
 }
 
-/// `give` or `renew`, where `take` ran.
+/// Runs `give` or `renew` in the place where `take` ran.
 fn with_handle(place: &Place, arguments: &[&str]) -> Ended {
     let mut command = place.leasehold(arguments);
     command.env("XDG_RUNTIME_DIR", place.directory.path());
@@ -68,7 +68,7 @@ fn assert_ends(process: Pid) {
     until("the holder process ends", || is_gone(process));
 }
 
-/// Whether it has ended; nobody may have reaped it in a container.
+/// Whether the process has ended; in a container, nobody may have reaped it.
 fn is_gone(process: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
     let is_zombie = stat.is_ok_and(|stat| stat.rsplit(')').next().unwrap().starts_with(" Z"));
@@ -109,7 +109,7 @@ fn who_takes_what_is_busy_waits_or_is_told_so(place: &Place) {
     let first = taken(place, &["a", "--for", "1h"]);
     ended(take(place, &["a", "--for", "1h", "-n"])).assert_failed(75, "a is busy: held by");
     ended(take(place, &["a", "--for", "1h", "-n", "-E", "3"])).assert_failed(3, "a is busy");
-    // As from two terminals at once: the second has it when the first gives it back.
+    // As from two terminals at the same time: the second gets it when the first gives it back.
     let second = Background::start(take(place, &["a", "--for", "1h", "-q"]));
     until("the second waits", || place.show("a")["waiting"] == 1);
     give(place, &first).assert_silent(0);
@@ -162,7 +162,7 @@ fn a_holder_process_that_was_killed_is_given_back_for_at_the_store(place: &Place
             .assert_failed(2, "it was taken in the store");
         give(place, &handle).assert_silent(0);
     }
-    // In a file it ends with its process.
+    // In a file store, the lease ends with its process.
     until("it is free", || !is_held(place, "a"));
     give(place, &handle).assert_failed(76, "has ended before");
 }
@@ -276,7 +276,7 @@ fn give_of_a_lost_lease_says_so_without_any_store_configured_or_running() {
     place.end(&["revoke", "a", "-s", &url, "--token", token]).assert_silent(0);
     until("the loss is known", || !place.read("log").is_empty());
     give(&place, &lost).assert_failed(76, "has ended before");
-    // The same server, spelt otherwise.
+    // The same server under another name.
     let spelt = url.replace("127.0.0.1", "localhost");
     with_handle(&place, &["give", &lost, "-s", &spelt]).assert_failed(76, "has ended before");
     let away = taken(&place, &[&["b"], &in_server[..]].concat());
@@ -289,7 +289,7 @@ fn give_of_a_lost_lease_says_so_without_any_store_configured_or_running() {
 fn who_cannot_ask_the_holder_process_is_not_told_that_the_lease_is_lost() {
     let place = Place::on_file();
     let handle = taken(&place, &["a", "--for", "1h"]);
-    // As another user would: with another directory.
+    // As another user would: with another runtime directory.
     let renew = place.end(&["renew", &handle, "--for", "2h"]);
     renew.assert_failed(2, "it is held, but its holder process cannot be asked from here");
     assert!(is_held(&place, "a"));

@@ -1,4 +1,4 @@
-//! Terminals: who has them, what their keys do, and the line that is shown while waiting.
+//! Terminals: which process has them, the effect of keys, and the line that is shown while waiting.
 
 use std::fs::File;
 use std::io::{Read, Write as _};
@@ -11,7 +11,7 @@ use crate::harness::{Background, PATIENCE, PROGRAM, Place, until};
 /// Prints whether the shell's process group has the terminal.
 const IN_FRONT: &str = "set -- $(cat /proc/$$/stat); [ $5 = $8 ] && echo in front || echo behind";
 
-/// What shows a terminal's other screen, and the one with the shell's lines again.
+/// The sequences that show a terminal's other screen, and the screen with the shell's lines again.
 const ENTERS_ITS_SCREEN: &str = "\x1b[?1049h";
 const LEAVES_ITS_SCREEN: &str = "\x1b[?1049l";
 
@@ -35,7 +35,7 @@ impl Terminal {
         thread::spawn(move || {
             let mut bytes = [0; 1024];
             while let Ok(count @ 1..) = shown.read(&mut bytes) {
-                // The watcher may have gone.
+                // The test may not read any more.
                 let _ = show.send(bytes[..count].to_vec());
             }
         });
@@ -46,8 +46,8 @@ impl Terminal {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Types in a line for cat, and waits for its echo and for what cat makes of it. In between,
-    /// leasehold may say what it waits for.
+    /// Types a line for cat, and waits for its echo and for cat's output. In between, leasehold may
+    /// show a wait.
     fn cat(&mut self, line: &str) {
         self.type_in(&format!("{line}\n"));
         self.until(&format!("{line}\r\n"));
@@ -76,7 +76,7 @@ impl Terminal {
     }
 }
 
-/// What is on a screen after the line in which leasehold says what it waits for, if it does.
+/// The text on a screen after leasehold's line about a wait, if there is one.
 fn shown(screen: &str) -> &str {
     screen.rsplit("\r\x1b[K").next().unwrap_or_default()
 }
@@ -104,7 +104,7 @@ fn in_a_pipeline_the_command_gets_the_terminal_only_when_it_asks() {
 #[test]
 fn ctrl_c_ends_the_command_and_releases_the_lock() {
     let place = Place::on_file();
-    // No shell in between: one that is interrupted before it has started its child waits for that.
+    // No shell in between: when interrupted before it starts its child, it waits for that.
     let mut terminal = Terminal::start(&place, "leasehold run x -- cat");
     terminal.cat("runs");
     terminal.type_in("\x03");
@@ -112,7 +112,7 @@ fn ctrl_c_ends_the_command_and_releases_the_lock() {
     place.end(&["run", "x", "-n", "--", "true"]).assert_silent(0);
 }
 
-/// What runs a command under a lock: leasehold, and what it is measured by.
+/// Programs that run a command under a lock: leasehold, and a program to compare it with.
 fn wrappers(place: &Place) -> [String; 2] {
     [format!("{PROGRAM} run x --"), format!("flock {}", place.path("flock").display())]
 }
@@ -174,7 +174,7 @@ fn ctrl_c_stops_the_script_around_a_waiter() {
     }
 }
 
-/// As for every program: one that handles the signal has decided what it means.
+/// As with every program: if the command handles the signal, it has decided what it means.
 #[test]
 fn ctrl_c_that_the_command_handles_stops_nothing_else() {
     let place = Place::on_file();
@@ -209,8 +209,8 @@ fn ctrl_z_stops_both_with_a_warning_and_fg_goes_on() {
 }
 
 /// An interactive shell with a job that Ctrl-Z has stopped: `leasehold run x` with these options.
-/// The script says when it runs, and has no child then: one that is stopped between fork and exec
-/// would keep its parent from stopping, on any terminal.
+/// The script prints when it runs, and has no child then. A child that is stopped between fork and
+/// exec would keep its parent from stopping, on any terminal.
 fn with_a_stopped_job(place: &Place, options: &str, script: &str) -> Terminal {
     let mut shell = Terminal::start(place, "bash --norc --noprofile -i");
     shell.until("$ ");
@@ -222,8 +222,7 @@ fn with_a_stopped_job(place: &Place, options: &str, script: &str) -> Terminal {
     shell
 }
 
-/// Has the job go on, and waits until the shell has said so: what is typed from then on is the
-/// job's.
+/// Continues the job, and waits until the shell has confirmed that: later input goes to the job.
 fn foreground(shell: &mut Terminal) {
     shell.type_in("fg\n");
     shell.until(" -- sh -c");
@@ -257,7 +256,7 @@ fn a_stopped_job_goes_on_in_the_background_and_lets_go_at_its_end() {
     let script = "mkfifo go; echo ru''ns; read line < go; echo go''es on";
     let mut shell = with_a_stopped_job(&place, "--ttl 5m", script);
     shell.type_in("bg\n");
-    // Open for reading too, which waits for nobody.
+    // Opened for reading, too, so that the open does not block.
     let mut go = File::options().read(true).write(true).open(place.path("go")).unwrap();
     go.write_all(b"\n").unwrap();
     shell.until("goes on");
@@ -271,7 +270,7 @@ fn a_job_that_was_stopped_for_longer_than_its_lease_has_ended_when_fg_asks_for_i
     let place = Place::on_file();
     let mut shell =
         with_a_stopped_job(&place, "--ttl 1s", "echo ru''ns; read line; echo we''nt on");
-    // The next one gets the lock, once the command has ended.
+    // The next client gets the lock, once the command has ended.
     place.end(&["run", "x", "--", "true"]).assert_silent(0);
     foreground(&mut shell);
     shell.until("lost the lease");
@@ -315,7 +314,7 @@ fn a_second_terminal_sees_who_holds_the_lock_and_then_gets_it() {
     assert_eq!(first.end().0, Some(0));
     let (code, screen) = second.end();
     assert_eq!(code, Some(0));
-    // Erased, and the line is the command's.
+    // The line was erased, and now has the command's output.
     assert!(screen.ends_with("\r\x1b[Ksecond runs\r\n"), "{screen:?}");
 }
 
@@ -336,7 +335,7 @@ fn on_a_terminal_who_waits_sees_the_trouble_of_the_store_and_its_remedy() {
     let mut terminal = Terminal::start(&place, "stty cols 60; exec leasehold run x -- echo runs");
     let line = terminal.until("waiting for x: ");
     assert!(line.ends_with("\r\x1b[Kleasehold: waiting for x: "), "{line:?}");
-    // It does not fit, and the remedy stands at its end: said in full, once, above the line.
+    // It does not fit, and the remedy is at its end: printed in full, once, above the line.
     terminal.until("use `leasehold end-quarantine`\r\n");
     terminal.until("\r\x1b[Kleasehold: waiting for x: ");
     terminal.type_in("\x03");
@@ -354,7 +353,7 @@ fn top_shows_what_is_held_until_somebody_quits_and_gives_the_terminal_back() {
         let mut holder = place.holder("invoices/42", &["--label", "billing"]);
         let command = "stty rows 24 cols 80; leasehold top; stty -a | grep -o ' -*icanon'";
         let mut terminal = Terminal::start(place, command);
-        // Only what changes is drawn, so longer texts come in parts.
+        // Only changes are drawn, so longer texts come in parts.
         terminal.until("invoices/42");
         terminal.type_in("\r");
         terminal.until("billing");
@@ -381,7 +380,7 @@ fn ctrl_z_stops_top_and_gives_the_terminal_back_and_fg_draws_it_again() {
         let screen = shell.until("Stopped");
         assert!(screen.contains(LEAVES_ITS_SCREEN), "{screen:?}");
         shell.until("$ ");
-        // What is typed is echoed and read in lines again.
+        // Input is echoed and read in lines again.
         shell.type_in("stty -a | grep -oE ' -?(icanon|echo) ' | tr -d '\\n'; echo is se''t\n");
         shell.until("is se''t");
         let modes = shell.until("is set");

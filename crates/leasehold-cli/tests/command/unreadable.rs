@@ -1,4 +1,4 @@
-//! Records that cannot be read, among others: of another release, or damaged.
+//! Records that cannot be read, among others: records of another release, or damaged ones.
 
 use rusqlite::Connection;
 use serde_json::Value;
@@ -7,11 +7,11 @@ use crate::harness::{Background, Place, until};
 use crate::serve::served::{Served, loses_it};
 use crate::terminal::Terminal;
 
-/// What is said of a record of another release, wherever somebody comes across it.
+/// The message about a record of another release, in every command that meets it.
 const SENTENCE: &str = "v6: the name's record has version 6: use one release of leasehold \
     everywhere";
 
-/// One lock that is held, and beside it two whose records cannot be read.
+/// One lock that is held, and two locks whose records cannot be read.
 fn place() -> (Place, Background) {
     let place = Place::on_redis();
     let holder = place.holder("good", &["--label", "fine"]);
@@ -21,7 +21,7 @@ fn place() -> (Place, Background) {
     (place, holder)
 }
 
-/// Has a record be of another release.
+/// Makes a record look like a record of another release.
 fn make_unreadable(place: &Place, name: &str) {
     let server = place.server.as_ref().unwrap();
     server.command::<()>(&format!("HSET lh:{name} s \u{6}rest")).unwrap();
@@ -107,7 +107,7 @@ fn what_is_served_shows_the_others_and_says_of_these_why_they_cannot_be_read() {
         assert!(metrics.contains(line), "{metrics}");
     }
     assert!(!metrics.contains("name=\"v6\""), "nobody knows who holds it: {metrics}");
-    // And it is one like the others once it can be read again.
+    // Once it can be read again, the lock is like the others.
     place.server.as_ref().unwrap().command::<()>("DEL lh:v6").unwrap();
     until("it is gone", || served.json("/api/v1/state")["unreadable"] == 1);
 }

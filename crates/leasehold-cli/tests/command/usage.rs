@@ -1,4 +1,4 @@
-//! Bad input: one clear line each, before anything is sent.
+//! Bad input: one clear line for each mistake, before anything is sent.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,7 +8,7 @@ use crate::harness::{Background, Ended, PROGRAM, Place, ended};
 #[test]
 fn what_is_wrong_on_the_command_line_is_said_in_one_line() {
     let mut place = Place::on_file();
-    // Nobody is there: whatever is sent would fail differently.
+    // No server listens there: a request would fail with another message.
     place.url = "redis://127.0.0.1:1/".to_owned();
     let long = "x".repeat(513);
     let run = |name: &str, options: &[&str]| {
@@ -116,7 +116,7 @@ fn a_reader_who_leaves_ends_the_command_without_a_word() {
 fn that_the_store_is_local_is_said_where_it_is_used_and_where_nothing_is_found() {
     let place = Place::on_file();
     fs::set_permissions(place.directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    // Root's default store is the machine's own, which a test must not touch.
+    // Root's default store is the machine's, which a test must not touch.
     let somebody: &[&str] = match rustix::process::geteuid().is_root() {
         true => &["setpriv", "--reuid=65534", "--clear-groups", PROGRAM],
         false => &[PROGRAM],
@@ -212,7 +212,7 @@ fn without_home_the_default_store_is_refused_and_others_are_not() {
 #[test]
 fn a_limit_of_threads_or_descriptors_is_told_in_words() {
     let place = Place::on_redis();
-    // Root is not limited in its processes, so it becomes somebody else.
+    // Root has no limit of processes, so the test becomes another user.
     let somebody: &[&str] = match rustix::process::geteuid().is_root() {
         true => &["setpriv", "--reuid=65534", "--clear-groups"],
         false => &["env"],
@@ -227,7 +227,7 @@ fn a_limit_of_threads_or_descriptors_is_told_in_words() {
     // With fewer descriptors than these, tokio itself gives up.
     let threads = (1..8).map(|limit| format!("--nproc={limit}"));
     let descriptors = (8..20).map(|limit| format!("--nofile={limit}"));
-    // The second one waits for the lease of a first one that could neither begin nor let go.
+    // The second run waits for the lease of a first run that could neither begin nor release.
     for limit in threads.chain(descriptors).flat_map(|limit| [limit.clone(), limit]) {
         let limited = limited(&limit);
         assert!(!limited.stderr.contains("panicked"), "{limit}: {limited:?}");

@@ -1,4 +1,4 @@
-//! Who waits is told why, and who does not get the lock as well.
+//! Waiters learn why they wait, and so do callers that do not get the lock.
 
 use leasehold::store::redis_wire::Script;
 use leasehold_testkit::RedisServer;
@@ -19,7 +19,7 @@ on_each_store!(
 
 on_postgres!(who_waits_is_told_by_a_line_who_holds_the_lock);
 
-/// Interrupts who waits, and gives what is said of that.
+/// Interrupts a waiter, and returns its message.
 fn interrupted(waiter: Background) -> String {
     waiter.signal(Signal::INT);
     let ended = waiter.end();
@@ -49,7 +49,7 @@ fn who_stands_for_election_or_holds_for_a_script_is_told_as_well(place: &Place) 
     }
 }
 
-/// The renewal that makes a lease of a hand-over is held back until its claim window is over.
+/// The renewal after a hand-over is held back until the claim window of the lease is over.
 #[test]
 fn a_lock_that_is_lost_before_the_command_has_begun_is_waited_for_again() {
     let mut place = Place::on_redis();
@@ -122,8 +122,8 @@ fn a_name_in_cooldown_is_said_to_be_so(place: &Place) {
     assert!(shown.contains(&format!(":{pid} (ended)")), "{shown}");
 }
 
-/// A waiter on this store gets one line that says so, also when a limit ends the wait. There was no
-/// queue to leave.
+/// Checks that a waiter on this store prints one line about the trouble, also if a limit ends the
+/// wait. There was no queue to leave.
 #[track_caller]
 fn assert_trouble(place: &Place, words: &str) {
     let mut waiter = Background::start(place.shell("x", &[], "true"));
@@ -137,7 +137,7 @@ fn assert_trouble(place: &Place, words: &str) {
 fn who_waits_for_the_end_of_a_quarantine_is_told_what_ends_it() {
     let place = Place::on_redis_with("quarantine=10m");
     assert_trouble(&place, "`leasehold end-quarantine`");
-    // This one is over before its wait is worth a remark.
+    // This wait ends before it is worth a remark.
     let short = place.end(&["run", "x", "-w", "1s", "--", "true"]);
     short.assert_failed(69, "`leasehold end-quarantine`");
 }

@@ -119,8 +119,8 @@ pub async fn the_largest_semaphore_counts_exactly(subject: &Subject) {
     subject.drive(scene).await;
 }
 
-/// If a holder goes silent, its permits return by themselves, and no others do. Its late release
-/// returns nothing.
+/// If a holder goes silent, its permits become free by themselves, and no others do. Its late
+/// release frees nothing.
 ///
 /// Redisson: `testExpire`, `testReleaseExpired`, `testTryReleaseManyExpired`,
 /// `testReleaseManyNotExistOrExpired` of its expirable permits.

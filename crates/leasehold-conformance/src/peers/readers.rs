@@ -1,4 +1,4 @@
-//! Cases of readers beside readers, and before and behind writers.
+//! Cases of readers together with readers, and before and behind writers.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -1,15 +1,16 @@
 //! Acquire: takes the lock, or joins its queue, or replies that it is busy.
 //!
-//! A semaphore has one capacity at a time: that of the first request when nobody held or waited, or
-//! the one that an operator has set since ([`super::set_capacity`]). A request for another capacity
-//! waits in line like all others. At its turn it waits until nobody holds; then its capacity is in
-//! force. So two capacities are never counted together, and there are never more holders than any
-//! of them has asked for. Nobody overtakes the request, so all earlier holds end, and no request
-//! starves.
+//! A semaphore has one capacity at a time. It is the capacity of the first request that came when
+//! nobody held or waited, or one that an operator has set since ([`super::set_capacity`]). A
+//! request for another capacity waits in line like all others. At its turn it waits until nobody
+//! holds; then its capacity is in force. So two capacities are never counted together, and there
+//! are never more holders than the capacity that each of them asked for. Nobody overtakes the
+//! request, so all earlier holds end, and no request starves.
 //!
 //! A capacity that an operator has set replaces the one that the holders asked for: requests for
-//! either number share it. It is in force until nobody holds or waits. It also ends at the turn of
-//! a request for a third number, or for more permits than there are, once nobody holds.
+//! either number share the new capacity. It is in force until nobody holds or waits. It also ends
+//! at the turn of a request for a third number, or for more permits than there are, once nobody
+//! holds.
 //!
 //! A name is either a lock or a semaphore: while it is in use as one, requests for the other are
 //! refused.

@@ -57,8 +57,8 @@ impl Step<'_> {
         (state != HoldState::Cooldown && is_same && has_token).then_some((slot, state))
     }
 
-    /// Gives the hold to another attempt. Requests of the attempt before no longer affect it: its
-    /// renewals find a newer token, and copies of its acquire find a tombstone.
+    /// Gives the hold to another attempt. Requests of the former attempt no longer affect the hold:
+    /// renewals of that attempt find a newer token, and copies of its acquire find a tombstone.
     fn change_hands(&mut self, slot: usize, adopt: &Adopt) {
         let (before, request) = (adopt.from, &adopt.request);
         if self.record.upgrading == Some(before) {

@@ -11,8 +11,8 @@ pub trait Records {
     /// The error if an operation cannot be applied.
     type Error;
 
-    /// The names that begin with `prefix` and are in use, and with `idle` also those that are not;
-    /// in order, at most `limit` of them.
+    /// The names that begin with `prefix` and are in use; with `idle`, also names that are not in
+    /// use. They are in order, at most `limit` of them.
     ///
     /// # Errors
     ///

@@ -44,7 +44,7 @@ impl UnreadableRecord {
         }
     }
 
-    /// The reply that reports this for one lease that is renewed with others.
+    /// The reply that reports this for one of several leases that are renewed together.
     pub const fn refusal(self) -> Refusal {
         match self {
             Self::Damaged => Refusal::Damaged,

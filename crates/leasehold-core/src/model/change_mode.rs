@@ -1,5 +1,5 @@
 //! Change of mode. A reader becomes the writer once it is alone; an upgradable reader does so
-//! before any other. A writer, or an upgradable reader, becomes a plain reader at once.
+//! before any other. A writer, or an upgradable reader, becomes a plain reader immediately.
 //!
 //! Changes are ordered by the numbers that their holder gives them. A late change is refused, and
 //! each renewal compares the mode that the holder assumes with the record.
@@ -62,7 +62,7 @@ impl Step<'_> {
         Reply::Granted(self.unchanged(slot))
     }
 
-    /// Whether the hold is a plain reader beside an upgradable one.
+    /// Whether the hold is a plain reader's, while an upgradable reader holds, too.
     fn is_beside_upgradable(&mut self, slot: usize) -> bool {
         self.record.holds[slot].weight < UPGRADABLE_WEIGHT
             && self.record.used >= u64::from(UPGRADABLE_WEIGHT)

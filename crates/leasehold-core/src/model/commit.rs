@@ -2,8 +2,8 @@
 //!
 //! Without it, a quorum that used the highest of its nodes' own tokens could grant a lower token
 //! later. For example, the last tokens are 5, 10 and 4. The first two nodes grant one caller 6 and
-//! 11, and it uses 11. Then the first and the third node grant the next caller 7 and 5, and it
-//! uses 7.
+//! 11, and this caller uses 11. Then the first and the third node grant the next caller 7 and 5,
+//! and the next caller uses 7.
 
 use std::time::Duration;
 

@@ -77,8 +77,8 @@ pub struct Rules {
     ///
     /// [`Acquire::remember`]: crate::Acquire::remember
     pub retention: Duration,
-    /// The longest silence of a waiter far behind: [`POLL_INTERVAL`] if only polls find lost
-    /// messages and deaths.
+    /// The longest silence of a waiter far back in the queue: [`POLL_INTERVAL`] if only polls find
+    /// lost messages and deaths.
     pub longest_silence: Duration,
     /// Whether nobody may get a token for now: somebody works under the previous token, in a
     /// transaction that is still open. Even so, holds end, and waiters keep their places.

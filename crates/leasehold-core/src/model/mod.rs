@@ -45,8 +45,8 @@ use crate::time::Now;
 
 /// Applies one action to one record at the store's `now`.
 ///
-/// An action that is refused, busy or late leaves no trace, except for changes that are due to time
-/// alone.
+/// An action that is refused, busy or late changes only what time alone changes. One exception:
+/// after a busy upgrade, the store admits nobody else.
 ///
 /// # Cost
 ///
@@ -72,7 +72,8 @@ pub fn step(record: &mut Record, now: Now, rules: impl Into<Rules>, action: &Act
     step.outcome(reply)
 }
 
-/// Ends all holds and places of a client whose process is known to be dead, and hands them on.
+/// Ends all holds and places of a client whose process is known to be dead, and grants what becomes
+/// free to the next waiters.
 ///
 /// # Cost
 ///

@@ -56,8 +56,8 @@ impl Step<'_> {
 
     /// Grants to one waiter after the other, until one does not fit. Skips dead waiters.
     ///
-    /// `caller` is the attempt that has sent the request of this step. Its grant is confirmed at
-    /// once, and needs no message.
+    /// `caller` is the attempt that has sent the request of this step. Its grant is confirmed
+    /// immediately, and needs no message.
     pub(super) fn promote(&mut self, caller: Option<HolderId>) {
         if let Some(reader) = self.record.upgrading {
             self.promote_reader(reader);

@@ -100,7 +100,7 @@ impl Record {
         slot
     }
 
-    /// Removes a hold; the last hold takes its slot. A hold that a caller has had ends by
+    /// Removes a hold; the last hold takes its slot. To end a hold that a caller has had, use
     /// `end_hold`, which calls this.
     pub(super) fn remove_hold(&mut self, slot: usize) -> Option<Hold> {
         let last = self.holds.pop()?;

@@ -1,4 +1,4 @@
-//! Release: ends a hold and hands the lock on in the same step.
+//! Release: ends a hold and grants the lock to the next waiter in the same step.
 
 use std::time::Duration;
 

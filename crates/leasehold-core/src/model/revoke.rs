@@ -1,9 +1,9 @@
 //! Revoke: an operator ends the hold that the operator has seen, and no other.
 //!
 //! A lease may be passed on inside a process, and the store learns of that later: see
-//! [`super::describe`] and [`crate::PassedOn`]. So the token of the recorded holder counts. A
-//! higher token below the next grant counts, too, because the store has not been told of its owner
-//! yet. A lower token belongs to a caller that has let go.
+//! [`super::describe`] and [`crate::PassedOn`]. So the token of the recorded holder is accepted. A
+//! higher token below the next grant is accepted, too, because its holder may not be recorded yet.
+//! A lower token belongs to a former holder.
 
 use super::step::Step;
 use crate::holder::{Ending, HoldState, HolderId};

@@ -27,7 +27,7 @@ impl Record {
             .all(|us| us <= NEVER_US)
             && self.capacity <= LOCK_CAPACITY
             && self.is_same_kind(self.asked)
-            // It may be more than the capacity, if an operator has lowered that.
+            // The used part may be more than the capacity, if an operator has lowered the capacity.
             && self.used <= u64::from(LOCK_CAPACITY)
             && self.tombstones.len() <= MAX_TOMBSTONES
             && self.last.as_ref().is_none_or(LastHold::is_sound)

@@ -18,7 +18,7 @@ pub struct Outcome {
     pub reply: Reply,
     /// The messages to other clients.
     pub messages: Vec<Addressed>,
-    /// Whether a bound stopped the work: then ask again at once.
+    /// Whether a bound stopped the work: then ask again immediately.
     pub more: bool,
 }
 
@@ -76,7 +76,7 @@ impl<'a> Step<'a> {
     }
 
     /// Raises the token of a hold, and the last token with it: from now on, nobody is granted a
-    /// lower one here, whatever the attempt that committed this one.
+    /// lower token here, whichever attempt committed this token.
     pub(super) fn raise_token(&mut self, slot: usize, token_us: u64) {
         let hold = &mut self.record.holds[slot];
         hold.token_us = hold.token_us.max(token_us);
@@ -157,8 +157,9 @@ impl<'a> Step<'a> {
     }
 
     /// Confirms a hold for `ttl` from now. A deadline never moves back: the holder may rely on it.
-    /// If the deadline stays, its ttl stays, too. With a shorter ttl, [`Hold::clamp`] would
-    /// conclude that the clock went back. Then a late copy of a short renewal would end the hold.
+    /// If the deadline stays, the ttl of the hold stays, too. With a shorter ttl, [`Hold::clamp`]
+    /// would conclude that the clock went back. Then a late copy of a short renewal would end the
+    /// hold.
     ///
     /// [`Hold::clamp`]: super::rows::Hold::clamp
     pub(super) fn confirm(&mut self, slot: usize, ttl: Duration) -> Grant {
@@ -175,7 +176,8 @@ impl<'a> Step<'a> {
         grant
     }
 
-    /// The grant of a hold with its present deadline: a change of mode or of facts moves none.
+    /// The grant of a hold with its present deadline: a change of mode or of facts does not move
+    /// the deadline.
     pub(super) fn unchanged(&mut self, slot: usize) -> Grant {
         let contended = !self.record.queue.is_empty();
         let hold = &mut self.record.holds[slot];

@@ -1,4 +1,4 @@
-//! A lock on several stores at once, as a count of votes: no I/O, no clock.
+//! A lock on several stores together, as a count of votes: no I/O, no clock.
 //!
 //! A caller asks all nodes for the same attempt, and holds the lock if a majority of them grants
 //! it. Two majorities have a node in common, and no node grants twice. [`Round`] counts the answers
@@ -8,15 +8,17 @@
 //! # Why tokens are in order
 //!
 //! *Success* of X means two things. First, before X learned of its grant, a majority of nodes
-//! stored a last token of at least p(X), X's token. They did so *while X held there*, by the grant
-//! or by a commit. Second, p(X) is at least the token with which each of these nodes granted X.
+//! stored a last token of at least p(X), where p(X) is X's token. They did so *while X held there*,
+//! by the grant or by a commit. Second, p(X) is at least the token with which each of these nodes
+//! granted X.
 //!
 //! **If no node's last token ever goes down, successful acquisitions have distinct tokens. Their
 //! order is the order of the grants on every common node, and the order in real time.** No clock,
 //! delay, pause or ttl matters. Take A and B and a node of both majorities that granted A before B.
-//! It stored A's token while A held, so before it granted B. It then granted B with more than its
-//! last token, so p(B) > p(A). Numbers have only one order, so the order is the same on every
-//! common node. If A learned of its grant before B asked, it is also the order in real time.
+//! That node stored A's token while A held, so before the node granted B. Then it granted B with a
+//! number above its last token, so p(B) > p(A). Numbers have only one order, so the order is the
+//! same on every common node. If A learned of its grant before B asked, it is also the order in
+//! real time.
 //!
 //! This is true if A and B cannot hold together. Two *readers* may get the same number, because the
 //! common node may grant B before A's commit arrives there. For example, take two nodes that have

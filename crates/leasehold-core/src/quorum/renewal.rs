@@ -60,7 +60,8 @@ pub struct RenewTally {
 }
 
 impl RenewTally {
-    /// A tally without votes yet, for `nodes` nodes, of which `needed` extend the lease.
+    /// A tally without votes yet, for `nodes` nodes, of which `needed` must have the lease to
+    /// extend it.
     pub fn new(nodes: usize, needed: usize) -> Self {
         Self {
             nodes,
@@ -102,7 +103,7 @@ impl RenewTally {
         self.not_held + self.revoked > self.nodes - self.needed
     }
 
-    /// The refusal for which the lease is neither extended nor known to be lost, if there is one.
+    /// The refusal because of which the lease is neither extended nor known to be lost, if any.
     pub fn refusal(&self) -> Option<Refusal> {
         let is_out_of_reach =
             self.not_held + self.revoked + self.refused > self.nodes - self.needed;

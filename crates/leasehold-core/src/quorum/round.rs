@@ -67,8 +67,8 @@ impl Vote {
 pub enum Verdict {
     /// The round is won: a majority holds the name for this attempt, with this token.
     Agreed(FencingToken),
-    /// A majority granted, with different tokens. Once enough of these nodes have accepted this
-    /// token, the round is won. Then count their votes again.
+    /// A majority granted, with different tokens. Commit this token on these nodes, and count their
+    /// votes again. Once enough nodes have accepted it, the round is won.
     Commit {
         /// The token.
         token: FencingToken,
@@ -90,7 +90,7 @@ pub struct Round {
     needed: usize,
     ballot_us: Option<u64>,
     votes: Vec<Vote>,
-    /// The token that each node has minted, if others may hold beside the caller.
+    /// The token that each node has minted, if others may hold at the same time as the caller.
     minted: Option<Vec<Option<FencingToken>>>,
 }
 
@@ -103,8 +103,8 @@ impl Round {
         Self { needed, ballot_us, votes: vec![Vote::Open; nodes], minted: None }
     }
 
-    /// The same round for a caller that may hold beside others. The low bits of the agreed token
-    /// say which node has minted it, so that nobody else gets the same token.
+    /// The same round for a caller that may hold at the same time as others. The low bits of the
+    /// agreed token say which node has minted it, so that nobody else gets the same token.
     #[must_use]
     pub fn beside_others(mut self) -> Self {
         self.minted = self.ballot_us.map(|_| vec![None; self.votes.len()]);
@@ -175,7 +175,7 @@ impl Round {
 
     /// A majority has granted: `lowest` is the lowest token that a majority can take. A node that
     /// granted with a higher one is not needed: its clock is ahead, or its record remembers more.
-    /// If a round adopted its token, it would spread a wrong clock to all nodes.
+    /// If the round adopted the token of that node, it would spread a wrong clock to all nodes.
     fn granted(&self, tokens: &[FencingToken], lowest: FencingToken, open: usize) -> Verdict {
         let ballot_us = self.ballot_us.filter(|_| !bugs::is_on(Bug::NoCommit));
         let Some(ballot_us) = ballot_us else {
@@ -202,8 +202,9 @@ impl Round {
         by.and_then(|(_, node)| token.passed_on(node)).unwrap_or(token)
     }
 
-    /// Whether a lost round was split between present callers: this one has a few nodes, others
-    /// have the rest, and all of them release. Then it is worth trying again after a random pause.
+    /// Whether a lost round was split between present callers: this caller has a few nodes, other
+    /// callers have the rest, and all of them release. Then it is worth trying again after a random
+    /// pause.
     pub fn is_split(&self) -> bool {
         self.verdict() == Verdict::Refused
             && self.count(|vote| matches!(vote, Vote::Granted(_))) > 0

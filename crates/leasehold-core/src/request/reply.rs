@@ -15,7 +15,7 @@ use crate::token::FencingToken;
 pub struct Answer {
     /// The store's time of the step.
     pub now: Now,
-    /// Whether a bound stopped the work: then ask again at once. Every call makes progress.
+    /// Whether a bound stopped the work: then ask again immediately. Every call makes progress.
     pub more: bool,
     /// The answer itself.
     pub reply: Reply,
@@ -36,8 +36,8 @@ impl Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reply {
-    /// The name is busy. Nothing was changed, except that the record remembers a reader that asked
-    /// to become the writer.
+    /// The name is busy. The record is unchanged, with one exception: it remembers a reader that
+    /// asked to become the writer.
     Busy {
         /// The time until the earliest hold ends, unless it is renewed.
         retry_after: Duration,
@@ -59,7 +59,7 @@ pub enum Reply {
     Many(Vec<Reply>),
     /// The answer to [`Operation::List`](super::Operation::List).
     Names(Vec<LockName>),
-    /// This attempt holds nothing, or no longer does.
+    /// This attempt does not hold the name, or no longer does.
     NotHeld {
         /// The newest token of the name: a higher one means that there was a later holder.
         newest: Option<FencingToken>,
@@ -76,13 +76,13 @@ pub enum Reply {
     /// asks the holder to stop.
     Revoked(bool),
     /// This attempt has ended before: the request is a late copy, or needs a new number. As the
-    /// answer to a change of mode, it means that a later change came before, or that this one was
-    /// taken back.
+    /// answer to a change of mode, it means that a later change arrived first, or that this change
+    /// was taken back.
     Stale,
     /// The answer to [`Action::Inspect`](super::Action::Inspect).
     Status(Box<Status>),
-    /// Another reader waits to become the writer, or is upgradable and may do so: the two would
-    /// wait for each other for ever. An upgradable reader never gets this answer.
+    /// Another reader waits to become the writer, or is upgradable and may ask for the same: the
+    /// two would wait for each other for ever. An upgradable reader never gets this answer.
     WouldDeadlock,
 }
 
@@ -119,8 +119,8 @@ pub struct Place {
     pub ahead: u32,
     /// The time after which to ask again.
     pub retry_after: Duration,
-    /// The capacity in force, if the waiter asks for another one: then it is granted once nobody
-    /// holds.
+    /// The capacity in force, if the waiter asks for another one: then the waiter is granted once
+    /// nobody holds.
     pub other_capacity: Option<u32>,
 }
 
@@ -139,7 +139,7 @@ impl Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cancelled {
-    /// The attempt had been granted; the hold was released and handed on.
+    /// The attempt had been granted; the hold was released, and the next waiter served.
     Released,
     /// The attempt waited, and was removed from the queue.
     Removed,
@@ -159,9 +159,9 @@ pub enum Refusal {
     /// The record is damaged, and was left as it is: nobody holds, takes or renews the name until
     /// an operator has deleted the record.
     Damaged,
-    /// The name is held or awaited with another capacity (a lock has [`crate::LOCK_CAPACITY`]); or
-    /// an operator has lowered the number of permits below that of the request, which would not
-    /// wait; or one is a lock and the other a semaphore.
+    /// The name is held or awaited with another capacity (a lock has [`crate::LOCK_CAPACITY`]), or
+    /// as a semaphore instead of a lock, or the other way round. Or an operator has lowered the
+    /// number of permits below that of the request, and the request does not wait.
     Mismatch {
         /// The capacity in force.
         capacity: u32,
@@ -182,7 +182,7 @@ pub enum Refusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Message {
-    /// Messages may have been lost: ask about everything again.
+    /// Messages may have been lost: ask the store about every attempt and hold again.
     Gap,
     /// An attempt was granted, or a reader has become the writer.
     Granted {

@@ -3,10 +3,10 @@
 //! know yet that it was replaced. A client may ask about its attempt again before it has an answer,
 //! and each answer waits for separate acknowledgements.
 //!
-//! It shows what to wait for before a grant is entered: all replicas that can be promoted, and no
-//! less; and that only a client that believes no answer about a grant any more may take it back.
-//! Servers are [`leasehold_core::model::step`] itself. No time passes, so that a lease never ends:
-//! what is shown does not rest on clocks.
+//! The search shows what to wait for before a grant is entered: all replicas that can be promoted.
+//! It also shows that only a client that ignores all later answers about a grant may take it back.
+//! Servers are [`leasehold_core::model::step`] itself. No time passes, so no lease ends: the result
+//! does not depend on clocks.
 
 #[path = "../search/mod.rs"]
 mod search;
@@ -35,19 +35,19 @@ struct World {
     acknowledged: usize,
     /// How many times a replica is promoted.
     failovers: u8,
-    /// How many questions each client asks about its attempt; all of them may be out at once.
+    /// How many polls of its attempt each client sends; all of them may be open at the same time.
     questions: u8,
     taken_back: TakenBack,
 }
 
-/// Who takes a grant back that too few replicas have acknowledged.
+/// Who takes back a grant that too few replicas have acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum TakenBack {
-    /// Its client, when it gives the attempt up. No answer to it counts from then on.
+    /// Its client, when it gives the attempt up. From then on, it ignores all answers.
     ByItsClient,
-    /// The same, but what was asked before is still believed.
+    /// The same, but answers to earlier requests are still believed.
     ByItsClientThatBelieves,
-    /// Whatever carries a question, once that is answered "too few".
+    /// Each poll, once the answer to this poll is "too few".
     ByEachQuestion,
     Never,
 }
@@ -64,30 +64,30 @@ struct State {
 #[derive(Clone, Debug, PartialEq, Hash)]
 struct Server {
     record: Record,
-    /// How many writes it has, its own or its primary's.
+    /// How many writes the server has, its own or its primary's.
     writes: u8,
-    /// Whose replica it is; a primary, or one that takes itself for one, is nobody's.
+    /// The primary of this replica; a server that is a primary, or believes so, has none.
     follows: Option<usize>,
 }
 
 #[derive(Clone, Debug, PartialEq, Hash)]
 struct Client {
-    /// Questions that it may still ask about its attempt.
+    /// Polls that it may still send about its attempt.
     questions: u8,
-    /// Those that were granted something and wait for acknowledgements.
+    /// Polls that were granted and wait for acknowledgements.
     out: Vec<Question>,
-    /// Where its grant is about to be taken back.
+    /// The servers at which its grant will be taken back.
     taking_back: BTreeSet<usize>,
     gave_up: bool,
-    /// It relies on its lease.
+    /// Whether it relies on its lease.
     entered: bool,
 }
 
-/// A question that a server has granted.
+/// A poll that a server has granted.
 #[derive(Clone, Copy, Debug, PartialEq, Hash)]
 struct Question {
     server: usize,
-    /// How many writes a replica has that has this one.
+    /// The number of writes of a replica that has this write.
     writes: u8,
 }
 
@@ -95,19 +95,19 @@ struct Question {
 enum Event {
     /// A client acquires at a server, perhaps by an address that is no longer right.
     Acquire(usize, usize),
-    /// One of a client's questions is answered: enough replicas know of the grant.
+    /// One poll of a client is answered: enough replicas know of the grant.
     Enter(usize, usize),
     /// A server becomes the replica of the one that was promoted last.
     Follow(usize),
     /// A client does not ask any more.
     GiveUp(usize),
-    /// A client asks what has become of its attempt.
+    /// A client polls its attempt.
     Poll(usize, usize),
     /// A replica becomes a primary, with what it knows.
     Promote(usize),
-    /// All that its primary has done reaches a replica.
+    /// All writes of its primary reach a replica.
     Replicate(usize),
-    /// One of a client's questions has waited for too few replicas for too long.
+    /// One poll of a client has waited too long for too few replicas.
     Short(usize, usize),
     /// A grant that was not acknowledged is taken back at a server.
     TakeBack(usize, usize),
@@ -124,7 +124,7 @@ fn acquire(client: usize) -> Action {
 }
 
 impl State {
-    /// Replicas that have what a question has written.
+    /// The replicas that have the write of a poll.
     fn acknowledged(&self, question: &Question) -> usize {
         let has_it = |replica: &&Server| {
             replica.follows == Some(question.server) && replica.writes >= question.writes
@@ -154,7 +154,7 @@ impl State {
         }
     }
 
-    /// It begins with all that its new primary knows, and nothing else; clients that wait for its
+    /// It begins with the data of its new primary, and nothing else. Clients that wait for its
     /// answer are cut off.
     fn follow(&mut self, index: usize, primary: usize) {
         self.servers[index] = Server { follows: Some(primary), ..self.servers[primary].clone() };
@@ -166,7 +166,7 @@ impl State {
 }
 
 impl World {
-    /// What a client may do next, and what may become of what it has asked.
+    /// The next actions of a client, and the possible results of its polls.
     fn client_actions(&self, state: &State, index: usize, events: &mut Vec<Event>) {
         let client = &state.clients[index];
         events.extend(client.taking_back.iter().map(|server| Event::TakeBack(index, *server)));
@@ -202,7 +202,7 @@ impl World {
         }
     }
 
-    /// A client gives its attempt up, and is about to say so wherever that may be known.
+    /// A client gives its attempt up, and will tell every server that may know it.
     fn give_up(&self, client: &mut Client) {
         client.taking_back = client.out.iter().map(|question| question.server).collect();
         client.gave_up = true;
@@ -265,7 +265,7 @@ impl Model for World {
                 client.entered = true;
                 client.out.remove(number);
                 if self.taken_back != TakenBack::ByEachQuestion {
-                    // It matters no more what the others say.
+                    // The answers of the others do not matter any more.
                     client.out.clear();
                 }
             }
@@ -305,12 +305,12 @@ impl Model for World {
     }
 }
 
-/// Clients that ask once, and wait for that many acknowledgements.
+/// Clients that poll once, and wait for this many acknowledgements.
 fn once(acknowledged: usize, failovers: u8) -> World {
     World { acknowledged, failovers, questions: 1, taken_back: TakenBack::Never }
 }
 
-/// Clients that ask about their attempt again before they have an answer.
+/// Clients that poll their attempt again before they have an answer.
 fn again(taken_back: TakenBack, questions: u8, failovers: u8) -> World {
     World { acknowledged: 2, failovers, questions, taken_back }
 }

@@ -1,7 +1,7 @@
-//! A semaphore of which requests and operators have different capacities in mind, in every order
-//! in which they can come.
+//! A semaphore for which requests and operators name different capacities, in every order in which
+//! they can come.
 //!
-//! Time stands still and nobody dies: what is searched is who is granted what beside whom.
+//! Time stands still and nobody dies: the search covers which permits are granted together.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -20,10 +20,10 @@ const SERVED: &str = "the next waiter waits for a holder";
 
 const NOW: Now = Now { lease_us: START_US, token_us: WALL_US };
 
-/// What each client asks for: how many permits, of how many.
+/// The request of each client: how many permits, of which capacity.
 const ASKED: [(u32, u32); 5] = [(1, 2), (1, 2), (2, 3), (1, 3), (2, 2)];
 
-/// What an operator may set.
+/// The capacities that an operator may set.
 const SET: [u32; 3] = [1, 2, 3];
 
 /// The bounds of the search.
@@ -31,16 +31,16 @@ const SET: [u32; 3] = [1, 2, 3];
 struct World {
     /// How often an operator sets the capacity.
     settings: u8,
-    /// Who waits is taken for one that asks for the capacity in force.
+    /// A waiter is treated as if it had requested the capacity in force.
     mixes: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct State {
     record: Record,
-    /// Who has not asked yet.
+    /// The clients that have not asked yet.
     idle: BTreeSet<u8>,
-    /// Who came, in order, and how many of them have been granted or have left.
+    /// The clients that came, in order, and how many of them were granted or have left.
     came: Vec<u8>,
     granted: Vec<u8>,
     left: BTreeSet<u8>,
@@ -52,7 +52,7 @@ struct State {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Event {
     Ask(u8),
-    /// Lets go of what it holds, or waits no longer.
+    /// The client releases its permits, or stops waiting.
     Leave(u8),
     Set(u32),
 }
@@ -87,7 +87,7 @@ impl World {
         state.went_beyond |= now > before && now > state.record.capacity;
         state.is_set &= !state.record.is_idle();
         let new: Vec<u8> = holders(&state.record).filter(|c| !state.granted.contains(c)).collect();
-        // What one step grants is granted in the order of tokens.
+        // Grants of one step are in the order of tokens.
         let token = |client: &u8| {
             let hold = state.record.holds.iter().find(|hold| hold.id == id(*client));
             hold.map_or(0, |hold| hold.token_us)
@@ -95,7 +95,7 @@ impl World {
         let mut new: Vec<_> = new.into_iter().map(|client| (token(&client), client)).collect();
         new.sort_unstable();
         state.granted.extend(new.into_iter().map(|(_, client)| client));
-        // Tokens tell apart what is the same in all else.
+        // Without this, tokens would distinguish states that are otherwise the same.
         state.record.collect_at_us = 0;
     }
 }

@@ -18,7 +18,7 @@ use self::scenario::{Protection, World};
 use self::search::{breaks, holds_in};
 use self::world::{BOUNDED_WAIT, ENDED_STAYS_ENDED, ONE_HOLDER};
 
-/// Searches for the first thing that goes wrong without a protection.
+/// Searches for the first violation without a protection.
 fn fails_without(protection: Protection, world: World, property: &'static str) {
     let world = World { without: Some(protection), ..world };
     breaks(&world, property);

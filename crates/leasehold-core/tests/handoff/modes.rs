@@ -3,7 +3,7 @@
 //! A reader asks to become the writer, gives up, tries again and becomes a reader again, while
 //! another one comes and goes. Time stands still: the search covers a network that delays, reorders
 //! and repeats requests and loses answers. The first reader does what a guard does. The second one
-//! is there to be let in wrongly, and to want to write when that is in the way of the first.
+//! may be let in wrongly, or may want to write at the same time.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ const SETTLED: &str = "a renewal brings guard and store together";
 
 const NOW: Now = Now { lease_us: START_US, token_us: WALL_US };
 
-/// What may be taken away.
+/// The protections that the search can take away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protection {
     /// The numbers of changes are forgotten as soon as they have been compared.
@@ -35,7 +35,7 @@ enum Protection {
 /// The bounds of the search.
 #[derive(Clone, Debug)]
 struct World {
-    /// What the first and the second are, each time they come.
+    /// The modes of the first and of the second, each time they come.
     reader: Mode,
     visitor: Mode,
     /// How many changes the first asks for.
@@ -55,25 +55,25 @@ struct State {
     /// How often the second has come, and whether it reads.
     visits: u64,
     is_visited: bool,
-    /// Each with whether the guard waits for the answer.
+    /// The requests under way, and whether the guard waits for the answer.
     requests: Vec<(Request, bool)>,
     copies: u8,
     renewals: u8,
     /// A request was refused because it was late.
     was_late: bool,
-    /// The first learned of a deadlock while it was upgradable.
+    /// The first reader learned of a deadlock while it was upgradable.
     was_deadlocked: bool,
 }
 
-/// What the first believes.
+/// The state that the first reader believes in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Guard {
     mode: Mode,
-    /// What it is while it is not the writer.
+    /// Its mode while it is not the writer.
     reader: Mode,
     change: u64,
     drawn: u64,
-    /// It waits to become the writer.
+    /// Whether it waits to become the writer.
     is_asking: bool,
 }
 
@@ -86,11 +86,11 @@ struct Request {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Event {
-    /// It asks once more, with the same number.
+    /// The first reader asks once more, with the same number.
     Ask,
-    /// The second tries to read.
+    /// The second reader tries to read.
     Come,
-    /// The writer becomes a reader, or an upgradable reader one like others.
+    /// The writer becomes a reader, or an upgradable reader becomes a plain one.
     Downgrade,
     /// The store executes a request; a copy of it may stay behind, its answer may get lost.
     Execute {
@@ -98,14 +98,14 @@ enum Event {
         stays: bool,
         is_heard: bool,
     },
-    /// It waits no longer.
+    /// The first reader stops waiting.
     GiveUp,
-    /// The second lets go.
+    /// The second reader releases.
     Leave,
     Renew,
     /// The reader asks to become the writer.
     Upgrade,
-    /// The second asks for it, whatever the answer is.
+    /// The second reader asks to become the writer, whatever the answer is.
     Wish,
 }
 
@@ -140,7 +140,7 @@ impl State {
         self.requests.push((Request { mode, change, is_renewal: false }, true));
     }
 
-    /// From now on it is a reader. The store is told so in the background.
+    /// From now on it is a reader. The store learns that in the background.
     fn become_reader(&mut self) {
         let mode = self.guard.reader;
         self.guard.settle(mode);
@@ -227,7 +227,7 @@ impl Model for World {
         }
         if state.is_visited {
             events.push(Event::Leave);
-            // Of those that are no more than readers the first who wishes has the right of way.
+            // Among plain readers, the first that asks to write has the right of way.
             if self.reader == Mode::Upgradable {
                 events.push(Event::Wish);
             }
@@ -287,7 +287,7 @@ impl Model for World {
                 }
             }
         }
-        // Their order means nothing, and times and tokens tell apart what is the same in all else.
+        // Order, times and tokens would distinguish states that are otherwise the same.
         state.requests.sort_by_key(|(request, is_awaited)| (request.order(), *is_awaited));
         Some(state)
     }
@@ -330,7 +330,7 @@ fn world() -> World {
     }
 }
 
-/// Searches for what goes wrong without a protection.
+/// Searches for the first violation without a protection.
 fn fails_without(protection: Protection, world: World, property: &'static str) {
     let world = World { without: Some(protection), ..world };
     breaks(&world, property);

@@ -1,15 +1,15 @@
-//! The bounds of a search, and what may happen within them.
+//! The bounds of a search, and the possible events within them.
 
-/// What is taken away to see that the search notices.
+/// A protection that is taken away, to show that the search notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protection {
-    /// A grant that nobody confirms stands for the whole ttl.
+    /// Without it, a grant that nobody confirms stands for the whole ttl.
     ClaimWindow,
-    /// Waiters rely on their message.
+    /// Without it, waiters rely on their message.
     Poll,
-    /// The record forgets attempts that have ended.
+    /// Without it, the record forgets attempts that have ended.
     Tombstone,
-    /// A message is believed however late it comes.
+    /// Without it, a message is believed however late it comes.
     Validity,
 }
 
@@ -30,13 +30,13 @@ pub(crate) struct World {
     pub(crate) cancels: u8,
     /// How many replies are lost, so that the request is sent again.
     pub(crate) losses: u8,
-    /// How many second copies of an acquire are under way for as long as they like.
+    /// How many second copies of an acquire may be under way for any time.
     pub(crate) copies: u8,
     pub(crate) without: Option<Protection>,
 }
 
 impl World {
-    /// Nobody stops or changes its mind, nothing is lost but messages; leases are long.
+    /// Nobody stops or changes its mind, only messages are lost, and leases are long.
     pub(crate) fn calm() -> Self {
         Self {
             clients: 3,
@@ -57,21 +57,21 @@ impl World {
     }
 }
 
-/// What may happen next.
+/// The next event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Event {
     /// A client asks for the lock.
     Begin(u8),
     /// A waiter changes its mind.
     Cancel(u8),
-    /// The acquire is sent a second time, and this copy takes its time.
+    /// The acquire is sent a second time, and this copy may arrive at any time.
     Copy(u8),
     /// The store executes a request; without an answer it is sent again.
     Execute {
         index: usize,
         is_answered: bool,
     },
-    /// A message arrives, perhaps not for the last time.
+    /// A message arrives, perhaps again later.
     Hear {
         index: usize,
         is_last: bool,

@@ -1,4 +1,4 @@
-//! One moment of the world, and what its clients do with what they hear.
+//! One moment of the world, and the reactions of its clients.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use leasehold_core::{Bounds, ClientId, Grant, HoldState, HolderId, Instant, Now,
 
 use super::scenario::{Event, World};
 
-/// All that matters of one moment.
+/// The state of one moment.
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub(crate) struct State {
     pub(super) time: u64,
@@ -15,7 +15,7 @@ pub(crate) struct State {
     pub(super) clients: Vec<Client>,
     pub(super) requests: Vec<Request>,
     pub(super) messages: Vec<Told>,
-    /// Who joined the queue, and who was granted by the store, in order.
+    /// The clients that joined the queue, and those that the store granted, in order.
     pub(super) joined: Vec<u8>,
     pub(super) granted: Vec<u8>,
     pub(super) stops: u8,
@@ -31,7 +31,7 @@ pub(super) struct Client {
     pub(super) was_stopped: bool,
     pub(super) has_cancelled: bool,
     pub(super) asked_at: u64,
-    /// When its newest reply was asked for, and the store's time in it.
+    /// When its newest reply was requested, and the store's time in that reply.
     pub(super) sample: Option<(u64, u64)>,
     /// Copies of its acquire without an answer.
     pub(super) unanswered: u8,
@@ -45,9 +45,9 @@ pub(super) enum Phase {
     Ended,
     /// Its release or cancel was sent.
     Ending,
-    /// The store has told it that it is not in the queue.
+    /// The store has answered that it is not in the queue.
     Forgotten,
-    /// It holds, and may believe so before the second `until`.
+    /// It holds, and may rely on that before the second `until`.
     Holding {
         since: u64,
         until: u64,
@@ -72,7 +72,7 @@ pub(super) enum Kind {
     Release { unanswered: bool },
 }
 
-/// A message that somebody was granted, on its way.
+/// A message that a client was granted, on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Told {
     pub(super) to: u8,
@@ -140,8 +140,8 @@ impl State {
         (0..).zip(&self.clients)
     }
 
-    /// A second passes when all that takes less than a second is done: each running client has its
-    /// answers and has let go of what it has held for a second.
+    /// A second passes once everything is done that takes less than a second: each running client
+    /// has its answers, and has released a lease that it has held for a second.
     pub(super) fn may_tick(&self) -> bool {
         let is_settled = |(number, client): (u8, &Client)| match client.phase {
             _ if client.is_stopped => true,
@@ -185,7 +185,7 @@ impl State {
         };
     }
 
-    /// A message arrives: it lets in at once if it can be believed, and is confirmed in any case.
+    /// A message arrives. If the client can believe it, it enters; it confirms in any case.
     pub(super) fn hear(&mut self, told: Told, checks: bool) {
         let now = instant(self.time);
         let client = &mut self.clients[usize::from(told.to)];
@@ -249,7 +249,7 @@ impl State {
                 if self.cancels > 0 {
                     events.push(Event::Cancel(number));
                 }
-                // Who stops when its lease is confirmed costs a lease, even if it has not heard.
+                // If a client stops once its lease is confirmed, that costs a lease, even unheard.
                 let is_waiter = client.phase == Phase::Waiting && !self.has_confirmed(number);
                 if self.stops > 0 && (world.holders_stop || is_waiter) {
                     events.push(Event::Stop(number));

@@ -32,12 +32,12 @@ impl World {
         }
     }
 
-    /// The store's part, by the model itself.
+    /// The store executes an action: the model itself.
     fn apply(&self, state: &mut State, action: &Action) -> Reply {
         let now = state.now();
         let outcome = step(&mut state.record, now, DEFAULT_RETENTION, action);
         self.take_away(&mut state.record, now);
-        // The time of its collection tells states apart that are the same in all else.
+        // The time of its collection would distinguish states that are otherwise the same.
         state.record.collect_at_us = 0;
         for (client, message) in outcome.messages {
             if let Message::Granted { now_us, deadline_us, .. } = message {

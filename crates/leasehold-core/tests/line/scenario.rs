@@ -1,19 +1,19 @@
-//! The bounds of a search, and what may happen within them.
+//! The bounds of a search, and the possible events within them.
 
-/// What is taken away to see that the search notices.
+/// A protection that is taken away, to show that the search notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protection {
-    /// A line that is left by its last caller does not cancel what it asked for.
+    /// Without it, a line whose last caller leaves does not cancel its request.
     Cancel,
-    /// A line that yields asks again with the attempt that it has just ended.
+    /// Without it, a line that yields asks again with the attempt that it has just ended.
     NewAttempt,
-    /// A line that yields does not release what it had.
+    /// Without it, a line that yields does not release its lease.
     Release,
-    /// A caller that gives up takes its attempt with it.
+    /// Without it, a caller that gives up takes its attempt with it.
     TakeOver,
-    /// The next caller of a passed lease has the token of the grant.
+    /// Without it, the next caller of a passed lease has the token of the grant.
     Tokens,
-    /// The next caller of a passed lease does not know when it ends.
+    /// Without it, the next caller of a passed lease does not know when the lease ends.
     Validity,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Nobody gives up or stops, nothing is lost but messages; leases are long.
+    /// Nobody gives up or stops, only messages are lost, and leases are long.
     pub(crate) fn calm() -> Self {
         Self {
             visits: [[1, 1], [1, 1]],
@@ -56,7 +56,7 @@ impl World {
         Self { ttl: 2, end: 4, visits: [[1, 1], [1, 0]], ..Self::calm() }
     }
 
-    /// One line, with nobody in its way.
+    /// One line, without another one.
     pub(crate) fn alone() -> Self {
         Self { visits: [[1, 1], [0, 0]], ..Self::calm() }
     }
@@ -66,12 +66,12 @@ impl World {
     }
 }
 
-/// What happens next.
+/// The next event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// A caller of a line wants the lock.
     Begin(u8, u8),
-    /// It does so no more.
+    /// A caller does not want the lock any more.
     Drop(u8, u8),
     /// The store executes a request; its answer arrives, or the request is sent again.
     Execute {
@@ -80,7 +80,7 @@ pub(crate) enum Event {
     },
     /// A message arrives.
     Hear(usize),
-    /// The holder of a line lets go.
+    /// The holder of a line releases.
     LetGo(u8),
     Resume(u8),
     Stop(u8),

@@ -1,4 +1,4 @@
-//! One moment of the world, and what a line does in it.
+//! One moment of the world, and the actions of a line in it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use leasehold_core::{
 
 use super::scenario::{Event, Protection, World};
 
-/// For how many seconds a lease goes from hand to hand.
+/// For how many seconds a lease is passed from caller to caller.
 const SLICE: u64 = 1;
 
-/// All that matters of one moment.
+/// The state of one moment.
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub(crate) struct State {
     pub(super) time: u64,
@@ -21,7 +21,7 @@ pub(crate) struct State {
     pub(super) lines: [Line; 2],
     pub(super) requests: Vec<Request>,
     pub(super) messages: Vec<Told>,
-    /// The last token that a guard had, and whether one was not above that.
+    /// The last token of a guard, and whether a token was not above the one before.
     pub(super) last: u64,
     pub(super) has_regressed: bool,
     /// Attempts that their line has ended, as the store has confirmed.
@@ -34,26 +34,26 @@ pub(crate) struct State {
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub(super) struct Line {
     pub(super) head: Head,
-    /// Who stands behind, in order.
+    /// The callers behind, in order.
     pub(super) behind: Vec<u8>,
     pub(super) callers: [Caller; 2],
     /// How many attempts it has drawn.
     pub(super) attempts: u8,
     pub(super) is_stopped: bool,
     pub(super) was_stopped: bool,
-    /// When its newest reply was asked for, and the store's time in it.
+    /// When its newest reply was requested, and the store's time in that reply.
     pub(super) sample: Option<(u64, u64)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Caller {
-    /// How often it will come.
+    /// How often the caller will come.
     pub(super) visits: u8,
-    /// Since when it wants the lock and has not got it.
+    /// Since when the caller wants the lock without having it.
     pub(super) asked_at: Option<u64>,
 }
 
-/// What a line has.
+/// The state of the head of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Head {
     Asking {
@@ -63,14 +63,14 @@ pub(super) enum Head {
         /// Copies of its acquire without an answer.
         unanswered: u8,
     },
-    /// Nobody of it holds or asks.
+    /// No caller of the line holds or asks.
     Empty,
-    /// The store does not know what it asked with.
+    /// The store does not know its attempt.
     Forgotten,
     Held(Lease),
 }
 
-/// A lease in the hands of a caller, which may be relied on before the second `until`.
+/// A lease of a caller, which the caller may rely on before the second `until`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Lease {
     pub(super) holder: u8,
@@ -160,7 +160,7 @@ impl State {
 
     // ---- a line
 
-    /// A caller is the first of its line, with its own attempt.
+    /// A caller becomes the first of its line, and asks with its own attempt.
     fn ask(&mut self, number: u8, front: u8, attempt: Option<u8>) {
         let line = self.line(number);
         let attempt = attempt.unwrap_or(line.attempts + 1);
@@ -181,7 +181,7 @@ impl State {
         }
     }
 
-    /// Its future is dropped: the next goes on with its attempt, and asks again if no answer came.
+    /// Its future is dropped: the next caller keeps its attempt, and asks again if no answer came.
     pub(super) fn drop(&mut self, number: u8, caller: u8, world: &World) {
         let line = self.line(number);
         line.callers[usize::from(caller)].asked_at = None;
@@ -208,8 +208,8 @@ impl State {
         }
     }
 
-    /// The holder lets go: to the next in line while the slice lasts, else to the store, of which
-    /// the next asks anew.
+    /// The holder releases: to the next in line while the slice lasts, otherwise to the store. Then
+    /// the next caller asks the store anew.
     pub(super) fn let_go(&mut self, number: u8, world: &World) {
         let time = self.time;
         let line = self.line(number);
@@ -227,7 +227,7 @@ impl State {
         let next = (!line.behind.is_empty()).then(|| line.behind.remove(0));
         line.head = Head::Empty;
         self.requests.retain(|r| (r.from, r.kind) != (number, Kind::Poll));
-        // What is lost ends by itself.
+        // A lost lease ends by itself.
         if is_held && (next.is_none() || world.has(Protection::Release)) {
             let unanswered = lease.unanswered > 0;
             self.send(number, lease.attempt, Kind::Release { unanswered });
@@ -238,7 +238,7 @@ impl State {
         }
     }
 
-    /// A guard in the hands of a caller, with its own token.
+    /// A caller gets a guard with its own token.
     fn enter(&mut self, number: u8, lease: Lease, world: &World) {
         let passes = if world.has(Protection::Tokens) { lease.passes } else { 0 };
         let token = lease.grant.passed_on(passes).map_or(0, FencingToken::get);
@@ -295,7 +295,7 @@ impl State {
         }
     }
 
-    /// An answer was lost: the copy that was executed counts as one that may still arrive.
+    /// An answer was lost: the executed copy counts as one that may still arrive.
     pub(super) fn unanswered(&mut self, request: Request) {
         if let Head::Asking { attempt, unanswered, .. } = &mut self.line(request.from).head
             && (*attempt, Kind::Acquire) == (request.attempt, request.kind)
@@ -304,7 +304,7 @@ impl State {
         }
     }
 
-    /// A message arrives: it lets in at once if it can be believed, and is confirmed in any case.
+    /// A message arrives. If the caller can believe it, it enters; it confirms in any case.
     pub(super) fn hear(&mut self, told: Told, world: &World) {
         let (now, time) = (instant(self.time), self.time);
         let line = self.line(told.to);
@@ -336,8 +336,8 @@ impl State {
 
     // ---- time
 
-    /// A second passes when all that takes less than a second is done: each running client has its
-    /// answers and has let go of what it has held for a second.
+    /// A second passes once everything is done that takes less than a second: each running client
+    /// has its answers, and has released a lease that it has held for a second.
     pub(super) fn may_tick(&self) -> bool {
         (0..).zip(&self.lines).all(|(number, line)| {
             if line.is_stopped {

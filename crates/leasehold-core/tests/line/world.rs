@@ -33,11 +33,11 @@ impl World {
         }
     }
 
-    /// The store's part, by the model itself.
+    /// The store executes an action: the model itself.
     fn apply(&self, state: &mut State, action: &Action) -> Reply {
         let now = state.now();
         let outcome = step(&mut state.record, now, DEFAULT_RETENTION, action);
-        // The time of its collection tells states apart that are the same in all else.
+        // The time of its collection would distinguish states that are otherwise the same.
         state.record.collect_at_us = 0;
         for (client, message) in outcome.messages {
             if let Message::Granted { attempt, token, now_us, deadline_us, .. } = message {
@@ -174,7 +174,7 @@ impl Model for World {
     }
 }
 
-/// What the lines have.
+/// The leases of the lines.
 fn leases(state: &State) -> impl Iterator<Item = Lease> {
     state.lines.iter().filter_map(|line| match line.head {
         Head::Held(lease) => Some(lease),
@@ -182,7 +182,7 @@ fn leases(state: &State) -> impl Iterator<Item = Lease> {
     })
 }
 
-/// Of clients that have never stopped.
+/// Whether the callers of clients that have never stopped are served in time.
 fn is_served(world: &World, state: &State) -> bool {
     state.lines.iter().filter(|line| !line.was_stopped).all(|line| {
         let mut waiting = line.callers.iter().filter_map(|caller| caller.asked_at);

@@ -1,4 +1,4 @@
-//! What clients do with what they hear. What it comes to is counted by `leasehold_core::quorum`.
+//! How clients react to answers. `leasehold_core::quorum` itself counts the votes.
 
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ impl State {
         }
     }
 
-    /// Does what the verdict of a round asks for.
+    /// Acts on the verdict of a round.
     fn settle(&mut self, world: &World, number: u8) {
         let Phase::Asking(round) = &self.clients[usize::from(number)].phase else { return };
         match round.verdict() {
@@ -115,7 +115,7 @@ impl State {
         }
     }
 
-    /// Ends what a lost round has left, also where there was no answer.
+    /// Ends what a lost round has left, also at nodes without an answer.
     fn let_go(&mut self, number: u8) {
         let client = &mut self.clients[usize::from(number)];
         let phase = client.end();
@@ -159,7 +159,7 @@ impl State {
             && newest.is_none_or(|newest| newest < lease.token)
             && (world.end == 0 || time < lease.until)
         {
-            // It has forgotten, or nobody came since: it may be had back.
+            // The node has forgotten, or nobody came since, so the lease may be taken back.
             let (token, until) = (lease.token, lease.until);
             client.words[request.node] = NodeHold::Open;
             client.unanswered[request.node] += 1;
@@ -177,7 +177,7 @@ impl State {
         self.count(world, request, reply);
     }
 
-    /// Counts what one node said in a renewal.
+    /// Counts one node's answer to a renewal.
     fn count(&mut self, world: &World, request: Request, reply: &Reply) {
         let word = self.word(request, reply);
         let client = &mut self.clients[usize::from(request.from)];
@@ -210,7 +210,7 @@ impl State {
     }
 }
 
-/// The second before which a lease may be relied on, by what the nodes said until one began.
+/// The second before which a lease may be relied on, by the answers to a renewal that began then.
 fn kept_until(world: &World, words: &[NodeHold], began: u64) -> u64 {
     let needed = if world.has(Protection::Validity) { world.needed() } else { 1 };
     began + quorum_validity(words, needed, instant(began)).as_secs()

@@ -20,17 +20,17 @@ use self::scenario::{Protection, World};
 use self::search::{breaks, holds_in};
 use self::world::{ENDED_STAYS_ENDED, IN_ORDER, KEPT, ONE_HOLDER, PROVEN};
 
-/// Where the worlds are searched too that take minutes each.
+/// The variable that adds the worlds whose search takes minutes each.
 const LARGE: &str = "LEASEHOLD_LARGE_WORLDS";
 
-/// The same in a world that is too large for every day.
+/// The same in a world that is too large for every run.
 fn holds_in_large(world: &World) {
     if std::env::var_os(LARGE).is_some() {
         holds_in(world);
     }
 }
 
-/// Searches for the first thing that goes wrong without a protection.
+/// Searches for the first violation without a protection.
 fn fails_without(protection: Protection, world: World, property: &'static str) {
     let world = World { without: Some(protection), ..world };
     breaks(&world, property);

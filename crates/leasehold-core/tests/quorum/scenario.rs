@@ -1,32 +1,32 @@
-//! The bounds of a search, and what may happen within them.
+//! The bounds of a search, and the possible events within them.
 
 use leasehold_core::Mode;
 
 /// How many nodes there are.
 pub(crate) const NODES: usize = 3;
 
-/// What is taken away to see that the search notices.
+/// A protection that is taken away, to show that the search notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protection {
-    /// The highest of the tokens that the nodes gave by themselves is used at once.
+    /// Without it, the highest of the tokens that the nodes proposed is used immediately.
     Commit,
-    /// A node forgets its last token with the hold.
+    /// Without it, a node forgets its last token with the hold.
     LastToken,
-    /// One node is enough.
+    /// Without it, one node is enough.
     Majority,
-    /// The tokens of readers do not say which node has minted them.
+    /// Without it, the tokens of readers do not say which node has minted them.
     Minter,
-    /// A node that has forgotten grants at once.
+    /// Without it, a node that has forgotten grants immediately.
     Quarantine,
-    /// A node that has forgotten waits for less than the longest lease.
+    /// Without it, a node that has forgotten waits for less than the longest lease.
     QuarantineLength,
-    /// A node that refuses an acquire in its quarantine refuses before it does anything.
+    /// Without it, a node in quarantine executes an acquire before it refuses it.
     RefusalFirst,
-    /// The record forgets attempts that have ended.
+    /// Without it, the record forgets attempts that have ended.
     Tombstone,
-    /// A node that says it does not hold it is taken to have answered all that it was asked.
+    /// Without it, a node that says "not held" counts as if it had answered all requests.
     Unanswered,
-    /// A lease is relied on for as long as any node keeps it.
+    /// Without it, a lease is relied on for as long as any node keeps it.
     Validity,
 }
 
@@ -34,9 +34,9 @@ pub(crate) enum Protection {
 #[derive(Clone, Debug)]
 pub(crate) struct World {
     pub(crate) clients: u8,
-    /// What all of them ask for.
+    /// The mode that all clients request.
     pub(crate) mode: Mode,
-    /// Which tokens, beyond the wall clock, clients may propose; by the clock if there are none.
+    /// Tokens beyond the wall clock that clients may propose; by the clock if there are none.
     pub(crate) ballots: &'static [u64],
     /// The last token of each node at the beginning, beyond the wall clock.
     pub(crate) last_tokens: [u64; NODES],
@@ -46,9 +46,9 @@ pub(crate) struct World {
     pub(crate) end: u64,
     /// Seconds that a request may be under way.
     pub(crate) delay: u64,
-    /// The first client holds already, by two nodes; what it asked the third is under way.
+    /// The first client holds already, by two nodes; its request to the third is under way.
     pub(crate) is_held: bool,
-    /// Whether what ends an attempt travels like everything else; if not, it is executed at once.
+    /// Whether ends of attempts travel like other requests; if not, they are executed immediately.
     pub(crate) ends_travel: bool,
     /// How often each holder renews.
     pub(crate) renewals: u8,
@@ -66,8 +66,8 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// No time passes: what holds here holds whatever the clocks do, for a lease ends when it
-    /// pleases. The nodes have a past, and clients propose old tokens and new ones.
+    /// No time passes: a lease may end at any moment, so the results do not depend on clocks. The
+    /// nodes have a past, and clients propose old tokens and new ones.
     pub(crate) fn timeless() -> Self {
         Self {
             clients: 2,
@@ -123,20 +123,20 @@ impl World {
     }
 }
 
-/// What may happen next.
+/// The next event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Event {
     /// A client asks all nodes for the lock, with this ballot beyond the wall clock.
     Begin(u8, u64),
     /// A node executes a request; another copy of it may stay under way.
     Execute { index: usize, is_heard: bool, stays: bool },
-    /// A node loses all it knew.
+    /// A node loses all its data.
     Forget(usize),
     /// A client waits for no more answers.
     GiveUp(u8),
     /// A node's clock jumps beyond every lease.
     Jump(usize),
-    /// A holder lets go.
+    /// A holder releases.
     Leave(u8),
     /// A holder asks all nodes for more time.
     Renew(u8),

@@ -13,18 +13,18 @@ pub(super) const WALL_US: u64 = 1_767_225_600_000_000;
 /// Where lease time begins.
 pub(super) const START_US: u64 = 1_000_000_000;
 
-/// All that matters of one moment.
+/// The state of one moment.
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub(crate) struct State {
     pub(super) time: u64,
     pub(super) nodes: [Node; NODES],
     pub(super) clients: Vec<Client>,
     pub(super) requests: Vec<Request>,
-    /// Who was told that it holds, in this order.
+    /// The clients that learned that they hold, in order.
     pub(super) told: Vec<Told>,
-    /// Somebody's lease was extended though a higher token had been told when it asked.
+    /// A lease was extended although a higher token had been reported when its holder asked.
     pub(super) was_overtaken: bool,
-    /// Somebody was told that its lease was lost, in a world in which nodes forget in turn.
+    /// A holder was told of a loss, in a world in which nodes forget in turn.
     pub(super) was_told_of_loss: bool,
     pub(super) jumps: u8,
     pub(super) crashes: u8,
@@ -38,21 +38,21 @@ pub(super) struct Node {
     /// Seconds that its clock has jumped.
     pub(super) ahead: u64,
     pub(super) quarantined_until: u64,
-    /// It has forgotten in its turn, and no renewal has been answered by it since.
+    /// Whether it has forgotten in its turn, and has answered no renewal since.
     pub(super) is_behind: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Hash)]
 pub(super) struct Client {
     pub(super) phase: Phase,
-    /// The newest token that was told to anybody when it began.
+    /// The newest reported token when the round began.
     pub(super) newest: Option<FencingToken>,
-    /// When it began.
+    /// When the round began.
     pub(super) began: u64,
-    /// What each node said of its hold.
+    /// The answer of each node about its hold.
     pub(super) words: Vec<NodeHold>,
-    /// How many of its acquires and reclaims each node has not answered: they may still be
-    /// executed, whatever the node says to a later question.
+    /// How many acquires and reclaims of it each node has not answered. They may still be executed,
+    /// whatever the node answers to a later request.
     pub(super) unanswered: [u8; NODES],
     /// Nodes that have executed the end of its attempt.
     pub(super) is_over: [bool; NODES],
@@ -62,7 +62,7 @@ pub(super) struct Client {
 pub(super) enum Phase {
     Asking(Round),
     Committing(Round, FencingToken),
-    /// It has asked the nodes to end what is left.
+    /// It has asked the nodes to end what is left of its attempt.
     Ended,
     Holding(Lease),
     #[default]
@@ -72,7 +72,7 @@ pub(super) enum Phase {
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub(super) struct Lease {
     pub(super) token: FencingToken,
-    /// The second before which it may be relied on.
+    /// The second before which the lease may be relied on.
     pub(super) until: u64,
     /// How many renewals were begun.
     pub(super) renewals: u8,
@@ -83,12 +83,12 @@ pub(super) struct Lease {
 pub(super) struct Renewal {
     pub(super) began: u64,
     pub(super) tally: RenewTally,
-    /// The newest token that was told to anybody when it began.
+    /// The newest reported token when the renewal began.
     pub(super) newest: Option<FencingToken>,
 }
 
 impl Client {
-    /// Whether a majority has answered its renewal that it holds.
+    /// Whether a majority has answered to its renewal that it holds.
     pub(super) fn is_extended(&self) -> bool {
         let Phase::Holding(Lease { renewal: Some(renewal), .. }) = &self.phase else {
             return false;
@@ -96,7 +96,7 @@ impl Client {
         renewal.tally.is_extended()
     }
 
-    /// Its attempt is over: what it knew matters no more. Gives how far it was.
+    /// Its attempt is over, and its knowledge does not matter any more. Returns its phase.
     pub(super) fn end(&mut self) -> Phase {
         (self.newest, self.began, self.unanswered) = (None, 0, [0; NODES]);
         self.words.clear();
@@ -104,7 +104,7 @@ impl Client {
     }
 }
 
-/// A token that somebody was told, and the newest one that was told before it asked.
+/// A token that a client learned, and the newest token that was known before it asked.
 #[derive(Clone, Copy, Debug, PartialEq, Hash)]
 pub(super) struct Told {
     pub(super) token: FencingToken,
@@ -150,7 +150,7 @@ impl State {
         self.requests.push(Request { from, node, sent: self.time, kind });
     }
 
-    /// The newest token that anybody was told.
+    /// The newest token that a client has learned.
     pub(super) fn newest(&self) -> Option<FencingToken> {
         self.told.iter().map(|told| told.token).max()
     }

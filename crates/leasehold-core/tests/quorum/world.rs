@@ -1,6 +1,6 @@
 //! The world that is searched: three nodes that are [`leasehold_core::model::step`] itself, clients
 //! that count with [`leasehold_core::quorum`] itself, and a network that loses, delays, reorders
-//! and repeats. A request that is never executed is a lost one, so nothing else has to lose it.
+//! and repeats. A request that is never executed is a lost one, so no other event loses requests.
 
 use std::time::Duration;
 
@@ -40,12 +40,12 @@ impl World {
         }
     }
 
-    /// A node's part, by the model itself.
+    /// A node executes a request: the model itself.
     fn apply(&self, state: &mut State, request: &Request) -> Reply {
         let action = self.action(request);
         let time = state.time;
         let node = &mut state.nodes[request.node];
-        // Whether there is a quarantine is looked at in the script of the acquire, before anything.
+        // The script of the acquire checks for a quarantine before anything else.
         let is_refused =
             matches!(request.kind, Kind::Acquire { .. }) && time < node.quarantined_until;
         if is_refused && self.has(Protection::RefusalFirst) {
@@ -67,7 +67,7 @@ impl World {
         }
     }
 
-    /// Executes at once what ends an attempt.
+    /// Executes requests that end an attempt immediately.
     fn end_at_once(&self, state: &mut State) {
         let is_end =
             |request: &Request| matches!(request.kind, Kind::Cancel | Kind::Release { .. });
@@ -93,8 +93,8 @@ impl World {
     }
 }
 
-/// Times that tell states apart which are the same in all that follows: when a record may be
-/// collected, when a hold began, and when a tombstone ends, all beyond the end of this world.
+/// Removes times that distinguish states with the same future: when a record may be collected, when
+/// a hold began, and when a tombstone ends. All are beyond the end of this world.
 fn forget_times(record: &mut Record) {
     record.collect_at_us = 0;
     record.holds.iter_mut().for_each(|hold| hold.since_us = 0);
@@ -162,7 +162,7 @@ impl Model for World {
         for (index, request) in state.requests.iter().enumerate() {
             let mut execute =
                 |is_heard, stays| events.push(Event::Execute { index, is_heard, stays });
-            // Only a client sends these again, and it does not once it was answered.
+            // Only a client sends these again, and not after an answer.
             let is_single = matches!(request.kind, Kind::Acquire { .. } | Kind::Reclaim { .. });
             execute(true, false);
             if state.copies > 0 && !is_single {
@@ -179,7 +179,7 @@ impl Model for World {
             if state.jumps > 0 && !state.nodes[node].record.holds.is_empty() {
                 events.push(Event::Jump(node));
             }
-            // Where nodes are all alike, it does not matter which one forgets.
+            // If all nodes are alike, it does not matter which one forgets.
             let may_forget = node == 0 || self.last_tokens[0] > 0;
             let is_turn = !(self.in_turn && state.nodes.iter().any(|node| node.is_behind));
             let knows = state.nodes[node].record != Record::default();

@@ -29,14 +29,14 @@ impl<W> World for W where
 {
 }
 
-/// Its properties hold, all of them; prints how large it is.
+/// Checks that all properties of a world hold; prints the number of its states.
 pub(crate) fn holds_in(world: &impl World) {
     let checker = world.clone().checker().spawn_bfs().join();
     println!("{world:?}: {} states, depth {}", checker.unique_state_count(), checker.max_depth());
     checker.assert_properties();
 }
 
-/// One of its properties does not hold; prints the shortest way there.
+/// Checks that a property of a world does not hold; prints the shortest way there.
 pub(crate) fn breaks(world: &impl World, property: &'static str) {
     let found = HasDiscoveries::AnyOf(BTreeSet::from([property]));
     let checker = world.clone().checker().finish_when(found).spawn_bfs().join();

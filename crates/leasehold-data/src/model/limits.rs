@@ -1,9 +1,9 @@
 //! Bounds of the data parts.
 
 /// The most expired records that one step forgets or returns to the shelf: 64. That takes well
-/// below a millisecond, and one step can add no more than 64.
+/// below a millisecond, and one step can add at most 64 records.
 pub const COLLECT_BOUND: usize = 64;
 
 /// The largest number of pieces, and the largest order number: 2⁵³ − 1, so that doubles in Lua
-/// scripts and in JavaScript hold it exactly.
+/// scripts and in JavaScript hold the number exactly.
 pub const MAX_NUMBER: u64 = (1 << 53) - 1;

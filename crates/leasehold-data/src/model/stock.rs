@@ -127,8 +127,8 @@ pub enum StockReply {
         state: OrderState,
         /// The note of the first call.
         note: String,
-        /// How long the state lasts: the rest of the reservation, or else of the time it is
-        /// remembered.
+        /// How long the state lasts: the rest of the reservation, or else the rest of the time for
+        /// which the order is remembered.
         left_us: u64,
         /// Whether an earlier call had done the step.
         again: bool,

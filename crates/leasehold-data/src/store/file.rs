@@ -45,7 +45,8 @@ const TABLES: &str = "
     CREATE INDEX IF NOT EXISTS data_result_due ON data_result (name, until_us, id);
 ";
 
-/// As many as a step collects, and the record that the request names, which may be among them.
+/// As many records as a step collects, plus one: the record that the request names, which may be
+/// among them.
 const LOOK_BOUND: i64 = COLLECT_BOUND as i64 + 1;
 
 /// Data in separate tables, in the file of a lock store.

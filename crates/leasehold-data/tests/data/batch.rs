@@ -21,7 +21,7 @@ async fn double(_: Guard, items: Vec<u32>) -> Vec<u32> {
 
 #[tokio::test]
 async fn items_that_came_while_the_lock_was_busy_share_one_acquisition() {
-    // A waiter stands in the queue of the store, where it can be seen.
+    // Each waiter stands in the queue of the store, where it is visible.
     let client = Client::builder().url("memory:").slice(Duration::ZERO);
     let client = client.build().await.unwrap();
     let busy = client.mutex("a").acquire().await.unwrap();

@@ -1,4 +1,4 @@
-//! The data parts without async mean what they mean with it.
+//! The blocking data parts do the same as the async ones.
 
 use leasehold::blocking::Client;
 use leasehold::{Error, Result};
@@ -47,7 +47,7 @@ fn a_queue_is_drained_by_blocking_work_and_tells_each_producer_its_result() {
     let queue = data.queue("mail");
     queue.push("a", "hello").unwrap();
     let done: Result<u64> = queue.open(&newer).drain(|entry| {
-        // Work may use blocking parts itself.
+        // The work may use blocking parts itself.
         data.stock("other").level("item")?;
         Ok(entry.payload.to_ascii_uppercase())
     });

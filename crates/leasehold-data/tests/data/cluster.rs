@@ -1,4 +1,4 @@
-//! Data in a cluster: a record lives in one slot, whatever its name is and wherever the slot goes.
+//! Data in a cluster: a record is in one slot, whatever its name is and wherever the slot moves.
 #![cfg(feature = "redis")]
 
 use std::time::Duration;
@@ -17,7 +17,7 @@ const NAMES: usize = 300;
 /// How long something that must happen may take before the test gives it up: generous.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Names of characters that could lead a reader of hash tags astray.
+/// Names with characters that could mislead a parser of hash tags.
 fn odd_names() -> Vec<String> {
     let mut runner = TestRunner::deterministic();
     let odd = "[{}%a:/é語]{1,8}";
@@ -76,7 +76,7 @@ async fn a_stock_that_is_half_moved_refuses_in_words_and_loses_nothing() {
         other => panic!("{other:?}"),
     }
     assert!(refusals(&cluster, from, "TRYAGAIN") > 1, "it was tried again before that");
-    // What waits is served once the rest has come.
+    // A waiting call is served once the missing pieces have come.
     let waiting = tokio::spawn({
         let stock = stock.clone();
         async move {

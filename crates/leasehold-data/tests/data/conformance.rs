@@ -1,4 +1,4 @@
-//! What every store of data promises, through the library.
+//! The promises of every store of data, through the library.
 #![cfg(all(feature = "file", feature = "redis"))]
 
 use std::time::Duration;
@@ -59,7 +59,7 @@ async fn a_cancelled_order_gives_back_once_and_stays_cancelled(data: Data) {
     }
     assert_eq!(stock.level("lamp").await.unwrap(), 3);
     assert_eq!(stock.deduct("o1", [("lamp", 3)]).await.unwrap(), StockOutcome::Returned);
-    // A cancel that overtakes its order.
+    // A cancel that arrives before its order.
     assert_eq!(stock.cancel("o2").await.unwrap(), StockOutcome::Returned);
     assert_eq!(stock.deduct("o2", [("lamp", 1)]).await.unwrap(), StockOutcome::Returned);
     assert_eq!(stock.level("lamp").await.unwrap(), 3);
@@ -95,7 +95,7 @@ async fn a_step_under_an_older_token_is_refused_and_changes_nothing(data: Data) 
     assert!(stock.deduct("o3", [("lamp", 1)]).await.unwrap().is_taken(), "without a fence");
 }
 
-/// Their tokens are one apart, and larger than a double can tell apart.
+/// Their tokens differ by one, and are too large for a double to distinguish.
 async fn the_next_holder_of_a_passed_lease_fences_the_one_before(data: Data) {
     let grant = FencingToken::from_micros(1_800_000_000_000_001);
     let tokens = [0, 1, 2].map(|times| grant.passed_on(times).unwrap().get());

@@ -1,4 +1,4 @@
-//! Data in the file of a store of locks.
+//! Data in the file of a lock store.
 #![cfg(feature = "file")]
 
 use leasehold::error::StoreErrorKind;

@@ -1,4 +1,4 @@
-//! What every store of data parts must do, and what befalls some of them.
+//! The tests of every store of data parts, and of faults of some of them.
 #![cfg(test)]
 
 mod batch;

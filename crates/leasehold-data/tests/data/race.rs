@@ -9,8 +9,8 @@ use leasehold_data::store::Memory;
 use leasehold_data::{Data, StockOutcome};
 use leasehold_testkit::RedisServer;
 
-/// A confirmation that races with the end of its reservation: whatever wins, the piece is either
-/// the order's or on the shelf.
+/// A confirmation that races with the end of its reservation: whichever comes first, the piece
+/// belongs to the order or is on the shelf.
 async fn race(data: &Data, round: u32, pause: Duration) {
     let stock = data.stock("shop");
     let (order, item) = (format!("order {round}"), format!("lamp {round}"));

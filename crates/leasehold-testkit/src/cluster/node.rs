@@ -10,10 +10,10 @@ use crate::server::{RedisOptions, RedisServer, free_port};
 /// The least number of primaries of which one may fail: the others are a majority.
 pub(super) const PRIMARIES: usize = 3;
 
-/// After how many milliseconds without an answer a node is held to have failed.
+/// After this many milliseconds without an answer, a node counts as failed.
 const NODE_TIMEOUT_MS: u64 = 1_000;
 
-/// How often a node is started because somebody else took the port of its bus in between.
+/// How often a node is started at most, if another program takes the port of its bus meanwhile.
 const START_TRIES: u32 = 5;
 
 /// A node, and how others see it.
@@ -21,14 +21,14 @@ const START_TRIES: u32 = 5;
 pub(super) struct Node {
     pub(super) server: RedisServer,
     pub(super) id: String,
-    /// By which others reach it.
+    /// The port at which other nodes reach it.
     pub(super) bus_port: u16,
-    /// It is neither killed nor stopped, nor cut off from the others.
+    /// The node is neither killed nor stopped, nor cut off from the others.
     pub(super) answers: bool,
 }
 
 impl Node {
-    /// Starts a node; if it is behind a bus, as this one there.
+    /// Starts a node. `behind` is the bus before the node and its number there, if it has one.
     pub(super) fn start(options: &RedisOptions, behind: Option<(&Bus, usize)>) -> io::Result<Self> {
         let mut tries = 0;
         loop {
@@ -41,7 +41,7 @@ impl Node {
                         .clone()
                         .line(format!("cluster-announce-bus-port {}", bus.port(at)))
                         .line(format!("bind-source-addr {}", Bus::address(at)))
-                        // Who calls from another address than 127.0.0.1 would be from outside.
+                        // Protected mode refuses callers from other addresses than 127.0.0.1.
                         .line("protected-mode no");
                     bus.lead_to(at, listens);
                     (options, bus.port(at))
@@ -49,7 +49,7 @@ impl Node {
             };
             let options = options
                 .line("cluster-enabled yes")
-                // A replica counts once it has an offset: it has one after the first ping.
+                // A replica counts once it has an offset, which it has after the first ping.
                 .line("repl-diskless-sync-delay 0")
                 .line("repl-ping-replica-period 1")
                 .line("cluster-announce-ip 127.0.0.1")
@@ -71,13 +71,13 @@ impl Node {
         Ok(info.contains("cluster_state:ok"))
     }
 
-    /// Whether it serves, and sees each third of the slots at the given number of nodes.
+    /// Whether the node serves, and sees each third of the slots at the given number of nodes.
     pub(super) fn is_ready(&self, nodes_each: usize) -> RedisResult<bool> {
         Ok(self.is_whole(nodes_each)? && self.ranges()?.len() == PRIMARIES)
     }
 
-    /// Whether it serves, sees each slot at the given number of nodes, and follows its primary if
-    /// it has one.
+    /// Whether the node serves, sees each slot at the given number of nodes, and follows its
+    /// primary if it has one.
     pub(super) fn is_whole(&self, nodes_each: usize) -> RedisResult<bool> {
         let is_whole = |range: &Range| range.ports.len() == nodes_each;
         Ok(self.is_ok()?
@@ -105,7 +105,7 @@ impl Node {
     }
 }
 
-/// Slots that one primary serves, and the ports of that and of its replicas.
+/// Slots that one primary serves, and the ports of the primary and of its replicas.
 #[derive(Debug)]
 pub(super) struct Range {
     first: u16,

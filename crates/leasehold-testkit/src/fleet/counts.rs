@@ -1,4 +1,4 @@
-//! What the servers of a fleet are asked for.
+//! Counts the requests to the servers of a fleet.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use leasehold_core::{Action, Operation};
 /// How finely rates are counted: 100 ms.
 pub const SLOT: Duration = Duration::from_millis(100);
 
-/// What one server was asked for, or several together.
+/// The requests to one server, or to several servers together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Acquires, first copies and later ones.
+    /// Acquires: the first copies and later copies.
     pub acquires: u64,
-    /// Questions of who waits.
+    /// Polls of waiters.
     pub polls: u64,
     /// Renewals, each of one lease or of several.
     pub renewals: u64,
@@ -20,13 +20,13 @@ pub struct Counts {
     pub leases: u64,
     /// Releases.
     pub releases: u64,
-    /// Everything else: cancels, and who holds.
+    /// All other requests: cancels, and questions about holders.
     pub others: u64,
     /// Messages that it published for its own names.
     pub messages: u64,
     /// Connections that were opened to it, or that failed.
     pub dials: u64,
-    /// How often it was asked who serves what.
+    /// How often it was asked which server serves which names.
     pub maps: u64,
 }
 
@@ -50,7 +50,7 @@ impl Counts {
         self.acquires + self.polls + self.renewals + self.releases + self.others
     }
 
-    /// Both together.
+    /// The sum of both counts.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self {
@@ -66,7 +66,7 @@ impl Counts {
         }
     }
 
-    /// What was counted since.
+    /// The requests since `before`.
     #[must_use]
     pub const fn since(self, before: Self) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Who is inside of each lock, and how long it lay idle before.
+//! Which client holds each lock, and how long the lock was idle before.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use leasehold::time::Instant;
 enum Left {
     Never,
     Released(Instant),
-    /// Its holder was killed or has lost it, or a server was gone meanwhile.
+    /// The holder was killed or has lost the lease, or a server was gone meanwhile.
     Otherwise(Instant),
 }
 
@@ -28,9 +28,9 @@ struct Name {
 #[derive(Debug)]
 pub(super) struct Names {
     names: Vec<Name>,
-    /// From releases to the grants of those who waited.
+    /// The times from releases to the grants of waiters.
     pub(super) hand_overs: Vec<Duration>,
-    /// The longest that a lock lay idle while somebody waited whose holder had not released it.
+    /// The longest time that a lock was idle, without a release, while a client waited.
     pub(super) longest_idle: Duration,
     pub(super) double_holds: u64,
     pub(super) tokens_back: u64,
@@ -53,7 +53,7 @@ impl Names {
         }
     }
 
-    /// A client is inside, which asked for it then.
+    /// Notes that a client holds the name, which it requested at `asked`.
     pub(super) fn enter(
         &mut self,
         name: usize,
@@ -65,7 +65,7 @@ impl Names {
         self.double_holds += u64::from(!entry.inside.is_empty());
         self.tokens_back += u64::from(entry.highest.is_some_and(|highest| token <= highest));
         match entry.left {
-            // Else it was free when it was asked for.
+            // Otherwise the lock was free when it was requested.
             Left::Released(at) if at > asked => self.hand_overs.push(now.saturating_since(at)),
             Left::Otherwise(at) => {
                 self.longest_idle = self.longest_idle.max(now.saturating_since(at.max(asked)));
@@ -77,7 +77,7 @@ impl Names {
         entry.left = Left::Never;
     }
 
-    /// It lets go.
+    /// Notes that the client has released.
     pub(super) fn leave(&mut self, name: usize, client: usize, now: Instant, releases: bool) {
         let entry = &mut self.names[name];
         if entry.inside.remove(&client) {
@@ -86,8 +86,8 @@ impl Names {
         }
     }
 
-    /// Another server serves it from now on: until its clients know that, nothing is a usual
-    /// hand-over.
+    /// Notes that another server serves the name from now on. Until its clients know that, no
+    /// hand-over counts as usual.
     pub(super) fn disturb(&mut self, name: usize, now: Instant, until: Instant) {
         let entry = &mut self.names[name];
         entry.disturbed_until = until;
@@ -96,7 +96,7 @@ impl Names {
         }
     }
 
-    /// Whether somebody is inside.
+    /// Whether a client holds the name.
     pub(super) fn is_held(&self, name: usize) -> bool {
         !self.names[name].inside.is_empty()
     }

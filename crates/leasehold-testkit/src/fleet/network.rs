@@ -24,23 +24,23 @@ const LATENCY: [(Duration, Duration); 2] = [
     (Duration::from_millis(2), Duration::from_millis(5)),
 ];
 
-/// What the network does.
+/// The behaviour of the network.
 #[derive(Clone, Copy, Debug)]
 pub struct Weather {
-    /// How many of a million requests, and answers, are lost.
+    /// How many of a million requests, and of a million answers, are lost.
     pub lost_requests: u64,
-    /// Of a million messages.
+    /// How many of a million messages are lost.
     pub lost_messages: u64,
     /// How far a replica is behind its primary.
     pub lag: Duration,
 }
 
-/// Who listens for messages.
+/// A process that listens for messages.
 pub(super) trait Listener: Send + Sync {
     /// Whether it listens at this server, one of `nodes`.
     fn listens_at(&self, index: usize, nodes: usize) -> bool;
 
-    /// Opens a subscription again until somebody is there; false if the process is gone.
+    /// Opens a subscription again until a server answers; false if the process is gone.
     fn listens_again(
         self: Arc<Self>,
         network: Arc<Network>,
@@ -48,7 +48,7 @@ pub(super) trait Listener: Send + Sync {
     ) -> BoxFuture<'static, bool>;
 }
 
-/// What a message is sent to.
+/// The recipient of a message.
 pub(super) struct Recipient {
     pub(super) listener: Arc<dyn Listener>,
     pub(super) sender: UnboundedSender<(Instant, Message)>,
@@ -69,19 +69,19 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What became of a request that was sent to a server.
+/// The fate of a request that was sent to a server.
 pub(super) enum Fate {
-    /// Its answer, which arrives then.
+    /// The answer, and when it arrives.
     Answered(Box<Answer>, Instant),
-    /// The connection is closed: nothing that knows of the request is left.
+    /// The connection is closed: no server that knows of the request is left.
     Closed,
     Lost,
 }
 
 impl Network {
-    /// A cluster of `nodes` servers, on a clock that somebody moves.
+    /// A cluster of `nodes` servers, on a clock that is moved from outside.
     pub fn new(clock: FakeClock, nodes: usize, weather: Weather, seed: u64) -> Arc<Self> {
-        // Times of zero mean "never" here and there: a store's clock has been running for a while.
+        // Some code takes a time of zero for "never", so the clock begins later.
         clock.advance(Duration::from_secs(1_000));
         Arc::new(Self {
             started: clock.now(),
@@ -99,7 +99,7 @@ impl Network {
         self.nodes.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no servers.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
@@ -143,7 +143,7 @@ impl Network {
 
     // ---- requests
 
-    /// A request is sent on a connection to what served these names in that generation.
+    /// Sends a request on a connection to the server that served these names in this generation.
     pub(super) async fn request(
         &self,
         index: usize,
@@ -172,7 +172,7 @@ impl Network {
         Fate::Answered(Box::new(answer), done + self.latency())
     }
 
-    /// A message goes to all servers, and from one that its client listens at to the client.
+    /// Sends a message to all servers, and to its client from a server at which the client listens.
     fn publish(&self, from: usize, done: Instant, client: ClientId, message: Message) {
         self.bus_messages.fetch_add(1, Ordering::Relaxed);
         for (index, node) in self.nodes.iter().enumerate() {
@@ -193,7 +193,7 @@ impl Network {
 
     // ---- connections
 
-    /// Somebody opens a connection: the generation that answers, if anybody does.
+    /// Opens a connection, and returns the generation that answers, if there is one.
     pub(super) async fn dial(&self, index: usize) -> Option<u64> {
         let trip = self.latency() + self.latency();
         self.clock.sleep_until(self.clock.now() + trip).await;
@@ -211,7 +211,7 @@ impl Network {
         Some(generation)
     }
 
-    /// Asks a server that is up who serves what.
+    /// Asks a server that is up which server serves which names.
     pub(super) async fn ask_for_map(&self, about: usize) -> Option<u64> {
         let asked = (about + 1 + self.draw() as usize % (self.len() - 1).max(1)) % self.len();
         let trip = self.latency() + self.latency();
@@ -231,7 +231,7 @@ impl Network {
 
     // ---- faults
 
-    /// A server is gone, with its connections.
+    /// Ends a server and its connections.
     pub fn fail(self: &Arc<Self>, index: usize) {
         self.node(index).is_down = true;
         let listening: Vec<_> = {
@@ -250,19 +250,19 @@ impl Network {
         }
     }
 
-    /// A replica of it takes over. Gives the names of which it has missed something.
+    /// Lets a replica of it take over. Returns the names of which the replica has missed changes.
     pub fn promote(&self, index: usize) -> Vec<LockName> {
         self.node(index).promote()
     }
 
     // ---- figures
 
-    /// What a server was asked for.
+    /// The requests to a server.
     pub fn counts(&self, index: usize) -> Counts {
         self.node(index).counts
     }
 
-    /// When it was.
+    /// When the requests to a server came.
     pub fn timeline(&self, index: usize) -> Timeline {
         self.node(index).timeline.clone()
     }
@@ -272,7 +272,7 @@ impl Network {
         self.node(index).busy
     }
 
-    /// What all servers were asked for.
+    /// The requests to all servers.
     pub fn all_counts(&self) -> Counts {
         (0..self.len()).fold(Counts::default(), |sum, index| sum.with(self.counts(index)))
     }

@@ -11,31 +11,31 @@ use leasehold_core::{Action, Addressed, Answer, Now, Operation, Page};
 
 use super::counts::{Counts, Timeline};
 
-/// What one script costs a server where each client has its own connection, 12 µs: a hand-over is
-/// two and a message, and costs it 35 µs (benches: contended).
+/// The cost of one script for a server, if each client has a separate connection: 12 µs. A
+/// hand-over is two scripts and a message, and costs 35 µs (benches: contended).
 pub const SCRIPT: Duration = Duration::from_micros(12);
 
-/// What each lease of a renewal costs it, 11 µs (benches: held).
+/// The cost of each lease in a renewal: 11 µs (benches: held).
 pub const RENEWED_LEASE: Duration = Duration::from_micros(11);
 
-/// What a message costs each node of a cluster, whichever client it is for, 9 µs: 27 µs more in all
-/// for three nodes more (benches: how a waiter is told).
+/// The cost of a message for each node of a cluster, whichever client it is for: 9 µs. Three more
+/// nodes cost 27 µs more in all (benches: how a waiter is told).
 pub const BUS_MESSAGE: Duration = Duration::from_micros(9);
 
-/// What it costs to take a connection in, with its greeting: 60 µs, and the same for a map of
-/// hundred nodes.
+/// The cost of accepting a connection, with its greeting: 60 µs. A map of a hundred nodes costs the
+/// same.
 pub const CONNECT: Duration = Duration::from_micros(60);
 
 /// A server.
 #[derive(Debug, Default)]
 pub(super) struct Node {
     records: Table,
-    /// What records were before their last changes, the newest last.
+    /// The records before their last changes, the newest last.
     before: VecDeque<(Instant, LockName, Option<Record>)>,
-    /// How much of that a replica may have missed.
+    /// How far a replica is behind these changes.
     lag: Duration,
     pub(super) is_down: bool,
-    /// Counts who has served its names, one after the other.
+    /// Counts the servers that have served its names, one after the other.
     pub(super) generation: u64,
     busy_until: Instant,
     pub(super) busy: Duration,
@@ -51,14 +51,14 @@ impl Node {
         Self { lag, ..Self::default() }
     }
 
-    /// Takes work in that arrives at `now`; gives when it is done.
+    /// Accepts work that arrives at `now`, and returns when it is done.
     pub(super) fn work(&mut self, now: Instant, cost: Duration) -> Instant {
         self.busy += cost;
         self.busy_until = self.busy_until.max(now) + cost;
         self.busy_until
     }
 
-    /// Executes an operation that arrives now; gives when its answer leaves.
+    /// Executes an operation that arrives now, and returns when its answer leaves.
     pub(super) fn execute(
         &mut self,
         at: Instant,
@@ -93,7 +93,7 @@ impl Node {
         }
     }
 
-    /// A replica takes over, with what it has. Gives the names of which it has missed something.
+    /// Lets a replica take over with its data. Returns the names of which it has missed changes.
     pub(super) fn promote(&mut self) -> Vec<LockName> {
         let mut missed = Vec::new();
         while let Some((_, name, record)) = self.before.pop_back() {

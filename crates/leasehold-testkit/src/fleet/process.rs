@@ -19,7 +19,7 @@ const PACE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_m
 /// First and longest pause before a subscription is opened again, as in the store itself.
 const LISTEN_AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
-/// Others are asked who serves what at most so often, as in the store itself.
+/// The least pause between two questions about which server serves what, as in the store itself.
 const ASK_PAUSE: Duration = Duration::from_millis(100);
 
 /// At how many servers a client listens for its messages, as in a cluster.
@@ -29,10 +29,10 @@ const SUBSCRIBED: usize = 8;
 #[derive(Debug)]
 pub(super) struct Process {
     links: Mutex<HashMap<usize, Link>>,
-    /// Rung when it is known what came of a dial.
+    /// Notified when the result of a dial is known.
     dialled: Notify,
     asked_for_map: Mutex<Option<Instant>>,
-    /// It listens at this server, and at those after it.
+    /// The process listens at this server, and at those after it.
     first_subscribed: usize,
     is_killed: AtomicBool,
 }
@@ -40,7 +40,7 @@ pub(super) struct Process {
 /// What is known of a server, and the connection to it.
 #[derive(Debug)]
 struct Link {
-    /// Who serves its names, as far as is known.
+    /// The generation that serves its names, as far as is known.
     known: u64,
     state: State,
     failed: Instant,
@@ -55,7 +55,7 @@ enum State {
     Open(u64),
 }
 
-/// What somebody does now who needs a connection.
+/// What a caller that needs a connection does now.
 enum Turn {
     Open(u64),
     Dial,
@@ -104,7 +104,7 @@ impl Process {
         }
     }
 
-    /// Nothing comes from it any more.
+    /// From now on, the process sends nothing.
     pub(super) fn kill(&self) {
         self.is_killed.store(true, Ordering::Relaxed);
     }
@@ -162,7 +162,7 @@ impl Process {
         self.ask_others(network, index).await;
     }
 
-    /// Asks others who serves the names of a server now, unless it just did.
+    /// Asks other servers who serves the names of a server now, unless it asked just before.
     async fn ask_others(&self, network: &Network, index: usize) {
         let now = network.clock.now();
         {
@@ -176,7 +176,7 @@ impl Process {
             && let Some(link) = lock(&self.links).get_mut(&index)
             && link.known < known
         {
-            // Another address, which was not dialled yet.
+            // The new server has another address, which was not dialled yet.
             (link.known, link.next_dial, link.pace) = (known, now, pace());
         }
     }
@@ -209,7 +209,7 @@ impl Listener for Process {
     }
 }
 
-/// A dial under way. A caller that is dropped leaves it to the next.
+/// A dial under way. A caller that is dropped leaves the dial to the next caller.
 struct Opening<'a> {
     process: &'a Process,
     index: usize,
@@ -222,7 +222,7 @@ impl Opening<'_> {
         let mut links = lock(&self.process.links);
         let Some(link) = links.get_mut(&self.index) else { return Err(unreachable()) };
         match generation {
-            // Who has taken over is at another address.
+            // The server that has taken over is at another address.
             Some(generation) if generation == link.known => {
                 (link.state, link.pace) = (State::Open(generation), pace());
                 Ok(())

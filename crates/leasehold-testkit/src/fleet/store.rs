@@ -30,7 +30,7 @@ pub struct FleetStore {
 }
 
 impl FleetStore {
-    /// That of a new process.
+    /// The store of a new process.
     pub fn new(network: &Arc<Network>) -> Self {
         let first_subscribed = network.draw() as usize % network.len();
         Self { network: Arc::clone(network), process: Arc::new(Process::new(first_subscribed)) }
@@ -126,7 +126,7 @@ impl Store for FleetStore {
 struct FleetInbox {
     network: Arc<Network>,
     receiver: UnboundedReceiver<(Instant, Message)>,
-    /// What is under way.
+    /// The next message, which is under way.
     next: Option<(Instant, Message)>,
 }
 

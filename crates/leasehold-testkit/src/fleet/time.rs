@@ -8,11 +8,11 @@ use leasehold::time::{Clock, FakeClock};
 /// Runs `work` and all tasks that it spawns. Whenever each of them waits for a timer, the clock is
 /// moved to the next one: no instant is skipped, and none lasts longer than its work.
 ///
-/// `work` waits for a timer until it has ended, or this never returns.
+/// `work` must wait for a timer until it has ended. Otherwise this never returns.
 ///
 /// # Errors
 ///
-/// When there is no runtime to be had.
+/// If the runtime cannot be built.
 pub fn run<T>(clock: &FakeClock, work: impl Future<Output = T>) -> io::Result<T> {
     let moved = clock.clone();
     let next = move || {

@@ -1,4 +1,4 @@
-//! What the clients of a fleet do, and what befalls them.
+//! The work of the clients of a fleet, and the faults that hit them.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -19,18 +19,18 @@ use super::time::run;
 /// The names that one client uses.
 const NAMES_EACH: usize = 3;
 
-/// How often it is counted who holds and who waits.
+/// How often holders and waiters are counted.
 const SAMPLE: Duration = Duration::from_secs(1);
 
-/// How long clients may take until they know who has taken over: 3 s, the longest pause before a
-/// request that failed is sent again and some to spare.
+/// How long clients may take to learn which server has taken over: 3 s. That is the longest pause
+/// before a failed request is sent again, and some to spare.
 const SEARCH: Duration = Duration::from_secs(3);
 
-/// How long the fleet may take to come to rest once nobody asks for more: a lease of somebody who
-/// was killed, and a queue of long holds.
+/// How long the fleet may take to come to rest after the last request: as long as the lease of a
+/// killed holder and a queue of long holds.
 const PATIENCE: Duration = Duration::from_mins(60);
 
-/// A fleet, and what befalls it.
+/// A fleet, and the faults that hit it.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// How many clients, each a separate process.
@@ -39,23 +39,23 @@ pub struct Plan {
     pub nodes: usize,
     /// How many names, of which each client uses three.
     pub names: usize,
-    /// For how long a lease is held without a renewal.
+    /// How long a lease lasts without a renewal.
     pub ttl: Duration,
-    /// The longest that a client does without a lock: half of it on average.
+    /// The longest pause of a client between two locks; the average is half of it.
     pub thinks: Duration,
-    /// The longest that four of five hold one.
+    /// Four in five holds take at most this long.
     pub holds: Duration,
-    /// The longest that the fifth does.
+    /// Each fifth hold takes at most this long.
     pub holds_long: Duration,
-    /// How long everybody works undisturbed, after as long for beginning.
+    /// How long all clients work undisturbed, after as long a time to begin.
     pub calm: Duration,
     /// How long a server is away before its replica takes over.
     pub outage: Duration,
-    /// How long everybody works after that, and after the restart.
+    /// How long all clients work after that, and after the restart.
     pub after: Duration,
-    /// What the network does.
+    /// The behaviour of the network.
     pub weather: Weather,
-    /// What decides everything.
+    /// The seed, which decides everything.
     pub seed: u64,
 }
 
@@ -74,7 +74,7 @@ struct State {
     asking: u64,
     holding: u64,
     is_over: bool,
-    /// Who was inside when it was asked last, by client.
+    /// For each client, the name that it wants, and when it asked.
     wanted: Vec<Option<(usize, Instant)>>,
 }
 
@@ -82,7 +82,7 @@ struct State {
 ///
 /// # Errors
 ///
-/// When there is no runtime to be had.
+/// If the runtime cannot be built.
 pub fn play(plan: Plan) -> io::Result<Report> {
     let clock = FakeClock::new();
     let network = Network::new(clock.clone(), plan.nodes, plan.weather, plan.seed);
@@ -203,13 +203,13 @@ impl Fleet {
         let work = self.sleep(self.network.between(Duration::ZERO, longest));
         let is_lost = matches!(select(guard.lost(), std::pin::pin!(work)).await, Either::Left(_));
         inside.leave(!is_lost);
-        // What the server did not hear of ends by its deadline.
+        // If the release does not reach the server, the lease ends at its deadline.
         drop(guard.release().await);
     }
 
     // ---- what befalls them
 
-    /// Counts what happens while nothing does.
+    /// Counts the requests while no fault happens.
     async fn watch_calm(&self) {
         let before = (self.network.all_counts(), self.busy(), self.network.bus_messages());
         let begun = self.clock.now();
@@ -235,14 +235,14 @@ impl Fleet {
         (0..self.network.len()).map(|index| self.network.busy(index)).collect()
     }
 
-    /// Writes down that something happens now.
+    /// Records that an event happens now.
     fn note(&self, event: &'static str) -> Duration {
         let now = self.network.elapsed();
         lock(&self.state).report.events.push((event, now));
         now
     }
 
-    /// The first server is gone, and after a while a replica of it takes over.
+    /// Ends the first server; after a while, a replica of it takes over.
     async fn fail_over(&self) {
         let network = &self.network;
         let failed_at = self.note("a server fails");
@@ -271,14 +271,14 @@ impl Fleet {
             Failover { clients, commands_before, commands_after, dials, missed };
     }
 
-    /// Each tenth process is killed, and another one started within a second.
+    /// Kills each tenth process, and starts another one within a second.
     async fn restart_a_tenth(self: &Arc<Self>, members: &mut [Option<Member>]) {
         self.note("a tenth of the clients is killed and starts again");
         for (client, member) in members.iter_mut().enumerate().step_by(10) {
             let Some(Member { store, working }) = member.take() else { continue };
             store.kill();
             working.abort();
-            // What it held is left to time, and what it asked for is nobody's any more.
+            // Its leases end by their deadlines, and nobody waits for its requests any more.
             drop(working.await);
             {
                 let mut state = lock(&self.state);
@@ -290,7 +290,7 @@ impl Fleet {
         }
     }
 
-    /// Waits until everybody who has asked was served.
+    /// Waits until every client that has asked was served.
     async fn comes_to_rest(&self) {
         let end = self.clock.now() + PATIENCE;
         while self.clock.now() < end && lock(&self.state).asking > 0 {
@@ -301,7 +301,7 @@ impl Fleet {
     }
 }
 
-/// Somebody who is inside of a lock, until it leaves or is killed.
+/// A client that holds a lock, until it releases or is killed.
 struct Inside<'a> {
     fleet: &'a Fleet,
     name: usize,

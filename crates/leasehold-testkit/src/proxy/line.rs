@@ -17,13 +17,13 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::trouble::{Fault, Link, Protocol, Shared, Side, Strike, locked};
 use crate::resp::{self, Frames};
 
-/// What comes instead of a reply that is garbled: no frame, in any version of the protocol.
+/// The bytes that replace a garbled reply: no frame, in any version of the protocol.
 const GARBAGE: &[u8] = b"\x00\xffHTTP/1.1 400 Bad Request\r\n\r\n";
 
-/// Bytes that are carried at once where nobody knows what they say.
+/// The most bytes that are read in one call if the proxy does not know the protocol.
 const BUFFER: usize = 16 * 1024;
 
-/// What is carried.
+/// A piece of a connection that is carried.
 #[derive(Debug)]
 enum Parcel {
     Bytes {
@@ -32,13 +32,13 @@ enum Parcel {
     },
     /// Ends the whole connection, after what was sent before it.
     Reset,
-    /// Nothing is carried any more that is sent after it.
+    /// Bytes that are sent after this are not carried.
     Silence,
 }
 
 type Outgoing = UnboundedSender<Parcel>;
 
-/// What becomes of a reply.
+/// The fate of a reply.
 #[derive(Debug)]
 enum Expectation {
     /// It answers a copy that its client knows nothing of.
@@ -47,11 +47,11 @@ enum Expectation {
     Whole,
 }
 
-/// A connection of a client, and the one to the server that belongs to it.
+/// A connection of a client, and its connection to the server.
 #[derive(Debug)]
 pub(super) struct Line<'a> {
     shared: &'a Shared,
-    /// One for each request that was sent and has had no reply.
+    /// An entry for each request that was sent and has no reply yet.
     expected: Mutex<VecDeque<Expectation>>,
     has_subscribed: AtomicBool,
 }
@@ -61,8 +61,8 @@ impl<'a> Line<'a> {
         Self { shared, expected: Mutex::default(), has_subscribed: AtomicBool::new(false) }
     }
 
-    /// Carries what both sides say until both have ended. Like the network, it delivers what was
-    /// on its way when its sender went away.
+    /// Carries the bytes of both sides until both have ended. Like a network, it also delivers
+    /// bytes that were under way when their sender left.
     pub(super) async fn carry(&self, client: TcpStream) -> io::Result<()> {
         let server = TcpStream::connect((Ipv4Addr::LOCALHOST, self.shared.server_port())).await?;
         client.set_nodelay(true)?;
@@ -93,7 +93,7 @@ impl<'a> Line<'a> {
 
     async fn read_bytes(&self, mut from: OwnedReadHalf, out: Outgoing) -> io::Result<()> {
         let mut buffer = vec![0; BUFFER];
-        // A side that is gone has said all it wanted to; what it said is still carried.
+        // If a side is gone, the bytes that it has sent are still carried.
         while let Ok(length @ 1..) = from.read(&mut buffer).await {
             self.send(&out, buffer[..length].to_vec());
         }
@@ -102,7 +102,7 @@ impl<'a> Line<'a> {
 
     async fn read_requests(&self, from: OwnedReadHalf, out: Outgoing) -> io::Result<()> {
         let mut frames = Frames::new(from);
-        // A client that is gone has said all it wanted to; what it said is still carried.
+        // If the client is gone, the requests that it has sent are still carried.
         while let Ok(Some(request)) = frames.next().await {
             let Some(strike) = self.shared.strike_for(&request) else {
                 match resp::has_reply(&request) {
@@ -120,7 +120,7 @@ impl<'a> Line<'a> {
                 Fault::HoldRequest => {
                     locked(&self.shared.held).push(request);
                     strike.tell();
-                    // What the client says after that is taken off it, and that is all.
+                    // Later requests of the client are read and dropped.
                     while let Ok(Some(_)) = frames.next().await {}
                     return Ok(());
                 }
@@ -151,7 +151,7 @@ impl<'a> Line<'a> {
                 }
                 continue;
             }
-            // A refused SUBSCRIBE is a reply that nobody counted on.
+            // A refused SUBSCRIBE is a reply that was not expected.
             let expected = locked(&self.expected).pop_front().unwrap_or(Expectation::Whole);
             match expected {
                 Expectation::Copy(strike) => strike.tell(),
@@ -161,7 +161,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Lets a reply suffer what its call was struck with.
+    /// Applies the fault of a call to its reply.
     fn spoil(&self, out: &Outgoing, reply: Vec<u8>, strike: Strike) {
         match strike.fault {
             Fault::BreakReply(length) => {
@@ -185,7 +185,7 @@ impl<'a> Line<'a> {
 
     fn send(&self, out: &Outgoing, bytes: Vec<u8>) {
         let due = Instant::now() + self.shared.link().delay;
-        // The other end is gone: what is sent to it is lost, as anywhere.
+        // If the other end is gone, the bytes are lost, as in any network.
         let _ = out.send(Parcel::Bytes { bytes, due });
     }
 
@@ -212,7 +212,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Writes what is due, while nothing holds it back. Fails only to end the whole connection.
+    /// Writes the parcels that are due and not held back. An error ends the whole connection.
     async fn write(
         &self,
         mut parcels: UnboundedReceiver<Parcel>,
@@ -251,9 +251,9 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Sends nothing more, or as good as nothing.
+/// Sends the last parcel.
 fn end(out: &Outgoing, parcel: Parcel) {
-    // The other end is gone: then that is the end anyway.
+    // If the other end is gone, the connection has ended anyway.
     let _ = out.send(parcel);
 }
 

@@ -21,10 +21,10 @@ pub use self::trouble::Fault;
 use self::trouble::{Protocol, Shared, Strike, locked};
 use crate::resp;
 
-/// Bytes that are read at once from the server by [`Proxy::deliver`].
+/// The most bytes that [`Proxy::deliver`] reads from the server in one call.
 const BUFFER: usize = 4 * 1024;
 
-/// Messages that [`Proxy::flood`] writes at once: 64, so that the proxy is faster than a client.
+/// Messages in one write of [`Proxy::flood`]: 64, so that the proxy is faster than a client.
 const MESSAGES_AT_ONCE: usize = 64;
 
 /// A port that leads to a server without TLS. It runs on its own thread and ends with this value.
@@ -44,17 +44,17 @@ impl Proxy {
     ///
     /// # Errors
     ///
-    /// The system's: no port, no thread.
+    /// An error of the system: no port, no thread.
     pub fn start(server_port: u16) -> io::Result<Self> {
         Self::start_for(Protocol::Redis, server_port)
     }
 
-    /// Starts a proxy for any server on a port of 127.0.0.1. No call can be struck, and no message
-    /// lost: it carries bytes, and knows nothing of what they say.
+    /// Starts a proxy for any server on a port of 127.0.0.1. It carries bytes without reading them,
+    /// so no call can be struck, and no message lost.
     ///
     /// # Errors
     ///
-    /// The system's: no port, no thread.
+    /// An error of the system: no port, no thread.
     pub fn start_unread(server_port: u16) -> io::Result<Self> {
         Self::start_for(Protocol::Unread, server_port)
     }
@@ -103,18 +103,18 @@ impl Proxy {
         self.shared.cuts.send_modify(|cuts| *cuts += 1);
     }
 
-    /// Holds back all that the server says, or no longer. As after any outage of a network, what
-    /// was held back then arrives, unless its connection was cut meanwhile.
+    /// Holds back all bytes of the server, or stops doing so. Then the bytes that were held back
+    /// arrive, as after any outage of a network, unless their connection was cut meanwhile.
     pub fn mute(&self, mute: bool) {
         self.shared.link.send_modify(|link| link.is_mute = mute);
     }
 
-    /// Holds back all that clients say, or no longer, as [`Proxy::mute`] does.
+    /// Holds back all bytes of clients, or stops doing so, as [`Proxy::mute`] does.
     pub fn deafen(&self, deaf: bool) {
         self.shared.link.send_modify(|link| link.is_deaf = deaf);
     }
 
-    /// Holds back everything, or nothing any longer. A new connection is accepted, and that is all.
+    /// Holds back everything, or stops doing so. A new connection is accepted, but carries nothing.
     pub fn swallow(&self, swallow: bool) {
         self.mute(swallow);
         self.deafen(swallow);
@@ -125,32 +125,32 @@ impl Proxy {
         self.shared.link.send_modify(|link| link.delay = delay);
     }
 
-    /// Lets what the server says arrive byte by byte, with such a pause after each; with no pause,
-    /// at once again.
+    /// Lets the server's bytes arrive one by one, with this pause after each. With a pause of zero,
+    /// they arrive together again.
     pub fn drip(&self, pause: Duration) {
         self.shared.link.send_modify(|link| link.drip = pause);
     }
 
-    /// Holds back all that the server says on connections that have subscribed, or no longer. It
-    /// is not even taken off the server, whose buffers therefore fill.
+    /// Holds back all bytes of the server on connections that have subscribed, or stops doing so.
+    /// The bytes are not even read from the server, so its buffers fill.
     pub fn hold_messages(&self, hold: bool) {
         self.shared.link.send_modify(|link| link.holds_messages = hold);
     }
 
-    /// Loses all that is published, or no longer.
+    /// Loses all published messages, or stops doing so.
     pub fn lose_messages(&self, lose: bool) {
         self.shared.link.send_modify(|link| link.loses_messages = lose);
     }
 
-    /// Publishes this without end from now on, beside what the server says, on all connections that
-    /// have subscribed to something: as fast as it is taken.
+    /// Publishes this message again and again from now on, in addition to the server's messages.
+    /// Every connection that has subscribed gets it, as fast as its client reads.
     pub fn flood(&self, payload: &str) {
         let length = payload.len();
         let message = format!(">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n${length}\r\n{payload}\r\n");
         self.shared.flood.send_replace(message.repeat(MESSAGES_AT_ONCE).into_bytes());
     }
 
-    /// How many bytes of the flood were taken.
+    /// How many bytes of the flood were taken by clients.
     pub fn flooded(&self) -> u64 {
         self.shared.flooded.load(Ordering::Relaxed)
     }
@@ -162,17 +162,17 @@ impl Proxy {
         Struck(hears)
     }
 
-    /// No call is struck any more that has not been yet.
+    /// Cancels all faults that have not happened yet.
     pub fn spare(&self) {
         locked(&self.shared.strikes).clear();
     }
 
-    /// Delivers the requests that are kept, each by a new connection, and returns what the server
-    /// says to them.
+    /// Delivers the requests that are kept, each on a new connection, and returns the server's
+    /// replies.
     ///
     /// # Errors
     ///
-    /// The system's, when the server cannot be reached, and the driver's for what is no reply.
+    /// If the server cannot be reached, or if its answer is no reply.
     pub fn deliver(&self) -> io::Result<Vec<Value>> {
         let held = std::mem::take(&mut *locked(&self.shared.held));
         held.iter().map(|request| ask(self.shared.server_port(), request)).collect()
@@ -188,11 +188,11 @@ impl Drop for Proxy {
 }
 
 impl Struck {
-    /// Waits until it has happened.
+    /// Waits until the fault has happened.
     ///
     /// # Panics
     ///
-    /// When the connection ended before.
+    /// If the connection ended before.
     pub async fn happened(self) {
         assert!(self.0.await.is_ok(), "the connection of the struck call ended before its reply");
     }
@@ -207,7 +207,7 @@ async fn accept(listener: std::net::TcpListener, shared: Arc<Shared>) -> io::Res
         tokio::spawn(async move {
             let line = Line::new(&shared);
             tokio::select! {
-                // Asked first: what is no longer held back after a cut is still cut off.
+                // This comes first: after a cut, bytes that are no longer held back are lost.
                 biased;
                 _ = cut.changed() => {}
                 _ = line.carry(client) => {}

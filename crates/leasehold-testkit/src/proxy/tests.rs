@@ -1,4 +1,4 @@
-//! Every fault does what it is called.
+//! Tests that every fault does what its name says.
 
 use std::time::Instant;
 
@@ -7,10 +7,10 @@ use redis::{Client, Cmd, Connection, cmd};
 use super::*;
 use crate::server::RedisServer;
 
-/// How long a reply is waited for that does not come: long enough that one that does come is seen.
+/// How long a test waits for a reply that must not come: long enough to see a reply.
 const SHORT: Duration = Duration::from_millis(200);
 
-/// How long a reply is waited for that comes.
+/// How long a test waits for a reply that must come.
 const LONG: Duration = Duration::from_secs(60);
 
 /// A server with one of our scripts, and a proxy before it.
@@ -28,7 +28,7 @@ fn connect(proxy: &Proxy, patience: Duration) -> Connection {
     connection
 }
 
-/// A call that is refused for its arguments, which is an answer as good as any.
+/// A call that is refused for its arguments. For these tests, a refusal is a good answer.
 fn call() -> Cmd {
     cmd("EVALSHA").arg(Script::BootRecord.sha1()).arg(1).arg("k").to_owned()
 }
@@ -37,7 +37,7 @@ fn calls(server: &RedisServer) -> u64 {
     server.command_stats("evalsha").unwrap().0
 }
 
-/// Whether the server answers, be it with a refusal.
+/// Whether the server answers, even with a refusal.
 fn is_answered(connection: &mut Connection) -> bool {
     match call().exec(connection) {
         Ok(()) => true,

@@ -1,4 +1,4 @@
-//! What befalls the lines of a proxy, as its handle says and its lines read.
+//! The faults of the lines of a proxy: its handle sets them, and its lines read them.
 
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,12 +9,12 @@ use tokio::sync::{oneshot, watch};
 
 use crate::resp;
 
-/// What befalls one call of a script.
+/// A fault of one call of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The call is executed. This many bytes of its reply arrive; then the connection is reset.
     BreakReply(usize),
-    /// The call is executed. Instead of its reply, bytes arrive that are none.
+    /// The call is executed. Instead of its reply, bytes arrive that are no reply.
     GarbleReply,
     /// The call is kept until [`deliver`](super::Proxy::deliver). Its connection stays open, and
     /// nothing that is sent on it afterwards arrives.
@@ -27,12 +27,12 @@ pub enum Fault {
     RepeatRequest,
 }
 
-/// What clients and the server speak.
+/// The protocol of clients and the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
-    /// That of Redis, whose requests and replies are told apart.
+    /// The protocol of Redis, in which the proxy recognises requests and replies.
     Redis,
-    /// Another one, of which bytes are carried.
+    /// Another protocol, of which the proxy only carries bytes.
     Unread,
 }
 
@@ -43,16 +43,16 @@ pub(super) struct Shared {
     pub(super) server_port: AtomicU16,
     pub(super) link: watch::Sender<Link>,
     pub(super) cuts: watch::Sender<u64>,
-    /// What is pushed without end on connections that have subscribed.
+    /// The message that is sent again and again on connections that have subscribed.
     pub(super) flood: watch::Sender<Vec<u8>>,
-    /// How many bytes of that were taken.
+    /// How many bytes of the flood were taken by clients.
     pub(super) flooded: AtomicU64,
     pub(super) strikes: Mutex<Vec<Strike>>,
     /// Requests that are kept.
     pub(super) held: Mutex<Vec<Vec<u8>>>,
 }
 
-/// What befalls every connection.
+/// The faults of every connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Link {
     pub(super) is_deaf: bool,
@@ -74,7 +74,7 @@ pub(super) enum Side {
 #[derive(Debug)]
 pub(super) struct Strike {
     pub(super) script: Script,
-    /// How many more calls until it is its turn.
+    /// How many more calls come until the call that is struck.
     pub(super) calls_left: u32,
     pub(super) fault: Fault,
     pub(super) told: oneshot::Sender<()>,
@@ -114,7 +114,7 @@ impl Link {
 
 impl Strike {
     pub(super) fn tell(self) {
-        // Not every test wants to know.
+        // Not every test waits for this.
         let _ = self.told.send(());
     }
 }

@@ -40,7 +40,7 @@ pub(super) fn connect(socket: &Path, password: Option<&str>) -> RedisResult<Conn
     Ok(connection)
 }
 
-/// Writes the configuration of a server that is to use this port.
+/// Writes the configuration of a server that will use this port.
 pub(super) fn configure(
     options: &RedisOptions,
     directory: &Path,

@@ -23,10 +23,10 @@ pub use self::options::RedisOptions;
 use crate::certificates::Certificates;
 use crate::clock;
 
-/// Options of a store URL that no answer of a server that is there is too late for.
+/// Options of a store URL with timeouts so long that no answer of a live server is too late.
 const PATIENT: &str = "?timeout=30s&connect_timeout=30s";
 
-/// How often a port is drawn anew because somebody else took it in between.
+/// How often a new port is drawn at most, if another program takes the port meanwhile.
 const START_TRIES: u32 = 5;
 
 impl RedisOptions {
@@ -66,12 +66,12 @@ impl RedisOptions {
     }
 }
 
-/// What a restarted server finds.
+/// The data that a restarted server finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Data {
     /// Nothing: its files were deleted.
     Dropped,
-    /// What its files hold.
+    /// The data in its files.
     Kept,
 }
 
@@ -88,7 +88,7 @@ pub struct RedisServer {
 }
 
 impl RedisServer {
-    /// What to start a server with.
+    /// The options of a server to start.
     pub fn options() -> RedisOptions {
         RedisOptions::default()
     }
@@ -97,7 +97,7 @@ impl RedisServer {
     ///
     /// # Errors
     ///
-    /// As [`RedisOptions::start`].
+    /// The errors of [`RedisOptions::start`].
     pub fn start() -> io::Result<Self> {
         Self::options().start()
     }
@@ -123,7 +123,7 @@ impl RedisServer {
         format!("{}{PATIENT}", self.url_as(user, password))
     }
 
-    /// The store URL for the user of [`RedisOptions::holder`], as patient.
+    /// The patient store URL for the user of [`RedisOptions::holder`].
     pub fn holder_url(&self) -> String {
         self.patient_url_as("holder", "secret")
     }
@@ -148,7 +148,7 @@ impl RedisServer {
         self.directory.path().join(SOCKET)
     }
 
-    /// Where its files are.
+    /// The directory of its files.
     pub(crate) fn directory(&self) -> &Path {
         self.directory.path()
     }
@@ -162,7 +162,7 @@ impl RedisServer {
     ///
     /// # Errors
     ///
-    /// The driver's, when the server does not answer.
+    /// An error of the driver, if the server does not answer.
     pub fn connection(&self) -> RedisResult<Connection> {
         connect(&self.socket(), self.options.password.as_deref())
     }
@@ -171,7 +171,7 @@ impl RedisServer {
     ///
     /// # Errors
     ///
-    /// The server's or the driver's.
+    /// An error of the server or of the driver.
     pub fn command<T: FromRedisValue>(&self, words: &str) -> RedisResult<T> {
         let mut command = Cmd::new();
         words.split_ascii_whitespace().for_each(|word| {
@@ -184,7 +184,7 @@ impl RedisServer {
     ///
     /// # Errors
     ///
-    /// The server's or the driver's.
+    /// An error of the server or of the driver.
     pub fn info(&self, section: &str) -> RedisResult<String> {
         self.command(&format!("INFO {section}"))
     }
@@ -193,7 +193,7 @@ impl RedisServer {
     ///
     /// # Errors
     ///
-    /// The server's or the driver's.
+    /// An error of the server or of the driver.
     pub fn command_stats(&self, command: &str) -> RedisResult<(u64, u64)> {
         let info = self.info("commandstats")?;
         let prefix = format!("cmdstat_{}:", command.to_ascii_lowercase());
@@ -211,12 +211,12 @@ impl RedisServer {
     ///
     /// # Errors
     ///
-    /// The server's or the driver's.
+    /// An error of the server or of the driver.
     pub fn acl_log(&self) -> RedisResult<Vec<Value>> {
         self.command("ACL LOG")
     }
 
-    /// What it says it is now: `master`, `slave` or `sentinel`; `None` of one that is dead or
+    /// The role that the server reports: `master`, `slave` or `sentinel`; `None` if it is dead or
     /// stopped.
     pub fn role(&self) -> Option<String> {
         if self.stopped.load(Ordering::Relaxed) {
@@ -230,32 +230,32 @@ impl RedisServer {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// An error of the system.
     pub fn kill9(&mut self) -> io::Result<()> {
         self.process.kill()?;
         self.stopped.store(false, Ordering::Relaxed);
         self.process.wait().map(drop)
     }
 
-    /// Stops the server where it is: it keeps its connections and answers nothing once this has
+    /// Stops the server's process: it keeps its connections, and answers nothing once this has
     /// returned.
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// An error of the system.
     pub fn stop(&self) -> io::Result<()> {
         self.stopped.store(true, Ordering::Relaxed);
         self.signal(Signal::STOP)?;
-        // On another processor it runs on for a moment, and might answer what is sent meanwhile.
+        // On another processor, the server runs on for a moment, and might still answer requests.
         waitpid(Some(Pid::from_child(&self.process)), WaitOptions::UNTRACED)?;
         Ok(())
     }
 
-    /// Lets a stopped server go on.
+    /// Continues a stopped server.
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// An error of the system.
     pub fn cont(&self) -> io::Result<()> {
         self.stopped.store(false, Ordering::Relaxed);
         self.signal(Signal::CONT)
@@ -265,7 +265,7 @@ impl RedisServer {
     ///
     /// # Errors
     ///
-    /// As [`RedisOptions::start`].
+    /// The errors of [`RedisOptions::start`].
     pub fn restart(&mut self, data: Data) -> io::Result<()> {
         self.kill9()?;
         if data == Data::Dropped {
@@ -279,7 +279,7 @@ impl RedisServer {
                     self.started = Instant::now();
                     return Ok(());
                 }
-                // A connection of somebody else may have that port for a moment.
+                // A connection of another program may have that port for a moment.
                 Err(error)
                     if error.kind() == ErrorKind::AddrInUse && since.elapsed() < START_LIMIT =>
                 {
@@ -310,7 +310,7 @@ impl RedisServer {
 
 impl Drop for RedisServer {
     fn drop(&mut self) {
-        // Nothing to be done about a failure: the kernel ends the server with this process.
+        // A failure does no harm: the kernel ends the server with this process.
         let _ = self.kill9();
     }
 }

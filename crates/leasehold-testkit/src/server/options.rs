@@ -1,10 +1,10 @@
-//! What a server is started with.
+//! The options of a server to start.
 
 use leasehold::store::Redis;
 
 use crate::certificates::Certificates;
 
-/// What a [`RedisServer`](crate::RedisServer) is started with.
+/// The options with which a [`RedisServer`](crate::RedisServer) is started.
 #[derive(Clone, Debug, Default)]
 pub struct RedisOptions {
     pub(super) lines: Vec<String>,

@@ -1,4 +1,4 @@
-//! The servers of tests do what their names say.
+//! Tests that the servers of tests do what their names say.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -33,7 +33,7 @@ fn a_server_with_a_password_a_user_and_tls_starts() {
 fn a_server_ends_when_it_is_dropped() {
     let server = RedisServer::start().unwrap();
     let process = Pid::from_child(&server.process);
-    // Not its port: that may be somebody else's a moment later.
+    // The port is not checked: another program may have it a moment later.
     assert!(test_kill_process(process).is_ok());
     drop(server);
     assert!(test_kill_process(process).is_err());

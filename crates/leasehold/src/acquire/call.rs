@@ -1,7 +1,7 @@
 //! A call, from its first request to a lease or a refusal, and its events for the observer.
 //!
-//! A call keeps its future for as long as it waits, and there may be many. So what is rarely awaited
-//! is boxed: it takes no memory in a future that waits.
+//! A call keeps its future for as long as it waits, and many calls may wait. So a future that is
+//! rarely awaited is boxed: then it takes no memory in a call that waits.
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -88,8 +88,8 @@ impl Asked<'_> {
     }
 
     /// After a call has waited for a while, checks once whether another client of its process
-    /// blocks it, or a client that it acts for. The future never completes. A later call is behind
-    /// this one.
+    /// blocks it, or a client that it acts for. The future never completes. One check is enough,
+    /// because later calls are behind this one.
     pub(super) async fn report_own_process(&self) -> Infallible {
         if own_process::has_several_clients() || !self.keeper.on_behalf_of().is_empty() {
             Box::pin(self.find_own_process()).await;

@@ -36,8 +36,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) options: &'a LeaseOptions,
     /// The pulse of the call, if it gathers several names and delivers them together.
     pub(crate) pulse: Option<Arc<Pulse>>,
-    /// Other callers of the same client may pass the lease on to this caller, and this caller to
-    /// them.
+    /// Whether this caller stands in its client's line: callers there pass the lease on to each
+    /// other.
     pub(crate) joins: bool,
     pub(crate) limit: Limit,
     pub(crate) started: Instant,

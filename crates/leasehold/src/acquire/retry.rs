@@ -8,7 +8,8 @@ use leasehold_core::backoff::{Backoff, Jitter};
 use crate::store::clocked::ClockedStore;
 
 /// The first and the longest delay before a request that failed is sent again. A random part of up
-/// to a half is subtracted: callers that wait for the same store must not all come back at once.
+/// to a half is subtracted: callers that wait for the same store must not all come back at the same
+/// time.
 const RETRY_BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
 /// The retries of a call, across all its attempts: each failure makes the next delay longer, until

@@ -1,4 +1,4 @@
-//! Calls for several names at once, which never wait for each other in a circle.
+//! Calls for several names together, which never wait for each other in a circle.
 //!
 //! Names are taken in their sorted order. A caller that waits for a name holds only names before
 //! it, so two callers cannot each hold what the other waits for. First the caller asks for all
@@ -6,8 +6,8 @@
 //! request that does not queue waits for nobody.
 //!
 //! If several callers try for free names at the same moment, each may get some of them. A caller
-//! that lacks its first name then gives up. The other callers keep the names before the first that
-//! they lack, and ask again for a moment. So at least one caller gets all its names.
+//! that lacks its first name then gives up. The other callers keep the names before the first name
+//! that they lack, and ask again for a moment. So at least one caller gets all its names.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -235,7 +235,8 @@ impl Gathering<'_> {
     }
 }
 
-/// Whether another caller holds a name or waits for it, and does not just try it, too.
+/// Whether another caller works under a name or waits for it: a caller that just tries does not
+/// count.
 async fn is_in_use(keeper: &Keeper, name: &LockName) -> bool {
     let Ok(status) = keeper.store.inspect(name, 1, None).await else { return false };
     let is_at_work = status.holders.iter().any(|holder| holder.held_for >= TRY_MOMENT);

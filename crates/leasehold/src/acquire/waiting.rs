@@ -77,7 +77,8 @@ impl AcquireCall<'_> {
         let turn = match select(&mut turn, asked.at_limit()).await {
             Either::Left((turn, _)) => turn,
             Either::Right(((), _)) => {
-                // This is read first: it is dropped with the last waiter of the name.
+                // The failure is read first, because it is dropped with the last waiter of the
+                // name.
                 let failure = asked.keeper.poll_failure(asked.name);
                 if self.own.take() {
                     return Box::pin(self.leave(failure)).await;

@@ -1,4 +1,4 @@
-//! The entry point without async.
+//! The client without async: the entry point of the blocking API.
 
 #[cfg(unix)]
 use std::os::fd::OwnedFd;
@@ -13,7 +13,7 @@ use super::{Driver, Election, Guard, Lock, RwLock, Semaphore};
 use crate::event::Observer;
 use crate::store::Store;
 
-/// A connection to a store, which makes locks, like [`crate::Client`].
+/// A connection to a store, for making locks, like [`crate::Client`].
 #[derive(Clone, Debug)]
 pub struct Client {
     inner: crate::Client,

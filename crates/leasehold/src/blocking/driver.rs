@@ -12,8 +12,8 @@ use crate::process::PerProcess;
 /// The driver of a blocking client's requests, which runs while a caller of the client waits.
 /// Renewals do not depend on the driver: the keeper sends them.
 ///
-/// A crate with its own blocking types keeps a driver beside each value that has connections,
-/// because connections belong to the runtime that opened them.
+/// A crate with its own blocking types keeps a driver with each value that has connections, because
+/// connections belong to the runtime that opened them.
 #[derive(Clone, Default)]
 pub struct Driver {
     shared: Arc<Runtimes>,

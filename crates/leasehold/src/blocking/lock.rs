@@ -23,7 +23,7 @@ impl Lock {
     }
 
     /// The calls of this lock end with [`Error::Cancelled`] once `cancel` is called. A lease that
-    /// was granted before stays.
+    /// was granted before remains held.
     pub fn cancelled_by(self, cancel: &Cancel) -> Self {
         Self { driver: self.driver.cancelled_by(cancel), ..self }
     }

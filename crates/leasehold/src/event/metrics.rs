@@ -39,7 +39,7 @@ const RENEWAL_OUTCOMES: [&str; 3] = ["renewed", "overdue", "failed"];
 
 static METADATA: Metadata<'_> = Metadata::new("leasehold", Level::INFO, Some(module_path!()));
 
-/// Counts events, and measures how long calls wait, leases are held and the store takes, for the
+/// Counts events, and measures the times of waits, of leases and of requests to the store, for the
 /// installed recorder of the crate `metrics`. Exporters for Prometheus, OpenTelemetry, StatsD and
 /// so on are such recorders. Install the recorder before the client is built. The counters that an
 /// alert watches then begin at 0, so that the first loss of a process is an increase.
@@ -107,8 +107,9 @@ impl MetricsObserver {
     }
 
     /// Adds a label `group` to all metrics about a lock: the value that `group` returns for its
-    /// name, such as `invoices` for `invoices/42`. It must return the same value for the same name.
-    /// There may be 100 groups; all later ones are in the group `other`.
+    /// name, such as `invoices` for `invoices/42`. The function must return the same value for the
+    /// same name. At most 100 groups are kept; names of all further groups are in the group
+    /// `other`.
     ///
     /// ```
     /// use leasehold::event::MetricsObserver;
@@ -245,8 +246,8 @@ fn store_error(kind: &'static str) -> Counter {
     counter(&key(STORE_ERRORS, &[("kind", kind)], None))
 }
 
-/// Registers the metrics that alerts on the store or the keeper watch. A series that began with its
-/// first event would show no increase for it.
+/// Registers the metrics that alerts on the store or the keeper watch. If a series began with its
+/// first event, it would show no increase for that event.
 fn begin_store() {
     for kind in StoreErrorKind::WORDS {
         store_error(kind).increment(0);

@@ -38,9 +38,9 @@ pub const FENCE: &str = "SELECT leasehold.fence($1, $2)";
 /// The statement that fences a transaction like [`FENCE`], with the same values, and ends the lease
 /// with its commit: the writes and the end of the lease take effect together.
 ///
-/// Let go of the guard after the commit: it has nothing left to release, and hands the name on. If
-/// the process dies before that, the name is still free, and the next waiter gets it within a
-/// second. Make it the last statement of its transaction. Do not use it inside
+/// Release or drop the guard after the commit: the lease is over already, but this hands the name
+/// to the next waiter. If the process dies before that, the name is still free, and the next waiter
+/// gets it within a second. Make it the last statement of its transaction. Do not use it inside
 /// [`run`](crate::Lock::run), which would treat the end as a loss. The statement does not keep a
 /// `min_hold`.
 pub const RELEASE_AT_COMMIT: &str = "SELECT leasehold.release_at_commit($1, $2)";
@@ -49,7 +49,7 @@ pub const RELEASE_AT_COMMIT: &str = "SELECT leasehold.release_at_commit($1, $2)"
 /// the name before this transaction ends. This is a lock for one transaction: it has no lease and
 /// no token, and nothing to release.
 ///
-/// Use it at READ COMMITTED only, outside savepoints. A holder that died is in the way until its
+/// Use it at READ COMMITTED only, outside savepoints. A holder that died blocks the name until its
 /// end is noticed: when the next caller asks for a lease, or once its `retention` is over.
 pub const TRY_HOLD: &str = "SELECT leasehold.try_hold($1)";
 

@@ -3,8 +3,8 @@
 //!
 //! After a failover to a replica that missed the last writes, the store still has the places of
 //! waiters that were served meanwhile. Their client lives, so the store would grant each of them in
-//! turn, and wait for its claim window. So the client gives such a grant back as soon as a message
-//! announces it.
+//! turn, and wait for the claim window each time. So the client gives such a grant back as soon as
+//! a message announces it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,8 +22,8 @@ use crate::replies::may_pass;
 /// The first and the longest delay before a cleanup is tried again.
 const CLEANUP_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
-/// The number of ended attempts that are remembered: 1024, as many waiters of one client as a store
-/// may still know.
+/// The number of ended attempts that are remembered: 1024, because a store may still know that many
+/// waiters of one client.
 const REMEMBERED: usize = 1024;
 
 impl PendingRelease {

@@ -27,7 +27,7 @@ impl Handle {
     pub(crate) async fn here(&self) -> Result<&Arc<Keeper>> {
         match self.0.is_of_parent() {
             false => Ok(&self.0),
-            // Boxed, so that the future of a verb stays small.
+            // Boxed, so that the future of a call stays small.
             true => Ok(Box::pin(self.0.successor()).await?),
         }
     }

@@ -27,9 +27,9 @@ use crate::sync::AtomicUsize;
 /// `connect_timeout`.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// The longest wait until the store has been told, when the last handle or guard of a client is
-/// dropped: 1 s. The process may end right after, and a lease that was held would stay taken for
-/// its ttl.
+/// When the last handle or guard of a client is dropped, the drop waits for the store's answers,
+/// for 1 s at most. Without the wait, the process may end first, and its names would stay taken for
+/// the ttl.
 const LAST_MOMENT: Duration = Duration::from_secs(1);
 
 impl Table {
@@ -182,7 +182,7 @@ impl Keeper {
     }
 
     /// Wakes the keeper if it would wake later than `due` by itself. Most leases end long before
-    /// they are due for anything, so most calls of a verb do not wake the keeper.
+    /// any work on them is due, so most calls do not wake the keeper.
     pub(super) fn wake_by(&self, table: &mut Table, due: Instant) {
         if due < table.planned {
             table.planned = due;

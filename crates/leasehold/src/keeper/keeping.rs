@@ -66,10 +66,10 @@ impl Keeper {
         self.hold(&mut table, attempt.clone(), token, (renewing, Handoff::Done), now)
     }
 
-    /// Adds a lease to the table that an answer has granted, which was received at `now`. Delivers
-    /// the lease if enough of its validity is left and no other names are gathered with it. Returns
-    /// `None` if the acquire was registered as a waiter and has had its turn, or if its caller was
-    /// skipped. In the second case, the caller that is now first in line has the lease.
+    /// Adds a lease to the table that an answer, received at `now`, has granted. Delivers the lease
+    /// if enough of its validity is left and no other names are gathered with it. Returns `None` if
+    /// the acquire was registered as a waiter and has had its turn, or if its caller was skipped.
+    /// In the second case, the caller that is now first in line has the lease.
     pub(crate) fn grant(
         self: &Arc<Self>,
         attempt: &Attempt,
@@ -281,9 +281,8 @@ impl Keeper {
         }
     }
 
-    /// Takes a lease from its holder. If nobody is in line, `cleanup` is the release that the
-    /// keeper sends, or a caller that comes before that. Without `cleanup`, the holder sends the
-    /// release.
+    /// Takes a lease from its holder. If nobody is in line, the keeper sends the release `cleanup`,
+    /// unless a new caller sends it first. Without `cleanup`, the holder sends the release.
     pub(super) fn take_from_holder(
         self: &Arc<Self>,
         table: &mut Table,
@@ -391,8 +390,8 @@ impl Held {
         }
         let action = state.release_action(now);
         let mut released = std::pin::pin!(keeper.store.apply_at(&state.name, action, now));
-        // The release is sent before the next in line asks: the store serves first what comes
-        // first.
+        // The release is sent before the next in line asks: the store serves requests in the order
+        // in which they arrive.
         let first = poll!(released.as_mut());
         wakeup.deliver();
         let answer = match first {

@@ -71,8 +71,8 @@ pub(super) enum Observed {
     Ended,
 }
 
-/// The keeper tells the store the holder of a passed lease once that holder has had it for 100 ms.
-/// Most holders have let go by then, and telling the store of each would cost a request.
+/// If a lease was passed on, the keeper reports the new holder to the store once that holder has
+/// had it for 100 ms. Most holders have released by then, and each report costs a request.
 const TELL_AFTER: Duration = Duration::from_millis(100);
 
 /// The number of a place in line. The caller with the lowest number is served first.
@@ -89,7 +89,7 @@ pub(crate) struct Attempt {
     pub(crate) options: LeaseOptions,
     /// The pulse of the call, if the call gathers several names.
     pub(crate) pulse: Option<Arc<Pulse>>,
-    /// The attempt may stand in line with other callers of its client that ask for the same.
+    /// The attempt may stand in line with other callers of its client that ask for the same lease.
     pub(crate) joins: bool,
     /// The place of its caller in line, if it has one.
     pub(crate) ticket: Option<Ticket>,
@@ -106,8 +106,8 @@ pub(super) struct Terms {
 }
 
 impl Terms {
-    /// The terms of an attempt that may stand in line. It may not if an option concerns a single
-    /// grant: a limit of the hold, `remember`, or renewals by the holder.
+    /// The terms of an attempt that may stand in line. It may not stand in line if an option
+    /// concerns a single grant: a limit of the hold, `remember`, or renewals by the holder.
     pub(super) fn of(attempt: &Attempt) -> Option<Self> {
         let LeaseOptions { ttl, renewal, min_validity, max_hold, min_hold, remember, .. } =
             attempt.options;

@@ -42,7 +42,7 @@ pub(super) struct DueLeases {
     pub(super) lost: Vec<(Arc<LeaseState>, LossReason)>,
     /// The leases to renew, each with the time that its renewal may take.
     pub(super) renewals: Vec<(Arc<LeaseState>, Duration)>,
-    /// Leases whose present holder the store has not been told.
+    /// Leases whose present holder must now be reported to the store.
     pub(super) untold: Vec<Arc<LeaseState>>,
     /// Leases whose callers have not fetched them in time.
     pub(super) unfetched: Vec<Arc<LeaseState>>,
@@ -77,7 +77,8 @@ impl KeptLease {
     }
 
     /// Moves a lease in the queue if it is due earlier now. An entry that is too early in the queue
-    /// only costs one look. Otherwise a lease that goes from caller to caller would move each time.
+    /// only costs one look, so it stays there. Otherwise a lease that goes from caller to caller
+    /// would move each time.
     fn reschedule_earlier(&mut self, due: &mut DueQueue<HolderId>) {
         if self.wake_at() < self.due {
             self.reschedule(due);
@@ -243,8 +244,8 @@ impl Leases {
         }
     }
 
-    /// The token of a lease, other than `own`, that must end before a lease of `mode` is granted. A
-    /// reader that is queued must be behind a writer.
+    /// The token of a lease, other than `own`, that must end before a lease of `mode` is granted.
+    /// If a reader is queued, a writer must be ahead of it.
     pub(super) fn own_in_the_way(
         &self,
         name: &LockName,

@@ -4,7 +4,7 @@
 //! There is one future for each client. In production, the one background thread of the process
 //! drives it. So a caller that blocks its runtime does not lose its lease, a guard can be dropped
 //! anywhere, and no slow command delays a renewal. With a clock that a test moves, the caller's
-//! runtime drives it.
+//! runtime drives that future.
 
 mod cleanups;
 mod due_queue;

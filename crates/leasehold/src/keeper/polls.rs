@@ -16,9 +16,10 @@ use crate::event::{Event, RequestFacts};
 use crate::replies::unusable_reply;
 use crate::store::clocked::TimedAnswer;
 
-/// A waiter may enter as soon as a message announces its grant, which lasts for two seconds. The
-/// client confirms the grant after 100 ms, or a little earlier with another renewal. A critical
-/// section that is over by then needs no confirmation, which saves most hand-overs a script.
+/// A waiter can use its lease as soon as a message announces the grant, which lasts for two
+/// seconds. The client confirms the grant after 100 ms, or a little earlier together with another
+/// renewal. If the lease is released by then, it needs no confirmation: this saves most hand-overs
+/// a script.
 const CONFIRM_AFTER: Duration = Duration::from_millis(100);
 
 impl Keeper {
@@ -36,8 +37,8 @@ impl Keeper {
         self.table().queues.failure(name)
     }
 
-    /// The lease of this client that must end before another call of it is granted `mode`, whether
-    /// the call tries or queues. The lease of that call itself is `own`, if there is one.
+    /// The lease of this client that must end before another call of this client is granted `mode`,
+    /// whether the call tries or queues. The lease of that call itself is `own`, if there is one.
     pub(crate) fn own_in_the_way(
         &self,
         name: &LockName,
@@ -154,8 +155,8 @@ impl Keeper {
     // ---- grants
 
     /// Handles a message that an attempt was granted a lease, with its start and end by the store's
-    /// clock. The waiter enters at once if that is sound; otherwise the keeper asks the store
-    /// first.
+    /// clock. The waiter gets the lease immediately if that is sound; otherwise the keeper asks the
+    /// store first.
     pub(super) fn announced(
         self: &Arc<Self>,
         id: HolderId,

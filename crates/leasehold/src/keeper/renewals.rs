@@ -143,9 +143,9 @@ impl Keeper {
 
     // ---- what the store has forgotten
 
-    /// Whether a lease that the store does not have, or no longer has, may be taken back. Its
-    /// holder must still rely on it, and no later holder may be known. After the lease has ended,
-    /// the store may have granted the name again, and have forgotten that, too.
+    /// Whether a lease that the store does not have, or no longer has, may be taken back. This is
+    /// allowed only while its holder can rely on the lease and no later holder is known. After the
+    /// lease has ended, perhaps the store granted the name again, and has forgotten that, too.
     fn may_reclaim(&self, state: &LeaseState, reason: LossReason) -> bool {
         self.store.inner.capabilities().reclaims
             && matches!(reason, LossReason::Expired | LossReason::Vanished)
@@ -154,7 +154,8 @@ impl Keeper {
 
     /// Asks for a lease by its token, and records the answer.
     async fn reclaim(&self, state: &Arc<LeaseState>, reason: LossReason) -> Result<(), StoreError> {
-        // If the guard is dropped meanwhile, its release must win even if it arrives first.
+        // If the guard is dropped meanwhile, its release must win even if it arrives before the
+        // reclaim.
         state.expect_late_copies();
         let ttl = state.ttl();
         let now = self.store.now();

@@ -40,7 +40,7 @@ pub(super) struct Due {
     pub(super) leases: DueLeases,
     pub(super) polls: Vec<Poll>,
     /// Leases that their callers have not fetched. If the next in line has such a lease now, the
-    /// message to that caller is beside it.
+    /// entry has the message to that caller.
     pub(super) unfetched: Vec<(Arc<LeaseState>, Option<Wakeup>)>,
     pub(super) wakeups: Vec<Wakeup>,
     /// Empty seats, which are dropped with this value.
@@ -299,8 +299,8 @@ impl Listener {
 }
 
 impl Drop for Running {
-    /// The runtime that drove a keeper may end before the keeper does: the next call of a verb
-    /// then starts it again.
+    /// The runtime that drove a keeper may end before the keeper does: the next call then starts
+    /// the keeper again.
     fn drop(&mut self) {
         self.keeper.table().running = false;
     }

@@ -1,5 +1,5 @@
 //! The state of a keeper behind one mutex: its leases, the queues of callers, and the cleanups.
-//! This file has types only; the files beside it have the code that changes them.
+//! This file has types only; the files next to it have the code that changes them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt;
@@ -44,7 +44,7 @@ pub(crate) struct Keeper {
     pub(super) seeds: AtomicU64,
     /// The number of clients and locks that could ask for more.
     pub(super) handles: AtomicUsize,
-    /// It is `None` if the store was given as a value.
+    /// Makes the keeper of a forked child; `None` if the store was given as a value.
     pub(super) remake: Option<Box<Remake>>,
     /// The same client in children that were forked.
     pub(super) successors: PerProcess<OnceCell<Arc<Keeper>>>,
@@ -99,15 +99,15 @@ pub(super) struct RecentlyEnded(pub(super) VecDeque<(HolderId, FencingToken, Loc
 
 // ---- what callers have
 
-/// A held lease. The last guard that lets go drops it. The keeper then releases it, unless it was
+/// A held lease. The last guard to end drops this value. The keeper then releases it, unless it was
 /// released or handed out before.
 pub(crate) struct Held {
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) state: Arc<LeaseState>,
 }
 
-/// The release of the last lease of a queue, which the next caller that asks has to send. If it is
-/// dropped before it is done, the keeper sends it.
+/// The release of the last lease of a queue, which the next caller that asks has to send. If this
+/// value is dropped before the release is done, the keeper sends the release.
 #[derive(Debug)]
 pub(crate) struct PendingRelease {
     pub(super) keeper: Arc<Keeper>,
@@ -191,7 +191,7 @@ pub(super) struct LocalQueues {
     pub(super) watched: DueQueue<LockName>,
     /// The times at which the store is polled for each name.
     pub(super) polled: DueQueue<LockName>,
-    /// The polls that are to be sent at once.
+    /// The polls to send immediately.
     pub(super) polls: Vec<Poll>,
     /// The times at which each seat is checked, because it may be empty.
     pub(super) seats: DueQueue<LockName>,
@@ -213,7 +213,7 @@ pub(super) struct Waiter {
     /// The channel on which its turn is sent, once.
     pub(super) turn: oneshot::Sender<Turn>,
     /// The waiter's place in the store's order, once that is known. From then on, the keeper polls
-    /// for it; before, its acquire asks. So there are never two requests about it at once.
+    /// for it; before, its acquire asks. So there are never two requests about it at the same time.
     pub(super) sequence: Option<u64>,
     pub(super) in_flight: bool,
     /// A message announced the grant while a poll was in flight, whose answer may not include the
@@ -221,8 +221,8 @@ pub(super) struct Waiter {
     pub(super) is_announced: bool,
 }
 
-/// Callers that ask for the same: the first of them holds or asks, and the others are behind. The
-/// line exists while one of them holds or asks.
+/// Callers that ask for the same lease: the first of them holds or asks, and the others are behind.
+/// The line exists while one of them holds or asks.
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) terms: Terms,

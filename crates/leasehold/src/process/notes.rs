@@ -11,12 +11,12 @@ pub(super) static LIFELINES: Notes = Notes::new();
 /// Files that SQLite has open.
 pub(super) static FILES: Notes = Notes::new();
 
-/// Things of one kind. An entry has a number of 56 bits for the thing, below the number of its
-/// process.
+/// Notes of one kind. An entry has the 56-bit number of a descriptor or file, below the number of
+/// its process.
 #[derive(Debug)]
 pub(super) struct Notes([AtomicU64; MOST]);
 
-/// A thing that is noted until this value is dropped.
+/// A descriptor or file that is noted until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Note(&'static AtomicU64);
 
@@ -25,7 +25,7 @@ impl Notes {
         Self([const { AtomicU64::new(0) }; MOST])
     }
 
-    /// Notes a thing of a process; `None` if there are too many.
+    /// Notes a descriptor or file of a process; `None` if there are too many notes.
     pub(super) fn add(&'static self, process: usize, thing: u64) -> Option<Note> {
         let entry = entry(process, thing);
         let free = self.0.iter().find(|slot| {
@@ -34,7 +34,7 @@ impl Notes {
         free.map(Note)
     }
 
-    /// Whether a thing of a process is noted.
+    /// Whether a descriptor or file of a process is noted.
     pub(super) fn has(&self, process: usize, thing: u64) -> bool {
         let wanted = entry(process, thing);
         self.0.iter().any(|slot| slot.load(Ordering::Acquire) == wanted)
@@ -47,7 +47,7 @@ impl Drop for Note {
     }
 }
 
-/// The entry of a thing. Its highest bit is set, so that no entry is zero.
+/// The entry of a descriptor or file. Its highest bit is set, so that no entry is zero.
 fn entry(process: usize, thing: u64) -> u64 {
     1 << 63 | (process as u64) << 56 | thing & ((1 << 56) - 1)
 }
@@ -69,7 +69,7 @@ fn close(descriptor: i32) {
     let _ = nix::unistd::close(descriptor);
 }
 
-/// On other systems, the death of a holder is noticed when its children have ended, too, or its
-/// lease.
+/// On other systems, the death of a holder is noticed once its children have ended, too, or once
+/// its lease has ended.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn close(_descriptor: i32) {}

@@ -42,7 +42,7 @@ impl ClockSample {
         Self { sent, received, lease_us: reading.lease_us, token_us: None }
     }
 
-    /// The lease clock's part of the sample, by which a grant is judged that came in a message.
+    /// The lease clock's part of the sample, for judging a grant that came in a message.
     pub(crate) fn lease_clock(self) -> Sample {
         Sample { sent: self.sent, server_us: self.lease_us }
     }
@@ -52,8 +52,8 @@ impl ClockSample {
         self.lease_clock().latest_us(now, drift)
     }
 
-    /// How the store's clock was set between this sample and a newer one: the difference from the
-    /// least or the most time that can have passed.
+    /// The step of the store's clock between this sample and a newer one, if the clock was set: how
+    /// far it is outside the time that can have passed.
     pub(super) fn step_to(self, newer: Self, drift: f64) -> Option<ClockStep> {
         let most = newer.received.saturating_since(self.sent).mul_f64(1.0 + drift);
         let least = newer.sent.saturating_since(self.received).mul_f64(1.0 - drift);
@@ -112,7 +112,7 @@ mod tests {
                 "{sent_s}, {server_s}"
             );
         }
-        // Both clocks may run badly for an hour.
+        // Both clocks may drift for an hour.
         for server_s in [1_003_566, 1_003_634] {
             assert_eq!(first.step_to(sample(3610, server_s), DRIFT), None, "{server_s}");
         }

@@ -85,8 +85,8 @@ impl ClockedStore {
     }
 
     /// Like [`send`](Self::send), but the outcome is unknown if no answer comes by `deadline`. A
-    /// read that fails has done nothing, whatever the store says. The request and the end of an
-    /// outage are reported.
+    /// read that fails has done nothing, whatever the store says. Reports the request, and the end
+    /// of an outage, to the observers.
     pub(crate) async fn execute_at(
         &self,
         operation: Operation,
@@ -119,8 +119,8 @@ impl ClockedStore {
         result
     }
 
-    /// Reports the end of an outage, if the shard of this name has answered for the first time
-    /// since.
+    /// Reports the end of an outage, if this is the first answer of the name's shard since the
+    /// outage began.
     fn note_outage(&self, name: &LockName, error: Option<&StoreError>, now: Instant) {
         let ended = match error {
             Some(error) => self.outages.failed(&*self.inner, name, error, now),
@@ -171,7 +171,7 @@ impl ClockedStore {
 
     // ---- the store's clock
 
-    /// Keeps a sample if it is the newest, and warns if the store's clock was set since the last.
+    /// Keeps a sample if it is the newest, and warns if the store's clock was set before it.
     fn keep_sample(&self, name: &LockName, sample: ClockSample) {
         let step = {
             let mut samples = self.samples();
@@ -213,14 +213,14 @@ impl ClockedStore {
         Some(sample.latest_us(now, self.bounds.drift))
     }
 
-    /// The latest store time at which an acquire that is sent at `now` may be executed.
+    /// The latest time, by the store's clock, to execute an acquire that is sent at `now`.
     pub(crate) fn not_after_us(&self, name: &LockName, now: Instant) -> u64 {
         self.latest_us(name, now).map_or(ANY_TIME_US, |latest_us| {
             latest_us.saturating_add(NOT_AFTER.as_micros() as u64).min(ANY_TIME_US)
         })
     }
 
-    /// The end of the validity of a grant that came in this answer.
+    /// The time until which a grant that came in this answer is valid.
     pub(crate) fn valid_until(&self, timed: &TimedAnswer, grant: Grant, ttl: Duration) -> Instant {
         let left_us = grant.deadline_us.saturating_sub(timed.answer.now.lease_us);
         let from = if bugs::is_on(Bug::ValidityFromReply) { timed.received } else { timed.sent };

@@ -50,7 +50,7 @@ pub(super) async fn findings(place: &str, store: Result<Box<dyn Store>>) -> Vec<
 }
 
 /// The findings about unreadable records at a node of a quorum, which has no queue to search for
-/// deadlocks. A node that does not answer has none: another finding reports it.
+/// deadlocks. A node that does not answer gets no finding here: another finding reports that node.
 #[cfg(feature = "redis")]
 pub(super) async fn unreadable_at(place: &str, node: &dyn Store) -> Vec<Finding> {
     let found = deadlocks::look_at_all(node).await.unwrap_or_default();

@@ -10,7 +10,7 @@ pub enum Level {
     Danger,
     /// All is well.
     Ok,
-    /// It costs something, or breaks a promise together with another fault.
+    /// The state costs something, or breaks a promise together with another fault.
     Warning,
 }
 
@@ -45,7 +45,7 @@ impl Finding {
         }
     }
 
-    /// The finding that something costs more than it should, or breaks a promise together with
+    /// The finding that a state costs more than it should, or breaks a promise together with
     /// another fault.
     pub fn warning(
         place: &str,
@@ -58,7 +58,7 @@ impl Finding {
         Self { level: Level::Warning, risk, remedy, ..Self::ok(place, topic, found) }
     }
 
-    /// The finding that something breaks a promise in the course of an ordinary failure.
+    /// The finding that a state breaks a promise in the course of an ordinary failure.
     pub fn danger(
         place: &str,
         topic: &'static str,

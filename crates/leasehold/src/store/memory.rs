@@ -81,8 +81,8 @@ impl Memory {
         Self { clock: Arc::new(clock), shared: Arc::default() }
     }
 
-    /// The same store, which keeps the record of a name for `span` after its last use, with its
-    /// last holder: 2 min by default. Clones share this, too.
+    /// The same store with another retention: it keeps a name's record and last holder for `span`
+    /// after the last use. The default is 2 min. Clones share the retention, too.
     #[must_use]
     pub fn retention(self, span: Duration) -> Self {
         self.shared().names.rules.retention = span;
@@ -163,7 +163,7 @@ impl Shared {
         }
     }
 
-    /// Forgets records whose time is over, every 2 min.
+    /// Every 2 min, forgets the records whose retention is over.
     fn collect(&mut self, now: Now) {
         if now.lease_us < self.next_collection_us {
             return;

@@ -6,7 +6,7 @@
 //! A store applies [`step`](protocol::step) to the record of a name: atomically, by the clock of
 //! the store, and durably if its capabilities say so. Then it answers. After that it delivers the
 //! messages of that step to their inboxes. A store never retries a request that may have been
-//! executed. The error says that it may have been, and the caller asks again with the same attempt.
+//! executed. Its error says so, and the caller sends the request again with the same attempt.
 //!
 //! All types that a store needs are in this module, in [`protocol`] and in [`crate::time`]. The
 //! crate `leasehold-conformance` tests whether a store behaves as every store must, and the example
@@ -78,7 +78,7 @@ pub use self::postgres::wire as postgres_wire;
 #[doc(hidden)]
 pub use self::redis::wire as redis_wire;
 
-/// The TLS library whose configuration the options of stores on servers take.
+/// The TLS library: the options of stores on servers take its configuration.
 #[cfg(any(feature = "postgres", feature = "redis"))]
 pub use tokio_rustls::rustls;
 

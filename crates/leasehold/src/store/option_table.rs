@@ -1,12 +1,12 @@
-//! The table of the options of a store on a server, each once. A row gives the setter, the option
-//! of a store URL, its range, its row in the manual and its name in errors.
+//! The table of the options of a store on a server, with one row for each. A row gives the setter,
+//! the option of a store URL, its range, its row in the manual and its name in errors.
 
 /// Makes `Settings`, the setters of `$options` and `TABLE`.
 ///
-/// First come the fields that are not options of a URL, with their first values; `servers` is
-/// given. Then comes a row for each option: `name: field = default; (argument of the setter) => the
-/// field from it`. The row ends with the range of a span, the meaning of the option, and its
-/// default in the words of the manual.
+/// First come the fields that are not options of a URL, with their first values; the caller of
+/// `Settings::of` gives `servers`. Then comes a row for each option: `name: field = default;
+/// (argument of the setter) => the field from it`. The row ends with the range of a span, the
+/// meaning of the option, and its default in the words of the manual.
 macro_rules! option_table {
     (
         $options:ident at $servers:ty;

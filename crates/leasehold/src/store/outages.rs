@@ -53,8 +53,8 @@ impl Outages {
         }
     }
 
-    /// Records an answer for a name. If it is the first since an outage, returns how long its shard
-    /// was away, or the shard from which it has taken over.
+    /// Records an answer for a name. If it is the first since an outage, returns how long the
+    /// outage lasted: that of its shard, or of the shard from which its shard has taken over.
     pub(super) fn answered(
         &self,
         store: &dyn Store,

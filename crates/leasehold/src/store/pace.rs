@@ -2,7 +2,7 @@
 //!
 //! Requests of several runtimes, and subscriptions, each open their own connections, and all of
 //! them try again while a server is away. Together they dial it a few times a second, whatever the
-//! number of waiting callers: each caller takes the result of the next dial as its own.
+//! number of waiting callers: all of them share the result of the next dial.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};

@@ -10,7 +10,7 @@ use super::span::{self, Range};
 /// How long `quarantine=on` lasts: 1 min, twice the usual ttl.
 pub(crate) const QUARANTINE: Duration = Duration::from_mins(1);
 
-/// The range of a quarantine: up to the longest lease that may be out.
+/// The range of a quarantine: up to the longest lease that somebody may hold.
 pub(crate) const QUARANTINES: Range = (Duration::from_secs(1), Duration::from_hours(24));
 
 /// Whether there is a quarantine, and how long it lasts.

@@ -60,7 +60,7 @@ pub async fn connect(url: &str) -> Result<Box<dyn Store>> {
 }
 
 /// Like [`connect`], but passwords that are not in the URL come from `environment` instead of this
-/// process's environment. It is called with the names of the variables.
+/// process's environment. That function gets the names of the variables.
 ///
 /// # Errors
 ///
@@ -116,7 +116,7 @@ pub(crate) fn is_memory(url: &str) -> bool {
 ///
 /// # Errors
 ///
-/// If it finds nothing to check, the same as [`connect`].
+/// If it finds nothing to check: the same errors as [`connect`].
 pub async fn examine(url: &str) -> Result<Vec<Finding>> {
     examine_and(url, true).await
 }
@@ -126,7 +126,7 @@ pub async fn examine(url: &str) -> Result<Vec<Finding>> {
 ///
 /// # Errors
 ///
-/// If it finds nothing to check, the same as [`connect`].
+/// If it finds nothing to check: the same errors as [`connect`].
 pub async fn examine_setup(url: &str) -> Result<Vec<Finding>> {
     examine_and(url, false).await
 }
@@ -184,7 +184,7 @@ async fn examine_and(url: &str, finds_deadlocks: bool) -> Result<Vec<Finding>> {
 ///
 /// # Errors
 ///
-/// The same as [`Redis::open`]; for a quorum, why a majority of its nodes cannot be reached.
+/// The same as [`Redis::open`]. For a quorum, the error says why no majority can be reached.
 ///
 /// # Cancel safety
 ///

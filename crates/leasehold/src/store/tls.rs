@@ -121,8 +121,8 @@ fn authorities((option, file): (&str, Option<&Path>)) -> Result<RootCertStore, I
 #[derive(Debug)]
 struct Lenient {
     provider: Arc<CryptoProvider>,
-    /// Checks the authority of a certificate, for any name. Without it, any peer that answers is
-    /// taken for the server.
+    /// Checks the authority of a certificate, for any name. If it is `None`, any peer that answers
+    /// is taken for the server.
     authority: Option<Arc<WebPkiServerVerifier>>,
 }
 

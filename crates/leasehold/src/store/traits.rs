@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use leasehold_core::{Answer, BoxFuture, ClientId, LockName, Message, Operation, StoreError};
 
-/// The capabilities of a store. All other requests are refused with a typed error, never imitated.
+/// The capabilities of a store. The store refuses a request that needs another capability with a
+/// typed error, and imitates nothing.
 ///
 /// ```
 /// use leasehold::store::Capabilities;
@@ -21,14 +22,14 @@ use leasehold_core::{Answer, BoxFuture, ClientId, LockName, Message, Operation, 
 pub struct Capabilities {
     /// A reader becomes the writer and a writer a reader, and there are upgradable readers.
     pub changes_mode: bool,
-    /// A hand-over counts only once its claim was answered: a message alone grants nothing. A store
-    /// sets this if a grant in a message may not count yet: replicas have not acknowledged it, or a
-    /// majority was not asked.
+    /// A hand-over counts only once the store has answered the waiter's claim: a message alone
+    /// grants nothing. A store sets this if a grant in a message may not count yet: replicas have
+    /// not acknowledged the grant, or no majority was asked.
     pub claims_first: bool,
     /// Locks survive the end of every process that uses the store.
     pub durable: bool,
-    /// The twelve low bits of its tokens are zero and stay free. So a client can pass a lease on
-    /// from task to task, with a higher token each time. Without this, each task asks the store.
+    /// The twelve low bits of the store's tokens are zero and stay free. So a client can pass a
+    /// lease from task to task, with a higher token each time. Otherwise each task asks the store.
     pub local_tokens: bool,
     /// The store grants permits of a semaphore.
     pub permits: bool,
@@ -38,11 +39,12 @@ pub struct Capabilities {
     /// Waiters queue, and a release hands the lock to the first of them. Otherwise they ask again
     /// and again.
     pub queued: bool,
-    /// A holder whose hold was forgotten may take it back by its token before it counts as lost:
-    /// nobody else is granted what may still be held.
+    /// If the store has forgotten a hold, the holder can take it back by its token, before the
+    /// lease counts as lost. The store grants nobody else a name that may still be held.
     pub reclaims: bool,
     /// The record of a name outlives its hold, with the last token and with the attempts that have
-    /// ended: later tokens are higher whatever the clock does, and late copies are refused.
+    /// ended. So later tokens are higher whatever the clock does, and late copies of requests are
+    /// refused.
     pub recorded_tokens: bool,
     /// The store grants shared (read) leases.
     pub shared: bool,
@@ -64,13 +66,13 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// The reading of a store that showed `lease_us` when it was asked `age` ago.
+    /// The reading of a store that was asked `age` ago, and whose clock showed `lease_us` then.
     pub const fn new(age: Duration, lease_us: u64) -> Self {
         Self { age, lease_us }
     }
 }
 
-/// A store of locks. Its methods are cheap to call from many tasks at once.
+/// A store of locks. Its methods are cheap to call from many tasks at the same time.
 pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// The capabilities of this store; constant during its life.
     fn capabilities(&self) -> Capabilities;
@@ -83,12 +85,12 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves it open whether the operation is executed.
+    /// If the future is dropped, the operation may or may not be executed.
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>>;
 
     /// Opens the inbox of a client, in which its grants and revocations arrive. Once this has
-    /// returned, no message is missed without a [`Message::Gap`]. But a store may listen only while
-    /// something of that client waits. At other times the next renewal finds a revocation.
+    /// returned, a [`Message::Gap`] reports each loss of messages. But a store need not listen
+    /// while none of the client's attempts waits. Then the next renewal finds a revocation.
     ///
     /// # Errors
     ///
@@ -123,8 +125,8 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     }
 
     /// Subscribes to the messages that are published under a name, in the order of their
-    /// publication. `None` if the store has no such messages. Once this has returned, no message is
-    /// missed without a `None` from [`Subscription::next`].
+    /// publication. `None` if the store has no such messages. Once this has returned, a `None` from
+    /// [`Subscription::next`] reports each loss of messages.
     ///
     /// # Errors
     ///
@@ -141,25 +143,25 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// of it open. `None` if the store does not watch processes, and before the first acquire or
     /// inbox of that client.
     ///
-    /// A supervisor that outlives its leasehold keeps a copy until the work it guards has ended:
-    /// otherwise the store would pass the lock on as soon as leasehold is killed, while the work
-    /// still runs.
+    /// A supervisor that outlives its `leasehold` process keeps a copy until the guarded work has
+    /// ended. Otherwise the store would pass the lock on as soon as that process is killed, while
+    /// the work still runs.
     #[cfg(unix)]
     fn lifeline(&self, client: ClientId) -> Option<OwnedFd> {
         let _ = client;
         None
     }
 
-    /// Tells the store that a client has ended its work. The store at once removes what it has made
-    /// only for the life of this client, because the process may end right after. If the client
-    /// still holds or waits for something, nothing changes.
+    /// Tells the store that a client has ended its work. The store immediately removes everything
+    /// that it has made only for the life of this client, because the process may end right
+    /// afterwards. If the client still holds or waits for something, nothing changes.
     fn forget(&self, client: ClientId) {
         let _ = client;
     }
 
-    /// Ends a quarantine because an operator says so: the store is new, or has forgotten nothing,
-    /// so no lease that it does not have can be valid. Returns whether the store has quarantines at
-    /// all; if not, the call does nothing.
+    /// Ends a quarantine because an operator says that the store is new, or has forgotten nothing:
+    /// then the store has every valid lease. Returns whether the store has quarantines at all; if
+    /// it has none, the call does nothing.
     ///
     /// # Errors
     ///
@@ -168,13 +170,14 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
         Box::pin(async { Ok(false) })
     }
 
-    /// The reading of the clock when the store was opened, if there is one and all leases end by
-    /// that clock (shard 0). A client then need not ask for the time before its first acquire.
+    /// The reading of the clock when the store was opened, so that a client need not ask for the
+    /// time before its first acquire. `None` without such a reading, or if not all leases end by
+    /// that clock (the clock of shard 0).
     fn opened_at(&self) -> Option<Reading> {
         None
     }
 
-    /// Texts about faults that were found on connecting and weaken a promise, each with the remedy.
+    /// Warnings about faults, found on connecting, that weaken a promise, each with the remedy.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }

@@ -66,8 +66,8 @@ pub(crate) fn no_host(scheme: &str) -> InvalidInput {
     invalid(format!("there is no host: write {scheme}://HOST[:PORT]"))
 }
 
-/// Refuses a delimiter where none belongs: it is part of a password that was not escaped, and no
-/// later message may show a piece of that.
+/// Refuses a delimiter where none belongs. It is part of an unescaped password, and no later
+/// message may show a piece of a password.
 pub(crate) fn check_delimiters(place: &str, query: &str) -> Result<(), InvalidInput> {
     let (authority, path) = place.split_once('/').unwrap_or((place, ""));
     let strays = path.contains('@')
@@ -113,8 +113,8 @@ pub(crate) fn options(query: &str) -> Result<Vec<(&str, String)>, InvalidInput> 
     Ok(options)
 }
 
-/// A sound URL as it may be shown: without its password, and without a user that has no password,
-/// because that may be a password in the wrong place.
+/// A valid URL as it may be shown: without its password, and without a user that has no password,
+/// because such a user may be a password in the wrong place.
 pub(crate) fn without_password(url: &str) -> Option<String> {
     // There is one `@` at most, and the login is before it.
     let Some((before, after)) = url.split_once('@') else { return Some(url.to_owned()) };

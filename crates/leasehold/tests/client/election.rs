@@ -14,7 +14,7 @@ use leasehold::store::{Capabilities, Inbox, Memory, Store, Subscription};
 use leasehold::time::{Clock, FakeClock, Instant};
 use leasehold::{Client, Error, LockName, LossReason};
 
-/// Leaders that follow each other in one test.
+/// How many leaders follow each other in one test.
 const LEADERS: usize = 50;
 
 async fn of_one_store<const N: usize>() -> [Client; N] {
@@ -26,7 +26,7 @@ async fn of_one_store<const N: usize>() -> [Client; N] {
     clients.try_into().unwrap()
 }
 
-/// Values as they are told, until `last` is.
+/// The values in the order in which they are observed, until `last` comes.
 async fn values_until(mut observation: Observation, last: &str) -> Vec<String> {
     let mut values = Vec::new();
     loop {
@@ -39,7 +39,7 @@ async fn values_until(mut observation: Observation, last: &str) -> Vec<String> {
     }
 }
 
-/// What the leader says that was seen.
+/// The value of the observed leader.
 fn leads(observed: leasehold::Result<Observed>) -> String {
     match observed.unwrap() {
         Observed::Leader(leader) => leader.value,
@@ -187,7 +187,7 @@ fn the_blocking_election_is_the_same() {
     assert_eq!(election.leader().unwrap(), None);
 }
 
-/// A store whose news come late, and each of them again after the next. Now and then it is away.
+/// A store whose messages come late, and each of them again after the next. Sometimes it is away.
 #[derive(Clone, Debug)]
 struct Echoing {
     store: Memory,
@@ -202,7 +202,7 @@ impl Echoing {
         Self { store: Memory::with_clock(clock.clone()), clock, is_away: Arc::default() }
     }
 
-    /// A client that reaches the store at all times, and one that does not.
+    /// A client that always reaches the store, and one that does not.
     async fn clients(&self) -> [Client; 2] {
         let build = Client::builder().store(self.store.clone()).clock(self.clock.clone()).build();
         let client = build.await.unwrap();
@@ -252,7 +252,7 @@ struct Echo {
     before: Option<Option<String>>,
 }
 
-/// How late the news are: later than a look at the record.
+/// How late the messages are: later than a read of the record.
 const LATE: Duration = Duration::from_millis(200);
 
 impl Subscription for Echo {
@@ -281,8 +281,8 @@ impl Subscription for Echo {
     }
 }
 
-/// News of several nodes come several times, and a record is read over another connection than
-/// the one on which news come.
+/// Messages of several nodes come several times, and a record is read over another connection than
+/// the messages.
 #[tokio::test]
 async fn an_observer_sees_all_in_turn_though_news_come_late_and_again() {
     let store = Echoing::new();
@@ -347,7 +347,7 @@ async fn an_observer_is_told_of_an_outage_once_and_who_leads_after_it() {
     watch.abort();
 }
 
-/// Lets time pass in steps, and everybody do what is due.
+/// Lets time pass in steps, and lets every task do what is due.
 async fn pass(clock: &FakeClock, span: Duration) {
     let step = Duration::from_millis(10);
     for _ in 0..span.as_millis() / step.as_millis() {

@@ -98,7 +98,7 @@ async fn the_least_hold_of_a_lease_stays_below_the_longest() {
     assert!(client.mutex("report").try_acquire().await.unwrap().is_some());
 }
 
-/// The label of who held it last, 47 h after that.
+/// The label of the last holder, 47 h after that.
 async fn remembered(client: &Client, clock: &FakeClock) -> Option<String> {
     clock.advance(47 * MOST);
     let status = client.admin().inspect("report").await.unwrap();

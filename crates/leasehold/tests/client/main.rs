@@ -1,4 +1,4 @@
-//! What the users of a client see, mostly in memory and by a clock that the tests move.
+//! The library as its users see it, mostly in memory and on a clock that the tests move.
 #![cfg(test)]
 
 mod election;

@@ -1,5 +1,5 @@
-//! Answers that take their time, and messages that are lost or not what they say: on a memory store
-//! whose wire the test holds, by a clock that it moves.
+//! Answers that are slow, and messages that are lost or wrong: on a memory store behind a wire that
+//! the test controls, and on a clock that it moves.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
@@ -16,28 +16,28 @@ use tokio::task::JoinHandle;
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// Longer than the polls take that follow a gap, and shorter than the usual pause between polls.
+/// Longer than the polls after a gap, and shorter than the usual pause between polls.
 const SOON: Duration = Duration::from_millis(50);
 
-/// How many messages a flood has: 1 ms apart they take as long as two leases.
+/// How many messages a flood has: at 1 ms each, they take as long as two leases.
 const FLOOD: u64 = 60_000;
 
-/// What the wire does to a message.
+/// The effect of the wire on a message.
 type Change = fn(Message) -> Message;
 
-/// A store in memory at the end of a wire.
+/// A store in memory behind a wire.
 #[derive(Clone, Debug)]
 struct Wire {
     memory: Memory,
     clock: FakeClock,
     /// How long the answer to each acquire takes to come back.
     way_back: Arc<Mutex<Duration>>,
-    /// Whether who has joined the queue is told so.
+    /// Whether a client that joins the queue gets its answer.
     answers: watch::Sender<bool>,
-    /// Whether inboxes are opened, and what becomes of the messages in them.
+    /// Whether inboxes are opened, and the effect on the messages in them.
     inboxes: watch::Sender<bool>,
     change: Change,
-    /// How many messages have come, where an inbox is flooded.
+    /// How many messages have come, if the inbox is flooded.
     flood: Option<watch::Sender<u64>>,
 }
 
@@ -81,7 +81,7 @@ impl Store for Wire {
                 self.clock.advance(*self.way_back());
             }
             if matches!(&answer, Ok(Answer { reply: Reply::Queued(_), .. })) {
-                // It ends with the store, and so does this.
+                // The wait fails only when the store ends, and then this call ends, too.
                 let _ = self.answers.subscribe().wait_for(|may| *may).await;
             }
             answer
@@ -93,7 +93,7 @@ impl Store for Wire {
         client: ClientId,
     ) -> BoxFuture<'_, std::result::Result<Box<dyn Inbox>, StoreError>> {
         Box::pin(async move {
-            // It ends with the store, and so does this.
+            // The wait fails only when the store ends, and then this call ends, too.
             let _ = self.inboxes.subscribe().wait_for(|open| *open).await;
             if let Some(count) = &self.flood {
                 let inbox = FloodedInbox(self.clock.clone(), count.clone());
@@ -108,7 +108,7 @@ impl Store for Wire {
 impl Wire {
     fn new(change: Change) -> Self {
         let clock = FakeClock::new();
-        // Times of zero mean "never" here and there.
+        // Some code takes a time of zero for "never".
         clock.advance(Duration::from_secs(1_000));
         let memory = Memory::with_clock(clock.clone());
         let (answers, inboxes) = (watch::Sender::new(true), watch::Sender::new(true));
@@ -124,7 +124,7 @@ impl Wire {
         client.unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Somebody who holds `a`, and somebody who waits for it.
+    /// A client that holds `a`, and another one that waits for it.
     async fn hold_and_wait(&self) -> (Guard, JoinHandle<Result<Guard>>) {
         let held = self.client().await.mutex("a").ttl(TTL).acquire().await;
         let held = held.unwrap_or_else(|error| panic!("{error}"));
@@ -134,7 +134,7 @@ impl Wire {
         (held, waiting)
     }
 
-    /// Moves the clock so far, a little at a time.
+    /// Moves the clock by this span, a little at a time.
     async fn pass(&self, span: Duration) {
         let step = Duration::from_millis(5);
         for _ in 0..span.as_millis() / step.as_millis() {
@@ -216,7 +216,7 @@ async fn a_grant_that_comes_before_the_answer_to_its_call_is_not_in_its_own_way(
     assert_eq!(told.try_iter().collect::<Vec<_>>(), []);
 }
 
-/// Of an earlier process with the same numbers, say, or of somebody who guesses.
+/// For example, of an earlier process with the same numbers, or of an attacker who guesses.
 #[tokio::test]
 async fn the_message_of_a_grant_without_the_secret_of_the_attempt_is_not_believed() {
     let wire = Wire::new(|message| match message {
@@ -233,7 +233,7 @@ async fn the_message_of_a_grant_without_the_secret_of_the_attempt_is_not_believe
     assert!(waiting.is_finished(), "it has asked");
 }
 
-/// A server that is broken, or somebody who floods the channel.
+/// A broken server, or an attacker who floods the channel.
 #[tokio::test]
 async fn a_lease_is_renewed_although_there_is_always_another_message() {
     let flood = watch::Sender::new(0);

@@ -13,7 +13,7 @@ use leasehold_core::{Answer, BoxFuture, ClientId, FakeClock, Operation, StoreErr
 
 const SOON: Duration = Duration::from_secs(10);
 
-/// Calls of two callers with reversed names.
+/// How often two callers with reversed names call.
 const ROUNDS: u32 = 10_000;
 
 async fn until_somebody_waits(client: &Client, name: &str) {
@@ -100,7 +100,7 @@ async fn losing_one_name_loses_all_and_keeps_the_others_taken_until_the_guard_is
     assert_eq!(guard.validity(), Duration::ZERO);
     let Err(Error::Lost { name: said, .. }) = guard.ensure_held() else { panic!("it is held") };
     assert_eq!(said, name);
-    // Work that has not noticed yet must not meet somebody else's under the name that is left.
+    // A holder that has not noticed the loss must not meet another one under the remaining name.
     assert!(!is_free(&client, "a").await);
     assert!(matches!(guard.release().await, Err(Error::Lost { .. })));
     client.multi(["a", "b"]).acquire_within(SOON).await.unwrap().release().await.unwrap();
@@ -151,7 +151,7 @@ async fn wrong_lists_of_names_are_reported_by_the_verb() {
     }
 }
 
-/// Two callers, the names of one in the order opposite to the other's.
+/// Two callers that name the locks in opposite orders.
 async fn contend(lock: [leasehold::Lock; 2]) {
     let inside = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let callers = lock.map(|lock| {
@@ -187,7 +187,7 @@ async fn two_callers_that_hold_nothing_while_they_wait_both_get_on() {
     .await;
 }
 
-/// Polls a future a number of times, with everybody else let on in between, and drops it.
+/// Polls a future this many times, lets all other tasks run in between, and drops it.
 async fn poll_and_drop<T>(future: impl Future<Output = T>, polls: u32) -> Option<T> {
     let mut future = pin!(future);
     for _ in 0..polls {
@@ -223,7 +223,7 @@ async fn a_future_that_is_dropped_at_any_await_leaves_nothing_behind() {
     }
 }
 
-/// A store in memory whose answers take a moment, as those of any other.
+/// A store in memory whose answers take a moment, as in a real one.
 #[derive(Clone, Debug)]
 struct Distant(Arc<Memory>);
 
@@ -244,8 +244,8 @@ impl Store for Distant {
     }
 }
 
-/// Found by the campaign: the caller got the name that it had waited for just before the limit.
-/// From then on it had one of the names after the other, for ever.
+/// Found by the campaign: the caller got the awaited name just before the limit. From then on it
+/// had one of the names after the other, for ever.
 #[tokio::test]
 async fn a_wait_that_keeps_nothing_ends_at_its_limit_also_when_all_names_are_free_by_then() {
     let clock = FakeClock::new();

@@ -141,7 +141,7 @@ async fn an_adopted_lease_is_reported_as_granted_and_as_released() {
             Event::Acquiring { .. } => "acquiring",
             Event::Granted { .. } => "granted",
             Event::Released { .. } => "released",
-            // The inbox may open meanwhile, after which leases are renewed soon.
+            // The inbox may open meanwhile; leases are renewed soon after that.
             Event::RoundTrip { .. } | Event::Renewed { .. } => return,
             _ => "else",
         });
@@ -179,7 +179,7 @@ async fn a_lease_that_nobody_renews_is_lost_after_its_ttl() {
 #[tokio::test]
 async fn max_hold_ends_a_lease_that_is_renewed() {
     let client = Client::memory();
-    // Long enough that on a busy machine, too, it is renewed until then.
+    // Long enough that it is renewed until then, even on a busy machine.
     let lock = client.mutex("a").ttl(Duration::from_secs(2));
     let guard = lock.max_hold(Duration::from_secs(3)).acquire().await.unwrap();
     assert_eq!(guard.lost().await, Some(LossReason::HeldTooLong));
@@ -316,7 +316,7 @@ async fn a_blocking_call_inside_a_runtime_is_refused() {
     assert!(matches!(client.mutex("a").acquire(), Err(Error::Invalid(_))));
 }
 
-/// Something that is read, and written later, with nothing to protect it.
+/// A value that is read, and written later, without any protection.
 #[derive(Default)]
 struct Unprotected {
     count: AtomicU64,
@@ -436,6 +436,6 @@ async fn a_release_is_no_loss_and_ends_the_watch_for_one() {
     guard.release().await.unwrap();
     assert_eq!(watcher.await.unwrap(), None);
     client.close().await.unwrap();
-    // The callback is dropped, and with it the end of the channel that it had.
+    // The callback is dropped, and so is its end of the channel.
     assert!(told.recv().is_err());
 }

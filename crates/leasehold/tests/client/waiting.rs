@@ -1,5 +1,5 @@
-//! Who waits is told why, and who loses a lease why it was not renewed: on a memory store that can
-//! be taken away.
+//! Waiters learn why they wait, and holders why their lease was not renewed: on a memory store that
+//! can go away.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use leasehold::{Client, ClientBuilder, Error, LossReason};
 use leasehold_core::{Answer, BoxFuture, Operation};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// A memory store that says so while it cannot be had.
+/// A memory store that returns an error while it is away.
 #[derive(Clone, Debug, Default)]
 struct Troubled {
     memory: Memory,
@@ -22,7 +22,7 @@ struct Troubled {
 
 impl Troubled {
     fn with_clock(clock: &FakeClock) -> Self {
-        // Times of zero mean "never" here and there.
+        // Some code takes a time of zero for "never".
         clock.advance(Duration::from_secs(1_000));
         Self { memory: Memory::with_clock(clock.clone()), trouble: Arc::default() }
     }
@@ -56,7 +56,7 @@ impl Store for Troubled {
     }
 }
 
-/// A client, and what it is told, in words.
+/// A client, and its events, in words.
 async fn observed(store: &Troubled) -> (Client, UnboundedReceiver<String>) {
     observed_by(store, |builder| builder).await
 }

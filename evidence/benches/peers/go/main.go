@@ -1,6 +1,6 @@
-// Locks of Go beside leasehold: rueidislock, redsync and bsm/redislock.
+// Locks of Go, to compare with leasehold: rueidislock, redsync and bsm/redislock.
 //
-// Arguments and what is printed: ../README.md.
+// Arguments and output: ../README.md.
 package main
 
 import (
@@ -26,7 +26,7 @@ import (
 
 const ttl = 30 * time.Second
 
-// lock takes a name, waiting as long as need be, and gives how to let go.
+// lock takes a name, waits for it if needed, and returns a function that releases it.
 type lock func(name string) (release func() error, err error)
 
 func connect(kind, address string, tasks int) (lock, error) {

@@ -1,6 +1,6 @@
-// Locks of Node beside leasehold: node-redlock on ioredis.
+// Locks of Node, to compare with leasehold: node-redlock on ioredis.
 //
-// Arguments and what is printed: ../README.md.
+// Arguments and output: ../README.md.
 
 import { once } from "node:events";
 import { createInterface } from "node:readline";
@@ -14,7 +14,7 @@ const [, , , port, mode, tasksText, secondsText, prefix] = process.argv;
 const [tasks, seconds] = [Number(tasksText), Number(secondsText)];
 
 const client = new Redis({ port: Number(port), host: "127.0.0.1" });
-// Tries until it has it, with shorter pauses than its 200 ms.
+// Tries until it has the lock, with shorter pauses than the default of 200 ms.
 const redlock = new Redlock([client], { retryCount: -1, retryDelay: 5, retryJitter: 5 });
 
 const entries = new Array(tasks).fill(0);

@@ -1,6 +1,6 @@
-"""Locks of Python beside leasehold: redis-py's `Lock` and python-redis-lock.
+"""Locks of Python, to compare with leasehold: redis-py's `Lock` and python-redis-lock.
 
-Arguments and what is printed: ../README.md.
+Arguments and output: ../README.md.
 """
 
 import json
@@ -17,7 +17,7 @@ TTL_S = 30
 
 
 def redis_py(client, name):
-    """As its documentation has it, with a shorter pause between two tries than its 100 ms."""
+    """As in its documentation, but with a pause between two tries of less than its 100 ms."""
     return client.lock(name, timeout=TTL_S, sleep=0.01)
 
 

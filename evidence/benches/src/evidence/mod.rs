@@ -85,7 +85,7 @@ fn what_was_broken(runs: &Runs) -> Table {
     table
 }
 
-/// Other locks where ours were run, and ours.
+/// Other locks under the same faults, and leasehold's.
 fn beside(runs: &Runs) -> Table {
     let heads = [
         "place",
@@ -116,7 +116,7 @@ fn beside(runs: &Runs) -> Table {
     table
 }
 
-/// Which faults befell which places, and how often.
+/// Which faults happened in which places, and how often.
 fn faults(runs: &Runs) -> Table {
     let ours: Vec<&Run> = runs.ours().filter(|run| !run.faults.is_empty()).collect();
     let kinds: BTreeSet<&String> = ours.iter().flat_map(|run| run.faults.keys()).collect();
@@ -133,7 +133,7 @@ fn faults(runs: &Runs) -> Table {
     table
 }
 
-/// What each kind of fault has cost.
+/// The cost of each kind of fault.
 fn unavailability(runs: &Runs) -> Table {
     let heads = [
         "topology: fault",

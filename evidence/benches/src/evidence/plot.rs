@@ -11,7 +11,7 @@ use crate::soak::Soak;
 const SIZE: (u32, u32) = (900, 480);
 const COLOR: RGBColor = RGBColor(31, 119, 180);
 
-/// A bar for each topology: the longest that nobody was granted anything.
+/// A bar for each topology: the longest time without a grant.
 pub(super) fn silence(runs: &Runs, file: &Path) -> Outcome {
     let worst: Vec<(String, u64)> = worst(runs).into_iter().collect();
     let highest = worst.iter().map(|(_, ms)| *ms).max().unwrap_or(1);

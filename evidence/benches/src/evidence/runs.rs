@@ -31,7 +31,7 @@ pub(super) struct Run {
     pub(super) violations: BTreeMap<String, u64>,
 }
 
-/// What faults of one kind have cost, in milliseconds, a number for each of them.
+/// The cost of faults of one kind, in milliseconds, a number for each fault.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Cost {
     pub(super) lasted_ms: Vec<u64>,
@@ -43,15 +43,15 @@ fn one() -> u64 {
     1
 }
 
-/// All that is in a directory.
+/// All runs in a directory.
 #[derive(Debug, Default)]
 pub(super) struct Runs {
-    /// By topology and lock, ours before others.
+    /// By topology and lock, leasehold before others.
     pub(super) all: BTreeMap<(String, bool, String), Run>,
     pub(super) soaks: Vec<Soak>,
 }
 
-/// Whose lock is ours.
+/// The name of our lock.
 const OURS: &str = "leasehold";
 
 impl Runs {
@@ -122,7 +122,7 @@ impl Run {
     }
 }
 
-/// The value that a given share of all are not above.
+/// The value that this share of all values does not exceed.
 pub(super) fn quantile(values: &[u64], share: f64) -> u64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable();
@@ -130,7 +130,7 @@ pub(super) fn quantile(values: &[u64], share: f64) -> u64 {
     sorted.get(at.saturating_sub(1)).copied().unwrap_or(0)
 }
 
-/// The longest silence of each topology, by name.
+/// The longest time without a grant on each topology, by name.
 pub(super) fn worst(runs: &Runs) -> BTreeMap<String, u64> {
     let of = |run: &Run| {
         let costs = run.faults.values();

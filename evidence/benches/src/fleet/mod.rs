@@ -1,5 +1,5 @@
-//! A hundred thousand clients on a cluster of a hundred servers, simulated: what they ask of it,
-//! how soon they are served, and what a failover and a restart of a tenth of them do.
+//! A hundred thousand clients on a cluster of a hundred servers, simulated: their requests, how
+//! soon they are served, and the effects of a failover and of a restart of a tenth of the clients.
 //!
 //! `LEASEHOLD_FLEET=N` plays N clients, on a server for each thousand.
 
@@ -18,10 +18,10 @@ use crate::table::Table;
 /// How many clients, unless the environment says otherwise.
 const CLIENTS: usize = 100_000;
 
-/// How many of them share a server.
+/// How many clients share a server.
 const CLIENTS_PER_NODE: usize = 1_000;
 
-/// Plays the fleet, prints its tables and draws what two of its servers were asked for.
+/// Plays the fleet, prints its tables, and draws the requests to two of its servers.
 pub(crate) fn run() -> Outcome {
     let asked = std::env::var("LEASEHOLD_FLEET").ok();
     let clients = asked.map_or(Ok(CLIENTS), |number| number.parse())?;
@@ -60,7 +60,7 @@ fn plan(clients: usize) -> Plan {
     }
 }
 
-/// One kind of what was counted.
+/// One kind of counted requests.
 type Count = fn(Counts) -> u64;
 
 fn print(plan: &Plan, report: &Report) {
@@ -113,7 +113,7 @@ fn print(plan: &Plan, report: &Report) {
     println!("{table}");
 }
 
-/// What the formulae of `docs/sizing.md` say of each server.
+/// The results of the formulae of `docs/sizing.md` for each server.
 struct Rates {
     polls: f64,
     leases: f64,

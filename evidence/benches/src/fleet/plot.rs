@@ -1,4 +1,4 @@
-//! What two servers of a fleet were asked for, as a picture.
+//! The requests to two servers of a fleet, as a picture.
 
 use std::path::Path;
 
@@ -9,8 +9,8 @@ use crate::outcome::Outcome;
 
 const SIZE: (u32, u32) = (900, 480);
 
-/// Draws the commands and the dials of each second at the server that fails, and the commands at
-/// one that does not.
+/// Draws the commands and the dials of each second at the server that fails, and the commands at a
+/// server that does not fail.
 pub(super) fn draw(plan: &Plan, report: &Report, file: &Path) -> Outcome {
     let [failing, other] = &report.seconds;
     let lines = [

@@ -1,15 +1,15 @@
-//! Waits, counted by buckets that every language computes alike.
+//! Waits, counted in buckets that are the same in every language.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// How much longer the waits of one bucket are than those of the one before.
+/// The factor between the waits of one bucket and those of the bucket before.
 const STEP: f64 = 1.05;
 
-/// Counts by bucket: bucket `n` has the waits from `STEP`ⁿ µs to `STEP`ⁿ⁺¹ µs, the first one also
-/// all shorter ones.
+/// Counts by bucket: bucket `n` has the waits from `STEP`ⁿ µs to `STEP`ⁿ⁺¹ µs. The first bucket
+/// also has all shorter waits.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(transparent)]
 pub(super) struct Histogram(BTreeMap<u32, u64>);

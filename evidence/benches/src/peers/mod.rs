@@ -1,5 +1,5 @@
-//! leasehold beside the locks that people use today, each a program in its own language that does
-//! what its documentation recommends. `peers/README.md` says how they are called.
+//! leasehold compared with the locks that people use today. Each is a program in its language,
+//! written as its documentation recommends. `peers/README.md` describes the arguments.
 
 mod histogram;
 mod ours;
@@ -19,8 +19,8 @@ use crate::measure::{jain, number, span};
 use crate::outcome::Outcome;
 use crate::table::Table;
 
-/// How often each row is measured, the peers in turns. The best round of each counts: what makes
-/// the others worse is the machine.
+/// How often each row is measured, the peers in turns. The best round of each counts, because the
+/// machine makes the others worse.
 const ROUNDS: usize = 2;
 
 /// Prints the properties of all peers and a table for each row, and draws two plots.

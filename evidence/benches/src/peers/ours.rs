@@ -12,7 +12,7 @@ use crate::peers::histogram::Histogram;
 use crate::peers::report::Report;
 use crate::process;
 
-/// The hidden task that is such a program.
+/// The hidden task that runs as such a program.
 pub(crate) const PEER: &str = "peer";
 
 /// Leasehold with guards that are dropped instead of released.
@@ -36,7 +36,7 @@ impl Lock {
         Ok(Self::Released(kind.connect(url).await?))
     }
 
-    /// Takes a lock and lets go; gives how long taking it took.
+    /// Takes and releases a lock. Returns how long taking it took.
     async fn pair(&self, name: &str) -> Outcome<Duration> {
         let asked = Instant::now();
         let mut waited = Duration::ZERO;

@@ -16,7 +16,7 @@ const SIZE: (u32, u32) = (900, 480);
 const OURS: RGBColor = RGBColor(31, 119, 180);
 const OTHERS: RGBColor = RGBColor(150, 150, 150);
 
-/// What a picture shows of one peer.
+/// The values of one peer in a picture.
 struct Point {
     name: &'static str,
     /// Entries per second.
@@ -24,8 +24,8 @@ struct Point {
     longest: Duration,
 }
 
-/// Draws how fast the locks of one process are, and for one hot name how fast they are and how long
-/// the unluckiest waited.
+/// Draws how fast the locks of one process are. For one hot name, draws the speed and the longest
+/// wait.
 pub(super) fn draw(rows: &[(Row, Trials)], directory: &Path) -> Outcome {
     std::fs::create_dir_all(directory)?;
     for (row, trials) in rows {
@@ -47,7 +47,7 @@ pub(super) fn draw(rows: &[(Row, Trials)], directory: &Path) -> Outcome {
     Ok(())
 }
 
-/// What an axis with a logarithmic scale shows so that all of these are on it.
+/// The range of a logarithmic axis that shows all these values.
 fn range(values: impl Iterator<Item = f64>) -> Range<f64> {
     let (low, high) =
         values.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));

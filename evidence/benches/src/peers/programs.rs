@@ -1,4 +1,4 @@
-//! The peers, and what their programs need before they can be run.
+//! The peers, and the preparations of their programs.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::outcome::Outcome;
 use crate::peers::ours;
 
-/// What a program is written in.
+/// The language of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Language {
     Rust,
@@ -22,7 +22,7 @@ pub(super) enum Language {
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) name: &'static str,
-    /// What its program calls it.
+    /// The name of the lock in its program.
     lock: &'static str,
     pub(super) version: &'static str,
     language: Language,
@@ -30,7 +30,7 @@ pub(super) struct Peer {
     pub(super) tokens: bool,
     pub(super) renewal: bool,
     pub(super) loss_signal: bool,
-    /// Whether it does not wait, so that a hot name is not for it.
+    /// Whether the lock cannot wait, so that a hot name is left out.
     pub(super) only_alone: bool,
 }
 
@@ -97,7 +97,7 @@ pub(super) const PEERS: [Peer; 13] = [
 pub(super) struct Programs(BTreeMap<Language, Result<Vec<String>, String>>);
 
 impl Programs {
-    /// Builds what is not there yet, in the directory for what is built.
+    /// Builds the missing programs in the directory for builds.
     pub(super) fn build(sources: &Path) -> Outcome<Self> {
         let own = env::current_exe()?;
         let target = own.ancestors().nth(2).ok_or("no target directory")?.join("peers");
@@ -117,7 +117,7 @@ impl Programs {
         self.0.get(&peer.language)?.as_ref().err().map(String::as_str)
     }
 
-    /// The program of a peer, to be given the rest of its arguments.
+    /// The program of a peer; the caller adds the rest of its arguments.
     pub(super) fn command(&self, peer: &Peer) -> Outcome<Command> {
         let words = self.0.get(&peer.language).and_then(|words| words.as_ref().ok());
         let (program, arguments) =
@@ -161,7 +161,7 @@ fn java(sources: &Path, target: &Path) -> Result<Vec<String>, String> {
     Ok(["java", "-cp", &path, "peers.Peer"].map(str::to_owned).to_vec())
 }
 
-/// Runs a step of a build; what fails says so in one line.
+/// Runs a step of a build. An error is one line.
 fn done(command: &mut Command) -> Result<(), String> {
     let program = PathBuf::from(command.get_program());
     let program = program.file_name().unwrap_or_default().to_string_lossy().into_owned();

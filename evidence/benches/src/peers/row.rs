@@ -1,16 +1,16 @@
-//! What is measured of each peer: the rows of the tables.
+//! The measurements of each peer: the rows of the tables.
 
 use std::time::Duration;
 
 /// How long each peer is measured in each round of a row.
 pub(super) const TURN: Duration = Duration::from_secs(4);
 
-/// What all tasks want.
+/// The names that all tasks request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Want {
-    /// Each a separate name.
+    /// Each task has a separate name.
     Alone,
-    /// All the same name.
+    /// All tasks have the same name.
     Hot,
 }
 

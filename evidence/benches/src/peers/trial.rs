@@ -1,4 +1,4 @@
-//! One peer in one row, once: its processes against a private server.
+//! One measurement of one peer in one row: its processes against a private server.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -13,17 +13,17 @@ use crate::peers::report::Report;
 use crate::peers::row::{Row, TURN, Want};
 use crate::server::{self, Done, Work};
 
-/// How long a process may take to start, to warm up, or to end after its time: a lock that lets
-/// its waiters sleep for the rest of a lease is not waited for.
+/// How long a process may take to start, to warm up, or to end after its time. A lock whose waiters
+/// sleep for the rest of a lease may exceed that.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What all processes of a trial have seen together.
+/// The results of all processes of a trial together.
 #[derive(Debug)]
 pub(super) struct Trial {
     entries: Vec<Vec<usize>>,
     pub(super) waits: Histogram,
     pub(super) longest: Duration,
-    /// The memory of one process, of the one that had most.
+    /// The memory of the process that had most.
     pub(super) rss_kib: u64,
     pub(super) done: Done,
 }
@@ -47,10 +47,10 @@ impl Trial {
     }
 }
 
-/// The best trial of each peer in a row, or why there is none.
+/// The best trial of each peer in a row, or the reason why there is none.
 pub(super) type Trials = BTreeMap<usize, (&'static Peer, Result<Trial, String>)>;
 
-/// Measures; a peer that fails says why, and the others are measured all the same.
+/// Measures. If a peer fails, prints the reason, and measures the others all the same.
 pub(super) fn run(programs: &Programs, peer: &Peer, row: Row) -> Outcome<Result<Trial, String>> {
     let server = server::start()?;
     let mut processes = Vec::new();

@@ -1,4 +1,4 @@
-//! Ways to take a lock in a PostgreSQL database and to give it back.
+//! Ways to take a lock in a PostgreSQL database and to release it.
 
 use std::slice;
 use std::sync::Arc;
@@ -15,20 +15,20 @@ pub(super) struct Place {
     /// A host, or the directory of a socket.
     pub(super) host: String,
     pub(super) port: u16,
-    /// Whether the server plans each statement anew, as where a pooler is in between. Ours never
-    /// have a name.
+    /// Whether the server plans each statement anew, as behind a pooler. Statements of leasehold
+    /// never have a name.
     pub(super) is_unnamed: bool,
 }
 
-/// Sessions of ours at the most. More tasks than that share transactions.
+/// The most sessions of leasehold. More tasks than that share transactions.
 const MOST_SESSIONS: usize = 8;
 
-/// What is measured.
+/// The contender that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Advisory locks of sessions that are kept: they never expire, and have no token.
     Advisory,
-    /// The same, waited for.
+    /// The same locks, with waiting.
     AdvisoryInTurn,
     /// The same, with the statements that `DistributedLock` sends in one message: two settings and
     /// the lock.
@@ -42,7 +42,7 @@ pub(super) enum Kind {
     LeaseholdReader,
 }
 
-/// One of them, connected. Each task has a session, but for ours, which share some.
+/// A connected contender. Each task has a session, except for leasehold, whose tasks share some.
 #[derive(Clone)]
 pub(super) enum Contender {
     Leasehold(Client),
@@ -51,17 +51,17 @@ pub(super) enum Contender {
     Statements(Arc<Vec<Session>>),
 }
 
-/// A session with the statements that take a lock and give it back.
+/// A session with the statements that take a lock and release it.
 pub(super) struct Session {
     client: tokio_postgres::Client,
-    /// Their text, and what the server knows them by.
+    /// The text of the statements, and their prepared forms.
     statements: [(&'static str, Option<Statement>); 2],
-    /// A number stands for the name.
+    /// Whether a number stands for the name.
     has_number: bool,
 }
 
 impl Kind {
-    /// What others are compared with comes first.
+    /// The contender that others are compared with comes first.
     pub(super) const ALONE: [Self; 6] = [
         Self::Advisory,
         Self::Batch,
@@ -157,7 +157,7 @@ async fn client(place: &Place, tasks: usize) -> Outcome<Client> {
 }
 
 impl Contender {
-    /// Takes the lock of a task and gives it back.
+    /// Takes and releases the lock of a task.
     pub(super) async fn pair(&self, task: usize) -> Outcome {
         let name = format!("alone/{task}");
         match self {

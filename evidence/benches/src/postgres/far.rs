@@ -1,4 +1,4 @@
-//! A network before a server: each message is under way for a while, however many there are.
+//! A network before a server: each message takes some time, however many there are.
 
 use std::io;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(super) struct Far {
 }
 
 impl Far {
-    /// Begins to lead to the server with a socket.
+    /// Starts a slow socket that leads to the server.
     pub(super) fn start(server: &Place, under_way: Duration) -> io::Result<Self> {
         let directory = tempfile::tempdir()?;
         let socket = format!(".s.PGSQL.{}", server.port);
@@ -51,7 +51,7 @@ impl Drop for Far {
     }
 }
 
-/// Passes on what comes, late. Either end may close it.
+/// Passes on bytes with a delay. Either end may close the connection.
 fn lead(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, under_way: Duration) {
     let (sender, mut receiver) = mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
     tokio::spawn(async move {

@@ -1,5 +1,5 @@
-//! Acquire and release in a PostgreSQL database where nobody waits: leasehold beside what teams put
-//! together from the same database, in turns, each task on another name.
+//! Acquire and release in a PostgreSQL database where nobody waits: leasehold compared with usual
+//! solutions in the same database, in turns, each task on a separate name.
 
 mod contender;
 mod far;
@@ -26,7 +26,7 @@ const TURN: Duration = Duration::from_millis(500);
 /// cloud.
 const UNDER_WAY: Duration = Duration::from_millis(2);
 
-/// Tasks that ask at once: each with a session, and many more.
+/// Tasks that send requests at the same time: each with a session, and many more.
 const SOME: usize = 8;
 const MANY: usize = 64;
 
@@ -36,7 +36,7 @@ const ROOM: &str = "max_connections=400";
 /// Clients that want the same name.
 const WAITERS: usize = 16;
 
-/// What the turns of one contender gave.
+/// The results of the turns of one contender.
 #[derive(Default)]
 struct Score {
     times: Vec<Duration>,
@@ -72,7 +72,7 @@ fn by_socket(server: &Postgres) -> Place {
     Place { host, port: server.port(), is_unnamed: false }
 }
 
-/// Lets all who take a lock that nobody else wants have their turns.
+/// Lets all contenders have their turns, each on a lock that nobody else wants.
 async fn compare(title: &str, server: &Postgres, place: &Place, tasks: usize) -> Outcome {
     let mut contenders = Vec::new();
     for kind in Kind::ALONE {
@@ -96,10 +96,10 @@ async fn in_turn(server: &Postgres, place: &Place) -> Outcome {
     play(&format!("not flushed, one name, {WAITERS} clients"), server, contenders).await
 }
 
-/// A contender, and its tasks: what each asks, and the number in its name.
+/// A contender, and its tasks: the client of each, and the number in its name.
 type Turns = (Kind, Vec<(Contender, usize)>, Score);
 
-/// Lets all contenders have their turns, and prints what they came to.
+/// Lets all contenders have their turns, and prints the results.
 async fn play(title: &str, server: &Postgres, mut contenders: Vec<Turns>) -> Outcome {
     // One turn each to warm up, not counted.
     for turn in 0..=ROUNDS {
@@ -155,18 +155,18 @@ async fn one_turn(server: &Postgres, tasks: &[(Contender, usize)]) -> Outcome<Sc
     Ok(Score { rates: vec![pairs / took.as_secs_f64()], times, cpu })
 }
 
-/// Processor time of a server and of all that it has started.
+/// The processor time of a server and of all processes that it has started.
 fn cpu(server: &Postgres) -> Outcome<Duration> {
     let parent = server.process();
     let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"))?;
     let children: Vec<u32> =
         children.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
-    // One that has ended in between has used next to nothing.
+    // A process that has ended meanwhile has used next to nothing.
     let of_children = children.into_iter().filter_map(|child| process::cpu(child).ok());
     Ok(process::cpu(parent)? + of_children.sum::<Duration>())
 }
 
-/// The one in the middle.
+/// The median.
 fn middle(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or_default()

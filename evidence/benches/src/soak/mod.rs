@@ -1,7 +1,7 @@
 //! Hours of acquiring, in which nothing may grow: processes whose tasks come and go, on thousands
-//! of names, one of them killed and started again, all connections cut now and then. Memory,
-//! descriptors, threads and tasks of the clients, memory, connections and keys of the server are
-//! sampled, and must be flat in the second half. In the end no key may be left.
+//! of names. Sometimes a process is killed and started again, or all connections are cut. Samples
+//! of the clients' memory, descriptors, threads and tasks, and of the server's memory, connections
+//! and keys, must be flat in the second half. In the end no key may be left.
 
 mod peer;
 mod trend;
@@ -26,27 +26,27 @@ use crate::table::Table;
 /// The hidden task of this program: to acquire.
 pub(crate) const PEER: &str = "soak-peer";
 
-/// Processes that live throughout, and how many names there are.
+/// The number of processes that live throughout, and the number of names.
 const PROCESSES: usize = 2;
 const NAMES: u64 = 4_000;
 
-/// How many samples are taken, but none more often than every second.
+/// The number of samples, with at least a second between two of them.
 const SAMPLES: u32 = 240;
 
 /// A process is killed, and connections are cut, after this many samples.
 const DISTURB_EVERY: usize = 5;
 
-/// What a record is kept for after its last use: as short as may be, so that the number of keys is
-/// what it will be from then on after some seconds.
+/// How long a record is kept after its last use: as short as possible, so that the number of keys
+/// is constant after some seconds.
 const RETENTION: &str = "?retention=10s";
 
-/// How long keys may stay after the last acquire: 2 min, twice as long as a finished attempt is
-/// remembered for the sake of its late copies.
+/// How long keys may stay after the last acquire: 2 min. That is twice as long as a finished
+/// attempt is remembered because of late copies.
 const FORGOTTEN: Duration = TOMBSTONE_LIFE.saturating_mul(2);
 
-/// What is measured, and by how much it may rise in the second half: a share of its mean, or an
-/// amount. Keys are those of names that were used lately: at most as many as there are names, and
-/// as the machine has time for.
+/// The measures, and by how much each may rise in the second half: by a share of its mean, or by an
+/// amount. Keys are those of recently used names: at most as many as there are names, and as the
+/// machine has time for.
 const MEASURES: [(&str, f64, f64); 8] = [
     ("client memory, MiB", 0.05, 2.0),
     ("client descriptors", 0.0, 4.0),
@@ -58,7 +58,7 @@ const MEASURES: [(&str, f64, f64); 8] = [
     ("keys", 0.0, NAMES as f64),
 ];
 
-/// What came of it, as the file that reports are made of.
+/// The result of a soak, in the form of the file for reports.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Soak {
     pub(crate) seconds: f64,
@@ -66,14 +66,14 @@ pub(crate) struct Soak {
     pub(crate) names: u64,
     pub(crate) processes_killed: u64,
     pub(crate) connections_cut: u64,
-    /// Keys that were left when all had to be forgotten; runs of old did not ask.
+    /// Keys that were left when all had to be forgotten; old runs did not check that.
     pub(crate) keys_left: Option<u64>,
-    /// Seconds since the beginning, and a number for each measure.
+    /// Seconds since the beginning, and a value for each measure.
     pub(crate) samples: Vec<(f64, Vec<f64>)>,
     pub(crate) trends: BTreeMap<String, Trend>,
 }
 
-/// Runs for the given time, writes what came of it into the directory, and fails unless all is
+/// Runs for the given time, writes the result into the directory, and fails unless all measures are
 /// flat.
 pub(crate) fn run(minutes: &str, directory: &Path) -> Outcome {
     let span = Duration::from_secs_f64(minutes.parse::<f64>()? * 60.0);
@@ -115,7 +115,7 @@ pub(crate) fn run(minutes: &str, directory: &Path) -> Outcome {
     soak.judge(directory)
 }
 
-/// The keys that are there still when all should have been forgotten: waits for that.
+/// Waits for the time when all keys must be forgotten, and returns how many are left.
 fn what_remains(server: &RedisServer) -> Outcome<u64> {
     let since = Instant::now();
     loop {
@@ -133,7 +133,7 @@ fn peer_process(url: &str, seed: u64) -> Outcome<Worker> {
     Ok(Worker::of(command))
 }
 
-/// What one of the processes does.
+/// The work of one of the processes.
 pub(crate) async fn peer(url: &str, seed: &str) -> Outcome {
     peer::run(url, NAMES, seed.parse()?).await
 }
@@ -177,7 +177,7 @@ fn entries(directory: &str) -> Outcome<f64> {
 }
 
 impl Soak {
-    /// Prints and writes what came of it; fails if something was not flat.
+    /// Prints and writes the result; fails if a measure was not flat.
     fn judge(mut self, directory: &Path) -> Outcome {
         for (at, (name, share, by)) in MEASURES.into_iter().enumerate() {
             let of: Vec<_> = self.samples.iter().map(|(time, all)| (*time, all[at])).collect();
@@ -196,7 +196,7 @@ impl Soak {
         }
     }
 
-    /// What is measured, and what a line through its second half rises by.
+    /// The measures, and the rise of a line through the second half of each.
     pub(crate) fn table(&self) -> Table {
         let left = self.keys_left.map_or_else(String::new, |keys| format!(", {keys} keys left"));
         let title = format!(
@@ -222,7 +222,7 @@ impl Soak {
         table
     }
 
-    /// What is measured, in the order of the samples.
+    /// The names of the measures, in the order of the samples.
     pub(crate) fn measures() -> impl Iterator<Item = &'static str> {
         MEASURES.into_iter().map(|(name, _, _)| name)
     }

@@ -1,5 +1,5 @@
-//! A process of a soak: tasks that come, take locks in every way, and go; and sometimes a separate
-//! client for some of them.
+//! A process of a soak: tasks that come, take locks in every way, and go. Sometimes a new client
+//! replaces the old one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use crate::outcome::Outcome;
 /// Tasks at a time.
 const TASKS: usize = 32;
 
-/// Turns that a task takes before it goes, at most.
+/// The most turns of a task before it goes.
 const TURNS: u64 = 200;
 
 /// After this many tasks the client is closed, and a new one connects.
@@ -25,11 +25,11 @@ const TASKS_OF_A_CLIENT: u64 = 500;
 
 const TTL: Duration = Duration::from_secs(5);
 
-/// Works until its stdin ends; says what it has done whenever it is asked.
+/// Works until its stdin ends; prints its work so far on request.
 pub(super) async fn run(url: &str, names: u64, seed: u64) -> Outcome {
     let acquired = Arc::<AtomicU64>::default();
     let (counted, handle) = (Arc::clone(&acquired), Handle::current());
-    // It lives as long as the process, which ends with its parent.
+    // The thread lives as long as the process, which ends with its parent.
     std::thread::spawn(move || {
         loop {
             listen();
@@ -44,7 +44,7 @@ pub(super) async fn run(url: &str, names: u64, seed: u64) -> Outcome {
             started += 1;
             if u64::is_multiple_of(started, TASKS_OF_A_CLIENT) {
                 let old = std::mem::replace(&mut client, connect(url).await?);
-                // A task that still uses it is told, and goes.
+                // A task that still uses the client gets an error, and goes.
                 drop(old.close().await);
             }
             let jitter = Jitter::new(random.next_u64());
@@ -66,7 +66,7 @@ async fn connect(url: &str) -> Outcome<Client> {
 
 async fn turns(client: Client, names: u64, mut random: Jitter, acquired: Arc<AtomicU64>) {
     for _ in 0..random.next_u64() % TURNS {
-        // A tenth of all turns is at a few names, for which somebody else waits as well.
+        // A tenth of all turns use a few names, for which other tasks wait as well.
         let names = if random.next_u64().is_multiple_of(10) { 8 } else { names };
         let lock = client.mutex(format!("soak/{}", random.next_u64() % names)).ttl(TTL);
         let patience = random.between(Duration::ZERO, Duration::from_millis(50));

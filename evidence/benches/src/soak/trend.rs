@@ -1,4 +1,4 @@
-//! Whether a measure is flat: what a line through its second half rises by.
+//! Whether a measure is flat: the rise of a line through its second half.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,12 +9,12 @@ pub(crate) struct Trend {
     pub(crate) mean: f64,
     /// By how much the line is higher at its end than at its beginning.
     pub(crate) rise: f64,
-    /// How much it may rise: what is noise, and what would be a leak if it went on.
+    /// The most that the line may rise: noise is less, and a leak would exceed it.
     pub(crate) most: f64,
 }
 
 impl Trend {
-    /// Of samples (time, value); it may rise by a share of the mean, or by an amount.
+    /// The trend of samples (time, value); the line may rise by a share of the mean, or by `by`.
     pub(super) fn of(samples: &[(f64, f64)], share: f64, by: f64) -> Self {
         let half = &samples[samples.len() / 2..];
         let count = half.len().max(1) as f64;

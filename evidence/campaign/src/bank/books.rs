@@ -6,14 +6,14 @@ use leasehold_testkit::{Postgres, must};
 
 use super::{ACCOUNTS, BRANCHES, LEVELS, START};
 
-/// What was found at one isolation level.
+/// The findings at one isolation level.
 #[derive(Debug)]
 pub(crate) struct Audit {
     level: &'static str,
     pub(crate) transfers: u64,
     /// Transfers that were booked after one with a higher token: their holder had been overtaken.
     pub(crate) overtaken: u64,
-    /// Accounts whose balance is not what its transfers make of it: an update was lost.
+    /// Accounts whose balance does not match their transfers: an update was lost.
     pub(crate) wrong: u64,
 }
 
@@ -40,10 +40,10 @@ pub(super) fn open(server: &Postgres) {
     }
 }
 
-/// Goes through the books of one level.
+/// Audits the books of one level.
 ///
-/// The number of a booking is given after the fence, or after the accounts were changed, which
-/// nobody else does before the commit: so the numbers of a branch are in the order of commits.
+/// A booking gets its number after the fence, or after the accounts were changed. Nobody else does
+/// that before the commit, so the numbers of a branch are in the order of commits.
 pub(super) fn audit(server: &Postgres, level: &'static str) -> Audit {
     let of_level = format!("branch LIKE 'bank/{level}/%'");
     let count = |sql: String| must(must(server.query(&sql)).trim().parse());

@@ -26,29 +26,29 @@ const LEVELS: [&str; 3] = ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"];
 /// Branches at each level, each with a lock.
 const BRANCHES: u32 = 2;
 
-/// Accounts of a branch, and what is on each at first.
+/// Accounts of a branch, and the first balance of each.
 const ACCOUNTS: u32 = 3;
 const START: i64 = 1_000_000;
 
 /// Tellers at each level.
 const TELLERS: usize = 3;
 
-/// How long a teller's lease is.
+/// The ttl of a teller's lease.
 const TTL: Duration = Duration::from_millis(1500);
 
-/// Pauses between two misfortunes.
+/// Pauses between two faults.
 const PAUSE: Duration = Duration::from_millis(150);
 
 /// Whether transfers call the fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transfers {
     Fenced,
-    /// The control.
+    /// Transfers without a fence: the control.
     Unfenced,
 }
 
 impl Transfers {
-    /// What a teller is told.
+    /// The word for a teller.
     fn word(self) -> &'static str {
         match self {
             Self::Fenced => "fenced",
@@ -64,8 +64,8 @@ struct Teller {
     stopped_until: Option<Instant>,
 }
 
-/// Lets tellers work under attack for as long as the settings say, and gives what is in the books
-/// of each level. Nothing where PostgreSQL is not installed.
+/// Lets tellers work under attack for as long as the settings say, and returns the audit of each
+/// level. `None` where PostgreSQL is not installed.
 pub(crate) fn run(transfers: Transfers) -> Option<Vec<Audit>> {
     let settings = Settings::read();
     let Some(mut servers) = must(PostgresPair::start()) else {
@@ -116,7 +116,7 @@ impl Teller {
         random: &mut Random,
     ) -> Self {
         let seed = random.seed().to_string();
-        // The standby has all that was granted, so that nothing is waited for when it takes over.
+        // The standby has all grants, so a takeover needs no quarantine.
         let url = format!("{}&quarantine=off", impatient(&servers.url()));
         let arguments = ["bank", &url, level, transfers.word(), &seed];
         Self { process: Worker::start(&arguments), level, stopped_until: None }
@@ -134,7 +134,7 @@ impl Teller {
         }
     }
 
-    /// Waits for the end of its last transfer, and gives how many were refused.
+    /// Waits for the end of its last transfer, and returns how many were refused.
     fn finish(mut self) -> u64 {
         self.process.cont();
         self.process.tell("stop");

@@ -1,4 +1,4 @@
-//! What befalls a teller, or the servers of all.
+//! The faults of a teller, or of the servers.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use leasehold_testkit::{PostgresPair, must};
 use super::{TTL, Teller};
 use crate::random::Random;
 
-/// What has befallen them so far.
+/// The number of faults so far.
 #[derive(Debug, Default)]
 pub(super) struct Count {
     stopped: u64,
@@ -16,14 +16,14 @@ pub(super) struct Count {
     taken_over: u64,
 }
 
-/// What is left of the teller.
+/// The state of the teller afterwards.
 pub(super) enum Left {
     Alive,
     Dead,
 }
 
-/// Strikes once: mostly a teller is stopped past its lease, if all others of its level go on and
-/// can overtake it.
+/// Strikes once. Mostly, a teller is stopped past its lease, if all others of its level run and can
+/// overtake it.
 pub(super) fn strike(
     servers: &mut PostgresPair,
     tellers: &mut [Teller],

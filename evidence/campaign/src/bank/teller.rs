@@ -1,4 +1,4 @@
-//! A process that makes transfers: it reads balances, thinks, and writes what it has worked out.
+//! A process that makes transfers: it reads balances, thinks, and writes the result.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,8 +25,8 @@ const THOUGHT: Duration = Duration::from_millis(200);
 /// The greatest amount of a transfer.
 const MOST: usize = 100;
 
-/// Does the job of a teller. Its arguments are the URL of the locks, the isolation level, whether
-/// it calls the fence, and a seed. Told to stop, it says how many transfers were refused.
+/// The job of a teller. Its arguments are the URL of the locks, the isolation level, whether it
+/// calls the fence, and a seed. When told to stop, it prints how many transfers were refused.
 pub(crate) fn work(arguments: &[String]) {
     let [url, level, transfers, seed] = arguments else { panic!("{arguments:?}") };
     let is_over = Arc::new(AtomicBool::new(false));
@@ -60,11 +60,11 @@ struct Teller<'a> {
     level: &'a str,
     is_fenced: bool,
     random: Random,
-    /// With the database, as an application has one.
+    /// The application's session with the database.
     session: Option<tokio_postgres::Client>,
 }
 
-/// A sum that goes from one account to another of a branch.
+/// An amount that goes from one account of a branch to another.
 struct Transfer {
     payer: i32,
     payee: i32,
@@ -72,14 +72,14 @@ struct Transfer {
 }
 
 impl Teller<'_> {
-    /// Makes one transfer under the lock of a branch; whether it was refused as overtaken.
+    /// Makes one transfer under the lock of a branch. Returns whether it was refused as overtaken.
     async fn turn(&mut self) -> bool {
         let branch = branch(self.level, self.random.below(BRANCHES as usize) as u32);
         let lock = self.locks.mutex(&branch).ttl(TTL);
         let guard = match lock.acquire_within(WAIT).await {
             Ok(guard) => guard,
             Err(error @ Error::Invalid(_)) => panic!("{error}"),
-            // What the servers suffer makes it fail.
+            // A fault of the servers makes it fail.
             Err(_) => return false,
         };
         let payer = self.random.below(ACCOUNTS as usize) as i32;
@@ -95,12 +95,12 @@ impl Teller<'_> {
         if made.is_ok() {
             self.session = Some(session);
         }
-        // A lease that is over has nothing to release, and a server may be away.
+        // If the lease is over, there is nothing to release, and a server may be away.
         drop(guard.release().await);
         code.is_some_and(is_overtaken)
     }
 
-    /// Reads, thinks and writes, as applications do: the lock alone is between the two.
+    /// Reads, thinks and writes, as applications do: only the lock protects the steps.
     async fn make(
         &self,
         session: &tokio_postgres::Client,
@@ -136,7 +136,7 @@ impl Teller<'_> {
     }
 }
 
-/// The database in which the locks of this URL are, as an application finds its primary.
+/// The database with the locks of this URL, as an application finds its primary.
 fn database(url: &str) -> Config {
     let (database, _) = url.split_once('?').unwrap_or((url, ""));
     let mut config: Config = must(database.parse());

@@ -1,5 +1,5 @@
-//! A queue: entries that all append, and that the holder of a lock ends one by one, each with a
-//! result that nobody else gives.
+//! A queue. All append entries to it. The holder of a lock ends them one by one, each with a unique
+//! result.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,10 +13,10 @@ use super::{AT_ONCE, Asked, LAST_TRIES, TRIES, ask};
 use crate::plan::QUEUE;
 use crate::promise::{Log, now_ns, read_logs};
 
-/// The check that fails for what must not be.
+/// The check that fails for a violation.
 const CHECK: &str = "queue";
 
-/// How many entries are taken at once.
+/// How many entries are taken in one call.
 const TAKEN: usize = 16;
 
 /// The queue of one round.
@@ -31,7 +31,7 @@ impl Entries {
         Self { queue: data.queue(name), log }
     }
 
-    /// Appends an entry that nobody else does.
+    /// Appends a unique entry.
     pub(crate) async fn append_one(&self) {
         let id = self.log.fresh(0).to_string();
         self.log.entry(&format!("new {id} {}", now_ns()));
@@ -45,7 +45,7 @@ impl Entries {
         }
     }
 
-    /// The oldest entries, as their lock's holder sees them.
+    /// The oldest entries, as the holder of their lock sees them.
     pub(crate) async fn take(&self, guard: &Guard) -> Vec<Id> {
         let (drain, asked) = (self.queue.open(guard), now_ns());
         let taken = ask(&self.log, CHECK, TRIES, || drain.take(TAKEN)).await;
@@ -56,7 +56,7 @@ impl Entries {
         ids
     }
 
-    /// Ends an entry with a result; whether to go on.
+    /// Ends an entry with a result. Returns whether to go on.
     pub(crate) async fn finish(&self, guard: &Guard, id: &Id) -> bool {
         let (drain, result) = (self.queue.open(guard), self.log.fresh(0));
         self.log.entry(&format!("ends {result} {id} {} {}", guard.token().get(), now_ns()));
@@ -66,7 +66,7 @@ impl Entries {
                 self.log.event("entry");
                 self.log.entry(&format!("ended {result} {}", now_ns()));
             }
-            // It may have been ended by the try before.
+            // The try before may have ended it.
             Asked::Answered(_) | Asked::Open => {}
             Asked::Refused => {
                 self.log.entry(&format!("refused {result}"));
@@ -76,8 +76,8 @@ impl Entries {
         true
     }
 
-    /// When all is over: appends once more what may not have been appended, and does all that is
-    /// left. Writes down what came of each entry.
+    /// At the end, appends again the entries that may be missing, and ends all that are left.
+    /// Records the result of each entry.
     pub(super) async fn audit(&self, client: &Client, directory: &Path) {
         let ids = ids(directory);
         let append = async |id: &String| self.append(id, LAST_TRIES).await;
@@ -110,7 +110,7 @@ impl Entries {
     }
 }
 
-/// All that somebody was about to append.
+/// The ids of all entries that a process was about to append.
 fn ids(directory: &Path) -> BTreeSet<String> {
     let mut ids = BTreeSet::new();
     for (_, lines) in read_logs(directory) {

@@ -1,4 +1,4 @@
-//! What is kept beside the locks, on the same servers: stock, a queue, cells and numbers.
+//! The data next to the locks, on the same servers: stock, a queue, cells and numbers.
 
 mod entries;
 mod numbers;
@@ -20,18 +20,18 @@ pub(crate) use self::shop::Shop;
 use crate::plan::{CELLS, Plan};
 use crate::promise::Log;
 
-/// How often something is asked before it is left open; the process that takes stock asks more
-/// often.
+/// How often a request is repeated before its result stays open; the auditing process repeats it
+/// more often.
 pub(crate) const TRIES: u32 = 4;
 const LAST_TRIES: u32 = 200;
 
-/// How many are asked at the same time when stock is taken.
+/// How many requests run at the same time in an audit.
 const AT_ONCE: usize = 32;
 
-/// For how long the store is left alone after an error.
+/// How long a process pauses after an error.
 const REST: Duration = Duration::from_millis(100);
 
-/// The parts of one round that a place has.
+/// The data parts of a place in one round.
 #[derive(Clone, Default)]
 pub(crate) struct Parts {
     pub(crate) shop: Option<Shop>,
@@ -41,7 +41,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Those of the round whose directory this is.
+    /// The parts of the round with this directory.
     pub(crate) fn new(plan: &Plan, data: &Data, directory: &Path, log: &Arc<Log>) -> Self {
         let round = directory.file_name().unwrap_or_default().to_string_lossy();
         let name = format!("campaign-{round}");
@@ -57,7 +57,7 @@ impl Parts {
         }
     }
 
-    /// Takes stock when all else is over, from what all have written.
+    /// Audits everything at the end, with the records of all processes.
     pub(crate) async fn audit(&self, client: &Client, directory: &Path) {
         if let Some(shop) = &self.shop {
             shop.audit(directory).await;
@@ -68,16 +68,16 @@ impl Parts {
     }
 }
 
-/// What came of asking a few times.
+/// The result of a few requests.
 pub(crate) enum Asked<T> {
     Answered(T),
     /// The token was too low, and nothing was done.
     Refused,
-    /// It was done or it was not.
+    /// The request may have been executed or not.
     Open,
 }
 
-/// Asks until there is an answer, or too often. An error that must not be fails this check.
+/// Asks until there is an answer, or too often. An error that must not come fails this check.
 pub(crate) async fn ask<T, F>(
     log: &Log,
     check: &str,
@@ -107,7 +107,7 @@ where
     Asked::Open
 }
 
-/// Whether it may pass by itself: rights that are taken away come back.
+/// Whether it may pass by itself: lost rights come back.
 fn may_pass(kind: StoreErrorKind) -> bool {
     kind.is_transient() || kind == StoreErrorKind::Denied
 }

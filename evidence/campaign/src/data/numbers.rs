@@ -1,4 +1,4 @@
-//! Numbers that are given out once.
+//! Numbers that are unique.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::plan::Sequence;
 use crate::promise::{Log, now_ns};
 use crate::random::Random;
 
-/// Numbers that a process takes at once where it takes several.
+/// The size of a block, for processes that take several numbers in one request.
 const BLOCK: u64 = 20;
 
 /// The sequences of one round.
@@ -37,12 +37,12 @@ impl Counters {
         Self(sequences.iter().map(counter).collect())
     }
 
-    /// Draws a number of one of them.
+    /// Draws a number of one of the sequences.
     pub(crate) async fn draw(&self, random: &mut Random) {
         let Counter { name, numbers, log } = &self.0[random.below(self.0.len())];
         let asked = now_ns();
         let next = || {
-            // Each try may cost a number that nobody hears of.
+            // Each try may use up a number whose answer is lost.
             log.number(&format!("{name} try"));
             numbers.next()
         };

@@ -1,6 +1,6 @@
-//! Stock that is sold beside the locks, on the same servers: orders of a few pieces, each asked for
-//! again when it is open what came of it, and now and then although it is not; deliveries likewise.
-//! In the end somebody takes stock: what came, less what was taken, is what is there.
+//! Stock that is sold on the servers of the locks: orders of a few pieces, and deliveries. A
+//! request is repeated while its result is open, and sometimes also afterwards. At the end an audit
+//! compares deliveries, orders and stock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -19,10 +19,10 @@ use crate::random::Random;
 
 const ITEMS: [&str; 3] = ["chair", "lamp", "table"];
 
-/// The longest for which pieces are set apart.
+/// The longest reservation of pieces.
 const APART: Duration = Duration::from_millis(400);
 
-/// What is ordered or delivered: pieces of each item.
+/// An order or a delivery: pieces of each item.
 type Pieces = Vec<(&'static str, u64)>;
 
 /// The stock of one round.
@@ -37,7 +37,7 @@ impl Shop {
         Self { stock: data.stock(name), log }
     }
 
-    /// Takes a delivery in, or an order.
+    /// Sends a delivery or an order.
     pub(crate) async fn trade(&self, random: &mut Random) {
         let id = self.log.fresh(0).to_string();
         if random.chance(20) {
@@ -69,7 +69,7 @@ impl Shop {
             StockOutcome::Deducted { .. } => self.log.traded("taken", &id, &text(&pieces)),
             StockOutcome::Reserved { .. } => self.settle(&id, &pieces, span, random).await,
             StockOutcome::Short { .. } => self.log.event("short"),
-            // It has ended before it was asked for again.
+            // The reservation has ended before the repeated request.
             StockOutcome::Returned if !is_final => {}
             other => self.wrong(&format!("order {id} was new and is {other:?}")),
         }
@@ -90,21 +90,21 @@ impl Shop {
         }
     }
 
-    /// An order that had its pieces has them when it is asked for again, as one that was there.
+    /// If an order had its pieces, the repeated request must answer that it has them.
     fn expect(&self, id: &str, had: bool, again: Option<&StockOutcome>) {
         match again {
             None => {}
             Some(StockOutcome::Deducted { again: true, .. }) if had => {}
-            // There may be enough now.
+            // There may be enough pieces now.
             Some(StockOutcome::Short { .. }) if !had => {}
-            // Something came in between. It does not count: the process that takes stock cancels
-            // it.
+            // Another request came in between. The order does not count: the auditing process
+            // cancels it.
             Some(StockOutcome::Deducted { .. }) if !had => self.log.event("asked-again-and-taken"),
             Some(other) => self.wrong(&format!("order {id} had {had} and is {other:?} again")),
         }
     }
 
-    /// Takes stock when all trade is over, from what all have written.
+    /// Audits the stock when all trade is over, with the records of all processes.
     pub(super) async fn audit(&self, directory: &Path) {
         let books = Books::read(directory);
         let deliveries = stream::iter(&books.deliveries);
@@ -164,7 +164,7 @@ fn text(pieces: &Pieces) -> String {
     pieces.collect::<Vec<_>>().join(",")
 }
 
-/// What is in the logs of all processes.
+/// The records in the logs of all processes.
 #[derive(Default)]
 struct Books {
     deliveries: BTreeMap<String, BTreeMap<String, u64>>,
@@ -177,7 +177,7 @@ impl Books {
         let mut books = Self::default();
         for (_, lines) in read_logs(directory) {
             for line in lines.lines() {
-                // Others are about other things.
+                // The other lines are about other data.
                 let _ = books.add(line);
             }
         }
@@ -220,8 +220,8 @@ mod tests {
 
     use super::*;
 
-    /// What is wrong when stock is taken after somebody has written these lines; of ten lamps that
-    /// came, `order-1` has two.
+    /// The errors of an audit after these lines; of ten lamps that were delivered, `order-1` has
+    /// two.
     async fn wrong_after(lines: &str) -> String {
         let directory = must(tempfile::tempdir());
         let log = Arc::new(Log::create(directory.path(), 1));

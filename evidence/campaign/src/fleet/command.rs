@@ -1,4 +1,4 @@
-//! A member that knows the command alone: it updates values in a shell that `leasehold run` has
+//! A member that uses only the command: it updates values in a shell that `leasehold run` has
 //! started, and between `take` and `give`.
 
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -18,29 +18,29 @@ use crate::promise::{Log, now_ns};
 use crate::random::Random;
 use crate::register::Register;
 
-/// Says its token, and answers each line as long as it lives.
+/// Prints its token, and answers each line as long as it lives.
 const SHELL: &str = "echo $LEASEHOLD_TOKEN; while read line; do echo $line; done";
 
-/// Leases that a command can keep on a busy machine, and how long it waits for one.
+/// The ttl that a command can keep up on a busy machine, and how long it waits for a lease.
 const TTL: &str = "2s";
 const WAIT: &str = "3s";
 
-/// When what was taken is given back, if its taker does not.
+/// When a lease of `take` ends, if it is not given back before.
 const LIMIT: &str = "3s";
 
-/// How often the shell is asked whether it lives.
+/// How often the member checks whether the shell lives.
 const ASK_EVERY: Duration = Duration::from_millis(2);
 
-/// The longest that somebody thinks between reading a value and writing another.
+/// The longest time between reading a value and writing another.
 const THOUGHT: Duration = Duration::from_millis(10);
 
-/// For how long it rests after a failure.
+/// How long the member pauses after a failure.
 const REST: Duration = Duration::from_millis(50);
 
-/// The exit codes that may come: trouble with the store, a busy lock, and a lost lease.
+/// The expected exit codes: trouble with the store, a busy lock, and a lost lease.
 const EXPECTED: [i32; 3] = [69, 75, 76];
 
-/// Does the job of such a member, called as `controls` are.
+/// The job of such a member, with the arguments of the `controls`.
 pub(crate) fn work(arguments: &[String]) {
     let [url, protected, log, number, seed, tasks, _, names, capacity] = arguments else {
         panic!("{arguments:?}")
@@ -57,7 +57,7 @@ pub(crate) fn work(arguments: &[String]) {
                 url: url.clone(),
                 names: must(names.parse()),
                 capacity: capacity.clone(),
-                // What is left behind for a moment is not in the round's own.
+                // Files that are left for a moment must not be in the round's directory.
                 home: directory.parent().unwrap_or(directory).to_owned(),
                 log: Arc::clone(&log),
                 register: register.clone(),
@@ -94,16 +94,16 @@ struct Task {
     random: Random,
 }
 
-/// A shell that lives as long as its lease, or less.
+/// A shell that lives at most as long as its lease.
 struct Shell {
-    /// `leasehold run`, of which it is the command.
+    /// The `leasehold run` whose command it is.
     command: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
 }
 
 impl Task {
-    /// Updates a value in one of two ways; nothing if its lock was not had.
+    /// Updates a value in one of two ways; `None` if it did not get the lock.
     fn turn(&mut self) -> Option<()> {
         let name = Plan::register(self.random.below(self.names));
         match self.random.chance(70) {
@@ -112,8 +112,8 @@ impl Task {
         }
     }
 
-    /// Updates it beside a shell. As long as that lives nobody else has the lock: that is what the
-    /// command promises, also when it is killed itself.
+    /// Updates it next to a shell. As long as the shell lives, nobody else has the lock: the
+    /// command promises that, also when leasehold itself is killed.
     fn run(&mut self, name: &str) -> Option<()> {
         let asked = now_ns();
         let mut command = self.leasehold(&["run", "--ttl", TTL, "--wait", WAIT, name]);
@@ -154,8 +154,8 @@ impl Task {
         Some(())
     }
 
-    /// Updates it between `take` and `give`. Who has taken it is not told of its loss: the token
-    /// alone is between two of them.
+    /// Updates it between `take` and `give`. The script does not learn of a loss, so only the token
+    /// protects the value.
     fn take(&mut self, name: &str) -> Option<()> {
         let (asked, pid) = (now_ns(), std::process::id().to_string());
         let log = self.home.join("take.log").display().to_string();
@@ -189,7 +189,7 @@ impl Task {
         command
     }
 
-    /// Writes down a grant, under a number that is its guard's and its attempt's.
+    /// Records a grant, with one number for its guard and its attempt.
     fn granted(&self, name: &str, asked: u64, entered: u64, token: u64) -> u64 {
         let guard = self.log.fresh(0);
         self.log.line(&format!("g {name} {guard} {asked} {entered} {token} {guard} 1"));
@@ -227,7 +227,7 @@ impl Shell {
         Self { command, input, output: BufReader::new(output) }
     }
 
-    /// What it says next; nothing if it has ended.
+    /// The next line of the shell; `None` if it has ended.
     fn line(&mut self) -> Option<String> {
         let mut line = String::new();
         let read = self.output.read_line(&mut line).unwrap_or(0);
@@ -238,7 +238,7 @@ impl Shell {
         self.input.write_all(b"there\n").is_ok() && self.line().is_some()
     }
 
-    /// Lets it end, and waits for the command.
+    /// Ends the shell, and waits for the command.
     fn end(self) -> Option<i32> {
         let Self { mut command, input, output } = self;
         drop((input, output));

@@ -1,6 +1,6 @@
-//! Members of a fleet that are not this library in Rust: the command, Python, and Redisson where
-//! the layout is its own. They update the same values under the same locks. They are judged as
-//! ours are.
+//! Members of a fleet that are not this library in Rust: the command, Python, and Redisson if the
+//! layout is its own. They update the same values under the same locks, and are judged in the same
+//! way.
 
 mod command;
 
@@ -23,11 +23,11 @@ const PYTHONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/python"
 /// The program in Python.
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/fleet.py");
 
-/// Tasks of each, fewer where a task starts processes.
+/// Tasks of each member, fewer where a task starts processes.
 const TASKS: usize = 6;
 const TASKS_OF_COMMAND: usize = 2;
 
-/// Who else shares the names.
+/// A program that shares the names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
     /// `leasehold run`, `take` and `give`.
@@ -37,7 +37,7 @@ pub(crate) enum Peer {
 }
 
 impl Peer {
-    /// Those that share the names of a topology, as far as they are there; the others are named.
+    /// The programs that share the names of a topology and are installed; prints the missing ones.
     pub(crate) fn of(topology: Topology) -> Vec<Self> {
         let all: &[Self] = match topology {
             Topology::File | Topology::Server => &[Self::Command, Self::Python],
@@ -65,7 +65,7 @@ impl Peer {
         }
     }
 
-    /// The program of one that is not in Rust, if it is there.
+    /// The program of a member that is not in Rust, if it is installed.
     fn program(self) -> Option<Command> {
         match self {
             Self::Command => None,
@@ -78,11 +78,11 @@ impl Peer {
         }
     }
 
-    /// Starts one of them at the store with this URL, and this address for programs that know none.
+    /// Starts a member at the store with this URL; the address is for programs without URLs.
     pub(crate) fn start(self, url: &str, address: Option<&str>, call: &Call<'_>) -> Worker {
         let tasks = if self == Self::Command { TASKS_OF_COMMAND } else { TASKS };
         let place = match (self, address) {
-            // Redisson's locks that have tokens, which are those of a mutex of ours.
+            // Redisson's locks with tokens, which are those of our mutexes.
             (Self::Redisson, Some(address)) => address.replace("one,", "fenced,"),
             _ => url.to_owned(),
         };

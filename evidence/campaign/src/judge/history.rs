@@ -1,5 +1,5 @@
-//! The same once more as the history that the tests of faults are judged by: whole calls, from
-//! asking to letting go, instead of what a guard promised from moment to moment.
+//! Judges the same records as a history, like the tests of faults: whole calls, from the request to
+//! the release, instead of the promises of a guard from moment to moment.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -12,11 +12,11 @@ use leasehold_testkit::history::{Call, History, Hold, Outcome, Violation as Kind
 use super::story::{Promise, Story, Violation};
 use crate::stall::Stalls;
 
-/// The longest for which a name may be free while somebody waits for it: generous, for a busy
-/// machine, and longer than any fault lasts.
+/// The longest time that a name may be free with a waiter: generous, for a busy machine, and longer
+/// than any fault lasts.
 const PATIENCE: Duration = Duration::from_secs(45);
 
-/// What must not be in the history of one name.
+/// The violations in the history of one name.
 pub(super) fn violations(story: &Story, stalls: &Stalls) -> Vec<Violation> {
     let history = |time: &dyn Fn(u64) -> u64| {
         let calls = calls(story, time);
@@ -36,14 +36,14 @@ pub(super) fn violations(story: &Story, stalls: &Stalls) -> Vec<Violation> {
         Kind::WrongError => "I12",
         Kind::OutOfOrder => panic!("no order of joining is known"),
     };
-    // The promises have the same pairs, one by one, and from when to when.
+    // The promises show the same pairs one by one, with their times.
     let is_new = |kind: &Kind| {
         !matches!(kind, Kind::Overlap | Kind::Excess | Kind::TokenTwice | Kind::TokenOrder)
             || story.violations(0).is_empty()
     };
     let by_the_clock = history(&|at| at);
     let mut found = by_the_clock.violations(PATIENCE);
-    // What a machine that is too busy explains is none; by that clock only how long it took counts.
+    // A busy machine is no violation: by the clock without stalls, only durations count.
     if found.remove(&Kind::LostWakeUp) {
         let lost = history(&|at| stalls.time(at)).violations(PATIENCE);
         found.extend(lost.into_iter().filter(|kind| *kind == Kind::LostWakeUp));
@@ -57,7 +57,7 @@ pub(super) fn violations(story: &Story, stalls: &Stalls) -> Vec<Violation> {
     found.map(|kind| Violation::new(check(kind), format!("{kind:?}"), window(&kind))).collect()
 }
 
-/// The calls, by a clock.
+/// The calls, with times by this clock.
 fn calls(story: &Story, time: &dyn Fn(u64) -> u64) -> Vec<Call> {
     let time = |at: u64| Duration::from_nanos(time(at));
     let mut of_lineage: HashMap<u64, Vec<&Promise>> = HashMap::new();
@@ -66,7 +66,7 @@ fn calls(story: &Story, time: &dyn Fn(u64) -> u64) -> Vec<Call> {
     }
     let mut calls = Vec::new();
     for grant in &story.grants {
-        // Who was killed at once has said nothing.
+        // A process that was killed immediately has recorded nothing.
         let Some(promises) = of_lineage.get(&grant.guard) else { continue };
         let modes: BTreeMap<u64, Mode> =
             promises.iter().map(|promise| (promise.from, mode(promise))).collect();
@@ -88,7 +88,7 @@ fn calls(story: &Story, time: &dyn Fn(u64) -> u64) -> Vec<Call> {
             outcome: Outcome::Held(hold),
         });
     }
-    // Attempts that were given up have no number that their caller knows.
+    // A caller does not know the number of an attempt that it gave up.
     let nobody = HolderId { client: ClientId(0), attempt: 0 };
     for (asked, at) in &story.given_up {
         let outcome = Outcome::GaveUp { at: time(*at) };
@@ -98,7 +98,7 @@ fn calls(story: &Story, time: &dyn Fn(u64) -> u64) -> Vec<Call> {
     calls
 }
 
-/// As what a promise was held.
+/// The mode of a promise.
 fn mode(promise: &Promise) -> Mode {
     let number = |of: u64| u32::try_from(of).unwrap_or(u32::MAX);
     Mode::of(number(promise.weight), number(promise.capacity))

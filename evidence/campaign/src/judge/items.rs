@@ -1,26 +1,26 @@
-//! Whether a queue has lost or doubled an entry, or has shown them out of order. Whether it has let
-//! a holder end one after another had taken over.
+//! Checks that a queue has lost or doubled no entry, and has shown entries in order. Checks that no
+//! holder ended an entry after another holder had taken over.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::str::Split;
 
 use super::story::number;
 
-/// What was written of the queue of one round.
+/// The records about the queue of one round.
 #[derive(Debug, Default)]
 pub(super) struct Items {
-    /// When each entry was asked to be appended first, and when it was known to be.
+    /// When the append of each entry was first requested, and when it was known to be done.
     new: HashMap<u64, u64>,
     pushed: HashMap<u64, u64>,
     taken: Vec<Taken>,
-    /// By the result that each was to have.
+    /// By the result that each end should store.
     ends: BTreeMap<u64, End>,
     refused: HashSet<u64>,
-    /// What came of each entry; zero if nothing did.
+    /// The stored result of each entry; zero if there is none.
     results: BTreeMap<u64, u64>,
 }
 
-/// What a holder was shown.
+/// The entries that a holder was shown.
 #[derive(Debug)]
 struct Taken {
     token: u64,
@@ -29,13 +29,13 @@ struct Taken {
     ids: Vec<u64>,
 }
 
-/// A result that a holder had for an entry.
+/// The result of a holder for an entry.
 #[derive(Debug)]
 struct End {
     id: u64,
     token: u64,
     asked: u64,
-    /// Once it was said that it was stored.
+    /// When the holder learned that the result is stored.
     answered: Option<u64>,
 }
 
@@ -69,7 +69,7 @@ impl Items {
         Some(())
     }
 
-    /// What is wrong, in words.
+    /// The violations, in words.
     pub(super) fn violations(&self) -> Vec<String> {
         let mut found = self.lost_or_doubled();
         found.extend(self.taken.iter().flat_map(|taken| self.shown_wrongly(taken)));
@@ -77,7 +77,7 @@ impl Items {
         found
     }
 
-    /// Who was told that an entry was ended by him is the only one, and his result is there.
+    /// Checks that a holder with a confirmed end is the only one, and that its result is stored.
     fn lost_or_doubled(&self) -> Vec<String> {
         let mut ended: HashMap<u64, u64> = HashMap::new();
         let mut found = Vec::new();
@@ -109,7 +109,7 @@ impl Items {
         found
     }
 
-    /// The oldest are shown first, and none that was ended before.
+    /// Checks that the oldest entries are shown first, and none that had ended before.
     fn shown_wrongly(&self, taken: &Taken) -> Vec<String> {
         let mut found = Vec::new();
         for end in self.ends.values() {
@@ -128,7 +128,7 @@ impl Items {
         found
     }
 
-    /// Once a holder has been shown something, none with a lower token ends an entry.
+    /// Once a holder was shown entries, no holder with a lower token may end one.
     fn ended_by_the_overtaken(&self) -> Vec<String> {
         let mut takes: Vec<(u64, u64)> =
             self.taken.iter().map(|taken| (taken.answered, taken.token)).collect();

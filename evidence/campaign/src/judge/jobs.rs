@@ -1,19 +1,19 @@
-//! Whether a job that has reported its end was not started again in its period.
+//! Checks that a job that has reported its end was not started again in its period.
 
 use super::story::{Story, Violation};
 
-/// What clocks may differ by in their rates: a hundredth, as clients reckon with.
+/// The assumed difference between the rates of clocks: a hundredth.
 const DRIFT: u64 = 100;
 
-/// What is wrong with the starts of one job.
+/// The violations in the starts of one job.
 pub(super) fn violations(story: &Story) -> Vec<Violation> {
     let mut found = Vec::new();
     for (guard, period) in &story.jobs {
         let Some(run) = story.grants.iter().find(|grant| grant.guard == *guard) else { continue };
-        // It began when it was asked for at the earliest.
+        // The job cannot have begun before it was requested.
         let over = run.asked + (period - period / DRIFT);
         let is_too_early = |other: &_| over > run.entered && other > &run.entered && other < &over;
-        // A grant with a lower token was made before, even if its holder learned of it later.
+        // A lower token was granted before, even if its holder learned of it later.
         let later = story.grants.iter().filter(|grant| grant.token > run.token);
         let starts = later.map(|grant| grant.entered);
         if let Some(again) = starts.filter(is_too_early).min() {

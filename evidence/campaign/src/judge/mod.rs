@@ -1,5 +1,4 @@
-//! Whether what happened may happen: what all processes wrote in one round is read, and judged by
-//! several means that know nothing of each other.
+//! Judges the records of all processes in one round, by several independent methods.
 
 mod history;
 mod items;
@@ -23,29 +22,29 @@ pub(crate) use self::unavailability::Unavailable;
 use crate::promise::read_logs;
 use crate::stall::Stalls;
 
-/// How many violations of each check are shown with what was before and after them.
+/// How many violations of each check are shown with the records around them.
 const SHOWN: usize = 2;
 
-/// The checks, by their numbers. `holds`: a lone holder has a higher token than all whose holds
-/// have ended. `jobs`: a job that has reported its end is not started again in its period.
-/// `leader`: nobody learns of a leader that was replaced before. `numbers`: none is given twice.
-/// `queue`: no entry is lost or doubled. `stock`: what came, less what was taken, is there.
-/// `updates`: reading and writing what is protected was one step.
+/// The checks, by their numbers. `holds`: a lone holder has a higher token than all ended holds.
+/// `jobs`: a job that has reported its end is not started again in its period. `leader`: nobody
+/// learns of a leader that was replaced before. `numbers`: none is given twice. `queue`: no entry
+/// is lost or doubled. `stock`: deliveries less orders are left. `updates`: reading and writing is
+/// one step.
 pub(crate) const CHECKS: [&str; 19] = [
     "I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10", "I11", "I12", "holds", "jobs",
     "leader", "numbers", "queue", "stock", "updates",
 ];
 
-/// Those that fail when two hold at once, and only then.
+/// The checks that fail only if two hold at the same time.
 pub(crate) const OF_EXCLUSION: [&str; 3] = ["I4", "I9", "holds"];
 
-/// Those that compare tokens.
+/// The checks that compare tokens.
 pub(crate) const OF_TOKENS: [&str; 5] = ["I1", "I2", "I3", "I10", "holds"];
 
-/// What all processes wrote, and what is wrong with it.
+/// The records of all processes, and the violations in them.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
-    /// How often each thing happened that is only counted.
+    /// How often each counted event happened.
     pub(crate) events: BTreeMap<String, u64>,
     pub(crate) grants: u64,
     pub(crate) hand_overs: u64,
@@ -55,14 +54,14 @@ pub(crate) struct Verdict {
     pub(crate) windows: u64,
     pub(crate) lost_updates: u64,
     pub(crate) unavailable: Unavailable,
-    /// For how long something ran late that nobody had stopped.
+    /// How long processes or servers ran late, although nobody had stopped them.
     pub(crate) stalled: Duration,
     /// How often each check failed, and the first cases.
     pub(crate) violations: BTreeMap<&'static str, u64>,
     pub(crate) cases: Vec<(&'static str, String)>,
 }
 
-/// All that was written, sorted by names.
+/// All records, sorted by names.
 #[derive(Debug, Default)]
 struct Record {
     stories: BTreeMap<String, Story>,
@@ -74,8 +73,8 @@ struct Record {
 }
 
 impl Verdict {
-    /// Reads all that was left behind in this directory, and judges it. `highest` has the highest
-    /// token of each name in the rounds before.
+    /// Reads all records in this directory, and judges them. `highest` has the highest token of
+    /// each name in the earlier rounds.
     pub(crate) fn of(directory: &Path, highest: &mut HashMap<String, u64>) -> Self {
         let (mut verdict, mut record) = (Self::default(), Record::default());
         for (_, lines) in read_logs(directory) {
@@ -117,7 +116,7 @@ impl Verdict {
             "n" => drop(record.updates.remove(&number(words)?)),
             "f" => record.wounds.push(Wound::read(rest)?),
             "a" => *record.adopted.entry(number(words)?).or_default() += 1,
-            // Of which `Stalls` and `Shop` make something.
+            // `Stalls` and `Shop` read these lines.
             "s" | "q" | "z" | "k" => {}
             "e" => *self.events.entry(rest.to_owned()).or_default() += 1,
             "v" => {
@@ -165,7 +164,7 @@ impl Verdict {
         }
     }
 
-    /// Counts something that must not be.
+    /// Counts a violation.
     pub(crate) fn violate(&mut self, check: &'static str, case: &str) {
         if self.shows(check) {
             self.cases.push((check, case.to_owned()));
@@ -177,12 +176,12 @@ impl Verdict {
         self.cases.iter().filter(|(shown, _)| *shown == check).count() < SHOWN
     }
 
-    /// How often two held at once.
+    /// How often two held at the same time.
     pub(crate) fn double_holds(&self) -> u64 {
         ["I4", "I9"].iter().filter_map(|check| self.violations.get(check)).sum()
     }
 
-    /// How often a token was as high as one before, or lower.
+    /// How often a token was no higher than an earlier token.
     pub(crate) fn token_regressions(&self) -> u64 {
         ["I1", "I2", "I3"].iter().filter_map(|check| self.violations.get(check)).sum()
     }

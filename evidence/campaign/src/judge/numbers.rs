@@ -1,5 +1,4 @@
-//! Whether numbers were given out once, in order where that is promised, and without a gap where
-//! nothing explains one.
+//! Checks that numbers are unique, are in order if that is promised, and have no unexplained gap.
 
 use std::collections::{BTreeMap, HashMap};
 use std::str::Split;
@@ -12,15 +11,15 @@ const WITHOUT_GAPS: &str = "short";
 /// Sequences whose numbers grow in the order in which they are given out.
 const IN_ORDER: [&str; 2] = ["increasing", WITHOUT_GAPS];
 
-/// What was written of all sequences of one round.
+/// The records of all sequences of one round.
 #[derive(Debug, Default)]
 pub(super) struct Numbers(BTreeMap<String, Sequence>);
 
 #[derive(Debug, Default)]
 struct Sequence {
-    /// How often one was asked for.
+    /// How often a number was requested.
     tries: u64,
-    /// The numbers: when each was asked for, and had.
+    /// The numbers: when each was requested, and when it came.
     given: Vec<Given>,
 }
 
@@ -45,7 +44,7 @@ impl Numbers {
         Some(())
     }
 
-    /// What is wrong, in words.
+    /// The violations, in words.
     pub(super) fn violations(&self) -> Vec<String> {
         let mut found = Vec::new();
         for (name, sequence) in &self.0 {
@@ -70,7 +69,7 @@ impl Sequence {
         twice.map(|(value, times)| format!("{value} was given out {times} times")).collect()
     }
 
-    /// A number that was asked for when another was there already is the higher one.
+    /// A number that was requested after another one had come must be the higher one.
     fn out_of_order(&self) -> Vec<String> {
         let (mut asked, mut answered) = (self.given.clone(), self.given.clone());
         asked.sort_unstable_by_key(|given| given.asked);
@@ -88,7 +87,7 @@ impl Sequence {
         found
     }
 
-    /// One number may be lost for each time that one was asked for, and no more.
+    /// Each request may lose one number at most.
     fn gaps(&self) -> Option<String> {
         let highest = self.given.iter().map(|given| given.value).max()?;
         let tries = self.tries;

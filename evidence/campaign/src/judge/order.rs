@@ -1,4 +1,4 @@
-//! Whether waiters are served in the order of the queue, and whether a caller learns of the newest
+//! Checks that waiters are served in the order of the queue, and that callers learn of the newest
 //! leader, where the store forgets neither.
 
 use std::collections::HashMap;
@@ -9,13 +9,13 @@ use leasehold_core::model::DEAD_AFTER;
 
 use super::story::{Story, Violation};
 
-/// A client that waits loses its place when it was not seen for this time; somewhat less, because
-/// of what clocks and journeys differ by.
+/// A waiter loses its place if it was not seen for this time. It is a little less, because of the
+/// differences of clocks and the times of travel.
 const KEEPS_ITS_PLACE: Duration = DEAD_AFTER.saturating_sub(Duration::from_millis(200));
 
-/// What is wrong with the order in which those were served who were seen in a queue.
+/// The violations of the order among waiters that were seen in a queue.
 pub(super) fn violations(story: &Story) -> Vec<Violation> {
-    // Of each attempt the first grant: its lease may go on to others of its client.
+    // The first grant of each attempt: its lease may be passed on within its client.
     let mut grants: HashMap<(u128, u64), (u64, u64)> = HashMap::new();
     for grant in &story.grants {
         let Some(token) = FencingToken::from_number(grant.token) else { continue };
@@ -42,7 +42,7 @@ pub(super) fn violations(story: &Story) -> Vec<Violation> {
     found
 }
 
-/// A caller that learns of a leader learns of none that had been replaced before it asked.
+/// A caller that learns of a leader must not learn of one that was replaced before it asked.
 fn leaders_of_the_past(story: &Story) -> Vec<Violation> {
     let replaced = story.led.iter().filter_map(|(token, asked)| {
         let before = story.grants.iter().filter(|grant| grant.entered < *asked);

@@ -1,4 +1,4 @@
-//! Whether what guards promised can all be true.
+//! Checks whether all promises of guards can be true together.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::story::{Grant, Promise, Story, Violation, Wound};
 
-/// How many lines of a history are shown around what is wrong.
+/// How many lines of a history are shown around a violation.
 const LINES: usize = 60;
 
 impl Story {
@@ -15,7 +15,7 @@ impl Story {
         self.grants.sort_unstable_by_key(|grant| grant.asked);
     }
 
-    /// How often another client came to hold than the one before.
+    /// How often the holder was another client than the holder before.
     pub(super) fn hand_overs(&self) -> u64 {
         let mut known = HashSet::new();
         let clients = self.promises.iter().filter(|promise| known.insert(promise.guard));
@@ -27,7 +27,7 @@ impl Story {
         self.grants.iter().map(|grant| grant.token).max().unwrap_or(0)
     }
 
-    /// What is wrong, when `before` is the highest token of the rounds before.
+    /// The violations, when `before` is the highest token of the earlier rounds.
     pub(super) fn violations(&self, before: u64) -> Vec<Violation> {
         let mut found = self.overlaps();
         found.extend(self.tokens_of_two());
@@ -36,8 +36,8 @@ impl Story {
         found
     }
 
-    /// At no instant do those who say that they hold take more than there is: all of it for who
-    /// holds alone, one of very many for a reader, as many as asked for of a semaphore.
+    /// At no instant may holders together take more than there is. A lone holder takes everything,
+    /// a reader a tiny part, and a holder of permits the requested number.
     fn overlaps(&self) -> Vec<Violation> {
         let mut pairs: BTreeMap<_, (u64, Violation)> = BTreeMap::new();
         let mut now: Vec<&Promise> = Vec::new();
@@ -69,7 +69,7 @@ impl Story {
         pairs.into_values().map(told).collect()
     }
 
-    /// Guards of one lease, one after the other, may have one token; nobody else.
+    /// Only the guards of one lease, one after the other, may have one token.
     fn tokens_of_two(&self) -> Vec<Violation> {
         let mut owners: HashMap<u64, &Promise> = HashMap::new();
         let mut found = BTreeMap::new();
@@ -84,8 +84,8 @@ impl Story {
         found.into_values().collect()
     }
 
-    /// A lone holder has a higher token than all whose promises had ended before, and a lower one
-    /// than all whose promises begin after.
+    /// A lone holder has a higher token than all promises that had ended before, and a lower one
+    /// than all promises that begin after.
     fn promises_out_of_order(&self) -> Vec<Violation> {
         let mut ended: Vec<&Promise> = self.promises.iter().collect();
         ended.sort_unstable_by_key(|promise| promise.to);
@@ -109,7 +109,7 @@ impl Story {
         found.into_values().collect()
     }
 
-    /// A grant that had come before another was asked for has the lower token.
+    /// A grant that came before another request has a lower token than its grant.
     fn grants_out_of_order(&self, before: u64) -> Vec<Violation> {
         let mut entered: Vec<&Grant> = self.grants.iter().collect();
         entered.sort_unstable_by_key(|grant| grant.entered);
@@ -131,7 +131,7 @@ impl Story {
         found
     }
 
-    /// What happened to the name in this window, a line each, and what befell the place then.
+    /// The records of the name in this window, a line each, and the faults of that time.
     pub(super) fn around(&self, window: (u64, u64), wounds: &[Wound]) -> String {
         let (from, to) = window;
         let mut lines = Vec::new();
@@ -175,7 +175,7 @@ impl Promise {
         self.weight == self.capacity
     }
 
-    /// Those of others with whom it does not fit: each that is too much alone, or else all.
+    /// The others that conflict with it: each one that is too much alone, or otherwise all.
     fn blame<'a>(&self, others: &[&'a Self]) -> Vec<&'a Self> {
         let is_too_much = |other: &&Self| other.weight + self.weight > self.capacity;
         let each: Vec<_> = others.iter().copied().filter(is_too_much).collect();

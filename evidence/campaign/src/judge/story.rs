@@ -1,14 +1,14 @@
-//! What was written of one round, as it was written.
+//! The records of one round, as they were written.
 
 use std::str::{FromStr, Split};
 
-/// Something that must not be.
+/// A violation.
 #[derive(Clone, Debug)]
 pub(super) struct Violation {
-    /// Which check.
+    /// The check that found it.
     pub(super) check: &'static str,
     pub(super) what: String,
-    /// From when to when it can be seen.
+    /// The times between which it can be seen.
     pub(super) window: (u64, u64),
 }
 
@@ -18,7 +18,7 @@ impl Violation {
     }
 }
 
-/// A span in which a guard was held, by its own words.
+/// A span in which a guard said that it was held.
 #[derive(Clone, Debug)]
 pub(super) struct Promise {
     pub(super) guard: u64,
@@ -30,7 +30,7 @@ pub(super) struct Promise {
     pub(super) capacity: u64,
 }
 
-/// A grant: when it was asked for, by when it had come, and which process asked.
+/// A grant: when it was requested, by when it had come, and which process requested it.
 #[derive(Clone, Debug)]
 pub(super) struct Grant {
     pub(super) guard: u64,
@@ -41,15 +41,15 @@ pub(super) struct Grant {
     pub(super) attempt: u64,
 }
 
-/// Everything that was written of one name.
+/// All records of one name.
 #[derive(Debug, Default)]
 pub(super) struct Story {
     pub(super) promises: Vec<Promise>,
     pub(super) grants: Vec<Grant>,
-    /// When something was asked for, and when it was given up.
+    /// When a request was made, and when it was given up.
     pub(super) given_up: Vec<(u64, u64)>,
     pub(super) updates: Vec<Update>,
-    /// Queues as somebody saw them.
+    /// The observed queues.
     pub(super) queues: Vec<Queue>,
     /// Guards of jobs that have reported their end, and the period of each.
     pub(super) jobs: Vec<(u64, u64)>,
@@ -74,13 +74,13 @@ impl Promise {
     }
 }
 
-/// Reading a value and writing another.
+/// An update: reading a value and writing another.
 #[derive(Clone, Debug)]
 pub(super) struct Update {
     pub(super) value: u64,
     pub(super) invoked: u64,
     pub(super) token: u64,
-    /// When, and the value before; none if its process was killed.
+    /// When the update returned, and the value before; `None` if its process was killed.
     pub(super) returned: Option<(u64, u64)>,
 }
 
@@ -90,19 +90,19 @@ impl Update {
         Some(Self { value, invoked, token, returned: None })
     }
 
-    /// When it was over, as far as that is known.
+    /// When the update was over, as far as that is known.
     pub(super) fn end(&self) -> u64 {
         self.returned.map_or(self.invoked, |(at, _)| at)
     }
 }
 
-/// Who waited, in the order of the queue: client, attempt, and since when at least.
+/// The waiters in the order of the queue: client, attempt, and the latest time of joining.
 pub(super) type Queue = Vec<(u128, u64, u64)>;
 
-/// An answer to who leads: the token, and when that was asked.
+/// An answer about the leader: the token, and when it was requested.
 pub(super) type Led = (u64, u64);
 
-/// Reads a queue that somebody saw.
+/// Parses an observed queue.
 pub(super) fn queue(words: &mut Split<'_, char>) -> Option<Queue> {
     let mut queue = Vec::new();
     while let Some(client) = words.next() {

@@ -1,4 +1,4 @@
-//! Each check finds what is wrong, and nothing else.
+//! Tests that each check finds its violations, and no others.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use leasehold_testkit::must;
 
 use super::*;
 
-/// Which checks fail for a log with these lines.
+/// The checks that fail for a log with these lines.
 fn broken(log: &str) -> Vec<&'static str> {
     let directory = must(tempfile::tempdir());
     must(fs::write(directory.path().join("1.log"), log));
@@ -116,7 +116,7 @@ fn a_leader_that_was_replaced_before_somebody_asked_is_found() {
     assert_eq!(broken(&(two + "l n 5 5\n")), ["leader"]);
 }
 
-/// Updates of the name `n`: value, from, to, token and what was replaced.
+/// Updates of the name `n`: value, from, to, token and the replaced value.
 fn updates(of: &[(u64, u64, u64, u64, u64)]) -> String {
     let lines = of.iter().map(|(value, from, to, token, old)| {
         format!("r n {value} {from} {token}\nd {value} {to} {old}\n")

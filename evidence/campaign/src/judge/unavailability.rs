@@ -1,4 +1,4 @@
-//! For how long nothing was to be had: from the beginning of each fault, and after its end.
+//! How long nothing was granted: from the beginning of each fault, and after its end.
 
 use std::collections::BTreeMap;
 
@@ -6,18 +6,18 @@ use serde::{Deserialize, Serialize};
 
 use super::story::{Story, Wound};
 
-/// What faults of one kind have cost, in milliseconds, a number for each of them.
+/// The cost of faults of one kind, in milliseconds, a number for each fault.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Cost {
-    /// From its beginning to its end.
+    /// From the beginning of the fault to its end.
     pub(crate) lasted_ms: Vec<u64>,
-    /// The longest that nobody was granted anything, between its beginning and that of the next.
+    /// The longest time without a grant, between its beginning and that of the next fault.
     pub(crate) silent_ms: Vec<u64>,
-    /// From its end until each name for which somebody waited then had a new holder.
+    /// From its end until each name that had a waiter then had a new holder.
     pub(crate) served_ms: Vec<u64>,
 }
 
-/// What faults have cost, by their kinds.
+/// The cost of faults, by their kinds.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Unavailable(pub(crate) BTreeMap<String, Cost>);
@@ -40,7 +40,7 @@ impl Unavailable {
         costs
     }
 
-    /// Adds what others have cost.
+    /// Adds the costs of another run.
     pub(crate) fn merge(&mut self, other: &Self) {
         for (kind, cost) in &other.0 {
             let all = self.0.entry(kind.clone()).or_default();
@@ -59,7 +59,7 @@ fn ms(ns: u64) -> u64 {
     ns / 1_000_000
 }
 
-/// The longest pause of these moments, as far as it is between the two.
+/// The longest pause between these moments, as far as it is inside of these bounds.
 fn longest_gap(moments: &[u64], begin: u64, end: u64) -> u64 {
     let first = moments.partition_point(|at| *at <= begin);
     let (mut longest, mut before) = (0, begin);
@@ -73,7 +73,7 @@ fn longest_gap(moments: &[u64], begin: u64, end: u64) -> u64 {
     longest
 }
 
-/// How long it took until each name for which somebody waited had a new holder.
+/// How long it took until each name with a waiter had a new holder.
 fn served_after(healed: u64, stories: &BTreeMap<String, Story>) -> u64 {
     let first = |story: &Story| {
         let grants = story.grants.iter();

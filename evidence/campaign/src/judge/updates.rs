@@ -1,6 +1,6 @@
-//! Judges whether reading a value and writing another one in its place was one step, as it must be
-//! under a lock. Each update returns the value that it has replaced. That is a register whose only
-//! verb is to swap. Another project's checker searches its history for an order, in windows.
+//! Judges whether reading a value and writing another one was one step, as it must be under a lock.
+//! Each update returns the replaced value, so the history is that of a register with a swap.
+//! Another project's checker searches this history for an order, in windows.
 
 use std::collections::HashMap;
 
@@ -8,14 +8,14 @@ use stateright::semantics::{ConsistencyTester as _, LinearizabilityTester, Seque
 
 use super::story::{Update, Violation};
 
-/// How many updates a window has at least: the search takes exponentially long in those that
-/// overlap, and a lock leaves none that do.
+/// The least number of updates in a window. The search takes exponentially long for overlapping
+/// updates, and a lock leaves no overlaps.
 const WINDOW: usize = 24;
 
 /// The most updates of one window that are searched; more have never overlapped.
 const MOST: usize = 48;
 
-/// What is protected: a value that is swapped.
+/// The protected value, which is swapped.
 #[derive(Clone)]
 struct Swapped(u64);
 
@@ -28,11 +28,11 @@ impl SequentialSpec for Swapped {
     }
 }
 
-/// What came of a search.
+/// The result of a search.
 #[derive(Debug, Default)]
 pub(super) struct Order {
     pub(super) windows: u64,
-    /// Values that were replaced by two.
+    /// Values that two updates have replaced.
     pub(super) lost: u64,
     pub(super) violations: Vec<Violation>,
 }
@@ -58,7 +58,7 @@ pub(super) fn search(updates: &mut [Update]) -> Order {
 }
 
 impl Order {
-    /// A value that two have replaced: what the first of them has written was never read.
+    /// If two updates replaced a value, the value of the first update was never read.
     fn find_lost(&mut self, updates: &[Update]) {
         let mut replaced: HashMap<u64, &Update> = HashMap::new();
         for update in updates {
@@ -71,7 +71,7 @@ impl Order {
         }
     }
 
-    /// What is protected accepts a lower token only from one that was under way before.
+    /// A lower token may be accepted only if its update was under way before.
     fn find_lower_tokens(&mut self, updates: &[Update]) {
         let mut ended: Vec<(u64, u64)> =
             updates.iter().filter_map(|update| Some((update.returned?.0, update.token))).collect();
@@ -90,8 +90,8 @@ impl Order {
     }
 }
 
-/// Cuts a history where nothing is under way. What has no end may be at any time after its
-/// beginning, as far as its window reaches.
+/// Cuts a history where nothing is under way. An update without an end may happen at any time after
+/// its beginning, within its window.
 fn windows(updates: &[Update]) -> impl Iterator<Item = &[Update]> {
     let (mut ends, mut begin, mut latest) = (Vec::new(), 0, 0);
     for (at, update) in updates.iter().enumerate() {
@@ -107,8 +107,8 @@ fn windows(updates: &[Update]) -> impl Iterator<Item = &[Update]> {
     ends.into_iter().map(|(from, to)| &updates[from..to])
 }
 
-/// Whether there is an order in which each update returns what the one before has written. The
-/// window begins with what the first of them has replaced: with any that no other has written.
+/// Whether there is an order in which each update returns the value of the one before. The first of
+/// a window may return any value that no other has written.
 fn is_ordered(window: &[Update]) -> bool {
     let is_written = |value: &u64| window.iter().any(|update| update.value == *value);
     let mut replaced = window.iter().filter_map(|update| Some(update.returned?.1));

@@ -1,4 +1,4 @@
-//! What befalls the wall clock of a server.
+//! Faults of the wall clock of a server.
 
 use std::thread;
 
@@ -7,21 +7,21 @@ use leasehold_testkit::must;
 use crate::place::Place;
 use crate::random::Random;
 
-/// Furthest step at once, in seconds: a few leases.
+/// The longest step of a clock, in seconds: a few leases.
 const STEP_S: f64 = 1.5;
 
-/// How far a clock is ahead of the machine's or behind it in the end, in seconds: at most this.
+/// How far a clock may be from the machine's in the end, in seconds.
 const FURTHEST_S: f64 = 20.0;
 
-/// Half of the drift that clients reckon with by default, 1 %.
+/// Half of the drift that clients assume by default, 1 %.
 const RATE: f64 = 0.005;
 
-/// Sets the clock back; how far behind it is adds up until it would be too far.
+/// Sets the clock back, until the sum of all steps would be too large.
 pub(super) fn set_back(place: &mut Place, random: &mut Random) {
     step(place, random, -1.0);
 }
 
-/// Sets the clock forward, likewise.
+/// Sets the clock forward, with the same limit.
 pub(super) fn set_forward(place: &mut Place, random: &mut Random) {
     step(place, random, 1.0);
 }
@@ -45,7 +45,7 @@ pub(super) fn change_rate(place: &mut Place, random: &mut Random) {
         must(server.set_clock(ahead_s, rate));
     }
     thread::sleep(span);
-    // What it has gained it keeps: a clock that is set back is another fault.
+    // The clock keeps its gain: setting a clock back is another fault.
     place.ahead_s += span.as_secs_f64() * (rate - 1.0);
     let ahead_s = place.ahead_s;
     for server in place.all() {

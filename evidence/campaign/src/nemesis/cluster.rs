@@ -1,4 +1,4 @@
-//! What befalls the nodes of a cluster, and between them.
+//! Faults of the nodes of a cluster, and of their links.
 
 use std::thread;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use crate::place::{LONG_NODE_TIMEOUT, Place, Servers, set_node_timeout};
 use crate::plan::Plan;
 use crate::random::Random;
 
-/// The bus is cut for less than this where nothing is to come of it.
+/// The bus is cut for less than this if the cut must have no effect.
 const BUS_CUT: Duration = Duration::from_secs(2);
 
-/// After so long without an answer a node is taken for dead where its replica is to take over.
+/// After this long without an answer, a node counts as dead if its replica must take over.
 const SHORT_NODE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A replica misses what is written in less than this before it takes over.
+/// A replica that takes over misses the writes of at most this time.
 const MISSED: Duration = Duration::from_millis(400);
 
 /// A primary and its replica.
@@ -34,8 +34,8 @@ pub(super) fn move_slot(place: &mut Place, random: &mut Random) {
     }
 }
 
-/// Cuts the bus between a primary and all other nodes. Where something may be forgotten, until its
-/// replica has taken over, and for a while more; else for less than they take to find it dead.
+/// Cuts the bus between a primary and all other nodes. If the place may forget, until its replica
+/// has taken over, and a while longer. Otherwise for less than the timeout of nodes.
 pub(super) fn cut_bus(place: &mut Place, random: &mut Random) {
     let (slot, node) = place.slot_of_a_name(random);
     let is_replaced = !place.quarantine.is_zero();
@@ -69,7 +69,7 @@ pub(super) fn kill_primary(place: &mut Place, random: &mut Random) {
     settle(cluster);
 }
 
-/// Kills a primary; it comes back empty before anybody takes it for dead, and empties its replica.
+/// Kills a primary; it comes back empty before a node takes it for dead, and empties its replica.
 pub(super) fn restart_empty(place: &mut Place, random: &mut Random) {
     let (_, node) = place.slot_of_a_name(random);
     let span = random.up_to(place.hang.1);
@@ -80,14 +80,14 @@ pub(super) fn restart_empty(place: &mut Place, random: &mut Random) {
     settle(cluster);
 }
 
-/// Has a replica take over that has not everything, whatever its primary says, or whatever all say.
+/// Makes a replica take over that lacks writes, against its primary, or against all nodes.
 pub(super) fn take_over(place: &mut Place, random: &mut Random) {
     let (slot, node) = place.slot_of_a_name(random);
     let how = random.one_of(&["FORCE", "TAKEOVER"]);
     let cluster = nodes(place);
     let replica = must(cluster.replica_of(node));
     fall_behind(cluster, node, random);
-    // A node votes once in two of these for replicas of one primary.
+    // In twice this time, a node votes only once for replicas of one primary.
     set_node_timeout(cluster, SHORT_NODE_TIMEOUT);
     must(cluster.node(replica).command::<()>(&format!("CLUSTER FAILOVER {how}")));
     must(cluster.until_taken_over(slot, node));
@@ -95,13 +95,13 @@ pub(super) fn take_over(place: &mut Place, random: &mut Random) {
     settle(cluster);
 }
 
-/// Keeps the replica of a node off for a while, so that it misses something.
+/// Delays the replica of a node for a while, so that it misses writes.
 fn fall_behind(cluster: &Cluster, node: usize, random: &mut Random) {
     keep_off(cluster.node(node));
     thread::sleep(random.up_to(MISSED));
 }
 
-/// Waits until all is as it was, but for who is whose replica.
+/// Waits until everything is as before, except for the roles of primaries and replicas.
 fn settle(cluster: &Cluster) {
     must(cluster.until_whole(NODES_EACH));
     set_node_timeout(cluster, LONG_NODE_TIMEOUT);

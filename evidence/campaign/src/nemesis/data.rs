@@ -1,4 +1,4 @@
-//! What befalls what a server keeps.
+//! Faults of the data of a server.
 
 use std::thread;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The nemesis: what befalls the place where the locks live, one fault after the other, drawn from
-//! the seed of the run. Each is over when it returns: what was hurt is whole again.
+//! The nemesis: the faults of the place where the locks live, one after the other, drawn from the
+//! seed of the run. When a function returns, its fault is over and healed.
 
 mod clock;
 mod cluster;
@@ -26,11 +26,11 @@ use crate::place::{Place, Servers};
 use crate::promise::now_ns;
 use crate::random::Random;
 
-/// The pause after a fault is less than twice this: time to get going again, and to be hurt anew
-/// before all is as if nothing had been.
+/// The pause after a fault is less than twice this: time to recover, and to be hurt again before
+/// everything has recovered.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Lets a fault befall the place, and heals it.
+/// Causes a fault of the place, and heals it.
 fn befall(fault: Fault, place: &mut Place, random: &mut Random) {
     if let Servers::Postgres(server, pooler) = &mut place.servers {
         let span = random.up_to(place.hang.1);
@@ -82,7 +82,7 @@ fn befall(fault: Fault, place: &mut Place, random: &mut Random) {
     }
 }
 
-/// Hurts a place again and again until it is over, and writes down when.
+/// Hurts a place again and again until the round is over, and records the times.
 pub(crate) fn hurt(place: &mut Place, mut random: Random, directory: &Path, is_over: &AtomicBool) {
     let mut text = String::new();
     while !is_over.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! What befalls the network between clients and a server.
+//! Faults of the network between clients and a server.
 
 use std::thread;
 use std::time::Duration;
@@ -8,17 +8,16 @@ use leasehold_testkit::{Fault, Proxy};
 use crate::place::Place;
 use crate::random::Random;
 
-/// Everything arrives late by less than this: half of it is more than the shortest lease takes to
-/// be renewed.
+/// The longest delay: half of it is more than the shortest lease takes to be renewed.
 const LATEST: Duration = Duration::from_millis(80);
 
-/// So long a single request or reply is waited for that is to be hurt.
+/// How long the nemesis waits for a single request or reply to strike.
 const STRUCK_WITHIN: Duration = Duration::from_millis(300);
 
 /// Cuts connections of all servers, by a command.
 pub(super) fn cut(place: &mut Place, command: &str) {
     for server in place.all() {
-        // One that is replaced right now has none.
+        // A server that is being replaced has none.
         drop(server.command::<u32>(command));
     }
 }
@@ -29,12 +28,12 @@ pub(super) fn delay(place: &mut Place, random: &mut Random) {
     for_a_while(place, random, |proxy, on| proxy.delay(if on { late } else { Duration::ZERO }));
 }
 
-/// Holds back what clients say.
+/// Holds back the bytes of clients.
 pub(super) fn deafen(place: &mut Place, random: &mut Random) {
     for_a_while(place, random, Proxy::deafen);
 }
 
-/// Holds back what servers say.
+/// Holds back the bytes of servers.
 pub(super) fn mute(place: &mut Place, random: &mut Random) {
     for_a_while(place, random, Proxy::mute);
 }
@@ -44,7 +43,7 @@ pub(super) fn swallow(place: &mut Place, random: &mut Random) {
     for_a_while(place, random, Proxy::swallow);
 }
 
-/// Has requests of each kind arrive twice.
+/// Makes requests of each kind arrive twice.
 pub(super) fn double(place: &mut Place, random: &mut Random) {
     strike(place, random, Fault::RepeatRequest);
 }
@@ -54,18 +53,18 @@ pub(super) fn lose_reply(place: &mut Place, random: &mut Random) {
     strike(place, random, Fault::LoseReply);
 }
 
-/// Keeps requests of each kind, and delivers them later than what came after them.
+/// Keeps requests of each kind, and delivers them later than newer requests.
 pub(super) fn hold_back(place: &mut Place, random: &mut Random) {
     strike(place, random, Fault::HoldRequest);
     thread::sleep(random.up_to(place.hang.1));
     for proxy in place.linked(random) {
-        // A server that is replaced right now takes none.
+        // A server that is being replaced accepts none.
         drop(proxy.deliver());
     }
 }
 
-/// Half of the times all connections are cut before it is over, so that what was held back never
-/// arrives.
+/// Half of the times, all connections are cut before the end, so that bytes that were held back
+/// never arrive.
 fn for_a_while(place: &mut Place, random: &mut Random, change: impl Fn(&Proxy, bool)) {
     let span = place.hang.0 + random.up_to(place.hang.1);
     let cut = random.chance(50);
@@ -84,7 +83,7 @@ fn strike(place: &mut Place, random: &mut Random, fault: Fault) {
     for call in place.calls {
         let nth = 1 + random.below(20) as u32;
         for proxy in place.linked(random).into_iter().take(1) {
-            // Nobody waits for it: a call of this kind may come much later.
+            // The nemesis does not wait: a call of this kind may come much later.
             drop(proxy.strike(nth, *call, fault));
         }
     }

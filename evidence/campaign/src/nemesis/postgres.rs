@@ -1,4 +1,4 @@
-//! What befalls a PostgreSQL server, the pooler before it, or a pair of servers.
+//! Faults of a PostgreSQL server, of the pooler before it, or of a pair of servers.
 
 use std::thread;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::fault::Fault;
 const CLIENTS: &str = "application_name = 'leasehold'";
 const LISTENERS: &str = "query LIKE 'LISTEN lh\\_%'";
 
-/// Lets a fault befall the pooler if there is one, else the server, and heals it.
+/// Causes a fault of the pooler if there is one, otherwise of the server, and heals it.
 pub(super) fn befall(
     fault: Fault,
     (server, pooler): (&mut Postgres, Option<&mut PgBouncer>),
@@ -39,7 +39,7 @@ pub(super) fn befall(
     }
 }
 
-/// Lets a fault befall a pair, and heals it.
+/// Causes a fault of a pair, and heals it.
 pub(super) fn befall_pair(fault: Fault, pair: &mut PostgresPair, span: Duration) {
     match fault {
         Fault::KillPrimary => {

@@ -1,4 +1,4 @@
-//! What befalls the process of a server.
+//! Faults of the process of a server.
 
 use std::thread;
 
@@ -7,7 +7,7 @@ use leasehold_testkit::{Data, Tail, must};
 use crate::place::Place;
 use crate::random::Random;
 
-/// The most of the last transactions that are lost with the power.
+/// The most transactions that a power loss takes.
 const LOST: usize = 40;
 
 /// Stops servers for a while.
@@ -36,7 +36,7 @@ pub(super) fn restart(place: &mut Place, random: &mut Random, data: Data) {
 pub(super) fn lose_power(place: &mut Place, random: &mut Random) {
     let most = random.below(LOST);
     for server in place.independent(random) {
-        // A file that was begun anew may hold less than that.
+        // A new file may hold less than that.
         if server.lose_power(Tail::Transactions(most)).is_err() {
             must(server.restart(Data::Kept));
         }

@@ -1,4 +1,4 @@
-//! What befalls the rights of the user as whom clients come.
+//! Faults of the rights of the clients' user.
 
 use std::thread;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::random::Random;
 /// The rights are gone for less than this.
 const GONE: Duration = Duration::from_millis(500);
 
-/// Takes away all rights, or those to run scripts, or those to publish; then gives them back.
+/// Takes away all rights, or the right to run scripts, or to publish; then gives them back.
 pub(super) fn take_away(place: &mut Place, random: &mut Random) {
     let taken = random.one_of(&["nocommands", "-evalsha -eval", "resetchannels", "resetkeys"]);
     let span = random.up_to(GONE);

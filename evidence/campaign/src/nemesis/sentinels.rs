@@ -1,5 +1,5 @@
-//! What befalls the network between sentinels, and between them and the servers. Clients reach all
-//! of them, and replicas their primary.
+//! Faults of the network between sentinels, and between them and the servers. Clients reach all of
+//! them, and replicas reach their primary.
 
 use std::thread;
 use std::time::Duration;
@@ -11,17 +11,17 @@ use super::takeover::settle;
 use crate::place::{Place, Servers};
 use crate::random::Random;
 
-/// How many there are.
+/// How many sentinels there are.
 const SENTINELS: usize = 3;
 
-/// Which sentinels do not see the primary: all, or two of the three, who are enough to replace it.
+/// The sentinels that do not see the primary: all, or two of the three, which can replace it.
 const UNSEEING: [&[usize]; 4] = [&[0, 1, 2], &[0, 1], &[1, 2], &[0, 2]];
 
-/// Twice as long as a sentinel waits for an answer before it takes a server for dead.
+/// Twice the time after which a sentinel takes a silent server for dead.
 const TAKEN_FOR_DEAD: Duration = Duration::from_secs(1);
 
-/// Keeps sentinels from the primary until they have replaced it, and for a while more: it goes on
-/// serving the clients that reach it. Then they find it again, and it becomes a replica.
+/// Hides the primary from sentinels until they have replaced it, and a while longer: it still
+/// serves the clients that reach it. Then they find it again, and it becomes a replica.
 pub(super) fn hide_primary(place: &mut Place, random: &mut Random) {
     let span = random.up_to(place.hang.1);
     let Some((fleet, primary)) = watched(place) else { return };
@@ -32,7 +32,7 @@ pub(super) fn hide_primary(place: &mut Place, random: &mut Random) {
     settle(fleet);
 }
 
-/// Keeps one sentinel from the primary, long enough for it to take it for dead.
+/// Hides the primary from one sentinel, long enough for it to take the primary for dead.
 pub(super) fn hide_primary_from_one(place: &mut Place, random: &mut Random) {
     let span = TAKEN_FOR_DEAD + random.up_to(place.hang.1);
     let Some((fleet, primary)) = watched(place) else { return };
@@ -42,7 +42,7 @@ pub(super) fn hide_primary_from_one(place: &mut Place, random: &mut Random) {
     must(fleet.wait_acquainted());
 }
 
-/// Keeps sentinels from all replicas, long enough for them to take those for dead.
+/// Hides all replicas from the sentinels, long enough for them to take those for dead.
 pub(super) fn hide_replicas(place: &mut Place, random: &mut Random) {
     let span = TAKEN_FOR_DEAD + random.up_to(place.hang.1);
     let Some((fleet, primary)) = watched(place) else { return };
@@ -54,9 +54,9 @@ pub(super) fn hide_replicas(place: &mut Place, random: &mut Random) {
     settle(fleet);
 }
 
-/// Parts the primary and one sentinel from the others until these have replaced it, and for a while
-/// more. Clients are told of either by whom they ask. Half of the times replicas are on the other
-/// side from the beginning. Else they go there when they are told of the new primary.
+/// Parts the primary and one sentinel from the others until these have replaced the primary, and a
+/// while longer. Clients learn of one of the two primaries. Half of the times, replicas are on the
+/// other side from the beginning. Otherwise they move when they learn of the new primary.
 pub(super) fn part(place: &mut Place, random: &mut Random) {
     let (span, sentinel) = (random.up_to(place.hang.1), random.below(SENTINELS));
     let has_replicas = random.chance(50);
@@ -72,7 +72,7 @@ pub(super) fn part(place: &mut Place, random: &mut Random) {
 }
 
 /// Parts all sentinels from each other and from the primary, long enough for each to take all of
-/// these for dead. None of them has a majority that agrees.
+/// these for dead. No sentinel has a majority that agrees.
 pub(super) fn scatter(place: &mut Place, random: &mut Random) {
     let span = TAKEN_FOR_DEAD + random.up_to(place.hang.1);
     let Some((fleet, primary)) = watched(place) else { return };
@@ -85,7 +85,7 @@ pub(super) fn scatter(place: &mut Place, random: &mut Random) {
     settle(fleet);
 }
 
-/// The fleet, and its primary while there is one that all agree on.
+/// The fleet, and its primary, if all agree on one.
 fn watched(place: &Place) -> Option<(&SentinelFleet, usize)> {
     let Servers::Watched(fleet) = &place.servers else { panic!("no sentinels") };
     Some((fleet, fleet.primary()?))

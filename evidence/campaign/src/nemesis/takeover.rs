@@ -4,7 +4,7 @@ use leasehold_testkit::{Data, SentinelFleet, must};
 
 use crate::place::{Place, Servers};
 
-/// Has the sentinels promote a replica.
+/// Makes the sentinels promote a replica.
 pub(super) fn fail_over(place: &mut Place) {
     let Servers::Watched(fleet) = &place.servers else { panic!("no sentinels") };
     must(fleet.fail_over());
@@ -21,7 +21,7 @@ pub(super) fn kill_primary(place: &mut Place) {
     settle(fleet);
 }
 
-/// Waits until all know what there is.
+/// Waits until all servers and sentinels know each other.
 pub(super) fn settle(fleet: &SentinelFleet) {
     must(fleet.servers().wait_in_sync());
     must(fleet.wait_acquainted());

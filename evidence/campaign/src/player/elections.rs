@@ -1,4 +1,4 @@
-//! Elections, and who waits in a queue.
+//! Elections, and the waiters of a queue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::plan::Plan;
 use crate::promise::{Watch, now_ns};
 
 impl Player {
-    /// Leads for a while, or asks who does.
+    /// Leads for a while, or asks for the leader.
     pub(super) async fn elect(&mut self) {
         let name = Plan::election(self.random.below(self.plan.elections));
         let election = self.client().election(&name).ttl(self.random.one_of(&self.plan.ttls));
@@ -47,7 +47,7 @@ impl Player {
         }
     }
 
-    /// Writes down who waits for a name, in the order of its queue.
+    /// Records the waiters of a name, in the order of its queue.
     pub(super) async fn watch_queue(&mut self) {
         let name = match self.random.chance(50) {
             true => Plan::name(self.random.below(self.plan.names / 4)),

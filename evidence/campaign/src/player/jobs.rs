@@ -1,4 +1,4 @@
-//! Jobs that all start and one runs, once in a period.
+//! Jobs that all processes start and one runs, once in a period.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::Player;
 use crate::plan::Plan;
 use crate::promise::{Watch, now_ns};
 
-/// The periods: shorter and longer than leases are.
+/// The periods: shorter and longer than leases.
 const PERIODS: [Duration; 3] =
     [Duration::from_millis(150), Duration::from_millis(600), Duration::from_secs(4)];
 
@@ -17,7 +17,7 @@ const PERIODS: [Duration; 3] =
 const WORK: Duration = Duration::from_millis(30);
 
 impl Player {
-    /// Runs a job, unless another has it, or has had it in this period.
+    /// Runs a job, unless another process runs it, or has run it in this period.
     pub(super) async fn run_job(&mut self) {
         let (name, period) =
             (Plan::job(self.random.below(self.plan.jobs)), self.random.one_of(&PERIODS));
@@ -36,7 +36,7 @@ impl Player {
         self.linger(&guard, &mut watch, span).await;
         let (run, token) = (watch.guard(), guard.token());
         drop(watch);
-        // A release that gets no answer is `Ok`, too. Only what the store shows has reached it.
+        // A release without an answer is `Ok`, too. Only what the store shows has reached it.
         if guard.release().await.is_ok()
             && let Ok(status) = lock.status().await
             && status.holders.iter().any(|it| it.token == token && it.state == HoldState::Cooldown)

@@ -10,7 +10,7 @@ use super::{Adopted, Player};
 use crate::promise::Watch;
 
 impl Player {
-    /// Gives the lease out as a value, and lets another client have it, or nobody.
+    /// Turns the lease into a value, and lets another client adopt it, or nobody.
     pub(super) async fn hand_out(&mut self, guard: Guard, mut watch: Watch<'_>) -> Option<Adopted> {
         let (number, lineage) = (watch.guard(), watch.lineage());
         watch.ask(&guard);
@@ -23,7 +23,7 @@ impl Player {
                 self.adopted(adopted, number).await.map(|guard| (guard, lineage))
             }
             5 => {
-                // What is delivered twice is worth as much as once.
+                // A lease that is delivered twice can be adopted only once.
                 let [one, two] = others.map(|other| self.clients[other].adopt(lease.clone()));
                 let (one, two) = futures_util::future::join(one, two).await;
                 let one = self.adopted(one, number).await;
@@ -54,12 +54,12 @@ impl Player {
         }
     }
 
-    /// Adopts a lease that lies about, of this process or another.
+    /// Adopts a lease from a file, of this process or another.
     pub(super) async fn find_lease(&mut self) -> Option<Adopted> {
         let found = must(std::fs::read_dir(&self.handed_out)).find_map(|entry| {
             let path = must(entry).path();
             let is_whole = path.extension().is_some_and(|end| end == "lease");
-            // The process that renames it has it.
+            // The process that renames the file has the lease.
             let taken = path.with_extension("taken");
             (is_whole && std::fs::rename(path, &taken).is_ok()).then_some(taken)
         })?;

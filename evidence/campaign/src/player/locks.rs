@@ -1,4 +1,4 @@
-//! Locks of all kinds: how one is drawn, and what is done with it while it is held.
+//! Locks of all kinds: the choice of a lock, and the work under it.
 
 use std::future::Future;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::plan::{Modes, PERMITS, Plan};
 use crate::promise::Watch;
 
 impl Player {
-    /// A lock, and what it is.
+    /// A lock, and its name.
     pub(super) fn draw_lock(&mut self) -> (Lock, String) {
         let ttl = self.random.one_of(&self.plan.ttls);
         let name = Plan::name(self.random.below(self.plan.names));
@@ -57,7 +57,7 @@ impl Player {
         (lock.ttl(ttl).renewal(renewal), what)
     }
 
-    /// Has it for a while; gives the guard of who has adopted it.
+    /// Holds it for a while; returns the guard of the adopter, if there is one.
     pub(super) async fn hold(&mut self, mut guard: Guard, mut watch: Watch<'_>) -> Option<Adopted> {
         let span = match self.random.chance(self.plan.lingering) {
             true => self.plan.longest,
@@ -126,7 +126,7 @@ impl Player {
         }
     }
 
-    /// A writer becomes a reader, or asks for what it is.
+    /// A writer becomes a reader, or asks for its own mode.
     async fn change_a_writer(&mut self, guard: &mut Guard, watch: &mut Watch<'_>) {
         let patience = self.patience();
         if self.random.chance(60) {
@@ -138,13 +138,13 @@ impl Player {
         self.linger(guard, watch, span).await;
     }
 
-    /// How long a change of mode is waited for.
+    /// How long a task waits for a change of mode.
     fn patience(&mut self) -> Duration {
         let longest = self.random.one_of(&[0, 1, 2, 4, 10, 60]);
         self.random.up_to(Duration::from_millis(longest))
     }
 
-    /// Whether it was changed; none if it was given up.
+    /// Whether the mode was changed; `None` if the change was given up.
     async fn changing(
         &self,
         verb: &str,

@@ -1,5 +1,5 @@
-//! One turn of a task: it takes something in some way, does something with it, and lets go in some
-//! way, or dies.
+//! One turn of a task: it takes a lock in some way, does something under it, and releases it in
+//! some way, or dies.
 
 mod elections;
 mod jobs;
@@ -27,18 +27,18 @@ use crate::register::Register;
 /// How often a holder asks its guard.
 const ASK_EVERY: Duration = Duration::from_millis(4);
 
-/// After an error the store is left alone for less than this.
+/// After an error, the task pauses for less than this.
 const REST: Duration = Duration::from_millis(50);
 
 /// One task.
 pub(crate) struct Player {
     pub(crate) plan: Plan,
-    /// All clients of the process, and which of them is its own.
+    /// All clients of the process, and the index of the task's own client.
     pub(crate) clients: Arc<[Client]>,
     pub(crate) own: usize,
     pub(crate) log: Arc<Log>,
     pub(crate) register: Register,
-    /// Where leases lie that nobody has at the moment, one in each file.
+    /// The directory of leases that no process has, one in each file.
     pub(crate) handed_out: PathBuf,
     pub(crate) random: Random,
     pub(crate) doing: Doing,
@@ -49,7 +49,7 @@ pub(crate) struct Player {
 type Adopted = (Guard, u64);
 
 impl Player {
-    /// Takes turns until it is told to stop, and then is served once more.
+    /// Takes turns until it is told to stop. Then it must be served once more.
     pub(crate) async fn play(mut self, is_over: Arc<AtomicBool>) {
         while !is_over.load(Ordering::Relaxed) {
             self.take_turn().await;
@@ -111,8 +111,8 @@ impl Player {
         }
     }
 
-    /// Asks for it in one of the ways there are; a wait for one name that is given up is written
-    /// down.
+    /// Requests the lock in one of several ways; if a wait for one name is given up, that is
+    /// recorded.
     async fn take(&mut self, lock: &Lock, name: Option<&str>) -> Option<Guard> {
         let asked = now_ns();
         let taken = self.ask_for(lock).await;
@@ -148,7 +148,7 @@ impl Player {
         }
     }
 
-    /// Asks the guard now and then.
+    /// Asks the guard sometimes.
     async fn linger(&self, guard: &Guard, watch: &mut Watch<'_>, span: Duration) {
         let end = now_ns() + u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
         while watch.ask(guard) {
@@ -160,7 +160,7 @@ impl Player {
         }
     }
 
-    /// Counts an error that may come, and stops the test at one that must not.
+    /// Counts an expected error, and stops the test at any other.
     async fn note(&self, error: &Error) {
         let kind = match error {
             Error::Invalid(_) | Error::Closed | Error::Fenced { .. } => panic!("{error:?}"),

@@ -1,4 +1,4 @@
-//! A queue: all append to it, and the holder of its lock does what is there.
+//! A queue: all append to it, and the holder of its lock processes the entries.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use crate::promise::{Watch, now_ns};
 const WORK: Duration = Duration::from_millis(5);
 
 impl Player {
-    /// Appends an entry, or does some. The holder does not ask its guard before it ends one: that
-    /// it was overtaken is for the queue to find.
+    /// Appends an entry, or processes some. The holder does not ask its guard before it ends an
+    /// entry: the queue must detect that the holder was overtaken.
     pub(super) async fn use_queue(&mut self) {
         let Some(entries) = self.parts.entries.clone() else { return };
         if self.random.chance(75) {

@@ -1,5 +1,5 @@
-//! Values that are read, and written some milliseconds later: on a separate server, or in a cell
-//! beside the locks.
+//! Values that are read, and written some milliseconds later: on a separate server, or in a cell on
+//! the servers of the locks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use crate::data::{Asked, TRIES, ask};
 use crate::plan::{CELLS, Plan, REGISTERS};
 use crate::promise::{Watch, now_ns};
 
-/// The longest that somebody thinks between reading a value and writing another.
+/// The longest time between reading a value and writing another.
 const THOUGHT: Duration = Duration::from_millis(10);
 
 impl Player {
-    /// Reads and writes what a lock protects. A holder that has lost it in between finds that out
-    /// by being refused.
+    /// Reads and writes a protected value. A holder that has lost the lock in between notices that
+    /// because the write is refused.
     pub(super) async fn update(&mut self) {
         let name = Plan::register(self.random.below(REGISTERS));
         let lock = self.client().mutex(&name).ttl(self.random.one_of(&self.plan.ttls));
@@ -45,7 +45,7 @@ impl Player {
         drop(guard.release().await);
     }
 
-    /// The same with a cell, which installs the token of who opens it.
+    /// The same with a cell, which installs the token of the client that opens it.
     pub(super) async fn update_cell(&mut self) {
         let number = self.random.below(CELLS);
         let Some(cell) = self.parts.cells.get(number).cloned() else { return };
@@ -65,7 +65,7 @@ impl Player {
         drop(guard.release().await);
     }
 
-    /// Replaces the value of a cell. A write of which nobody knows what came of it is left open.
+    /// Replaces the value of a cell. A write with an unknown result stays open.
     async fn change(&mut self, cell: &Cell, guard: &Guard, watch: &mut Watch<'_>, value: u64) {
         let log = Arc::clone(&self.log);
         let opened = match ask(&log, "updates", TRIES, || cell.open(guard)).await {

@@ -1,5 +1,5 @@
-//! Random histories of a plain lock that programs in several languages want, what they come to, and
-//! whether anybody is betrayed by that.
+//! Random histories of a plain lock that programs in several languages want, their results, and a
+//! check that no promise is broken.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::attempts::{Attempts, Who, info};
 use crate::history::{START_US, micros};
 use crate::place::{Expected, INBOXES, Keys, revoked, string};
 
-/// A name as other programs may have it: nothing of it is escaped.
+/// A name as other programs may use it, without escapes.
 const NAME: &str = "jobs/%1 {a}";
 
 #[derive(Clone, Debug)]
@@ -30,10 +30,10 @@ pub(crate) enum Step {
     Theirs(u8, Their),
 }
 
-/// An action of ours, without whose it is.
+/// An action of ours, without its attempt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Verb {
-    /// A ballot is so far from the clock, in µs.
+    /// The distance of a ballot from the clock, in µs.
     Acquire {
         ttl: Duration,
         late: bool,
@@ -69,7 +69,7 @@ pub(crate) enum Verb {
     },
 }
 
-/// Which token is named.
+/// The token that a request names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Token {
     Any,
@@ -77,7 +77,7 @@ pub(crate) enum Token {
     Other,
 }
 
-/// What the lock of the Redis documentation does, and what may be done to it besides.
+/// The operations of the lock in the Redis documentation, and other changes of its key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Their {
     /// Somebody deletes the key, whichever client holds it.
@@ -86,7 +86,7 @@ pub(crate) enum Their {
     Extend { lease_ms: u64 },
     /// Compare and delete.
     LetGo,
-    /// Somebody takes the end of the key away.
+    /// Somebody removes the expiry of the key.
     Persist,
     /// `SET NX PX`.
     Take { lease_ms: u64 },
@@ -95,7 +95,7 @@ pub(crate) enum Their {
 /// One step as it was played by the model.
 #[derive(Clone, Debug)]
 pub(crate) struct Played {
-    /// What the key was before, if anybody else than ours has changed it.
+    /// The key before the step, if another program has changed it.
     before: Option<Option<Key>>,
     action: Action,
     answer: Answer,
@@ -109,13 +109,13 @@ struct Player {
     now_us: u64,
     is_changed: bool,
     attempts: Attempts,
-    /// Until when each of ours believes to hold, in µs.
+    /// Until when each of our holders believes that it holds, in µs.
     ours: BTreeMap<HolderId, u64>,
     theirs: BTreeMap<u8, u64>,
     played: Vec<Played>,
 }
 
-/// What a history comes to, or how somebody is betrayed.
+/// The result of a history, or the promise that is broken.
 pub(crate) fn play(steps: &[Step]) -> Result<Vec<Played>, String> {
     let mut player = Player { now_us: START_US, is_changed: true, ..Player::default() };
     for (number, step) in steps.iter().enumerate() {
@@ -124,7 +124,7 @@ pub(crate) fn play(steps: &[Step]) -> Result<Vec<Played>, String> {
     Ok(player.played)
 }
 
-/// What the server must make of a step.
+/// The expected effect of a step on the server.
 pub(crate) fn expected(played: &Played) -> Expected {
     let layout = Plain { prefix: INBOXES.to_owned() };
     let keys = |key: &Option<Key>| -> Keys {
@@ -237,7 +237,7 @@ impl Player {
         Ok(reply)
     }
 
-    /// What a client of ours believes after an answer.
+    /// Notes what a client of ours believes after an answer.
     fn believe(&mut self, action: &Action, reply: &Reply) {
         let id = match action {
             Action::Revoke { id, .. } => *id,
@@ -301,7 +301,7 @@ impl Player {
         self.theirs.insert(who, self.now_us + lease_ms * 1000);
     }
 
-    /// Nobody believes to hold beside somebody else.
+    /// Checks that no client believes that it holds while another one does.
     fn judge(&self) -> Result<(), String> {
         let ours = self.ours.values();
         let lives = ours.chain(self.theirs.values()).filter(|until_us| **until_us > self.now_us);
@@ -312,5 +312,5 @@ impl Player {
     }
 }
 
-/// The farthest that a ballot may be ahead of the clock, in µs.
+/// How far a ballot may be ahead of the clock, in µs.
 pub(crate) const LEAD_US: i64 = BALLOT_LEAD.as_micros() as i64;

@@ -1,4 +1,4 @@
-//! A plain lock as a value, and what is made of it: by the lock of the Redis documentation, and by
+//! A plain lock as a value, and the effects on it: of the lock of the Redis documentation, and of
 //! each action of ours.
 
 use std::time::Duration;
@@ -11,7 +11,7 @@ use leasehold_core::{
 
 use crate::history::micros;
 
-/// What stands under the key, and when that ends in ms, if ever.
+/// The value of the key, and its end in ms, if it has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) value: Value,
@@ -21,7 +21,7 @@ pub(crate) struct Key {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
     Ours(Hold),
-    /// Of another program, whatever it has written.
+    /// A value of another program, in any form.
     Theirs(String),
 }
 
@@ -40,7 +40,7 @@ enum State {
     Revoked,
 }
 
-/// A holder is asked to let go, or was made to.
+/// A holder was asked to release, or its lease was taken away.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Revoked {
     pub(crate) id: HolderId,
@@ -56,7 +56,7 @@ pub(crate) struct Step<'a> {
 }
 
 impl Value {
-    /// As it stands on the server.
+    /// The value as it is on the server.
     pub(crate) fn text(&self) -> String {
         let Hold { id, token_us, state, info } = match self {
             Self::Ours(hold) => hold,
@@ -73,7 +73,7 @@ impl Value {
 }
 
 impl Key {
-    /// It ends when its last millisecond is over.
+    /// A key ends when its last millisecond is over.
     pub(crate) fn has_ended(&self, now_us: u64) -> bool {
         self.end_ms.is_some_and(|end_ms| end_ms < now_us / 1000)
     }
@@ -117,7 +117,7 @@ impl Step<'_> {
         }
     }
 
-    /// Servers count in milliseconds: the later one.
+    /// Servers count in milliseconds, so the end is rounded up.
     fn end_ms(&self, span: Duration) -> u64 {
         (self.now_us + micros(span)).div_ceil(1000)
     }
@@ -137,7 +137,7 @@ impl Step<'_> {
         Reply::Granted(Grant::new(token, end_ms.unwrap_or(0) * 1000))
     }
 
-    /// An end that somebody took away comes back.
+    /// If somebody has removed the expiry, this sets it again.
     fn extend(&mut self, id: HolderId, ttl: Duration) -> Reply {
         let later_ms = self.end_ms(ttl);
         let (_, end_ms) = self.hold_of(id).unwrap();
@@ -159,7 +159,7 @@ impl Step<'_> {
         self.granted(id)
     }
 
-    /// With the token that is asked for, or that of the clock.
+    /// Acquires with the requested token, or with the token of the clock.
     fn acquire(&mut self, request: &Acquire, asked_us: Option<u64>) -> Reply {
         let (id, now_us) = (request.id, self.now_us);
         if now_us > request.not_after_us {
@@ -254,7 +254,7 @@ impl Step<'_> {
         if hold.token_us != token.micros() {
             return Reply::Revoked(false);
         }
-        // A cooldown is held by nobody, so nobody has to be asked.
+        // A cooldown has no holder that must be asked.
         let is_cooldown = hold.state == State::Cooldown;
         hold.state = State::Revoked;
         if force || is_cooldown {

@@ -1,4 +1,4 @@
-//! Which histories are drawn.
+//! The strategies that draw histories.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ fn ballot() -> impl Strategy<Value = Option<i64>> {
     prop::option::weighted(0.2, away())
 }
 
-/// How far a token is from the clock, in µs: about as far as it may be, or farther.
+/// How far a token is from the clock, in µs: about as far as is allowed, or farther.
 fn away() -> impl Strategy<Value = i64> {
     prop_oneof![6 => -2 * LEAD_US..LEAD_US, 1 => LEAD_US - 1..LEAD_US + 2]
 }

@@ -1,5 +1,5 @@
-//! Random histories of a lock that both languages want, what they come to, and whether anybody is
-//! betrayed by that.
+//! Random histories of a lock that both languages want, their results, and a check that no promise
+//! is broken.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,11 +18,11 @@ use crate::history::{START_US, micros};
 /// One history.
 #[derive(Clone, Debug)]
 pub(crate) struct History {
-    /// Which of the names.
+    /// The index of the name.
     pub(crate) name: usize,
-    /// Tokens are counted, and what Java has without readers is an `RFencedLock`.
+    /// Tokens are counted. Without readers, Java has an `RFencedLock`.
     pub(crate) fenced: bool,
-    /// Java has an `RReadWriteLock`; else an `RLock`. Its own kinds do not exclude each other.
+    /// Java has an `RReadWriteLock`, otherwise an `RLock`. These do not exclude each other.
     pub(crate) shared: bool,
     pub(crate) steps: Vec<Step>,
 }
@@ -34,7 +34,7 @@ pub(crate) enum Step {
     Ours(Who, Verb),
     /// The clock goes on, in µs.
     Pass(u64),
-    /// A thread of a JVM does something, to its read lock or not.
+    /// A thread of a JVM does something, perhaps to its read lock.
     Theirs {
         thread: u8,
         reads: bool,
@@ -42,7 +42,7 @@ pub(crate) enum Step {
     },
 }
 
-/// An action of ours, without whose it is.
+/// An action of ours, without its attempt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Verb {
     Acquire { reads: bool, ttl: Duration, late: bool },
@@ -55,14 +55,14 @@ pub(crate) enum Verb {
     Revoke { force: bool, other_token: bool },
 }
 
-/// What Java does.
+/// The actions of Java.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Their {
     Force,
     Lock {
         lease_ms: u64,
     },
-    /// By the watchdog.
+    /// A renewal by the watchdog.
     Renew,
     Unlock,
 }
@@ -73,7 +73,7 @@ const WATCHDOG_MS: u64 = 30_000;
 /// One step as it was played by the models.
 #[derive(Clone, Debug)]
 pub(crate) struct Played {
-    /// What the lock was before, if anybody else than ours has changed it.
+    /// The lock before the step, if another program has changed it.
     pub(crate) before: Option<Record>,
     pub(crate) action: Action,
     pub(crate) answer: Answer,
@@ -81,7 +81,7 @@ pub(crate) struct Played {
     pub(crate) after: Record,
 }
 
-/// Until when somebody believes to hold, and whether alone.
+/// Until when a client believes that it holds, and whether alone.
 #[derive(Clone, Copy, Debug)]
 struct Promise {
     until_us: u64,
@@ -100,7 +100,7 @@ struct Player {
     played: Vec<Played>,
 }
 
-/// What a history comes to, or how somebody is betrayed.
+/// The result of a history, or the promise that is broken.
 pub(crate) fn play(history: &History) -> Result<Vec<Played>, String> {
     let mut player = Player { now_us: START_US, is_changed: true, ..Player::default() };
     for (number, step) in history.steps.iter().enumerate() {
@@ -141,7 +141,7 @@ impl Player {
         self.judge()
     }
 
-    /// The token that an attempt has, or a next one.
+    /// The token of an attempt, or a next token.
     fn token(&self, fenced: bool, id: HolderId, other: bool) -> FencingToken {
         let entry = self.record.entries.get(&(ours::owner(id), 1));
         let token_us = match entry.map(|entry| &entry.value) {
@@ -211,7 +211,7 @@ impl Player {
         Ok(reply)
     }
 
-    /// What a client of ours believes after an answer.
+    /// Notes what a client of ours believes after an answer.
     fn believe(&mut self, action: &Action, reply: &Reply) {
         let id = match action {
             Action::Acquire(request) => request.id,
@@ -282,7 +282,7 @@ impl Player {
         self.theirs = record.owners.keys().filter(is_theirs).filter_map(promise).collect();
     }
 
-    /// Nobody of ours believes to hold beside somebody who excludes it.
+    /// Checks that no client of ours believes that it holds while a client that it excludes does.
     fn judge(&self) -> Result<(), String> {
         let lives = |promise: &&Promise| promise.until_us > self.now_us;
         let ours: Vec<_> = self.ours.values().filter(lives).collect();
@@ -299,7 +299,7 @@ impl Player {
     }
 }
 
-/// When the hold of a field of theirs ends, if it is there.
+/// When the hold of one of Redisson's fields ends, if the field exists.
 fn their_end_ms(record: &Record, field: &str) -> Option<u64> {
     let count = *record.owners.get(field)?;
     if record.mode.is_none() || field.ends_with(":write") {

@@ -11,8 +11,8 @@ use super::keys::keys;
 use super::record::{Mode, Record};
 use crate::place::{Keys, Place};
 
-/// What all leases are multiples of, so that those of the model and of the server are told apart
-/// however slow the machine is: ten minutes, in ms.
+/// All leases are multiples of this, so that the model's and the server's leases can be compared on
+/// the slowest machine: ten minutes, in ms.
 const UNIT: u64 = 600_000;
 
 /// How many verbs of each of its locks are compared.
@@ -26,13 +26,13 @@ enum Verb {
     Unlock,
 }
 
-/// A JVM whose watchdog counts in units; `None`, with a word on it, where it was not built.
+/// A JVM whose watchdog counts in units. If it was not built, prints that and returns `None`.
 fn jvm(port: u16) -> Option<Worker> {
     redisson_peer(&format!("one,{port}"), "a", Duration::from_millis(UNIT))
 }
 
-/// Does it as the model does, which has no clock; whether Redisson says that it is done, if it says
-/// so.
+/// Does the verb in the model, which has no clock. Returns the answer that Redisson must give, if
+/// it gives one.
 fn model(record: &mut Record, kind: &str, owner: &str, verb: Verb) -> Option<bool> {
     match (verb, kind) {
         (Verb::Force, "read") => record.force_unlock(Some(Mode::Read)),
@@ -48,7 +48,7 @@ fn model(record: &mut Record, kind: &str, owner: &str, verb: Verb) -> Option<boo
     None
 }
 
-/// The same, with ends as whole units from now on.
+/// The same keys, with ends as whole units from now on.
 fn in_units(keys: Keys, now_ms: u64) -> Keys {
     let units = |end_ms: i64| match end_ms {
         ..0 => end_ms,

@@ -1,4 +1,4 @@
-//! A lock of Redisson's as its keys, and what its channels say of it.
+//! A lock of Redisson as its keys, and the messages in its channels.
 
 use leasehold::store::redis_wire::{Layout, Redisson};
 use leasehold_core::LockName;
@@ -8,10 +8,10 @@ use super::ours::Told;
 use super::record::{Mode, Record};
 use crate::place::{Expected, INBOXES, Keys, revoked, string};
 
-/// The name of a lock, and what stands for it in other names.
+/// The name of a lock, and its form in other names.
 const NAMES: [(&str, &str); 2] = [("a", "{a}"), ("b{c}", "b{c}")];
 
-/// What the server must make of a step.
+/// The expected effect of a step on the server.
 pub(super) fn expected(history: &History, played: &Played) -> Expected {
     let (name, base) = NAMES[history.name];
     let layout = Redisson {

@@ -12,7 +12,7 @@ mod strategies;
 
 use super::compare_actions;
 
-/// Where histories that failed are kept, to be played first ever after.
+/// The directory of histories that failed. Later runs play them first.
 const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/differential/redisson/kept.txt");
 
 #[test]

@@ -1,5 +1,5 @@
-//! What an action of ours makes of a lock of Redisson's: what Redisson's own verb would have made
-//! of it for an owner of that name, and what stands under the key of the hold.
+//! The effect of an action of ours on a lock of Redisson: what Redisson's own verb does for an
+//! owner of that name, and the value of the hold's key.
 
 use std::time::Duration;
 
@@ -12,11 +12,10 @@ use leasehold_core::{
 use super::record::{Entry, Hold, Record, Value, writer};
 use crate::history::micros;
 
-/// No reader is promised more: the watchdogs of others set the end of the lock to that.
+/// The longest promise to a reader, because the watchdogs of others set this end of the lock.
 const WATCHDOG: Duration = Duration::from_secs(30);
 
-/// What is told by an action: that the lock is free after a reader or a writer, or that somebody is
-/// to let go.
+/// The message of an action: the lock is free after a reader or a writer, or a holder must release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     Free { wrote: bool },
@@ -31,7 +30,7 @@ pub(crate) struct Step<'a> {
     pub(crate) told: Vec<Told>,
 }
 
-/// An attempt as an owner of Redisson's.
+/// An attempt in the form of a Redisson owner.
 pub(crate) fn owner(id: HolderId) -> String {
     let client = format!("{:032x}", id.client.0);
     let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| client[part].to_owned());
@@ -101,7 +100,7 @@ impl Step<'_> {
         }
     }
 
-    /// A token as it stands in a value.
+    /// A token in the form in which a value has it.
     fn counted(&self, token: FencingToken) -> u64 {
         if self.fenced { TOKEN_EPOCH_US + token.get() } else { token.micros() }
     }
@@ -119,7 +118,7 @@ impl Step<'_> {
         Reply::Granted(Grant::new(self.token(token_us), end_ms * 1000))
     }
 
-    /// Neither its own end nor that of others goes back.
+    /// Neither the end of this hold nor the ends of others go back.
     fn extend(&mut self, id: HolderId, ttl: Duration) -> Reply {
         let (hold, writes) = self.hold(id).unwrap();
         let end_ms = self.end_ms(if writes { ttl } else { ttl.min(WATCHDOG) });
@@ -155,7 +154,7 @@ impl Step<'_> {
         self.granted(id, token_us)
     }
 
-    /// The same answer for a copy of an acquire or an adoption that was done.
+    /// The answer for a copy of an acquire or an adoption that was done before.
     fn repeated(&mut self, id: HolderId, ttl: Duration) -> Option<Reply> {
         match self.hold(id) {
             Some((hold, _)) if hold.state == "held" => Some(self.extend(id, ttl)),
@@ -228,11 +227,11 @@ impl Step<'_> {
         }
     }
 
-    /// Lets go. A trace is left if a copy of the acquire may arrive, or where there was no hold.
+    /// Releases. Leaves a trace if a copy of the acquire may arrive, or if there was no hold.
     fn release(&mut self, id: HolderId, cooldown: Duration, held: bool, unknown: bool) -> Reply {
         let Some((hold, writes)) = self.hold(id) else {
             let reply = self.not_held();
-            // Beside a field the trace would be an entry.
+            // If the hash has a field of the owner, the trace would count as an entry.
             let owner = owner(id);
             if self.record.owners.contains_key(&writer(&owner)) {
                 self.drop_hold(id, true);
@@ -273,7 +272,7 @@ impl Step<'_> {
         self.record.entries.insert((owner(id), 1), Entry { value: Value::Trace, end_ms });
     }
 
-    /// Ends a hold as Redisson ends it, and tells so.
+    /// Ends a hold as Redisson does, and publishes that.
     fn drop_hold(&mut self, id: HolderId, writes: bool) {
         let owner = owner(id);
         let is_free = match writes {

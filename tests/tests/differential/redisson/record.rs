@@ -1,11 +1,11 @@
-//! A lock of Redisson's as a value, and what Redisson's own verbs make of it: written from what its
-//! source (4.7.0) says, one function for each of its scripts.
+//! A lock of Redisson as a value, and the effects of Redisson's own verbs: written from its source
+//! (4.7.0), one function for each of its scripts.
 
 use std::collections::BTreeMap;
 
 use leasehold_core::HolderId;
 
-/// What the field `mode` of the hash says.
+/// The value of the hash's field `mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Read,
@@ -25,19 +25,19 @@ pub(crate) struct Record {
     pub(crate) counter: u64,
 }
 
-/// Such a key.
+/// A key of an entry or of a hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) value: Value,
     pub(crate) end_ms: u64,
 }
 
-/// What stands under it.
+/// The value of such a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
-    /// Redisson's.
+    /// Redisson's own value.
     Theirs,
-    /// That an attempt of ours has ended.
+    /// A trace: an attempt of ours has ended.
     Trace,
     Hold(Hold),
 }
@@ -53,7 +53,7 @@ pub(crate) struct Hold {
 }
 
 impl Value {
-    /// As it stands on the server.
+    /// The value as it is on the server.
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Theirs => "1".to_owned(),
@@ -75,7 +75,7 @@ impl Record {
         self.owners.is_empty()
     }
 
-    /// Forgets what has ended.
+    /// Forgets the keys that have ended.
     pub(crate) fn collect(&mut self, now_ms: u64) {
         if self.end_ms <= now_ms {
             self.delete();
@@ -88,7 +88,7 @@ impl Record {
         self.owners.clear();
     }
 
-    /// `RLock`, and with a counter `RFencedLock`: whether it is entered.
+    /// Enters an `RLock`, or with a counter an `RFencedLock`. Returns whether it is entered.
     pub(crate) fn lock(&mut self, owner: &str, end_ms: u64, fenced: bool) -> bool {
         let is_mine = self.owners.contains_key(owner);
         let is_entered = self.is_free() || is_mine;
@@ -108,7 +108,7 @@ impl Record {
         }
     }
 
-    /// One entry less; how many are left, or none if it has none. A field without entries goes.
+    /// Removes an entry. Returns how many are left, or none if there was none. An empty field goes.
     fn leave(&mut self, field: &str) -> Option<u64> {
         let count = self.owners.get_mut(field)?;
         *count -= 1;
@@ -125,7 +125,7 @@ impl Record {
         }
     }
 
-    /// What the watchdog does for a field of an `RLock`, or of a writer.
+    /// The effect of the watchdog on a field of an `RLock`, or of a writer.
     pub(crate) fn renew(&mut self, field: &str, end_ms: u64) {
         if self.owners.contains_key(field) {
             self.end_ms = end_ms;
@@ -151,8 +151,8 @@ impl Record {
         true
     }
 
-    /// A reader leaves; whether the lock is free by that. The hash ends with the last entry that is
-    /// left.
+    /// A reader leaves; returns whether that frees the lock. The hash ends with the last entry that
+    /// is left.
     pub(crate) fn read_unlock(&mut self, owner: &str) -> bool {
         let (Some(mode), Some(left)) = (self.mode, self.leave(owner)) else { return false };
         self.entries.remove(&(owner.to_owned(), left + 1));
@@ -169,7 +169,7 @@ impl Record {
         true
     }
 
-    /// When the last of the entries ends that the hash has.
+    /// When the last entry of the hash ends.
     pub(crate) fn last_end_ms(&self) -> Option<u64> {
         let is_entry = |owner: &str, number: u64| {
             self.owners.get(owner).is_some_and(|count| (1..=*count).contains(&number))
@@ -178,7 +178,7 @@ impl Record {
         entries.map(|(_, entry)| entry.end_ms).max()
     }
 
-    /// What the watchdog does for a reader: whatever another one was promised.
+    /// The effect of the watchdog on a reader, whatever another reader was promised.
     pub(crate) fn renew_reader(&mut self, owner: &str, end_ms: u64) {
         let Some(count) = self.owners.get(owner) else { return };
         for number in 1..=*count {
@@ -189,7 +189,7 @@ impl Record {
         self.end_ms = end_ms;
     }
 
-    /// Whether a writer is let in; one that is in gets its lease prolonged.
+    /// Whether a writer is let in. The lease of a writer that holds already is prolonged.
     pub(crate) fn write_lock(&mut self, owner: &str, now_ms: u64, end_ms: u64) -> bool {
         let field = writer(owner);
         match (self.mode, self.owners.get_mut(&field)) {
@@ -207,7 +207,7 @@ impl Record {
         true
     }
 
-    /// A writer leaves; whether the lock is free by that. One that reads as well goes on reading.
+    /// A writer leaves; returns whether that frees the lock. If it also reads, it goes on reading.
     pub(crate) fn write_unlock(&mut self, owner: &str, end_ms: u64) -> bool {
         if self.mode != Some(Mode::Write) {
             return false;

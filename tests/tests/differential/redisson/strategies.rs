@@ -1,4 +1,4 @@
-//! Which histories are drawn.
+//! The strategies that draw histories.
 
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ fn their() -> impl Strategy<Value = Their> {
     ]
 }
 
-/// What a reader may ask for.
+/// The lease that a reader may request.
 fn lease() -> impl Strategy<Value = Duration> {
     prop_oneof![
         (1..2_000_000_u64).prop_map(Duration::from_micros),
@@ -74,7 +74,7 @@ fn lease() -> impl Strategy<Value = Duration> {
     ]
 }
 
-/// A renewal may ask for more.
+/// The ttl of a renewal, which may be longer.
 fn ttl() -> impl Strategy<Value = Duration> {
     prop_oneof![4 => lease(), 1 => Just(Duration::from_mins(5))]
 }

@@ -17,7 +17,7 @@ use rustix::process::{
 use serde::{Deserialize, Serialize};
 
 /// How often the guardian looks at most: 10 times. It looks again if an unknown process ended
-/// meanwhile, and on a machine that starts a thousand programs a second, one may end each time.
+/// meanwhile. On a busy machine, that may happen in each look, with a thousand starts a second.
 const MOST_LOOKS: u32 = 10;
 
 /// Where to look for the processes that the command has started.
@@ -25,7 +25,7 @@ const MOST_LOOKS: u32 = 10;
 pub(crate) struct Tree {
     /// All these processes descend from this one.
     pub(crate) root: Pid,
-    /// The guardian, which also descends from `root` and is not one of them.
+    /// The guardian, which also descends from `root`, but was not started by the command.
     pub(crate) guardian: Pid,
     /// The command's own process group, once it is known.
     pub(crate) group: Option<Pid>,
@@ -158,7 +158,7 @@ impl Descendants {
         }
     }
 
-    /// One of the remaining processes, for a message. If one of them cannot be signalled, it is
+    /// One of the remaining processes, for a message. If a process could not be signalled, returns
     /// that one.
     pub(crate) fn example(&self) -> Option<Remaining> {
         let remaining: Vec<Remaining> = self.processes.iter().map(Process::remaining).collect();
@@ -216,8 +216,8 @@ impl Snapshot {
     /// The numbers are read first, so a process without a number in this list began later. A
     /// process that ended before this function looked at it may have left children that are not in
     /// the list either; then the snapshot is not complete. A parent that ends meanwhile passes its
-    /// children on before it is gone: it is missing in the list, or ended while this function
-    /// looked at it.
+    /// children on before it is gone: such a parent is missing in the list, or ended while this
+    /// function looked at it.
     fn take() -> Option<Self> {
         let myself = fs::read_link("/proc/self").ok()?;
         // In a PID namespace without its own /proc, these numbers belong to other processes.
@@ -230,7 +230,7 @@ impl Snapshot {
         let mut is_complete = true;
         let read = |pid: &i32| {
             let process = Process::read(*pid);
-            // A process that exists and may not be read was not started by this one.
+            // A process that exists but cannot be read was not started by this one.
             is_complete &= process.is_some() || Path::new(&format!("/proc/{pid}")).exists();
             process
         };
@@ -246,8 +246,8 @@ struct Process {
     parent: i32,
     group: i32,
     session: i32,
-    /// When the process began, in ticks since the machine was started. So a number that is used
-    /// again is recognised as another process.
+    /// When the process began, in ticks since the machine was started. If the number is used again,
+    /// this shows that it belongs to another process.
     began: u64,
     program: String,
     /// The process has ended, and its parent has not waited for it yet.
@@ -283,7 +283,7 @@ impl Process {
     }
 
     /// Whether the number still belongs to this process, and its group is the same. Much time may
-    /// have passed since it was read, because this process may have been stopped meanwhile.
+    /// have passed since the process was read, because this process may have been stopped.
     fn is_still_there(&self) -> bool {
         Self::read(self.pid).is_some_and(|now| (now.began, now.group) == (self.began, self.group))
     }

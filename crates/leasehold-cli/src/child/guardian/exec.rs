@@ -31,7 +31,7 @@ pub(super) enum Forked {
     Command(Permission),
 }
 
-/// The guardian's handle of the command's process, before that becomes the command.
+/// The guardian's handle of the command's process, before that process becomes the command.
 pub(super) struct Stage {
     pub(super) leader: Pid,
     go_on: PipeWriter,
@@ -51,7 +51,7 @@ pub(super) fn fork() -> io::Result<Forked> {
         Fork::Child => Ok(Forked::Command(Permission { guardian, go_on: permission })),
         Fork::Parent(pid) => {
             let leader = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidData)?;
-            // The group is set here and not in the child, so that it is there before any other
+            // The group is set here and not in the child, so that the group exists before any other
             // process learns of it.
             setpgid(Some(leader), Some(leader))?;
             Ok(Forked::Guardian(Stage { leader, go_on: permit }))
@@ -89,7 +89,7 @@ impl Permission {
             // Without a terminal the command still runs, in the background.
             let _gone = Terminal::of_this_process().map(|it| it.listen_to(Some(getpid())));
         }
-        // A process that was stopped or suspended since the grant must not begin after the lease.
+        // A process that was stopped or suspended must not begin after the end of the lease.
         if is_over(begin) {
             return Ok(LOST);
         }

@@ -67,7 +67,7 @@ fn cannot_start(error: io::Error) -> Failure {
     Failure::new(NOT_EXECUTABLE, format!("cannot start: {error}"))
 }
 
-/// A guardian's process without a task, or `None` once it was taken out to get one.
+/// A guardian's process without a task, or `None` once the process was taken out to get a task.
 #[derive(Debug)]
 struct Process(Option<Child>);
 
@@ -80,7 +80,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // This process reaps the guardian, because the reaper of orphans may reap none of them.
+        // This process reaps the guardian, because the reaper of orphans might never do so.
         if let Some(child) = &mut self.0
             && child.kill().is_ok()
         {

@@ -60,7 +60,7 @@ impl Link {
     }
 
     async fn write(&mut self, bytes: &[u8]) {
-        // If the guardian is dead, its reports end; if it does not read, the watch notices.
+        // If the guardian is dead, its reports end. If it does not read, the watch notices that.
         let _dead = timeout(NO_ROOM, self.orders.write_all(bytes)).await;
     }
 
@@ -88,8 +88,8 @@ impl Link {
         let _ended = kill_process(Pid::from_child(&self.guardian), Signal::CONT);
     }
 
-    /// Ends the command and all that it started in the guardian's place, and then the guardian. It
-    /// calls `remains` with one of the processes that do not end.
+    /// In the guardian's place, ends the command and all processes that it started. Then ends the
+    /// guardian. Calls `remains` with one of the processes that do not end.
     pub(crate) async fn replace_guardian(&mut self, remains: impl FnOnce(&Remaining)) {
         // The guardian is stopped first, so that it cannot start the command now. It is killed
         // later, because orphans are its children while it lives.
@@ -109,8 +109,8 @@ impl Link {
     }
 
     /// Reaps a guardian that has no more to do. This process must do it, because the reaper of
-    /// orphans may reap none of them: the first process of a container seldom does. Each command
-    /// would leave a zombie there.
+    /// orphans might never do so: the first process of a container seldom does. Then each command
+    /// would leave a zombie in the container.
     pub(crate) fn bury_guardian(&mut self) {
         // A guardian that was stopped meanwhile would never end by itself.
         if self.guardian.kill().is_ok() {

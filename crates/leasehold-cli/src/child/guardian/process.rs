@@ -54,14 +54,14 @@ fn supervise(
         survive_file_limits()?;
         control.set_nonblocking(true)?;
         let (orders, reports) = tokio::net::UnixStream::from_std(control)?.into_split();
-        // Before this wait the runtime takes the socket for full, and would drop the first report.
+        // Before this wait, the runtime believes that the socket is full, and would drop a report.
         reports.writable().await?;
         let watched = Watched::new(protocol::incoming(orders))?;
         unblock_signals(callers_mask)?;
         let supervisor = Supervisor::new(stage.leader, begin, reports);
         stage.go_on()?;
-        // The command has stdin now. If the guardian held it, too, a pipe would not end when the
-        // command closes it.
+        // The command has stdin now. If the guardian also kept it open, a pipe would not end when
+        // the command closes stdin.
         drop(rights.stdin);
         protocol::forget_stdio()?;
         supervisor.run(watched).await;

@@ -150,7 +150,7 @@ pub(crate) fn send_rights(
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
     let begin = serde_json::to_vec(begin)?;
-    // Both sides are one program on one machine.
+    // Both sides are the same program on the same machine.
     let length = begin.len().to_ne_bytes();
     sendmsg(control, &[IoSlice::new(&length)], &mut ancillary, SendFlags::empty())?;
     Ok(begin)
@@ -172,7 +172,7 @@ pub(crate) fn receive_begin() -> io::Result<Option<(UnixStream, Rights, Begin)>>
         }
     }
     for descriptor in &descriptors {
-        // The command must inherit neither of them: it could keep the lifeline open for any time.
+        // The command must inherit neither of them: it might keep the lifeline open for ever.
         fcntl_setfd(descriptor, FdFlags::CLOEXEC)?;
     }
     let mut descriptors = descriptors.into_iter();

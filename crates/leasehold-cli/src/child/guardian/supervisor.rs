@@ -27,7 +27,7 @@ pub(super) struct Watched {
     children: unix::Signal,
     /// Signals to the guardian itself, which are dropped. leasehold gets the same signals and
     /// passes them on, and a `kill` of everything called leasehold must not leave the command
-    /// alone.
+    /// without a guardian.
     dropped: Signals,
 }
 
@@ -128,8 +128,8 @@ impl Supervisor {
         if let Some(how) = self.how {
             self.report(&Report::Ended { how });
         }
-        // The line comes last, because a reader of stderr that does not read must delay nothing
-        // else.
+        // This line comes last: if the reader of stderr does not read it, the write blocks, and
+        // must not delay anything else.
         if self.alone && self.on_lost != OnLost::Ignore {
             Verbosity::usual().error("leasehold itself was killed, so its command was ended");
         }

@@ -19,8 +19,8 @@ pub(crate) async fn sleep_until(at: Option<Instant>) {
 /// 50 ms. A signal reports the end of the last process, but not that a process makes a new session.
 pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The same once a process that does not end was reported: 1 s, because that process may take
-/// hours.
+/// The same interval after the report of a process that does not end: 1 s, because that process may
+/// take hours.
 pub(super) const RARE_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long the guardian waits for killed processes before it reports one that remains: 2 s.

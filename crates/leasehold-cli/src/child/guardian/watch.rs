@@ -11,8 +11,8 @@ use crate::args::OnLost;
 /// How long the guardian may take to answer while the lease is valid: 2 s, for a busy machine.
 const LONGEST_SILENCE: Duration = Duration::from_secs(2);
 
-/// The same once the lease is not valid: 100 ms. A process that is not stopped usually answers
-/// faster.
+/// The same limit once the lease is not valid: 100 ms. A process that is not stopped usually
+/// answers faster.
 const SHORTEST_SILENCE: Duration = Duration::from_millis(100);
 
 /// The advice on what leasehold should do about its guardian.

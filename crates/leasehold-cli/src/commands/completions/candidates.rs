@@ -28,8 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The most names that are offered: 1 000, more than anybody reads.
 const LIMIT: u32 = 1_000;
 
-/// Commands that take a lock, for which names that were used before are candidates, too. For other
-/// commands, only names that are held or awaited are.
+/// Commands that take a lock. Their candidates include names that were used before. For other
+/// commands, only names that are held or awaited are candidates.
 const TAKING: [&str; 3] = ["elect", "hold", "run"];
 
 /// Arguments that are names of locks, or prefixes of names.
@@ -111,7 +111,7 @@ fn ask(store: Option<&StoreUrl>, is_taking: bool, prefix: &str) -> Result<Vec<Lo
     })?
 }
 
-/// The store that the words before the cursor name.
+/// The store that is named in the words before the cursor.
 fn given_store(words: &[OsString]) -> Option<StoreUrl> {
     let words = words.split_last().map_or(&[][..], |(_typed, before)| before);
     let words = words.split(|word| word == "--").next().unwrap_or_default();

@@ -11,7 +11,7 @@ use crate::args::Cli;
 use crate::report::{Outcome, print};
 
 /// Prints a completion script. The scripts of the most common shells ask this program, so they also
-/// complete the names of locks. The others complete only the command line.
+/// complete the names of locks. The other scripts complete only the command line.
 pub(crate) fn completions(shell: Shell) -> Outcome {
     let script = match shell {
         Shell::Bash => include_str!("leasehold.bash").to_owned(),

@@ -27,7 +27,7 @@ const SOON: Duration = Duration::from_millis(20);
 
 /// Shows the list until a signal comes, and then ends by that signal as if it had not been caught.
 pub(super) fn watch(args: &Ls) -> Outcome {
-    // A terminal that cannot move its cursor shows lines as a file does.
+    // For a terminal that cannot move its cursor, lines are printed as for a file.
     let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     if !args.output.json && !is_dumb && stdin().is_terminal() && stdout().is_terminal() {
         return top::show_live(Live {

@@ -211,7 +211,7 @@ fn draw_details(frame: &mut Frame<'_>, view: &View, area: Rect) {
     frame.render_widget(Table::new(holders.chain(waiters), widths).header(header.bold()), queue);
 }
 
-/// A deadlock in words: who waits for whom, around to the first, and what ends it.
+/// A deadlock in words: which client waits for which, and the key that ends the deadlock.
 fn in_a_circle(deadlock: &Deadlock) -> String {
     format!("! probably a deadlock: {}. r ends it", escaped(&deadlock.to_string()))
 }

@@ -105,7 +105,7 @@ fn awaited_names_are_looked_at_twice_as_often_as_held_ones_and_idle_ones_not_at_
     assert_eq!(picture.take_due(START_MS + 999, 10), []);
     assert_eq!(picture.take_due(START_MS + 1_000, 10), [awaited_name]);
     assert_eq!(picture.take_due(START_MS + 2_000, 10), [held_name]);
-    // A name that is found again is due at once.
+    // A name that is found again is due immediately.
     picture.found(vec![idle.clone()], START_MS + 2_500);
     assert_eq!(picture.take_due(START_MS + 2_500, 10), [idle]);
 }

@@ -191,8 +191,8 @@ async fn a_walk_beside_many_looks_asks_for_many_keys_at_a_time() {
     let watcher = Watcher::new(2000, Timekeeper::new(clock.clone()));
     let client = store.holder().await;
     let mut held = Vec::new();
-    // These are too many names to look at each as often as it should be, so all of the budget is
-    // spent.
+    // There are too many names to look at each of them as often as it should be, so the whole
+    // budget is spent.
     for number in 0..4000 {
         let lock = client.mutex(format!("n{number}")).ttl(SECONDS(3600));
         held.push(lock.acquire().await.unwrap());

@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 use super::http::send;
 use crate::harness::PATIENCE;
 
-/// How often the page is looked at: every 50 ms.
+/// How often the page is checked: every 50 ms.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A browser and its driver, which end with the test.
@@ -53,7 +53,7 @@ impl Driver {
             let line = line.unwrap();
             line.rsplit_once("successfully on port ")?.1.trim_end_matches('.').parse::<u16>().ok()
         });
-        // Nobody reads on: a driver that says more must not wait for that.
+        // Nobody reads further lines, but a driver that prints more must not block.
         std::thread::spawn(move || lines.for_each(drop));
         let address = ([127, 0, 0, 1], port.unwrap_or_else(|| panic!("no port"))).into();
         Self { process, address }
@@ -61,7 +61,7 @@ impl Driver {
 }
 
 impl Browser {
-    /// With a window of this size.
+    /// A browser with a window of this size.
     pub(super) async fn start(width: u32, height: u32) -> Self {
         let driver = Driver::start();
         let wanted = json!({
@@ -80,7 +80,7 @@ impl Browser {
         Self { page, driver }
     }
 
-    /// Runs a script in the page: what it returns.
+    /// Runs a script in the page, and returns its result.
     pub(super) async fn run(&self, script: &str) -> Value {
         self.page
             .execute(script, Vec::new())
@@ -88,7 +88,7 @@ impl Browser {
             .unwrap_or_else(|error| panic!("{script}: {error}"))
     }
 
-    /// Waits until that is true in the page.
+    /// Waits until this condition is true in the page.
     #[track_caller]
     pub(super) fn until(&self, condition: &str) -> impl Future<Output = ()> {
         let place = std::panic::Location::caller();
@@ -114,7 +114,7 @@ impl Browser {
         self.page.find(Locator::Css(selector)).await.unwrap().send_keys(text).await.unwrap();
     }
 
-    /// Has the browser itself do something that pages cannot: a command of its protocol for tools.
+    /// Makes the browser do what a page cannot: a command of the DevTools protocol.
     pub(super) async fn command(&self, name: &str, parameters: Value) {
         let id = self.page.session_id().await.unwrap().unwrap();
         let line = format!("POST /session/{id}/goog/cdp/execute");
@@ -123,7 +123,7 @@ impl Browser {
         assert_eq!(answer.status, 200, "{answer:?}");
     }
 
-    /// As on a phone of this size, or as in a window again.
+    /// The size of a phone, or of a window again.
     pub(super) async fn resize(&self, width: u32, height: u32, is_phone: bool) {
         let size = json!({
             "width": width, "height": height, "deviceScaleFactor": 1, "mobile": is_phone,
@@ -131,13 +131,13 @@ impl Browser {
         self.command("Emulation.setDeviceMetricsOverride", size).await;
     }
 
-    /// As for people who like it dark, or light.
+    /// The colour scheme that a user prefers: dark or light.
     pub(super) async fn paint(&self, scheme: &str) {
         let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
         self.command("Emulation.setEmulatedMedia", json!({ "features": features })).await;
     }
 
-    /// What the console has received since the last question, errors only.
+    /// The errors that the console has received since the last call.
     pub(super) async fn errors(&self) -> Vec<String> {
         let id = self.page.session_id().await.unwrap().unwrap();
         let line = format!("POST /session/{id}/se/log");
@@ -147,8 +147,8 @@ impl Browser {
         severe.map(|line| line["message"].to_string()).collect()
     }
 
-    /// Leaves a picture for people to look at: where `LEASEHOLD_PICTURES` says, else beside what
-    /// tests leave.
+    /// Saves a picture for people to look at, in `LEASEHOLD_PICTURES`, or otherwise beside other
+    /// output of tests.
     pub(super) async fn picture(&self, name: &str) -> PathBuf {
         let folder = std::env::var_os("LEASEHOLD_PICTURES").map(PathBuf::from);
         let folder =

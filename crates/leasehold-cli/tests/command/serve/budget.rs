@@ -1,4 +1,4 @@
-//! What watching costs a server with many names, and many keys of others.
+//! The cost of watching for a server with many names, and with many keys of other programs.
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -8,13 +8,13 @@ use std::time::Duration;
 use super::served::Served;
 use crate::harness::{Place, until};
 
-/// Keys a second: more than by default, so as to pass all of them within the test.
+/// Keys a second: more than the default, so that the test passes all of them in time.
 const BUDGET: u64 = 10_000;
 
 const NAMES: usize = 5_000;
 const FOREIGN: usize = 200_000;
 
-/// A server tells all that it is asked from now on.
+/// The commands that a server gets from now on.
 fn monitor(port: u16) -> BufReader<TcpStream> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.write_all(b"MONITOR\r\n").unwrap();
@@ -29,8 +29,8 @@ fn next(lines: &mut BufReader<TcpStream>) -> String {
     line.trim_end().to_owned()
 }
 
-/// When something was asked, in seconds, how many keys that is about, and whether they are those of
-/// a scan; what a script does belongs to the script.
+/// The time of a command in seconds, its number of keys, and whether it is part of a scan. Commands
+/// of a script count as that script.
 fn asked(line: &str) -> Option<(f64, u64, bool)> {
     let (at, rest) = line.strip_prefix('+')?.split_once(" [")?;
     let (source, command) = rest.split_once("] ")?;
@@ -61,7 +61,7 @@ fn the_budget_is_kept_with_5_000_names_beside_200_000_keys_of_others() {
     let end = server.port();
     std::thread::spawn(move || {
         until("it knows all", || served.json("/api/v1/state")["held"] == NAMES);
-        // The last thing that the server tells.
+        // The last command that the server reports.
         let mut stream = TcpStream::connect(("127.0.0.1", end)).unwrap();
         stream.write_all(b"ECHO done\r\n").unwrap();
         let mut answer = String::new();
@@ -86,7 +86,7 @@ fn the_budget_is_kept_with_5_000_names_beside_200_000_keys_of_others() {
         while second.front().is_some_and(|(begin, _)| *begin <= at - 1.0) {
             sum -= second.pop_front().map_or(0, |(_, keys)| keys);
         }
-        // What was asked in a quarter of a second may arrive in the next one.
+        // A command of one quarter of a second may arrive in the next quarter.
         assert!(sum <= BUDGET + BUDGET / 4, "{sum} keys in the second before {at}");
         total += keys;
         (first, last) = (first.or(Some(at)), at);
@@ -96,7 +96,7 @@ fn the_budget_is_kept_with_5_000_names_beside_200_000_keys_of_others() {
     assert!(scanned >= 200 * scans, "{scans} scans for {scanned} keys");
     assert!(total as f64 <= (span + 1.0) * BUDGET as f64, "{total} keys in {span} s");
     assert!(total > NAMES as u64 * 2, "every name is found and looked at: {total}");
-    // The waiter gets the lock all the same.
+    // The waiter still gets the lock.
     drop(held);
     place.end(&["run", "n0000", "--", "true"]).assert_silent(0);
 }

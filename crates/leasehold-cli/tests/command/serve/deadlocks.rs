@@ -9,7 +9,7 @@ use crate::harness::{Background, Place, until};
 
 on_each_store!(scripts_that_wait_for_each_other_are_marked_until_one_is_ended_and_no_others_are);
 
-/// The names that are marked.
+/// The names that are marked as deadlocks.
 fn marked(served: &Served) -> Vec<String> {
     let locks = served.json("/api/v1/locks")["locks"].take();
     let has = |lock: &&Value| lock["marks"].as_array().unwrap().iter().any(|it| it == "deadlock");
@@ -19,7 +19,8 @@ fn marked(served: &Served) -> Vec<String> {
 
 fn scripts_that_wait_for_each_other_are_marked_until_one_is_ended_and_no_others_are(place: &Place) {
     let scripts = circle(place, &["a", "b"]);
-    // Who waits for one at work, and who waits behind that one, look alike and are in none.
+    // Clients that wait for a worker, or behind such a waiter, look similar, but are in no
+    // deadlock.
     let _worker = place.holder("work", &[]);
     let _holder = nested(place, "behind", "work");
     let _waiter = Background::start(place.shell("behind", &["-q"], "true"));

@@ -1,4 +1,4 @@
-//! Answers are as the description of the interface says, and what the command prints.
+//! Answers are as the description of the interface says, and as the command prints them.
 
 use jsonschema::Validator;
 use serde_json::{Value, json};
@@ -14,13 +14,13 @@ impl Described {
         Self(served.json("/api/v1/openapi.json"))
     }
 
-    /// That this is what answers `GET` of a path, as it is described.
+    /// Checks that this answer to `GET` of a path is as described.
     #[track_caller]
     pub(super) fn assert_answer(&self, path: &str, answer: &Value) {
         assert_valid(&self.of_answer(path, "get", "200"), answer);
     }
 
-    /// The schema of what answers a request.
+    /// The schema of the answer to a request.
     fn of_answer(&self, path: &str, method: &str, status: &str) -> Validator {
         let answer = &self.0["paths"][path][method]["responses"][status];
         let schema = &answer["content"]["application/json"]["schema"];
@@ -72,7 +72,7 @@ fn every_answer_is_as_described_and_a_lock_is_what_show_prints(place: &Place) {
     let _held = place.holder("a/b <i>&\"é", &["--label", "<script>alert(1)</script>"]);
     let _shared = place.holder("shared", &["--shared"]);
     let _permit = place.holder("gpu", &["--permits", "1/4"]);
-    // Its holder has ended, and the name stays taken.
+    // The holder has ended, and the name stays taken.
     place.end(&["run", "cooling", "--min-hold", "1h", "--", "true"]).assert_silent(0);
     let _waiter = Background::start(place.shell("a/b <i>&\"é", &["--label", "next"], "true"));
     until("somebody waits", || place.show("a/b <i>&\"é")["waiting"] == 1);
@@ -83,7 +83,7 @@ fn every_answer_is_as_described_and_a_lock_is_what_show_prints(place: &Place) {
     for path in ["/api/v1/state", "/api/v1/locks", "/api/v1/timeline", "/api/v1/doctor"] {
         described.assert_answer(path, &served.json(path));
     }
-    // A page that is cut goes on where it ended.
+    // The next page goes on where a cut page ended.
     let first = served.json("/api/v1/locks?limit=3");
     assert_eq!(first["locks"].as_array().unwrap().len(), 3);
     let cursor = first["next"].as_str().unwrap();
@@ -91,7 +91,7 @@ fn every_answer_is_as_described_and_a_lock_is_what_show_prints(place: &Place) {
     assert_eq!((&second["locks"][0]["name"], &second["next"]), (&json!("shared"), &Value::Null));
     let some = served.json("/api/v1/locks?prefix=gp");
     assert_eq!(some["locks"][0]["holders"][0]["mode"], "1/4");
-    // One lock is what `show --json` prints, but for the time that has passed.
+    // The answer for one lock is what `show --json` prints, except for the time that has passed.
     let name = "/api/v1/locks/a%2Fb%20%3Ci%3E%26%22%C3%A9";
     let lock = served.json(name);
     described.assert_answer("/api/v1/locks/{name}", &lock);
@@ -105,7 +105,7 @@ fn every_answer_is_as_described_and_a_lock_is_what_show_prints(place: &Place) {
     assert_eq!(lock["waiters"][0]["waiter"], shown["waiters"][0]["waiter"]);
     let timelines = served.json("/api/v1/timeline?prefix=a/");
     assert_eq!(timelines["locks"][0]["bars"][0]["token"], shown["holders"][0]["token"]);
-    // What is wrong is told, too.
+    // Errors are described, too.
     for (path, status, words) in [
         ("/api/v1/locks?limit=0", 400, "limit"),
         ("/api/v1/locks?limit=1001", 400, "1000"),

@@ -10,10 +10,10 @@ use super::http::{connect, text};
 use super::served::Served;
 use crate::harness::{Place, until};
 
-/// Most who listen at the same time, as the command has it.
+/// The most listeners at the same time, as in the command.
 const MOST: usize = 128;
 
-/// Somebody who listens.
+/// A listener.
 struct Listener(BufReader<TcpStream>);
 
 impl Listener {
@@ -30,7 +30,7 @@ impl Listener {
         line.trim_end().to_owned()
     }
 
-    /// The data of the next event of this kind for which that is so.
+    /// The data of the next event of this kind that satisfies the condition.
     fn next(&mut self, kind: &str, is_it: impl Fn(&Value) -> bool) -> Value {
         loop {
             if self.line() != format!("event: {kind}") {

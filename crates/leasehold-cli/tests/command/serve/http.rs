@@ -1,4 +1,4 @@
-//! Requests, written as bytes: so that they may be wrong in any way.
+//! Requests, written as bytes, so that they can be wrong in any way.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::harness::PATIENCE;
 
-/// What was answered.
+/// The answer to a request.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -67,10 +67,10 @@ pub(super) fn send(address: SocketAddr, line: &str, headers: &[&str], body: &str
     let mut stream = connect(address);
     stream.write_all(text(address, line, headers, body).as_bytes()).unwrap();
     let (mut bytes, mut some) = (Vec::new(), [0; 4096]);
-    // A client that sends too much is cut off, and may not get to read all of the answer.
+    // A client that sends too much is cut off, and may not be able to read the whole answer.
     while let Ok(count @ 1..) = stream.read(&mut some) {
         bytes.extend_from_slice(&some[..count]);
-        // A driver keeps the connection open, whatever it is asked.
+        // The driver keeps the connection open in any case.
         if is_whole(&bytes) {
             break;
         }
@@ -78,7 +78,7 @@ pub(super) fn send(address: SocketAddr, line: &str, headers: &[&str], body: &str
     Answer::parse(&bytes)
 }
 
-/// Whether an answer that says how long it is has come to its end.
+/// Whether an answer with a length is complete.
 fn is_whole(bytes: &[u8]) -> bool {
     let Some(head) = bytes.windows(4).position(|end| end == b"\r\n\r\n") else { return false };
     let length = Answer::parse(bytes).header("content-length").and_then(|text| text.parse().ok());

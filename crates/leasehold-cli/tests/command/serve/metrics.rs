@@ -1,4 +1,4 @@
-//! Metrics are OpenMetrics, with names of locks only where they were asked for.
+//! Metrics are OpenMetrics, with names of locks only if an option asks for them.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -6,8 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::served::{Served, loses_it};
 use crate::harness::{Place, until};
 
-/// Reads the text as the specification has it, and strictly: each family is described before its
-/// samples, a counter has its suffix, and the end is marked.
+/// Parses the text strictly by the specification: each family is described before its samples, a
+/// counter has its suffix, and the end is marked.
 fn parse(text: &str) -> BTreeMap<String, f64> {
     let body = text.strip_suffix("# EOF\n").unwrap_or_else(|| panic!("no end: {text}"));
     let mut kind = None;
@@ -43,7 +43,7 @@ fn parse(text: &str) -> BTreeMap<String, f64> {
     samples
 }
 
-/// Whether that is one label with its value in quotes, or none.
+/// Whether this is one label with its value in quotes, or no label.
 fn is_sound(labels: &str) -> bool {
     let Some((name, value)) = labels.split_once("=\"") else { return labels.is_empty() };
     let Some(value) = value.strip_suffix('"') else { return false };
@@ -122,7 +122,7 @@ fn when_a_job_was_last_given_back_is_told_also_if_that_was_before_anybody_watche
     for name in ["job/done", "other"] {
         place.end(&["run", name, "-n", "--remember", "1h", "--", "true"]).assert_silent(0);
     }
-    // One that did not end by itself, and one that is at it.
+    // A job that did not end by itself, and a job that still runs.
     let mut revoked = place.holder("job/revoked", &["--remember", "1h"]);
     let token = place.token("job/revoked").unwrap();
     place.end(&["revoke", "job/revoked", "--token", &token]).assert_ended(0);

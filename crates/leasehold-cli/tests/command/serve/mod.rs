@@ -1,4 +1,4 @@
-//! `leasehold serve`: its interface, its page, who is let in, and what it costs the store.
+//! `leasehold serve`: its interface, its page, who may use it, and its cost for the store.
 
 mod browser;
 mod budget;

@@ -12,7 +12,7 @@ const PAINTED: &str = "[...document.querySelectorAll('.row canvas')].reduce((sum
     canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data\
     .filter((_, index) => index % 4 === 3).filter((alpha) => alpha > 0).length, 0)";
 
-/// The texts of the rows that can be seen.
+/// The texts of the visible rows.
 const NAMES: &str = "[...document.querySelectorAll('.row .name')].map((name) => name.textContent)";
 
 const MARKUP: &str = "<img src=x onerror=\"document.title='taken'\"><script>alert(1)</script>";
@@ -23,13 +23,13 @@ pub(super) async fn open(served: &Served, width: u32, height: u32) -> Browser {
     browser
 }
 
-/// Gives a field another value, as if somebody had typed it.
+/// Sets a field to another value, as if a user had typed it.
 async fn set(browser: &Browser, id: &str, value: &str) {
     let field = format!("const field = document.getElementById('{id}'); field.value = '{value}';");
     browser.run(&format!("{field} field.dispatchEvent(new Event('input'));")).await;
 }
 
-/// Waits until an element's text begins so.
+/// Waits until an element's text begins with this.
 pub(super) async fn begins(browser: &Browser, id: &str, text: &str) {
     let found = format!("document.getElementById('{id}').textContent");
     browser.until(&format!("{found}.startsWith({text:?})")).await;
@@ -51,7 +51,7 @@ async fn the_page_shows_what_is_held_as_it_happens_and_strangers_words_as_text_o
     begins(&browser, "verdict", "Nothing is stuck").await;
     begins(&browser, "waiting", "2").await;
     browser.until("document.querySelector('.row .name').textContent === 'invoices/42'").await;
-    // Live: one more, and one less.
+    // Live: one lock more, and one less.
     let mut second = place.holder("second", &["--ttl", "1h"]);
     browser.until(&format!("{NAMES}.includes('second')")).await;
     browser.until(&format!("{PAINTED} > 100")).await;
@@ -63,13 +63,13 @@ async fn the_page_shows_what_is_held_as_it_happens_and_strangers_words_as_text_o
     browser.type_into("#filter", "MONTHLY").await;
     browser.until(&format!("{NAMES}.join() === 'invoices/42'")).await;
     set(&browser, "filter", "").await;
-    // What a stranger wrote is text.
+    // A label of a stranger is shown as text.
     browser.until(&format!("{NAMES}.some((name) => name.startsWith('<img src=x'))")).await;
     assert_eq!(
         browser.run("return document.querySelectorAll('.row img, .row script').length").await,
         0
     );
-    // One lock, by keyboard: its queue in order.
+    // One lock, by keyboard, with its queue in order.
     browser.run("document.getElementById('list').focus()").await;
     browser.type_into("#list", "j").await;
     browser.until("document.querySelector('.row[aria-selected=true]')").await;
@@ -80,7 +80,7 @@ async fn the_page_shows_what_is_held_as_it_happens_and_strangers_words_as_text_o
     let queue = queue.as_str().unwrap();
     assert!(queue.contains("2 wait, in this order") && queue.contains("monthly run"), "{queue}");
     assert!(!queue.contains("Revoke"), "{queue}");
-    // Who held it last, too.
+    // The last holder, too.
     let before = queue.split_once("Held last").unwrap().1;
     assert!(before.contains("released") && before.contains(MARKUP), "{before}");
     browser.picture("lock.png").await;
@@ -93,7 +93,7 @@ async fn the_page_shows_what_is_held_as_it_happens_and_strangers_words_as_text_o
     browser.picture("page.png").await;
     assert_eq!(browser.run("return document.title").await, "leasehold");
     assert_eq!(browser.errors().await, [""; 0]);
-    // The store goes away, which is told, and comes back, and all goes on.
+    // The store goes away, which the page shows, and comes back, and everything goes on.
     place.server.as_mut().unwrap().kill9().unwrap();
     begins(&browser, "verdict", "The store does not answer").await;
     assert!(browser.run(&format!("return {NAMES}.length")).await.as_u64() >= Some(3));
@@ -137,14 +137,14 @@ async fn a_lease_is_revoked_on_the_page_by_who_signs_in_and_by_nobody_else() {
         .until("document.getElementById('lock-body').textContent.includes('Nobody holds it')")
         .await;
     loses_it(&mut held);
-    // A browser tells the console of every answer that is a refusal.
+    // A browser reports every refused request to the console.
     let errors = browser.errors().await;
     assert!(errors.iter().all(|error| error.contains("401")), "{errors:?}");
     browser.close().await;
 }
 
-/// The words that a line break has torn apart, in the cells that are shown: those of 20 letters or
-/// fewer, which fit a phone.
+/// The words that a line break has split, in the visible cells. Only words of at most 20 letters
+/// count: those fit a phone.
 const TORN: &str = "[...document.querySelectorAll('#lock-body td, #lock-body button')]\
     .flatMap((cell) => {\
       const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT); const torn = [];\
@@ -177,7 +177,7 @@ async fn on_a_phone_the_detail_of_a_lock_tears_no_word_apart_and_its_lease_can_b
     let fits = "[document.documentElement, document.getElementById('lock')]\
         .every((it) => it.scrollWidth <= it.clientWidth)";
     assert_eq!(browser.run(&format!("return {fits}")).await, true);
-    // The button is large enough for a finger, and on the screen.
+    // The button is large enough for a finger, and visible.
     let finger = "(() => { const box = document.querySelector('#lock-body button.danger')\
         .getBoundingClientRect(); return box.height >= 40 && box.left >= 0 \
         && box.right <= innerWidth; })()";
@@ -219,7 +219,7 @@ async fn of_5_000_names_only_those_are_drawn_that_can_be_seen_on_a_phone_too() {
 async fn the_page_says_how_far_it_has_looked_until_it_has_looked_at_everything() {
     let place = Place::on_redis();
     let server = place.server.as_ref().unwrap();
-    // With this budget a walk over these keys takes longer than a quarter of an hour.
+    // With this budget, a walk over these keys takes more than a quarter of an hour.
     let () = server.command("DEBUG POPULATE 100000 foreign 16").unwrap();
     let served = Served::start(&place, &["--budget", "100"]);
     let browser = open(&served, 1000, 700).await;
@@ -230,7 +230,7 @@ async fn the_page_says_how_far_it_has_looked_until_it_has_looked_at_everything()
     let before = browser.run(&format!("return {}", text("verdict"))).await;
     browser.until(&format!("{} !== {before}", text("verdict"))).await;
     begins(&browser, "verdict", "Still looking: ").await;
-    // Nothing is left to be passed.
+    // No key is left to pass.
     let () = server.command("FLUSHALL").unwrap();
     let _held = place.holder("x", &["--ttl", "1h"]);
     browser.until(&format!("{} === '1 of 1 locks'", text("count"))).await;
@@ -256,7 +256,7 @@ async fn those_who_wait_for_each_other_are_marked_and_a_click_draws_their_circle
     let drawn =
         "[...document.querySelectorAll('#lock-body svg .what')].map((it) => it.textContent)";
     browser.until(&format!("{drawn}.sort().join() === '<i>c,a,b'")).await;
-    // Each name in the circle leads on to that lock.
+    // Each name in the circle leads to that lock.
     browser.run("document.querySelector('#lock-body button:enabled').click()").await;
     browser.until("document.querySelector('#lock-body button:disabled')").await;
     browser.picture("deadlock.png").await;

@@ -1,4 +1,4 @@
-//! The picture of the page in the documents, of a small shop at work. It is made anew by
+//! The picture of the page in the documents, of a small shop at work. This command makes it anew:
 //! `LEASEHOLD_PICTURES=$PWD/docs cargo test -p leasehold-cli --test command -- pictures`
 
 use std::time::{Duration, Instant};
@@ -12,17 +12,17 @@ use super::page::{begins, open};
 use super::served::Served;
 use crate::harness::Place;
 
-/// So long the shop has been at work when a picture for the documents is taken, so that there is
-/// something on the timelines; else it is enough that there are rows.
+/// How long the shop works before the picture for the documents is taken, so that timelines have
+/// bars. In other runs, the test only waits for rows.
 const AT_WORK: Duration = Duration::from_secs(45);
 
 /// Longer than any test.
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The largest file that is put beside the documents.
+/// The largest picture for the documents.
 const MOST_BYTES: u64 = 200 * 1024;
 
-/// What one worker does again and again: a name, a label, for how long it holds it and rests.
+/// The work of one worker, again and again: a name, a label, how long it holds, how long it rests.
 const WORKERS: [(&str, &str, u64, u64); 8] = [
     ("invoices/42", "billing", 4_000, 300),
     ("invoices/42", "reminder", 2_500, 500),
@@ -34,7 +34,7 @@ const WORKERS: [(&str, &str, u64, u64); 8] = [
     ("mail/outbox", "sender", 1_200, 2_600),
 ];
 
-/// Has the page show the URL of a store as people have it, and not that of a test.
+/// Makes the page show a usual store URL instead of a test's URL.
 const NAMED: &str = "const before = note; note = (told) => before(\
     { ...told, store: { ...told.store, url: 'redis://10.0.0.5/0' } }); note(state)";
 
@@ -52,7 +52,7 @@ async fn work(url: String, (name, label, hold_ms, rest_ms): (&str, &str, u64, u6
 #[tokio::test]
 async fn the_page_of_a_shop_at_work_fits_a_window_and_a_phone_by_day_and_by_night() {
     let server = RedisServer::options().append_only("always").start().unwrap();
-    // With nothing that the doctor would find: that is for another picture.
+    // The server has no findings for the doctor: these are for another picture.
     server.command::<()>("CONFIG SET maxmemory 1gb").unwrap();
     let place = Place { url: server.patient_url(), server: Some(server), ..Place::on_file() };
     let client = Client::connect(&place.url).await.unwrap();
@@ -75,7 +75,7 @@ async fn the_page_of_a_shop_at_work_fits_a_window_and_a_phone_by_day_and_by_nigh
     }
     let served = Served::start(&place, &[]);
     let browser = open(&served, 1280, 720).await;
-    // Who has just come would see empty timelines.
+    // A page that was just opened would show empty timelines.
     let begun = Instant::now();
     browser.until("document.querySelectorAll('.row').length >= 5").await;
     browser

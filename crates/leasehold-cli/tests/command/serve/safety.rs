@@ -1,4 +1,4 @@
-//! Who is let in, and what hostile requests come to.
+//! Who may use the server, and the results of hostile requests.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -15,10 +15,10 @@ use super::http::{Answer, connect, send, text};
 use super::served::{Served, TOKEN, loses_it, token_file};
 use crate::harness::{PATIENCE, Place, until};
 
-/// More connections than are answered at the same time.
+/// More connections than the server answers at the same time.
 const CROWD: usize = 600;
 
-/// Fewer than are answered of one address.
+/// Fewer connections than the server answers for one address.
 const SLOW: usize = 100;
 
 fn revoke_body(token: &str) -> String {
@@ -82,13 +82,13 @@ fn a_lease_is_taken_away_with_the_token_and_not_without_or_with_another() {
     for wrong in ["wrong", "", &TOKEN[1..], &longer] {
         assert_eq!(revoke(&[&bearer(wrong)], &body).status, 401, "{wrong}");
     }
-    // A page of somebody else's cannot, whatever it knows.
+    // A page of another origin cannot revoke, whatever it knows.
     for foreign in ["Origin: http://evil.example", "Origin: null", "Sec-Fetch-Site: cross-site"] {
         assert_eq!(revoke(&[&bearer(TOKEN), foreign], &body).status, 403, "{foreign}");
     }
     let other = revoke(&[&bearer(TOKEN)], &revoke_body("17"));
     assert_eq!(other.status, 409, "{other:?}");
-    // What a request has wrong is said as JSON, as all else is.
+    // Faults of a request are answered in JSON, like everything else.
     let no_token = revoke(&[&bearer(TOKEN)], r#"{"token":"x"}"#);
     let path = "POST /api/v1/locks/x/revoke";
     let no_type = send(served.address, path, &[&bearer(TOKEN)], &body);
@@ -214,7 +214,7 @@ fn one_peer_with_many_connections_keeps_no_other_peer_waiting() {
         rustix::net::connect(&socket, &served.address).unwrap();
         let mut stream = TcpStream::from(socket);
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        // One that is not let in is closed meanwhile.
+        // A connection over the limit is closed meanwhile.
         let _sent = stream.write_all(request.as_bytes());
         stream
     };
@@ -228,7 +228,7 @@ fn one_peer_with_many_connections_keeps_no_other_peer_waiting() {
     let mut none = Vec::new();
     let _reset = crowd.pop().unwrap().read_to_end(&mut none);
     assert_eq!(none, b"", "it has as many as it may");
-    // It was not let in, rather than ended for its slowness: the first of them is not ended yet.
+    // The connection was refused, and not ended for its slowness: the first one has not ended yet.
     let (first, mut answer) = (&mut crowd[0], Vec::new());
     first.write_all(b" ends\r\nConnection: close\r\n\r\n").unwrap();
     first.read_to_end(&mut answer).unwrap();
@@ -249,7 +249,7 @@ fn slow_clients_are_ended_and_keep_nobody_out() {
         let _reset = stream.read_to_end(&mut rest);
         assert_ne!(Answer::parse(&rest).status, 200);
     }
-    // A body that never comes is not waited for, either.
+    // The server does not wait for a body that never comes, either.
     let mut stream = connect(served.address);
     let head = text(served.address, "POST /login", &["Content-Length: 10"], "");
     let form = "Content-Type: application/x-www-form-urlencoded\r\nConnection";
@@ -257,7 +257,7 @@ fn slow_clients_are_ended_and_keep_nobody_out() {
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).unwrap();
     assert_eq!(Answer::parse(&rest).status, 408);
-    // Nor is a head that never ends.
+    // Nor does it wait for a head that never ends.
     let mut stream = connect(served.address);
     let _reset = stream.write_all(&[b"GET / HTTP/1.1\r\nX: ", &[b'x'; 64 * 1024][..]].concat());
     let mut rest = Vec::new();

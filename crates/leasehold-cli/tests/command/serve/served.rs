@@ -18,7 +18,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// On a free port of this machine, where only it is reached.
+    /// A server on a free port of this machine, which only this machine reaches.
     pub(crate) fn start(place: &Place, options: &[&str]) -> Self {
         Self::start_at(place, "127.0.0.1:0", options)
     }
@@ -32,7 +32,7 @@ impl Served {
         Self { address: SocketAddr::new([127, 0, 0, 1].into(), address.port()), _process: process }
     }
 
-    /// One that lets those revoke who know [`TOKEN`].
+    /// A server that lets clients revoke if they know [`TOKEN`].
     pub(crate) fn with_token(place: &Place) -> Self {
         let file = token_file(place, TOKEN, 0o600);
         Self::start(place, &["--allow-revoke", "--token-file", &file])

@@ -98,8 +98,8 @@ impl Keeper {
         }
     }
 
-    /// Handles a caller that comes just after the lease was dropped: it gets the lease, or releases
-    /// it first.
+    /// Handles a caller that comes just after the lease was dropped: the caller gets the lease, or
+    /// releases it before it asks.
     fn after_let_go(
         self: &Arc<Self>,
         table: &mut Table,
@@ -233,8 +233,8 @@ impl Line {
         Self { terms, head, callers, let_go: None, is_listed: false, is_watched: false }
     }
 
-    /// Makes the next caller in line the one that asks; returns `None` if there is none. It
-    /// continues the attempt of the line, at the same place.
+    /// Makes the next caller in line the one that asks; returns `None` if there is none. That
+    /// caller continues the attempt of the line, at the same place.
     pub(super) fn advance(
         &mut self,
         asking: &mut HashMap<HolderId, Waiter>,
@@ -418,7 +418,7 @@ impl LocalQueues {
     }
 
     /// Takes out the callers behind this one, because a store's answer concerns all callers that
-    /// ask for the same.
+    /// ask for the same lease.
     pub(in crate::keeper) fn take_behind(
         &mut self,
         name: &LockName,

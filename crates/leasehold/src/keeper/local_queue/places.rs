@@ -121,7 +121,7 @@ impl LocalQueues {
         mem::take(&mut self.polls)
     }
 
-    /// Polls for a waiter, unless its acquire does or a poll for it is in flight.
+    /// Polls for a waiter, unless its acquire already asks or a poll for it is in flight.
     fn poll(&mut self, id: HolderId) {
         let Some(waiter) = self.asking.get_mut(&id) else { return };
         if waiter.sequence.is_none() || waiter.in_flight {
@@ -132,8 +132,8 @@ impl LocalQueues {
         self.polls.push(Poll { name, id, ttl });
     }
 
-    /// Records that a message announced the grant of a waiter. The waiter is polled for at once, or
-    /// as soon as the poll in flight is answered.
+    /// Records that a message announced the grant of a waiter. The waiter is polled for
+    /// immediately, or as soon as the poll in flight is answered.
     pub(in crate::keeper) fn announced(&mut self, id: HolderId) {
         if let Some(waiter) = self.asking.get_mut(&id) {
             waiter.is_announced = true;

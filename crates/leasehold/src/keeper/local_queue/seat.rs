@@ -18,15 +18,15 @@ use crate::keeper::state::{Keeper, LocalQueues, Seat, SharedSubscription};
 use crate::store::Subscription;
 use crate::store::clocked::ClockedStore;
 
-/// How long an empty seat is kept with its subscription: 2 s. A caller that takes turns with
-/// others comes back at once, and a new connection for each turn would cost more than the turn.
+/// How long an empty seat is kept with its subscription: 2 s. A caller that takes turns with others
+/// comes back immediately, and a new connection for each turn would cost more than the turn.
 const IDLE: Duration = Duration::from_secs(2);
 
 /// If votes may be split, all pollers ask within 2 ms after a message, or within twice the time
 /// that the last poll took: each at a different moment. The span doubles each time that no poll was
-/// granted, up to 200 ms. At other stores, one of the clients that ask at once gets the lock. There
-/// all ask at once, like other programs that share the lock: a client that asks later rarely gets
-/// it.
+/// granted, up to 200 ms. At other stores, one of the clients that ask immediately gets the lock.
+/// So there all clients ask immediately, like other programs that share the lock: a client that
+/// asks later rarely gets it.
 const SPREAD: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(200));
 
 /// The pause between two polls of a lock that is shared with programs which publish no release: 20
@@ -99,7 +99,7 @@ pub(crate) struct Poller {
     subscription: OwnedMutexGuard<Option<Box<dyn Subscription>>>,
     /// All holders publish their release.
     releases_are_published: bool,
-    /// The span within which all pollers ask after a message, if they do not ask at once.
+    /// The span within which all pollers ask after a message, if they do not ask immediately.
     spread: Option<Duration>,
     jitter: Jitter,
 }

@@ -1,5 +1,5 @@
 //! The executor of a store: a caller does its own work if nobody is before it. Otherwise a thread
-//! waits and does it.
+//! waits and does the work.
 //!
 //! A transaction takes some 30 µs, which is less than a hand-over to another thread and back. So an
 //! undisturbed caller does it in place. A caller may have to wait for another process that has the
@@ -54,12 +54,12 @@ struct OpenFile {
     clock: Arc<dyn Clock>,
     liveness: Arc<Liveness>,
     guarded: Mutex<Guarded>,
-    /// The note by which forked children do not open the file.
+    /// The note that keeps forked children from opening the file.
     _open: Note,
     /// The notes of the descriptors that forked children close.
     _lifelines: [Option<Note>; 2],
-    /// This field is dropped after the connection: others must not make another database before
-    /// that is closed.
+    /// This field is dropped after the connection: others must not make another database before the
+    /// connection is closed.
     _users: Users,
     /// The number of requests at the worker. No caller overtakes them.
     queued: AtomicUsize,
@@ -349,7 +349,7 @@ impl OpenFile {
         });
         match operation {
             Operation::Renew(leases) if done.is_err() && database.is_replaced() => {
-                // The holders must learn at once that their leases are gone.
+                // The holders must learn immediately that their leases are gone.
                 let replies = leases.iter().map(|_| Reply::NotHeld { newest: None }).collect();
                 let (now, reply) = (self.now(), Reply::Many(replies));
                 Ok((Answer::new(now, reply), Vec::new()))
@@ -369,7 +369,7 @@ impl OpenFile {
     }
 
     /// Sends the messages after the commit, and without the write lock: a client that is woken
-    /// takes the write lock at once.
+    /// takes the write lock immediately.
     fn deliver<T>(&self, (answer, messages): (T, Vec<Addressed>)) -> T {
         for (client, message) in messages {
             self.liveness.send(client, message);
@@ -407,8 +407,9 @@ impl OpenFile {
         {
             return Ok(());
         }
-        // This happens in turn, because a client makes and opens its pipe in its turn. In between,
-        // it would look dead, and would be reaped with the lease that it acquires a moment later.
+        // This happens in turn, because a client makes and opens its pipe in its turn. Between the
+        // two, the client would look dead, and would be reaped with the lease that it acquires a
+        // moment later.
         let failed = |error| self.location.io_error("look beside it", error);
         let dead = self.locked(|_| self.liveness.dead().map_err(failed))?;
         let mut next = Some(String::new());

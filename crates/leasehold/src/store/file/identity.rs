@@ -2,10 +2,10 @@
 //!
 //! Two databases under one path would be two locks under one name. So the database has a random
 //! number. The file of the write lock has the same number, the files that belong together, and the
-//! clock of the leases. Each process that opens the store compares them. If they differ and no
-//! other process uses the store, it corrects them; otherwise it refuses. In every transaction the
-//! paths must lead to the open files: a process whose files were removed notices that, and loses
-//! its leases.
+//! clock of the leases. Each process that opens the store compares both. If they differ and no
+//! other process uses the store, the process corrects them. Otherwise it refuses the store. In
+//! every transaction the paths must lead to the open files: a process whose files were removed
+//! notices that, and loses its leases.
 
 use std::io;
 use std::str::FromStr;
@@ -105,7 +105,7 @@ impl Opening<'_> {
     }
 
     /// Whether anybody else has the database open, or a lease in it: the guardian of a process that
-    /// has gone may keep its pipe open.
+    /// has gone may keep the process's pipe open.
     pub(super) fn is_anyone_there(&self) -> Result<bool, StoreError> {
         let failed = |error| self.location.io_error("look beside it", error);
         Ok(self.are_others()? || self.liveness.is_anyone_alive().map_err(failed)?)

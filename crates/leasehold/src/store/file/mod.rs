@@ -52,8 +52,8 @@ const CLOCK_OFFSETS: &str = "/proc/self/timens_offsets";
 /// of a process end with the process, however it ends. So the ttl only matters for a process that
 /// hangs.
 ///
-/// Only on Linux can the store distinguish one start of the machine from another. On other systems,
-/// a lease may outlive a restart by its ttl, and on Apple's systems a dead process is noticed when
+/// The store distinguishes one start of the machine from another only on Linux. On other systems, a
+/// lease may outlive a restart by its ttl, and on Apple's systems a dead process is noticed when
 /// its lease ends.
 ///
 /// All processes must see the same file with the same clock. So the store refuses hard links, and a
@@ -142,7 +142,7 @@ impl File {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves it open whether the work is done.
+    /// If the future is dropped, the work may or may not be done.
     pub async fn transact<T: Send + 'static>(
         &self,
         work: impl Fn(&FileTransaction<'_>) -> Result<T, StoreError> + Send + 'static,

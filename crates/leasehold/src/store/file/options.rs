@@ -78,7 +78,7 @@ impl FileOptions {
     }
 
     /// How long the record of a name is kept after its last use, with its last holder: 2 min by
-    /// default, 1 s to 24 h. A restart of the machine ends it sooner.
+    /// default, 1 s to 24 h. A restart of the machine ends the retention sooner.
     pub fn retention(mut self, span: Duration) -> Self {
         self.retention = span;
         self

@@ -15,7 +15,7 @@ use crate::mutex::Mutex;
 /// transaction commits.
 const MOST: usize = 64;
 
-/// The result of a request: an answer, or nothing if a general step must do it.
+/// The result of a request: an answer, or nothing if a general step must do the request.
 type Tried = Result<Option<Answer>, StoreError>;
 
 /// Requests that are sent together, and the result of each.
@@ -24,7 +24,7 @@ type Sending = BoxFuture<'static, Result<Vec<Option<Answer>>, StoreError>>;
 /// The requests of one kind.
 pub(crate) struct Lane<T> {
     send: Box<dyn Fn(Vec<T>) -> Sending + Send + Sync>,
-    /// The largest number of transactions at once.
+    /// The largest number of transactions at the same time.
     sessions: usize,
     gathered: Mutex<Gathered<T>>,
 }

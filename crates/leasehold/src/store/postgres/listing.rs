@@ -1,4 +1,4 @@
-//! Listings: names by prefix, all at once or in pages.
+//! Listings: names by prefix, in one list or in pages.
 
 use leasehold_core::{Answer, LockName, Now, Page, Reply, StoreError, StoreErrorKind};
 use tokio_postgres::types::Type;

@@ -99,7 +99,7 @@ impl Postgres {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves it open whether the schema was installed, all of it or nothing.
+    /// If the future is dropped, the schema may or may not be installed, but never in part.
     ///
     /// # Cost
     ///

@@ -37,7 +37,7 @@ const MOST_GIVEN: usize = 100_000;
 pub(crate) struct Quick {
     functions: Arc<Functions>,
     acquires: Arc<Lane<(LockName, Acquire)>>,
-    /// Releases, by a holder, and cancels of attempts that no caller has had.
+    /// Releases by a holder, and cancels of attempts whose grant no caller has received.
     ends: Arc<Lane<(LockName, HolderId, bool)>>,
     /// Attempts that a quick path of this store has granted. Only these are released by a quick
     /// path.
@@ -160,7 +160,7 @@ impl Functions {
         answers.collect()
     }
 
-    /// Releases, or cancels of attempts that no caller has had.
+    /// Releases, or cancels of attempts whose grant no caller has received.
     async fn end(
         &self,
         asked: &[(LockName, HolderId, bool)],

@@ -22,7 +22,7 @@ pub(crate) fn read(name: &LockName, row: &Row, at: usize) -> Result<Record, Stor
     })
 }
 
-/// The record with the changes that quick paths have made since it was written.
+/// The record with the changes that quick paths have made since the record was written.
 fn since(mut record: Record, row: &Row, at: usize) -> Result<Record, UnreadableRecord> {
     let time = |column: usize| {
         let us = row.get::<_, Option<i64>>(at + column).and_then(|us| u64::try_from(us).ok());

@@ -19,7 +19,7 @@ impl PostgresOptions {
     }
 
     /// Like [`from_url`](Self::from_url), but passwords come from `environment` instead of this
-    /// process's environment. It is called with the names of those variables.
+    /// process's environment. That function gets the names of the variables.
     ///
     /// # Errors
     ///

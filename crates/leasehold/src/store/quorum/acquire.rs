@@ -1,4 +1,4 @@
-//! Acquire: rounds that ask all nodes at once, until a round is won or no round can be won.
+//! Acquire: rounds that ask all nodes at the same time, until a round is won or none can be won.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -121,7 +121,7 @@ impl<'a> AcquireRounds<'a> {
         Ok(Some(answer))
     }
 
-    /// Asks all nodes at once, and ends as soon as the outcome is certain.
+    /// Asks all nodes at the same time, and ends as soon as the outcome is certain.
     pub(super) async fn round(&mut self, timeout: Duration) -> (Round, Verdict) {
         let (nodes, request) = (self.nodes, self.request);
         let now = nodes.clock.now();
@@ -238,9 +238,9 @@ impl<'a> AcquireRounds<'a> {
         nodes.answer(started, Reply::Granted(Grant::new(token, deadline_us)))
     }
 
-    /// Cancels the attempt at all nodes that have granted it, or may have without answering: no
-    /// caller has had the lease. Waits for the nodes that hold it, because a retry would otherwise
-    /// find its own minority in the way.
+    /// Cancels the attempt at all nodes that have granted it, or may have granted it without an
+    /// answer: no caller has had the lease. Waits for the nodes that hold the lease: otherwise the
+    /// minority of this attempt would be in the way of a retry.
     pub(super) async fn let_go(&mut self, round: &Round) -> Result<(), StoreError> {
         let (nodes, id) = (self.nodes, self.request.id);
         let now = nodes.clock.now();
@@ -349,8 +349,8 @@ async fn ask_one(
             Some(lease) => Action::Adopt(lease.adoption(acquire)),
         };
         let timed = node.ask(on(action)).await?;
-        // The node may be asked to grant the name, but not a reader's lease, which two callers
-        // could each get there.
+        // The node may then be asked to grant the name, but not to a reader: two adopters could
+        // each get a reader's lease there.
         let may_be_given = ballot_us.is_some() && !request.mode.is_reader();
         if lease.take_if(|lease| may_be_given && lease.is_unknown_to(&timed)).is_some() {
             continue;

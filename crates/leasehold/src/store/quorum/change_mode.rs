@@ -59,7 +59,8 @@ pub(super) async fn run(
 /// must agree on one.
 ///
 /// From now on, only the nodes count that have the writer's lease. The other nodes still have the
-/// reader's lease. They admit readers beside it, and it may last longer than the writer's lease.
+/// reader's lease. They admit further readers, and the reader's lease may last longer than the
+/// writer's lease.
 async fn upgraded(
     nodes: &Arc<Nodes>,
     name: &LockName,

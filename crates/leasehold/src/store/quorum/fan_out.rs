@@ -1,4 +1,4 @@
-//! One request to many nodes at once, each of which may take only a limited time.
+//! One request to many nodes at the same time. Each node has only a limited time.
 
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
@@ -45,8 +45,8 @@ impl<'a, T: Send + 'a> FanOut<'a, T> {
         self.replies.push(Box::pin(async move { (index, answer.await) }));
     }
 
-    /// The next reply, or an error for a node that did not answer in time; `None` once each node
-    /// has had one.
+    /// The next reply, or an error for a node that did not answer in time; `None` once there was
+    /// one for each node.
     pub(super) async fn next(&mut self) -> Option<NodeReply<T>> {
         if !self.is_over {
             match select(self.replies.next(), &mut self.timer).await {

@@ -12,7 +12,8 @@ pub(super) struct HandedOut {
 }
 
 impl HandedOut {
-    /// The request to one node. It adopts the lease whatever token the node has granted it with.
+    /// The request to one node. It adopts the lease, whatever token the node has granted the lease
+    /// with.
     pub(super) fn adoption(self, acquire: Acquire) -> Adopt {
         // Nodes that record no tokens do not agree on one. With this ballot, each of them grants a
         // higher token.
@@ -22,8 +23,8 @@ impl HandedOut {
 
     /// Whether a node has never granted the lease, nor any later one. Such a node was not needed
     /// for the grant, and grants the name to any adopter. Otherwise two adopters could each get
-    /// half of the nodes with the lease, and neither would have a majority. Such nodes alone are
-    /// not enough: if no node of a majority has granted the lease, the lease has ended.
+    /// half of the nodes that have the lease, and neither would have a majority. Such nodes alone
+    /// are not enough: if no node of a majority has granted the lease, the lease has ended.
     pub(super) fn is_unknown_to(self, timed: &TimedAnswer) -> bool {
         match &timed.answer.reply {
             Reply::NotHeld { newest } => {

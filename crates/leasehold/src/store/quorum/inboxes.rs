@@ -13,7 +13,7 @@ use crate::store::Inbox;
 /// The first and the longest delay before an inbox that could not be opened is tried again.
 const REOPEN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
-/// The largest number of revocations that are counted at once.
+/// The largest number of revocations that are counted at the same time.
 const MAX_COUNTED: usize = 64;
 
 /// Opens the inbox of a client on all nodes. One open inbox is enough.

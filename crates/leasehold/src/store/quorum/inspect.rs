@@ -11,8 +11,8 @@ use leasehold_core::{
 use super::nodes::Nodes;
 use super::replies::{Replies, ask};
 
-/// Returns the holders of a name: the attempts that hold it on a majority of the nodes, or may hold
-/// it if silent nodes count for them.
+/// Returns the holders of a name: the attempts that hold it on a majority of the nodes, or would if
+/// silent nodes counted for them.
 pub(super) async fn run(
     nodes: &Arc<Nodes>,
     name: &LockName,
@@ -113,8 +113,8 @@ fn is_alike(one: &Holder, other: &Holder) -> bool {
 }
 
 /// Merges the reports of several nodes about one holder: the facts that most of them report, and
-/// the median of the time left. If `least` of them report a writer, it is one: with the silent
-/// nodes it may be the writer on a majority, however many others report a reader.
+/// the median of the time left. If `least` of them report a writer, the holder is a writer: with
+/// the silent nodes it may be one on a majority, however many others report a reader.
 fn agreed(mut reports: Vec<&Holder>, least: usize) -> Holder {
     reports.sort_by_key(|holder| std::cmp::Reverse(holder.ttl_left));
     let middle = reports[reports.len() / 2];

@@ -9,7 +9,7 @@ use leasehold_core::{FencingToken, Grant, HolderId, HolderInfo, Instant, Mode, R
 
 use crate::store::clocked::TimedAnswer;
 
-/// The number of leases from which on those that are no longer renewed are removed.
+/// From this number of leases on, the leases that are no longer renewed are removed.
 const SWEEP_AT: usize = 1024;
 
 /// The facts about a lease at this client.

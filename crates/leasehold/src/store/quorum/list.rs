@@ -8,7 +8,7 @@ use leasehold_core::{Answer, LockName, Operation, Page, Reply, StoreError, Store
 use super::fan_out::FanOut;
 use super::nodes::Nodes;
 
-/// Names that are held on a majority of the nodes, or may be if silent nodes count for them.
+/// Names that are held on a majority of the nodes, or would be if silent nodes counted for them.
 pub(super) async fn run(
     nodes: &Arc<Nodes>,
     prefix: String,
@@ -69,7 +69,7 @@ pub(super) async fn page(
             _ => return Err(StoreError::unknown_request()),
         },
         Err(error) if place.missing + nodes.needed >= nodes.len() => {
-            // The errors of the nodes before are not known any more.
+            // The errors of earlier nodes are not known any more.
             if !error.kind().is_outage() {
                 return Err(StoreError::new(error.kind(), format!("the list: {error}")));
             }

@@ -65,8 +65,8 @@ const NODES: (usize, usize) = (3, 9);
 /// - **Exclusion** while no node forgets what it granted and no node's clock is set forward: a
 ///   guard is valid until the q-th latest of its nodes' deadlines, q being the majority. The nodes
 ///   need not show the same time, because a lease ends on each node by the node's own clock. If a
-///   replica takes over a node, the node's quarantine covers the difference of clocks, or without a
-///   quarantine `offset=`.
+///   replica takes over a node, the node's quarantine covers the difference of clocks. Without a
+///   quarantine, `offset=` covers it.
 /// - **Order of tokens** whatever clocks, pauses and the network do, as long as no node forgets:
 ///   a token is stored on a majority before it is given out, and every later majority has one of
 ///   those nodes.
@@ -110,7 +110,7 @@ pub struct Quorum {
 
 impl Quorum {
     /// Makes a store of three to nine others. An even number is allowed, but tolerates no more
-    /// failures than one node less.
+    /// failures than a quorum with one node less.
     ///
     /// # Errors
     ///

@@ -39,9 +39,9 @@ const PROBE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// One of the stores of a quorum.
 ///
-/// A node that cannot be reached is *away*: nothing is sent to it, and requests fail at once, while
-/// the background thread probes whether it is back. So an outage costs the same whatever the number
-/// of callers, and no caller waits for a node that will not answer.
+/// A node that cannot be reached is *away*: nothing is sent to it, and requests fail immediately,
+/// while the background thread probes whether it is back. So an outage costs the same whatever the
+/// number of callers, and no caller waits for a node that will not answer.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) store: ClockedStore,
@@ -57,10 +57,10 @@ struct Presence {
     asked: Option<LockName>,
     /// The time of the first request without an answer, since the node's last answer.
     silent_since: Option<Instant>,
-    /// The background thread probes whether the node is back.
+    /// Whether the background thread probes the node, to find out when it is back.
     is_probed: bool,
-    /// The time before which no further request is followed, because one is followed or was a
-    /// moment ago.
+    /// The time before which no further request is followed, because a request is followed now, or
+    /// was a moment ago.
     follows_after: Option<Instant>,
 }
 

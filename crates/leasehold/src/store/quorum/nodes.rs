@@ -111,8 +111,8 @@ impl Nodes {
         self.nodes.iter().filter(|node| node.is_there()).count() >= self.needed
     }
 
-    /// The error of most refusing nodes, if the other nodes are no majority: then waiting does not
-    /// help.
+    /// The most frequent error of the refusing nodes, if the other nodes are no majority: then
+    /// waiting does not help.
     pub(super) fn refusal(&self, what: &str, errors: &[StoreError]) -> Option<StoreError> {
         let refusals = || errors.iter().filter(|error| !error.kind().is_outage());
         let often = |kind| refusals().filter(|error| error.kind() == kind).count();

@@ -2,8 +2,8 @@
 //! forgotten.
 //!
 //! A call waits a little for all nodes, even if a majority has answered. The keeper makes the call,
-//! so no caller waits. If a fast node dies, the validity depends on the replies of the slower
-//! nodes.
+//! so no caller waits. The slower replies matter: if a fast node dies, the validity depends on
+//! them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -214,7 +214,7 @@ fn claim(
         .with_not_after(nodes.nodes[index].not_after_us(&renewal.name, now, left)?)
         .with_info(claim.info);
     let request = Reclaim::new(known.token, renewal.change, request);
-    // From now on, a release must expect this request to arrive after it.
+    // From now on, a release must expect this request to arrive after the release.
     known.holds[index] = NodeHold::Open;
     known.unanswered[index] = true;
     Some(request)

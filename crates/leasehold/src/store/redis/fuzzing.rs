@@ -68,8 +68,8 @@ pub(in crate::store) fn reply(bytes: &[u8], actions: &[Action]) {
     }
 }
 
-/// Reads replies one after the other. The first byte says how many bytes arrive at once, or all.
-/// Each reply must have the same length and value as redis-rs finds.
+/// Reads replies one after the other. The first byte says how many bytes arrive together, or that
+/// all do. Each reply must have the same length and value as redis-rs finds.
 pub(in crate::store) fn stream(bytes: &[u8]) {
     let Some((&piece, stream)) = bytes.split_first() else { return };
     let read = |piece: usize| {

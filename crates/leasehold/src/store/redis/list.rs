@@ -46,8 +46,8 @@ pub(crate) async fn list(
     Ok(Answer::new(now, Reply::Names(names)))
 }
 
-/// The names among the next keys of the server at which the page before ended: all that are held or
-/// awaited. `after` is the number of that server among the primaries, and its cursor.
+/// The names that are held or awaited, among the next keys of the server at which the previous page
+/// ended. `after` is the number of that server among the primaries, and its cursor.
 ///
 /// Cost: a round trip, and another one if there are keys of locks among them.
 pub(crate) async fn page(
@@ -64,7 +64,7 @@ pub(crate) async fn page(
         }
     };
     let count = primaries.len();
-    // There are fewer servers than when the page before was read, so the list has ended.
+    // There are fewer servers than when the previous page was read, so the list has ended.
     let Some(server) = primaries.into_iter().nth(index) else {
         return Ok(Answer::new(Now { lease_us: 0, token_us: 0 }, Reply::Page(Page::default())));
     };

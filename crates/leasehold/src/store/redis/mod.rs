@@ -180,7 +180,7 @@ impl Redis {
         RedisOptions::from_url(url)?.0.check()
     }
 
-    /// The capabilities of a store with these settings, apart from replicas and the quarantine.
+    /// The capabilities with these settings, before replicas and a quarantine change them.
     fn able(settings: &Settings) -> Capabilities {
         let is_plain = settings.layout == LayoutName::Plain;
         let keeps_a_record = !settings.layout.is_shared();
@@ -206,8 +206,8 @@ impl Redis {
         ["redis", "valkey"].iter().any(|name| scheme.starts_with(name))
     }
 
-    /// Rare operations are boxed, here and further down: the future of each request has room for
-    /// everything that it may await, and is allocated and moved.
+    /// Rare operations are boxed, here and further down. Otherwise their futures would enlarge the
+    /// future of each request, which is allocated and moved.
     async fn run(&self, operation: Operation) -> Result<Answer, StoreError> {
         if let Some(durability) = &self.durability {
             durability.check(&operation)?;

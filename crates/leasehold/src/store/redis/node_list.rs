@@ -2,8 +2,8 @@
 //! must have the same list.
 //!
 //! The run id distinguishes servers, and is read on every connection, because an address may later
-//! lead to another node. Between clients, a node is identified by an id that it keeps beside its
-//! locks, together with the lists of nodes that use it.
+//! lead to another node. Clients identify a node by an id that the node keeps with its locks,
+//! together with the clients' lists of nodes.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, MutexGuard};
@@ -24,14 +24,14 @@ use super::layout::script::{LIST_LIFE, Script};
 use super::topology::Topology;
 use crate::mutex::Mutex;
 
-/// The interval at which a client leaves its list at a node that it uses: one minute.
+/// The interval at which a client stores its list at a node that it uses: one minute.
 const LEAVE_EVERY: Duration = Duration::from_mins(1);
 
-/// The delay after which a client that failed to leave its list tries again: 1 s.
+/// The delay after which a client that failed to store its list tries again: 1 s.
 const LEAVE_AGAIN: Duration = Duration::from_secs(1);
 
-/// The id of a node, and the lists that other clients left there: the ids of their nodes, and the
-/// addresses of these.
+/// The id of a node, and the lists that other clients stored there: the ids of their nodes, and the
+/// addresses of those nodes.
 type Lists = (String, Vec<(String, String)>);
 
 /// The nodes of a quorum, in the view of one client.
@@ -55,8 +55,8 @@ struct ListedNode {
     connections: Vec<AbortHandle>,
     /// The id of the node for all clients.
     id: Option<String>,
-    /// When to leave the list at this node: at once if `None`. A former list is then removed: it
-    /// names a node that has lost its data and so has a new id.
+    /// When to store the list at this node: immediately if `None`. Storing removes a former list,
+    /// in which a node has its old id: that node has lost its data.
     due: Option<Instant>,
     former: Option<String>,
 }
@@ -100,7 +100,7 @@ impl Admission for NodeEntry {
 }
 
 impl NodeEntry {
-    /// Whether it is time to leave the list at this node. If so, the caller must do it.
+    /// Whether it is time to store the list at this node. If so, the caller must do that.
     pub(crate) fn is_due(&self) -> bool {
         let due = &mut self.list.state().nodes[self.index].due;
         let now = Instant::now();
@@ -111,8 +111,8 @@ impl NodeEntry {
         is_due
     }
 
-    /// Leaves the list at this node, and reads the other lists there. If that takes longer than
-    /// `limit`, it is tried again later.
+    /// Stores the list at this node, and reads the other lists there. If that takes longer than
+    /// `limit`, the client tries again later.
     pub(crate) async fn leave_list(&self, topology: &Topology, prefix: &str, limit: Duration) {
         let call = self.call(prefix);
         match timeout(limit, topology.run(&call)).await {

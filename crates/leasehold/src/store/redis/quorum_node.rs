@@ -127,8 +127,8 @@ impl QuorumNodes {
         }
     }
 
-    /// Leaves the list at each node that can be reached, and reads the other lists there: a first
-    /// time to learn the ids of the nodes, and a second time to leave them.
+    /// Stores the list at each node that can be reached, and reads the other lists there. The first
+    /// pass learns the ids of the nodes, and the second pass stores them.
     async fn compare_lists(&self) {
         for _ in 0..2 {
             let due = self.members.iter().filter(|member| member.is_list_due());
@@ -187,8 +187,8 @@ impl fmt::Debug for LazyNode {
 }
 
 impl LazyNode {
-    /// Opens the node on the background thread, unless that is under way: the caller may not wait
-    /// until it is done.
+    /// Opens the node on the background thread, unless that is under way, because the caller may
+    /// leave before the node is open.
     fn open(self: &Arc<Self>) {
         let is_ours = self.state.send_if_modified(|state| {
             let is_due = match state {
@@ -232,15 +232,15 @@ impl LazyNode {
         Ok(())
     }
 
-    /// Whether it is time to leave the list at this node. If so, the caller must do it. Programs in
-    /// other languages keep no list.
+    /// Whether it is time to store the list at this node. If so, the caller must do that. Programs
+    /// in other languages keep no list.
     fn is_list_due(&self) -> bool {
         self.settings.layout == LayoutName::Native
             && self.redis.get().is_some()
             && self.entry.is_due()
     }
 
-    /// Leaves the list at this node, and reads the other lists there.
+    /// Stores the list at this node, and reads the other lists there.
     async fn leave_list(&self) {
         if let Some(redis) = self.redis.get() {
             let (prefix, limit) = (self.settings.prefix(), self.settings.timeout());
@@ -324,8 +324,8 @@ impl Store for Arc<LazyNode> {
 /// Explains the error for a server of the wrong kind.
 fn in_a_quorum(error: Error) -> StoreError {
     match error {
-        // A replica among the nodes is not a failover that passes: nodes do not take over from each
-        // other.
+        // A replica among the nodes is no passing failover, because nodes do not take over from
+        // each other.
         Error::Store(error)
             if error.kind() == StoreErrorKind::Unsupported
                 || error.source().is_some_and(<dyn std::error::Error>::is::<Incompatible>) =>

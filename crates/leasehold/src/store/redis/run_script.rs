@@ -45,8 +45,8 @@ impl Redis {
     /// finds that server, and loads the script if necessary. In a cluster all keys must have the
     /// same hash tag.
     ///
-    /// The reply of the primary counts at once. `replicas=` and `quarantine=` only apply to grants
-    /// of locks, and have no effect here.
+    /// The reply of the primary counts immediately. `replicas=` and `quarantine=` only apply to
+    /// grants of locks, and have no effect here.
     ///
     /// This is for a crate that keeps its own data beside the locks, like `leasehold-data`.
     ///
@@ -62,7 +62,7 @@ impl Redis {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves it open whether the script is run.
+    /// If the future is dropped, the script may or may not run.
     pub async fn run_script(
         &self,
         script: &'static RedisScript,

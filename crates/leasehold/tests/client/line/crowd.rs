@@ -7,14 +7,14 @@ use leasehold_core::backoff::Jitter;
 
 use super::world::{Call, SLICE, World, must, settle};
 
-/// What one caller does.
+/// The state of one caller.
 enum Caller {
     Idle,
     Waits(Call),
     Holds(Guard),
 }
 
-/// Callers of two clients, and what they were given so far.
+/// Callers of two clients, and the leases that they were granted so far.
 struct Crowd {
     world: World,
     clients: Vec<Client>,
@@ -53,7 +53,7 @@ impl Crowd {
         }
     }
 
-    /// One of them does something, or time passes, or the store is in trouble.
+    /// A caller does something, or time passes, or the store has trouble.
     async fn step(&mut self) {
         let at = self.below(8) as usize;
         match self.below(20) {
@@ -110,8 +110,8 @@ async fn whatever_callers_do_one_holds_at_a_time_and_all_are_served() {
     }
 }
 
-/// First, second or third in line. The name is free, or another client holds it; the first request
-/// has its answer, or not yet.
+/// The caller is first, second or third in line. The name is free, or another client holds it. The
+/// first request has its answer, or not yet.
 #[tokio::test]
 async fn a_caller_that_is_dropped_at_any_await_wherever_in_line_leaves_nothing_behind() {
     for (place, polls, case) in

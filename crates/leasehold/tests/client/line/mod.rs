@@ -1,5 +1,5 @@
 //! Callers of one client stand in line for a name: the lease goes from one to the next, and the
-//! store is asked when a slice is over. By a clock that the tests move, on a store that counts.
+//! client asks the store when a slice is over. The tests move the clock, and the store counts.
 
 mod crowd;
 mod renewing;
@@ -99,7 +99,7 @@ async fn clients_take_turns_and_each_turn_is_a_slice() {
         drop(guard.take());
         settle().await;
         let mut served = Vec::new();
-        // What the first in line asks for comes with its own poll.
+        // The request of the first in line is sent by its own poll.
         for _ in 0..2 {
             for (number, call) in calls.iter_mut().enumerate() {
                 if !turns.contains(&number)
@@ -114,7 +114,7 @@ async fn clients_take_turns_and_each_turn_is_a_slice() {
         assert_eq!(served.len(), 1, "{turns:?}");
         guard = served.pop();
     }
-    // Of the second client those with odd numbers, who came one after the other.
+    // Odd numbers are callers of the second client, in the order in which they came.
     assert_eq!(turns, [1, 0, 3, 2, 5, 4]);
 }
 
@@ -174,7 +174,7 @@ async fn a_caller_that_is_not_polled_holds_up_nobody_behind_it() {
     let guard = second.granted();
     drop(guard);
     settle().await;
-    // It went to the third, which does not fetch it in time.
+    // The lease went to the third caller, which does not fetch it in time.
     world.clock.advance(Duration::from_secs(2));
     settle().await;
     let guard = Call::new(&world.client().await).granted();
@@ -195,8 +195,8 @@ async fn a_first_that_is_not_polled_after_a_release_is_skipped_in_two_seconds() 
         let guard = Call::new(&client).granted();
         let mut first = Call::waiting(&client).await;
         let mut second = Call::waiting(&client).await;
-        // All is renewed once when the inbox is open; then nothing wakes the keeper for a third of
-        // the ttl.
+        // All leases are renewed once when the inbox is open. After that, the keeper sleeps for a
+        // third of the ttl.
         world.clock.advance(Duration::from_secs(1));
         settle().await;
         match drops {

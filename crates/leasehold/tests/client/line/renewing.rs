@@ -1,5 +1,5 @@
-//! A renewal is on its way while the lease goes from one caller to the next: its answer is about
-//! the holder when it arrives.
+//! A renewal is on its way while the lease goes from one caller to the next: its answer counts for
+//! the holder at its arrival.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use leasehold::{Guard, LossReason};
 
 use super::world::{Call, TTL, World, must, settle};
 
-/// When a lease is due to be renewed: a third of its ttl after its grant, and a little later.
+/// When a lease is due for renewal: a third of its ttl after its grant, and a little later.
 const DUE: Duration = Duration::from_secs(12);
 
 /// A lease that is passed on while its renewal is held back: its holder, and the caller behind.

@@ -1,4 +1,4 @@
-//! A store that counts and holds back, clients of it, and calls that the test polls.
+//! A store that counts requests and holds them back, clients of it, and calls that the test polls.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -18,7 +18,7 @@ use tokio::sync::watch;
 pub(crate) const SLICE: Duration = Duration::from_millis(5);
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 
-/// A store in memory that says what it was asked, and holds back what it is told to.
+/// A store in memory that records its requests, and holds some back if a test says so.
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
     pub(crate) memory: Memory,
@@ -50,7 +50,7 @@ impl Store for Watched {
         let mut held_back = self.held_back.subscribe();
         Box::pin(async move {
             let let_on = |held_back: &Option<&str>| *held_back != Some(kind);
-            // It ends with the store, and so does this.
+            // The wait fails only when the store ends, and then this call ends, too.
             let _ = held_back.wait_for(let_on).await;
             self.memory.execute(operation).await
         })
@@ -90,7 +90,7 @@ pub(crate) fn must<T, E: Debug>(result: Result<T, E>) -> T {
     result.unwrap_or_else(|error| panic!("{error:?}"))
 }
 
-/// A clock, a store by it, and clients of that.
+/// A clock, a store on that clock, and clients of the store.
 pub(crate) struct World {
     pub(crate) clock: FakeClock,
     pub(crate) store: Watched,
@@ -116,7 +116,7 @@ impl World {
         must(builder.slice(slice).build().await)
     }
 
-    /// What the store was asked since the last time.
+    /// The requests to the store since the last call.
     pub(crate) fn asked(&self) -> Vec<&'static str> {
         std::mem::take(&mut *lock(&self.store.asked))
     }
@@ -152,7 +152,7 @@ impl Call {
         }
     }
 
-    /// Has begun and waits.
+    /// A call that has begun and waits.
     pub(crate) async fn waiting(client: &Client) -> Self {
         let mut call = Self::new(client);
         assert!(call.poll().is_none());

@@ -191,7 +191,7 @@ async fn those_who_wait_for_each_other_are_marked_and_the_details_say_who_for_wh
         let lock = client.mutex(name);
         tokio::spawn(async move { lock.acquire().await.map(drop) })
     };
-    // A wait behind a working holder looks alike, and is no deadlock.
+    // A wait behind a working holder looks similar, but is no deadlock.
     let waits = [wait(&one, "b"), wait(&other, "a"), wait(&other, "c")];
     for name in ["a", "b", "c"] {
         while place.client.admin().inspect(name).await.unwrap().waiting == 0 {

@@ -14,8 +14,8 @@ use super::liveness::{ClientState, FRAME, Liveness, LocalClient, decode};
 use crate::process::{self, Note};
 use crate::store::Inbox;
 
-/// The largest number of bytes that are read at once: as many whole messages as fit into the
-/// smallest possible pipe, which has one page.
+/// The largest number of bytes in one read: as many whole messages as fit into the smallest
+/// possible pipe, which has one page.
 const READ: usize = 4096 / FRAME * FRAME;
 
 /// The inbox of a client of a file store.

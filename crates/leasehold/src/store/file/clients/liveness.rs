@@ -1,15 +1,15 @@
 //! The liveness of clients, and messages to them, by one named pipe per client beside the database.
 //!
 //! A client keeps its pipe open for reading while it lives. The kernel closes the pipe with the
-//! process, however the process ends. So opening a pipe for writing tells at once whether somebody
-//! reads it. `ENXIO` means that nobody does, and so the client is dead. A client that was granted a
-//! lock gets the message through the same pipe. A waiter behind the client keeps the pipe open for
-//! writing, and the kernel reports it as broken within microseconds of the death.
+//! process, however the process ends. So opening a pipe for writing shows immediately whether
+//! somebody reads it. `ENXIO` means that nobody does, and so the client is dead. A client that was
+//! granted a lock gets the message through the same pipe. A waiter behind the client keeps the pipe
+//! open for writing, and the kernel reports it as broken within microseconds of the death.
 //!
-//! A pipe has advantages over a file lock and a socket. It has no moment between its creation and a
-//! lock on it. A check takes no lock that another process could mistake for a living client, and
-//! waiting for a death needs no thread. Paths may be long, and a supervisor that outlives a client
-//! may keep it alive.
+//! A pipe has advantages over a file lock and a socket. A lock file exists for a moment before it
+//! is locked; a pipe has no such moment. A check takes no lock that another process could mistake
+//! for a living client, and waiting for a death needs no thread. Paths may be long, and a
+//! supervisor that outlives a client can keep the pipe open.
 //!
 //! A pipe that is *not there* proves nothing, because somebody may have removed it; then the lease
 //! decides. The pipe of a dead client is removed once no record mentions the client any more.
@@ -106,7 +106,7 @@ impl Liveness {
         self.has_pipes
     }
 
-    /// Whether this belongs to a process from which this one was forked.
+    /// Whether this value belongs to a process from which this process was forked.
     pub(crate) fn is_of_parent(&self) -> bool {
         self.made_in.is_another()
     }
@@ -205,7 +205,7 @@ impl Liveness {
 
     /// Removes the pipe of a client that no record mentions.
     pub(crate) fn forget(&self, id: ClientId) {
-        // A pipe that cannot be removed costs a look now and then.
+        // A pipe that cannot be removed is only checked again now and then.
         let _ = unlinkat(&self.directory, id.to_string(), AtFlags::empty());
     }
 }
@@ -217,9 +217,9 @@ impl Drop for Liveness {
             return;
         }
         for (id, client) in std::mem::take(self.clients.get_mut()) {
-            // A pipe without a reader proves that the leases of this client can be ended at once. A
-            // pipe that does not exist would prove nothing, so it is removed only if nothing is
-            // left.
+            // A pipe without a reader proves that the leases of this client can be ended
+            // immediately. A pipe that does not exist would prove nothing, so it is removed only if
+            // nothing is left.
             let leaves_nothing = client.attempts.lock().is_empty();
             drop(client);
             if leaves_nothing && matches!(self.state_of(id), ClientState::Dead) {

@@ -70,7 +70,7 @@ fn holders(record: &Record, now: Now) -> Vec<ClientId> {
 ///
 /// Every waiter watches the waiter before it, and the head watches the holders. So a death wakes
 /// one process instead of a hundred, and no death is missed: the waiter behind a dead one takes its
-/// place, and watches the same clients. If a waiter leaves the queue alive, the next poll notices
+/// place, and watches the same clients. If a living waiter leaves the queue, the next poll notices
 /// that.
 pub(crate) fn watched(record: &Record, action: &Action, reply: &Reply) -> Vec<ClientId> {
     let Some(id) = action.holder() else { return Vec::new() };
@@ -86,7 +86,7 @@ pub(crate) fn watched(record: &Record, action: &Action, reply: &Reply) -> Vec<Cl
     watched.into_iter().filter(|client| *client != id.client).collect()
 }
 
-/// Whether the attempt may still hold or wait after a reply. In case of doubt, it may.
+/// Whether the attempt may still hold or wait after a reply. In case of doubt, returns true.
 pub(crate) fn may_be_left(action: &Action, reply: &Reply) -> bool {
     match reply {
         Reply::Cancelled(_) | Reply::Gone | Reply::NotHeld { .. } | Reply::Released => false,

@@ -90,8 +90,8 @@ pub(crate) fn subscribe(liveness: &Arc<Liveness>, name: &LockName) -> io::Result
     })
 }
 
-/// The beginning of the file names of the pipes for a name. Two names may share it, so each message
-/// has the name that it is about.
+/// The beginning of the file names of the pipes for a name. Two names may share a beginning, so
+/// each message has the name that it is about.
 pub(crate) fn mark(name: &LockName) -> String {
     format!("{PREFIX}{:016x}-", hash(name.as_str().as_bytes()))
 }

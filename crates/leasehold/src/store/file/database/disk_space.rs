@@ -19,13 +19,13 @@ use rustix::io::Errno;
 use crate::store::file::place::Lengths;
 
 /// The number of pages that are set aside: 64, which is 256 KiB. The release of a name takes a few
-/// of them at most, if its record or the rows beside it need another page at all.
+/// of them at most: none, unless its record or the rows next to it need another page.
 pub(crate) const RESERVE: u64 = 64;
 
 /// The least growth of the file, in pages: the same number.
 const STEP: u64 = RESERVE;
 
-/// The largest growth of the file at once for one transaction, in pages: 1 GiB.
+/// The largest growth of the file in one attempt, for one transaction, in pages: 1 GiB.
 const MAX_STEP: u64 = 1 << 18;
 
 /// The least length of the log: 512 KiB, more than the pages that are set aside.
@@ -80,7 +80,7 @@ impl DiskSpace {
     }
 
     /// Makes the files longer, the database's by at least `step` pages. Returns whether there was
-    /// room for that; if not, it grows by less.
+    /// room for that; if not, the files may grow by less.
     pub(crate) fn grow(&self, connection: &Connection, log: &Path, step: u64) -> bool {
         let pages = self.lengths.database / self.page + step;
         let Ok(mut bytes) = i64::try_from(pages * self.page) else { return false };

@@ -6,8 +6,8 @@ use leasehold_core::{Addressed, ClientId, Now, StoreError};
 use super::transaction::{Row, Writing};
 use crate::store::file::options::RULES;
 
-/// The interval at which the files are tidied, by the process that comes first: 2 min, whatever its
-/// retention is.
+/// The interval at which the files are tidied, by the process that comes first: 2 min, whatever the
+/// retention of that process is.
 pub(crate) const INTERVAL_US: u64 = RULES.retention.as_micros() as u64;
 
 /// The number of rows that one transaction reads: 256, so that nobody waits much longer than for a

@@ -2,8 +2,8 @@
 //!
 //! A step reads and writes the whole record, with all holders and waiters. A waiter adds some 65
 //! bytes to the record, a held permit some 75. The table has the median time of a renewal (2 shared
-//! virtual cores, ext4). Its last line is a store that kept each waiter and each hold in a separate
-//! row:
+//! virtual cores, ext4). The last line of the table is for a store that kept each waiter and each
+//! hold in a separate row:
 //!
 //! | waiting | 10 | 100 | 300 | 1,000 | 3,000 | 10,000 |
 //! |---|---|---|---|---|---|---|
@@ -119,8 +119,8 @@ impl<'a> Writing<'a> {
         })
     }
 
-    /// Edits the record of a name, which is empty if it is new. An edit that fails must leave the
-    /// record as it is.
+    /// Edits the record of a name, which is empty if the name is new. An edit that fails must leave
+    /// the record as it is.
     pub(crate) fn edit<T>(
         &self,
         name: &LockName,

@@ -57,7 +57,7 @@ impl Access {
 
     /// Why the directory beside the database is for other users than the database, if it is. If
     /// `in_group`, the directory may belong to any member of the group: only users who may write to
-    /// the directory around it could make it.
+    /// the directory around it could have made it.
     pub(crate) fn trouble_with(self, side: &Stat, in_group: bool) -> Option<String> {
         let (owner, group) = match self.owner {
             Some((owner, group)) => (owner.as_raw(), Some(group.as_raw())),

@@ -134,7 +134,7 @@ impl Location {
     }
 
     /// Creates the directory beside the database, for the users of the database, if it does not
-    /// exist. Several processes may do so at once.
+    /// exist. Several processes may do so at the same time.
     pub(crate) fn create_side(&self, access: Access) -> Result<(), StoreError> {
         let created = match access.is_shared() {
             // The directory appears with the write lock's file in it. Otherwise processes that come
@@ -277,7 +277,7 @@ impl Location {
     }
 
     /// The error of the system at the directory beside the database. If the user lacks rights to
-    /// it, another user has made it; the directory around the database may be all right.
+    /// it, another user has made it, and the directory around the database may be all right.
     pub(crate) fn beside_error(&self, error: io::Error) -> StoreError {
         let (shown, side) = (self.database.display(), self.side.display());
         if error.kind() != io::ErrorKind::PermissionDenied {

@@ -2,8 +2,8 @@
 //!
 //! Each process that has the database open holds a shared lock on one byte of the *directory*
 //! around it; the name of the database selects the byte. The lock outlives `rm` of every file of
-//! the store. Every user who may read the directory sees it, also through bind mounts. It ends with
-//! the process.
+//! the store. Every user who may read the directory sees the lock, also through bind mounts. The
+//! lock ends with the process.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -33,8 +33,8 @@ impl Users {
 }
 
 impl Users {
-    /// The note by which a forked child closes the directory. Otherwise it would seem to have the
-    /// database open.
+    /// The note by which a forked child closes the directory. Otherwise the child would seem to
+    /// have the database open.
     pub(crate) fn note(&self) -> Option<Note> {
         process::note_lifeline(&self.directory)
     }

@@ -6,7 +6,8 @@
 //! in a queue, and wakes one at a time. This lock is only for that order: without it, SQLite's lock
 //! still keeps transactions apart.
 //!
-//! The text in its file identifies the database that it belongs to: see [`super::super::identity`].
+//! The text in the lock's file identifies the database that the lock belongs to: see
+//! [`super::super::identity`].
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -40,8 +41,8 @@ impl WriteLock {
         Ok(Self(file.into()))
     }
 
-    /// The note by which a forked child closes the file. Otherwise it would keep the lock of a
-    /// parent that was killed.
+    /// The note by which a forked child closes the file. Otherwise the child would keep the lock of
+    /// a parent that was killed.
     pub(crate) fn note(&self) -> Option<Note> {
         process::note_lifeline(&self.0)
     }

@@ -22,7 +22,7 @@ pub(crate) struct Boot {
     commit: CommitLevel,
     /// The longest lease that the database has been told of, in µs.
     longest_us: AtomicU64,
-    /// The data that the last session has found.
+    /// The cluster and the timeline that the last session has found.
     found: Mutex<Option<String>>,
     /// The time of the last question, and for how long after it nothing new is granted.
     pause: Mutex<Option<(Instant, Duration)>>,
@@ -35,8 +35,8 @@ pub(crate) enum Start {
     Known,
     /// Nothing new is granted for this long.
     Quarantine(Duration),
-    /// No client has looked yet, or none has told the database that this caller commits without
-    /// waiting for the disk.
+    /// No client has checked yet, or none has told the database that clients like this one commit
+    /// without waiting for the disk.
     Unknown,
 }
 
@@ -130,7 +130,7 @@ impl Boot {
     }
 
     /// Asks whether anything is forgotten, for leases of this length. An operator may declare that
-    /// nothing is.
+    /// nothing is forgotten.
     pub(super) async fn ask(
         &self,
         (client, server): (&Client, &str),

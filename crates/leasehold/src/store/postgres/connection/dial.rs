@@ -46,7 +46,7 @@ pub(crate) struct Dialed {
     pub(crate) driver: Driver,
     /// The server, as messages name it.
     pub(crate) server: String,
-    /// The cluster and its timeline: another one may have forgotten something.
+    /// The cluster and its timeline: another cluster or timeline may have forgotten something.
     pub(crate) found: String,
 }
 
@@ -88,8 +88,8 @@ impl Dialer {
             }
         }
         let all: Vec<_> = failures.iter().map(ToString::to_string).collect();
-        // With several failures, a server that is not a primary says less than one that refuses the
-        // login.
+        // If several servers failed, the error of one that is no primary says less than that of one
+        // that refuses the login.
         let last = failures.pop().unwrap_or_else(StoreError::unknown_request);
         let worst = failures.into_iter().find(|failure| !failure.kind().is_outage());
         let worst = worst.unwrap_or(last);

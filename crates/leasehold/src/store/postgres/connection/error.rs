@@ -76,7 +76,7 @@ pub(crate) fn is_broken(error: &StoreError) -> bool {
     source.code().is_none_or(|code| code.code().starts_with("57P"))
 }
 
-/// Whether the server has become a standby: another one takes over.
+/// Whether the server has become a standby, because another server takes over.
 pub(crate) fn is_standby(error: &StoreError) -> bool {
     // The second code comes from the beginning of a step, and from no other statement of ours.
     let said = [SqlState::READ_ONLY_SQL_TRANSACTION, SqlState::FEATURE_NOT_SUPPORTED];

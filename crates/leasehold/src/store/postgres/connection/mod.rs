@@ -54,8 +54,8 @@ pub(crate) struct Session {
 
 struct SessionManager {
     dialer: Dialer,
-    /// Keeps callers from dialling at once again what has just refused another caller. A session
-    /// may be with any of the servers, so one pace is for all of them.
+    /// Keeps callers from immediately dialling servers that have just refused another caller. A
+    /// session may be with any of the servers, so all of them share one pace.
     pace: Paces<()>,
     boot: Arc<Boot>,
 }
@@ -152,7 +152,7 @@ impl Sessions {
         Instant::now() + self.timeout
     }
 
-    /// Closes sessions that have been idle for this long, or all of them.
+    /// Closes the sessions that have been idle for at least `rested`; with zero, all idle sessions.
     pub(crate) fn close(&self, rested: Duration) {
         self.pool.retain(|_, metrics| metrics.last_used() < rested);
     }
@@ -188,7 +188,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// Asks whether the server has forgotten anything. An operator may declare that it has not.
+    /// Asks whether the server has forgotten anything. An operator may declare that nothing is.
     pub(crate) async fn ask_boot(
         &self,
         longest: Duration,
@@ -244,7 +244,7 @@ impl Taken {
         self.session.as_deref().map_or("", |session| &session.server)
     }
 
-    /// Sends statements without values, as one.
+    /// Sends statements without values, as one request.
     pub(crate) async fn batch(&self, sql: &str) -> Result<(), StoreError> {
         let Session { client, server } = self.session()?;
         match timeout_at(self.give_up, client.batch_execute(sql)).await {

@@ -1,4 +1,4 @@
-//! The checks on each connecting: a setting that weakens a promise gets a warning, and one that
+//! The checks on connecting: a setting that weakens a promise gets a warning, and a setting that
 //! would make a promise empty is refused.
 
 use leasehold_core::{StoreError, StoreErrorKind};

@@ -17,7 +17,7 @@ const TIMEOUTS: [(&str, &str); 3] = [
 /// The timeout of a transaction that hangs.
 const HANGING: &str = "idle_in_transaction_session_timeout";
 
-/// The statement that reads all of it: the role; its isolation level; whether it may write and
+/// The statement that reads all settings: the role; its isolation level; whether it may write and
 /// fence; timeouts in ms, NULL for timeouts that the server does not have.
 const ROLE: &str = "SELECT quote_ident(current_user), \
     current_setting('default_transaction_isolation'), \

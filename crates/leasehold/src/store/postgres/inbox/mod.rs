@@ -31,7 +31,7 @@ use crate::store::{Inbox, Subscription};
 /// How long the session stays open after the last waiter: 10 s.
 const LINGER: Duration = Duration::from_secs(10);
 
-/// How long a waiter's first request waits for the session: 1 s, after which the waiter asks again
+/// How long a waiter's first request waits for the session: 1 s. After that, the waiter asks again
 /// anyway.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -208,8 +208,8 @@ impl Inboxes {
     // ---- sending
 
     /// Sends clients the messages of a step that is committed: in a separate transaction, because
-    /// notifications make commits wait for each other. They are hints: if one cannot be sent, its
-    /// receiver finds out by asking.
+    /// notifications make commits wait for each other. The messages are hints: if one cannot be
+    /// sent, its receiver finds out by asking.
     pub(crate) async fn tell(&self, messages: &[Addressed]) {
         let told = messages.iter().filter_map(|(client, message)| {
             Some((message::inbox(*client), message::encode(message)?))

@@ -16,10 +16,10 @@ use crate::store::postgres::connection::dial::Dialed;
 use crate::store::postgres::connection::error;
 
 /// The interval at which a quiet session is pinged: 5 s. Waiters ask the store themselves once a
-/// second, so this only bounds how long they depend on that.
+/// second, so the ping only bounds how long they depend on asking.
 const PING_EVERY: Duration = Duration::from_secs(5);
 
-/// How long a notification to the session itself may take: 3 s. After that, there must be a pooler.
+/// How long a notification to the session itself may take: 3 s. Otherwise there is a pooler.
 const TRIAL: Duration = Duration::from_secs(3);
 
 /// The first and the longest pause between two attempts to listen again.

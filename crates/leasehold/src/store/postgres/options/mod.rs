@@ -47,16 +47,16 @@ impl PostgresOptions {
         self
     }
 
-    /// Its password.
+    /// The role's password.
     pub fn password(mut self, password: impl Into<Secret>) -> Self {
         self.0.login.password = Some(Password::Fixed(password.into()));
         self
     }
 
     /// Asks `source` for the password with each new session: for a password that rotates. `source`
-    /// runs for the rest of `connect_timeout` at most. If it fails, the session fails as if the
-    /// server were not reached. The error of `source` is the source of that failure, whose text
-    /// does not show it.
+    /// runs for the rest of `connect_timeout` at most. If `source` fails, the session fails as if
+    /// the server were not reached. The failure has the error of `source` as its source, but does
+    /// not show it in its text.
     pub fn password_from<F, P>(mut self, source: F) -> Self
     where
         F: Fn() -> P + Send + Sync + 'static,

@@ -50,7 +50,7 @@ pub enum CommitLevel {
     RemoteWrite,
     /// Once a synchronous standby shows it.
     RemoteApply,
-    /// At once: a crash of the server forgets the last grants, and the quarantine follows.
+    /// Immediately: a crash of the server forgets the last grants, and the quarantine follows.
     Off,
 }
 
@@ -66,7 +66,7 @@ impl CommitLevel {
         }
     }
 
-    /// Whether its promise needs a standby.
+    /// Whether the promise of this level needs a standby.
     pub(crate) const fn needs_standby(self) -> bool {
         matches!(self, Self::RemoteWrite | Self::RemoteApply)
     }

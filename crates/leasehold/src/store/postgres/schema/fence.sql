@@ -14,8 +14,8 @@ DECLARE
   current bigint;
   fenced text := coalesce(current_setting('leasehold.fenced', true), '');
 BEGIN
-  -- The row lock comes first, and then the check of the hold. So a grant at the same time is waited
-  -- for.
+  -- The row lock comes first, and then the check of the hold. So this call waits for a grant that
+  -- is under way.
   SELECT t.token, t.released INTO newest, gone FROM leasehold.token t
   WHERE t.name = fence.name COLLATE "C" ORDER BY t.epoch DESC LIMIT 1 FOR SHARE;
   SELECT l.fence INTO current FROM leasehold.lock l

@@ -1,5 +1,5 @@
 -- The transactions that hold names back, for all names or for some. A row has the process (NULL for
--- a prepared transaction) and the name of the application. It also has the time for which the
+-- a prepared transaction) and the name of the application. The row also has the time for which the
 -- transaction has been open, if this role may see that, and whether the transaction is fenced.
 CREATE FUNCTION leasehold.held_back_1(names text[])
 RETURNS TABLE (name text, pid int, application text, open_us bigint, is_fenced boolean)

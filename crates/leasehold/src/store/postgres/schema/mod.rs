@@ -42,7 +42,7 @@ const PARTS: [&str; 20] = [
 ];
 
 /// Numbers of the model in the functions, in µs: the first time for tokens, the latest time that
-/// makes one, and the window in which a grant is claimed.
+/// makes a token, and the window in which a grant is claimed.
 const NUMBERS: [(&str, u64); 3] = [
     ("TOKEN_EPOCH_US", TOKEN_EPOCH_US),
     ("LATEST_US", TOKEN_EPOCH_US + (1 << 50)),
@@ -82,7 +82,7 @@ const INNER: [&str; 8] = [
 ];
 
 /// For how long a transaction may be idle between the halves of a step: 1 s. A client that stops
-/// there costs others no more.
+/// there delays others no longer than that.
 const MAX_IDLE: &str = "1s";
 
 /// The roles to which an installation gives rights, in addition to its owner.

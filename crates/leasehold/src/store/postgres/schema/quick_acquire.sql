@@ -49,7 +49,7 @@ BEGIN
     INTO page, change, newest, is_free, until_us
     FROM leasehold.lock l WHERE l.name = names[i] COLLATE "C" ORDER BY l.epoch DESC LIMIT 1;
     IF NOT coalesce(is_free, page IS NULL) THEN
-      -- That a name is busy is found by reading, without the mutex.
+      -- A read without the mutex shows that a name is busy.
       IF until_us IS NOT NULL THEN
         PERFORM 1 FROM leasehold.token t
         WHERE t.name = names[i] COLLATE "C" AND t.released = newest;
@@ -71,7 +71,7 @@ BEGIN
     IF page IS NULL THEN
       SELECT greatest((now_us - TOKEN_EPOCH_US) << 12, n.value + 4096) INTO got
       FROM leasehold.number n WHERE n.name = 'forgotten';
-      -- It was looked for before the mutex was had.
+      -- The row was looked for before the mutex was taken.
       PERFORM 1 FROM leasehold.lock l WHERE l.name = names[i] COLLATE "C"
       UNION ALL SELECT 1 FROM leasehold.token t WHERE t.name = names[i] COLLATE "C";
       IF NOT FOUND AND got IS NOT NULL

@@ -3,8 +3,8 @@
 -- written for it.
 --
 -- The arrays are parallel. were_had: true for a release by a holder, false for a cancel before the
--- caller knew of the grant. The commit does not wait for the disk: if it is lost, others are
--- delayed, and nothing is granted wrongly.
+-- caller knew of the grant. The commit does not wait for the disk: if a crash loses the commit,
+-- others are delayed, and nothing is granted wrongly.
 --
 -- Returns the clock for each name, or NULL if the quick path gives up on it. Returns an empty array
 -- if this session cannot use quick paths.

@@ -1,5 +1,5 @@
 -- Layout 1: the tables. Only the owner has rights on them; other roles use the functions. The
--- record of each name, in one visible row. `record` is the record of the model. `fence` is the
+-- record of each name is in one visible row. `record` is the record of the model. `fence` is the
 -- token of the exclusive hold, or NULL once its end was noticed. After 64 changes, a row continues
 -- under the next epoch, with another key. So a step need not pass over many row versions that an
 -- old snapshot keeps.
@@ -7,9 +7,9 @@
 -- `quick_from_us`: the time from which quick paths may grant an idle record, or NULL if they may
 -- not. `quick_sum`: a checksum of `record`, by which they see that it is not damaged. The columns
 -- behind these have the changes by quick paths since `record` was written, and are NULL before
--- that. They have the exclusive hold that a quick path granted, if it has not ended, with the
--- bounds of the sweep. `given` is that hold, as a record whose times are zero. They also have the
--- hold before it, if that was released (`ended`). Any other write of `record` includes these
+-- that. These columns have the exclusive hold that a quick path granted, if it has not ended, with
+-- the bounds of the sweep. `given` is that hold, as a record whose times are zero. They also have
+-- the hold before it, if that was released (`ended`). Any other write of `record` includes these
 -- changes in it, and sets the columns to NULL.
 CREATE TABLE leasehold.lock (
   name text COLLATE "C",
@@ -38,7 +38,7 @@ CREATE TABLE leasehold.lock (
 
 -- The newest token of each name. Only grants write it, and fenced transactions share-lock it.
 -- `released` is the token whose hold ended with a committed transaction. The next step on the name
--- writes that into the record.
+-- writes that end into the record.
 CREATE TABLE leasehold.token (
   name text COLLATE "C",
   epoch bigint,

@@ -80,7 +80,8 @@ fn places<'a>(requests: impl Iterator<Item = Option<&'a Request>>, most: usize) 
 }
 
 /// A hash by which keys are compared (FNV-1a): some hundred hashes are searched faster than they
-/// are put into a table. If two keys have the same hash, they only do not share a bundle.
+/// are put into a table. If two keys have the same hash, the only effect is that they share no
+/// bundle.
 fn mark(key: &[u8]) -> u64 {
     key.iter().fold(0xcbf2_9ce4_8422_2325, |mark, byte| {
         (mark ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

@@ -120,8 +120,8 @@ impl Dialer {
         self.connect_timeout
     }
 
-    /// Opens a connection on the calling runtime. If nothing listened at the address before, it
-    /// waits until it is time to try again. Messages that the server pushes go to `pushes`; a
+    /// Opens a connection on the calling runtime. If nothing listened at the address before, the
+    /// call waits until it is time to try again. Messages that the server pushes go to `pushes`; a
     /// connection for messages needs no database, because channels have none.
     pub(crate) async fn dial(
         &self,
@@ -221,7 +221,7 @@ impl Dialer {
     }
 }
 
-/// Tries all addresses of a host at once: one that swallows packets must not hide another.
+/// Tries all addresses of a host together: an address that swallows packets must not hide another.
 async fn connect_any(host: &str, port: u16) -> io::Result<TcpStream> {
     let addresses: Vec<SocketAddr> = lookup_host((host, port)).await?.collect();
     if addresses.is_empty() {

@@ -1,5 +1,5 @@
-//! Errors for a refusal, a lost connection or a missing answer: whether anything was done, and the
-//! remedy.
+//! Errors for a refusal, a lost connection or a missing answer. They say whether anything was done,
+//! and name the remedy.
 
 use std::error::Error;
 use std::io;
@@ -143,7 +143,7 @@ fn half_way(server: &str, reply: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Corrupt, why).maybe_executed()
 }
 
-/// The error for a request without an answer that was handed to the connection.
+/// The error for a request that was handed to the connection and got no answer.
 pub(crate) fn unanswered(server: &str, timeout: Duration, error: RedisError) -> StoreError {
     let failure = if error.is_timeout() {
         let why = format!("{server}: no answer within {}", show_duration(timeout));

@@ -13,8 +13,8 @@ const LOAD_TRIES: u32 = 3;
 /// Why a script gave no reply.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// A node of a cluster says that another node serves the key, or none at the moment. Nothing
-    /// was executed.
+    /// A node of a cluster says that another node serves the key, or that no node does at the
+    /// moment. Nothing was executed.
     NotServed { server: String, refusal: ServerError },
     /// Any other reason.
     Store(StoreError),
@@ -81,7 +81,7 @@ pub(crate) fn check(connection: &Connection, value: Value) -> Result<Value, Fail
     }
 }
 
-/// Loads scripts into a server that does not have them, as long as that may help.
+/// Loads scripts into a server that does not have them, as long as loading can help.
 #[derive(Debug, Default)]
 pub(crate) struct Loads(u32);
 

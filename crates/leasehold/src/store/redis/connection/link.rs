@@ -26,7 +26,7 @@ use super::resp::Frame;
 pub(super) const ROOM: usize = 16 << 10;
 
 /// How long a server that owes a reply may be silent before the connection is given up: 2 s, four
-/// requests of the default timeout. Otherwise only the kernel notices half-open connections (a
+/// requests of the default timeout. Otherwise only the kernel notices half-open connections (a cut
 /// cable, a firewall).
 pub(crate) const SILENCE: Duration = Duration::from_secs(2);
 
@@ -34,11 +34,11 @@ pub(crate) const SILENCE: Duration = Duration::from_secs(2);
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-/// A thing to send.
+/// A call or packed commands, to be sent.
 pub(super) enum Ask {
     /// A call of a script, which may share a command with others.
     Call(Arc<Request>),
-    /// One command, or this number of commands, whose replies come as a list.
+    /// One command; with a number, that many commands, whose replies come as a list.
     Packed(Vec<u8>, Option<usize>),
 }
 
@@ -54,7 +54,7 @@ impl From<&Pipeline> for Ask {
     }
 }
 
-/// A thing to send, and the caller that waits for the reply.
+/// A call or packed commands, and the caller that waits for the reply.
 pub(super) struct Item {
     ask: Ask,
     pub(super) until: Instant,
@@ -63,7 +63,7 @@ pub(super) struct Item {
 }
 
 impl Item {
-    /// A thing to send, and the channel on which its reply arrives.
+    /// A new item, and the channel on which its reply arrives.
     pub(super) fn new(ask: Ask, until: Instant) -> (Self, oneshot::Receiver<RedisResult<Value>>) {
         let (answer, reply) = oneshot::channel();
         (Self { ask, until, answer: Some(answer) }, reply)
@@ -231,7 +231,7 @@ impl Link {
         }
     }
 
-    /// The caller that this reply is for, once the reply is whole.
+    /// The callers that this reply is for, once the reply is whole.
     pub(super) fn land(&mut self, value: Value) -> RedisResult<Option<(Vec<Item>, Value)>> {
         // A server that sends a reply without a request cannot be trusted.
         let flight = self.flights.front_mut().ok_or_else(over)?;
@@ -246,10 +246,10 @@ impl Link {
         Ok(self.flights.pop_front().map(|flight| (flight.items, value)))
     }
 
-    /// Tells the callers whose time is over, including those in `waiting`, and wakes the task when
-    /// the next time is over. Returns that time. Before that, it records whether the server has
-    /// been silent for too long. Callers cannot judge that, because they may go before their time
-    /// is over.
+    /// First records whether the server has been silent for too long: callers cannot judge that,
+    /// because they may go before their time is over. Then tells the callers whose time is over,
+    /// including those in `waiting`. Returns the time at which the next caller's time is over, and
+    /// wakes the task then.
     pub(super) fn expire(
         &mut self,
         waiting: &mut [Item],

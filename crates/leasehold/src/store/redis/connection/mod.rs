@@ -137,7 +137,7 @@ impl Connection {
         self.exchange(Ask::Call(Arc::clone(request)), self.timeout).await
     }
 
-    /// Sends many commands at once; refusals are values like others.
+    /// Sends many commands together; refusals are values like others.
     pub(crate) async fn ask_all(&self, commands: &Pipeline) -> Result<Vec<Value>, StoreError> {
         self.ask_all_within(self.timeout, commands).await
     }
@@ -193,7 +193,7 @@ impl Connection {
         Err(error::refused(&self.server, &refusal))
     }
 
-    /// A handle that closes the connection at once, from anywhere.
+    /// A handle that closes the connection immediately, from anywhere.
     pub(crate) fn closer(&self) -> AbortHandle {
         self.wire.closer()
     }

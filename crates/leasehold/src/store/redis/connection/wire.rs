@@ -1,6 +1,6 @@
 //! Carries requests to one server, and its replies to the callers.
 //!
-//! A caller that finds nothing under way writes its request itself, at once and alone. Other
+//! A caller that finds nothing under way writes its request itself, immediately and alone. Other
 //! requests wait until the driver, a task, gets to run. The driver lets every ready task run, and
 //! then writes all requests that have come meanwhile, in as few calls as possible. It does not wait
 //! for callers or for replies. It reads replies as they come, and wakes each caller once.
@@ -23,7 +23,7 @@ use super::link::{Ask, Item, Link, Stream, over};
 use super::pushes::PushSender;
 use crate::mutex::Mutex;
 
-/// The most requests that are written at once: 256, some 40 kB. Further requests follow right
+/// The most requests that are written together: 256, some 40 kB. Further requests follow right
 /// behind.
 const MOST_AT_ONCE: usize = 256;
 
@@ -32,12 +32,12 @@ struct State {
     waiting: Vec<Item>,
     /// `None` while a task reads or writes, and once the connection is closed.
     link: Option<Box<Link>>,
-    /// The error for which nothing is sent any more.
+    /// The error that has closed the connection: nothing more is sent.
     closed: Option<RedisError>,
     driver: Waker,
     /// Whether the driver came while another task had the link.
     is_missed: bool,
-    /// The earliest time at which the time of a request may be over.
+    /// The earliest time at which a request may time out.
     expires: Option<Instant>,
 }
 
@@ -88,7 +88,7 @@ impl Wire {
         !self.driver.is_finished() && !self.shared.is_silent.load(Ordering::Relaxed)
     }
 
-    /// A handle that closes the connection at once, from anywhere.
+    /// A handle that closes the connection immediately, from anywhere.
     pub(super) fn closer(&self) -> AbortHandle {
         self.driver.abort_handle()
     }

@@ -21,10 +21,11 @@ const TOPIC: &str = "quarantine";
 const REMEDY: &str =
     "wait; or, only if no earlier lease can be valid, use `leasehold end-quarantine`";
 
-/// The number of records that are read at once: 512, which takes a server about a millisecond.
+/// The number of records that are read together: 512, which takes a server about a millisecond.
 const AT_ONCE: usize = 512;
 
-/// The finding from the boot records; `None` if there is no quarantine, or if they may not be read.
+/// The finding from the boot records; `None` if there is no quarantine, or if this user may not
+/// read them.
 pub(crate) async fn finding(
     connection: &Connection,
     settings: &Settings,
@@ -69,7 +70,7 @@ async fn slots_of(connection: &Connection, limit: Duration) -> Result<Vec<u16>, 
 }
 
 /// The number of seconds since the quarantine of a record began; `None` if the record is of another
-/// run, or the server was a replica since.
+/// run, or the server has been a replica since then.
 fn age(record: Value, info: &Info, now: f64) -> Option<f64> {
     type Record = (Option<String>, Option<String>, Option<u64>);
     let (run, followed, since) = Record::from_redis_value(record).ok()?;

@@ -157,8 +157,8 @@ impl Offset {
         Duration::from_millis(ms as u64)
     }
 
-    /// The finding about a large difference. Leases do not depend on it; the order of tokens across
-    /// lost data does, and so does every time that an operator compares.
+    /// The finding about a large difference. Leases do not depend on the difference. The order of
+    /// tokens after a loss of data does, and so do the times that an operator compares.
     pub(crate) fn finding(self, server: &str) -> Option<Finding> {
         self.exceeds(CLOCK_OFFSET).then(|| {
             let far = show_duration(Duration::from_secs_f64(self.ahead.abs()));

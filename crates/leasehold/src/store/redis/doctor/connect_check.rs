@@ -15,7 +15,7 @@ use crate::store::redis::topology::Topology;
 
 /// The pauses before a server that has closed the connection is checked again: 50 to 400 ms. The
 /// server is not dialled sooner than any other server that failed. A server that closes every
-/// connection at once, as a TLS port may, is reported in less than two seconds.
+/// connection immediately, as a TLS port may, is reported in less than two seconds.
 const CLOSED_PAUSES: [Duration; 4] = [
     Duration::from_millis(50),
     Duration::from_millis(100),
@@ -30,7 +30,7 @@ pub(crate) struct ConnectCheck {
     pub(crate) warnings: Vec<String>,
     /// The reading of the last server's clock, if the user may ask.
     pub(crate) reading: Option<ClockReading>,
-    /// The clocks of the servers, and the servers' replicas.
+    /// The clocks of the servers. `followers` are the servers' replicas.
     pub(crate) clocks: Vec<ServerClock>,
     pub(crate) followers: Vec<Address>,
 }
@@ -48,8 +48,8 @@ impl ConnectCheck {
         settings: &Settings,
     ) -> Result<(), StoreError> {
         let (server, limit) = (connection.server(), settings.connect_timeout);
-        // One round trip for both: a process that starts for one short job waits for it. The time
-        // is asked for first, because a command before it would make it less exact.
+        // Both take one round trip, because a process that starts for one short job waits for it.
+        // TIME comes first, because a command before it would make the reading less exact.
         let (reading, info) =
             join(ClockReading::ask(connection, limit), connection.info(limit)).await;
         let Some(info) = info? else {

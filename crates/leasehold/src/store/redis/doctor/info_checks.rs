@@ -102,8 +102,8 @@ impl Info {
         })
     }
 
-    /// The finding about data that a restart forgets. With a quarantine, that costs a delay, and
-    /// breaks no promise.
+    /// The finding about data that a restart forgets. With a quarantine, such a loss costs a delay,
+    /// and breaks no promise.
     pub(crate) fn persistence(&self, place: &str, settings: &Settings) -> Option<Finding> {
         let topic = Topic(place, "persistence");
         if self.field("aof_last_write_status").is_some_and(|status| status != "ok") {

@@ -35,7 +35,7 @@ pub(crate) struct Diagnosis {
     pub(crate) sees_no_waits: Option<Blindness>,
 }
 
-/// The reason for which nobody, or not this user, can see which clients wait for each other.
+/// Why nobody, or at least not this user, can see which clients wait for each other.
 pub(crate) enum Blindness {
     /// The store has no queues.
     NoQueue,
@@ -94,8 +94,7 @@ pub(crate) async fn diagnose(url: &str) -> leasehold_core::Result<Diagnosis> {
     Ok(Diagnosis { findings, place: settings.servers.to_string(), nodes, sees_no_waits })
 }
 
-/// Why waits cannot be searched, if so. The request would be refused, and the server would log
-/// that.
+/// Why waits cannot be searched, if so: the server would refuse the request, and log the refusal.
 fn sees_no_waits(settings: &Settings, reports: &[ServerReport]) -> Option<Blindness> {
     if settings.layout != LayoutName::Native || matches!(settings.servers, Servers::Quorum(_)) {
         return Some(Blindness::NoQueue);

@@ -1,5 +1,5 @@
-//! Reads which node of a quorum a server is, and the lists of nodes that use it. Clients write this
-//! record.
+//! Reads which node of a quorum a server is, and the lists of nodes that its clients use. Clients
+//! write this record.
 
 use std::time::Duration;
 

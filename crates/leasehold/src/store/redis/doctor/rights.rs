@@ -71,8 +71,8 @@ fn is_waking(rule: &str) -> bool {
 
 /// The commands that rules allow, as they would be sent.
 ///
-/// They must be complete. For a command without its arguments, a server would look for keys behind
-/// their end, and Redis 7.0 crashes.
+/// The commands must be complete. If arguments are missing, a server looks for keys behind the last
+/// argument, and Redis 7.0 crashes.
 const COMMANDS: &str = "asking, cluster info, cluster slots, config get appendfsync, del KEY, \
     exists KEY, get KEY, getrange KEY 0 1, hdel KEY f, hget KEY f, hgetall KEY, hkeys KEY, \
     hlen KEY, hmget KEY f, hrandfield KEY, hset KEY f v, incr KEY, pexpireat KEY 1, \

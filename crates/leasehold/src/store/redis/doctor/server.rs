@@ -159,7 +159,7 @@ impl ServerReport {
         findings
     }
 
-    /// The finding about the writes of the append-only file that a power cut loses.
+    /// The finding about writes to the append-only file that a power cut would lose.
     fn sync(&self, info: &Info, settings: &Settings) -> Option<Finding> {
         let topic = Topic(&self.server, "persistence");
         let quarantine = settings.quarantine().is_some();

@@ -1,24 +1,24 @@
 //! Durability: the conditions under which a grant counts. Enough replicas must have it, and the
 //! server must have forgotten nothing.
 //!
-//! The script of an acquire checks the [boot record](quarantine::Quarantine), and may refuse the
-//! request without a trace. If it left a token, holders could not take back their leases. Other
-//! questions follow the scripts on the same connection. The boot record follows because only a
+//! The script of an acquire checks the [boot record](quarantine::Quarantine), and a refusal leaves
+//! no trace. If it left a token, holders could not take back their leases. Other questions follow
+//! the scripts on the same connection. The question about the boot record follows, because only a
 //! later question can tell that nothing was forgotten before a grant.
-//! [WAIT](replication::Replication) follows because it counts acknowledgements of the writes on the
-//! same connection. If neither is needed, there is no [`Durability`] at all, and no further
+//! [WAIT](replication::Replication) follows, because it counts acknowledgements of the writes on
+//! the same connection. If neither is needed, there is no [`Durability`] at all, and no further
 //! command.
 //!
 //! A grant that does not count stays at the server until the caller takes it back. One attempt may
 //! have two requests under way. While a replica hangs, the first may be answered "too few
 //! replicas", and the second, a moment later, "granted". If the first answer took the grant back,
-//! the next waiter would get the lock beside a holder that relies on the second answer. Only the
-//! owner of the attempt knows which answer it relies on. It asks again; or it gives the attempt up,
-//! ignores all later answers to it, and cancels it. It takes an upgrade back with that upgrade's
-//! number. So a waiter that was handed a lock keeps the grant, which does not count yet, until
-//! enough replicas have it. If the grant were taken back, the lock would be handed through the
-//! whole queue and leave nobody in it. If such a waiter dies, the lock is free after its ttl, as
-//! after the death of any holder.
+//! the next waiter would get the lock, although a holder relies on the second answer. Only the
+//! owner of the attempt knows which answer it relies on. The owner asks again; or it gives the
+//! attempt up, ignores all later answers, and cancels the attempt. It takes an upgrade back with
+//! that upgrade's number. So a waiter that was handed a lock keeps the grant, which does not count
+//! yet, until enough replicas have it. If the grant were taken back, the lock would be handed
+//! through the whole queue, and the queue would be empty. If such a waiter dies, the lock is free
+//! after its ttl, as after the death of any holder.
 
 mod policy;
 mod quarantine;

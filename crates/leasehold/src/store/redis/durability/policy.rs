@@ -16,7 +16,7 @@ pub(crate) struct Durability {
     pub(super) replication: Option<Replication>,
 }
 
-/// The results of the questions behind a script.
+/// The results of the questions that follow a script.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Verdict {
     /// Why the grant may be lost with the primary, if so.
@@ -25,7 +25,7 @@ pub(super) struct Verdict {
     pub(super) pause: Option<Pause>,
 }
 
-/// The reply of a script, and the results of the questions behind it.
+/// The reply of a script, and the results of the questions that follow it.
 pub(super) type Judged = Result<(Value, Result<Verdict, StoreError>), StoreError>;
 
 impl Durability {

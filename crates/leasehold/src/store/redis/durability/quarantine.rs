@@ -6,18 +6,20 @@
 //! locks along, and with them the losses of its server:
 //!
 //! - *Restart, failover, flush.* The record is of another run, or gone. The first client that
-//!   notices begins the quarantine of the slot, and [asks about the others](Quarantine::spread) of
-//!   that server: otherwise a slot that nobody uses for weeks would be in quarantine weeks later.
+//!   notices begins the quarantine of the slot, and [asks about the other
+//!   slots](Quarantine::spread) of that server: otherwise a slot that nobody uses for weeks would
+//!   be in quarantine weeks later.
 //! - *A slot that comes from another server* has that server's record, or none. Nobody can know
 //!   what the other server had forgotten, so the quarantine begins at the new server. If there were
 //!   one record for each primary, a slot that left a server in quarantine would be free at the next
 //!   server.
 //! - *While a slot is on its way*, its keys are at two servers, and the record at one of them. No
 //!   record is written meanwhile: a record at both servers would keep the slot from moving. Nothing
-//!   new is granted for a key at the server to which the slot moves, nor if no record answers.
+//!   new is granted for a key at the server to which the slot moves, nor while no server answers
+//!   for the record.
 //! - *A slot that comes back* brings the record of the server that had it meanwhile, if anybody
 //!   used it there. If nobody did, not even for a renewal, then no lease of the slot was extended
-//!   meanwhile. Only a loss at that server in between is not noticed.
+//!   meanwhile. Only a loss of data at that server meanwhile is not noticed.
 //! - *A server that was a replica for a while* still has its run id, but the data of another
 //!   server. So the record also names the last server whose replication it followed.
 //!
@@ -60,7 +62,7 @@ pub(crate) enum Pause {
 #[derive(Debug)]
 pub(crate) struct Quarantine {
     keys: BootKeys,
-    /// How long nothing new is granted, and the longest ttl that may be asked for.
+    /// How long nothing new is granted, and the longest ttl that a request may have.
     span: Duration,
     /// For each part in quarantine, the time of the last question and the rest of the quarantine at
     /// that time.
@@ -106,7 +108,7 @@ impl Quarantine {
     }
 
     /// The call that asks whether the server has forgotten anything. If `ends`, the call declares
-    /// for an operator that it has not.
+    /// for an operator that nothing was forgotten.
     pub(crate) fn question(&self, part: Part, run_id: &str, ends: bool) -> Call<Value> {
         let word = if ends { b"end".to_vec() } else { Vec::new() };
         let args = self.run_and_span(run_id).into_iter().chain([word]).collect();

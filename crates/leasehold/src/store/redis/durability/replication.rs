@@ -13,8 +13,8 @@ use crate::store::redis::connection::Connection;
 use crate::store::redis::connection::error;
 use crate::store::redis::options::{Address, Replicas, Servers, Settings};
 
-/// How much later than its time limit a server may end a WAIT: the server checks time limits ten
-/// times a second. 200 ms, twice that.
+/// How much later than its time limit a server may end a WAIT: 200 ms, twice the interval at which
+/// the server checks time limits.
 pub(crate) const WAIT_SLACK: Duration = Duration::from_millis(200);
 
 /// The number of replicas that must have a grant before it counts, and whether the disk must have
@@ -23,7 +23,7 @@ pub(crate) const WAIT_SLACK: Duration = Duration::from_millis(200);
 pub(crate) struct Replication {
     replicas: Replicas,
     on_disk: bool,
-    /// How long a grant waits for them: half the timeout of a request.
+    /// How long a grant waits for replicas and the disk: half the timeout of a request.
     patience: Duration,
     /// The largest number of replicas that each primary of this store was seen to have. A replica
     /// that has gone does not lower the number: it may come back as the primary, without the grants
@@ -82,8 +82,8 @@ impl Replication {
         }))
     }
 
-    /// The number of replicas that are needed now. It is at least one, because all of no replicas
-    /// would promise nothing.
+    /// The number of replicas that are needed now. It is at least one: "all replicas" would promise
+    /// nothing without any replica.
     pub(crate) fn needed(&self, primary: &Address) -> u32 {
         match self.replicas {
             Replicas::All => (*self.most_seen.lock().entry(self.of(primary)).or_default()).max(1),
@@ -108,8 +108,9 @@ impl Replication {
         self.in_cluster.then(|| primary.clone())
     }
 
-    /// The command that waits until enough replicas, and the disk if asked for, have all that its
-    /// connection wrote before. Its time limit is never 0, which would mean none.
+    /// The command that waits until enough replicas have all earlier writes of its connection. With
+    /// `waitaof`, it waits for the disks of the replicas and of the server. Its time limit is never
+    /// 0, which would mean none.
     pub(crate) fn wait(&self, needed: u32) -> Cmd {
         let patience_ms = u64::try_from(self.patience.as_millis()).unwrap_or(u64::MAX).max(1);
         let mut wait = redis::cmd(if self.on_disk { "WAITAOF" } else { "WAIT" });

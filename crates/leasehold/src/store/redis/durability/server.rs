@@ -121,7 +121,7 @@ impl Server {
         quarantine.spread(&self.connection, run_id, &quarantine.parts(slots)).await
     }
 
-    /// Declares for an operator that nothing was forgotten, in a cluster for these slots. Returns
+    /// Declares for an operator that nothing was forgotten: in a cluster, in these slots. Returns
     /// whether there is a quarantine at all.
     pub(crate) async fn end_quarantine(&self, slots: &[u16]) -> Result<bool, StoreError> {
         let Some((quarantine, run_id)) = self.quarantine().await? else { return Ok(false) };
@@ -150,11 +150,11 @@ struct Durable {
     /// about.
     begun: Mutex<Option<u16>>,
     waiting: OnceLock<WaitBatcher>,
-    /// The scripts that were loaded into the server over this connection, by their hashes.
-    /// Otherwise the first call of each would wait for replicas, only to learn that the server does
-    /// not have the script.
+    /// The hashes of the scripts that were loaded into the server over this connection. Without
+    /// this, the first call of each would wait for replicas, only to learn that the server lacks
+    /// the script.
     loaded: Mutex<HashSet<&'static str>>,
-    /// The time of the first script without an answer from `waiting`, since the last answer.
+    /// The time of the first script, since the last answer of `waiting`, that it has not answered.
     silent_since: Mutex<Option<Instant>>,
 }
 
@@ -253,9 +253,9 @@ impl Durable {
         }
     }
 
-    /// Asks whether the server has forgotten anything, for the first time on each connection. After
-    /// a restart or a failover every client has new connections, so all clients notice it before
-    /// they ask for a lock. An acquire that came first would mint a token, and a holder could not
+    /// On each new connection, first asks whether the server has forgotten anything. After a
+    /// restart or a failover every client has new connections, so all clients notice it before they
+    /// ask for a lock. An acquire that came first would mint a token, and a holder could not
     /// reclaim its lease after that.
     async fn visit(
         &self,
@@ -290,7 +290,7 @@ impl Durable {
         }
     }
 
-    /// Sends a script and the questions behind it. Loads the script if the server does not have it.
+    /// Sends a script and the questions after it. Loads the script if the server does not have it.
     async fn exchange<A>(
         &self,
         connection: &Connection,
@@ -337,8 +337,8 @@ impl Durable {
     }
 
     /// Sends a command that waits for replicas, on separate connections. If these find the server
-    /// dead, `connection` is given up, too: otherwise it would seem alive while nothing is asked on
-    /// it, and nobody would search for another primary.
+    /// dead, `connection` is given up, too. It carries no requests, so it would seem alive, and
+    /// nobody would search for another primary.
     async fn with_replicas(
         &self,
         connection: &Connection,
@@ -360,8 +360,8 @@ impl Durable {
     }
 
     /// Sends a command that waits for no replicas, on the usual connection. The boot record is not
-    /// read behind a renewal. A holder whose lease was forgotten is often the first to notice a
-    /// flush. Its client must not begin to ask for new locks then.
+    /// read after a renewal. A holder whose lease was forgotten is often the first to notice a
+    /// flush. That client must not begin to ask for new locks then.
     async fn with_boot_record(
         &self,
         connection: &Connection,

@@ -1,4 +1,4 @@
-//! Connections that carry only scripts and the WAIT behind them.
+//! Connections that carry only scripts and the WAIT that follows them.
 //!
 //! WAIT counts acknowledgements of the writes on the same connection, and it blocks that
 //! connection. So the connection carries nothing else. Scripts that come during a WAIT must not
@@ -27,12 +27,12 @@ use crate::store::redis::options::Address;
 /// the other sends.
 const CONNECTIONS: usize = 2;
 
-/// The largest number of scripts that share a WAIT: a WAIT that fails, fails all of them.
+/// The largest number of scripts that share a WAIT: if the WAIT fails, all of them fail.
 const MOST_TOGETHER: usize = 128;
 
 struct Item {
     command: Cmd,
-    /// The node may answer although the slot is not its own yet. This only applies to one command.
+    /// The node may answer although the slot is not its own yet (ASKING, for one command only).
     asking: bool,
     /// The part whose boot record applies to the script.
     part: Part,
@@ -71,7 +71,7 @@ impl WaitBatcher {
         Self { server, queue, workers }
     }
 
-    /// Sends a script, together with others that come now, and the questions behind them.
+    /// Sends a script, together with others that come now, and the questions that follow them.
     pub(crate) async fn submit(&self, command: Cmd, asking: bool, part: Part) -> Judged {
         let (answer, outcome) = oneshot::channel();
         let ended = || {
@@ -88,7 +88,7 @@ struct Worker {
     durability: Arc<Durability>,
     dialer: Dialer,
     address: Address,
-    /// The connection, and the run id of the server if that matters.
+    /// The connection, and the run id of the server if a quarantine needs it.
     open: Option<(Connection, String)>,
 }
 

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use super::key;
 use super::slot::{SLOTS, slot, tag};
 
-/// The number of numbers that are tried: far more than are needed to find one for each slot.
+/// How many numbers are tried: far more than are needed to find one for each slot.
 const MOST_NUMBERS: u32 = 1 << 20;
 
 /// The part that a boot record is about: a slot of a cluster, or otherwise the whole server.
@@ -48,8 +48,8 @@ impl BootKeys {
         number.map_or_else(|| self.server.clone(), |number| self.numbered(number))
     }
 
-    /// The number of a slot; `None` for a slot without keys of the store, because all its keys have
-    /// the same hash tag.
+    /// The number of a slot; `None` if no key of the store can be in that slot, because all keys of
+    /// the store have the same hash tag.
     fn number(&self, slot: u16) -> Option<u32> {
         self.numbers.get_or_init(|| self.find()).get(usize::from(slot)).copied().flatten()
     }

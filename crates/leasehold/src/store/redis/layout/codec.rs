@@ -44,7 +44,7 @@ impl Writer {
     }
 
     /// Writes a time or a count. A number that is too large for a script is reduced to the largest
-    /// one; no time is later than that.
+    /// that it accepts; no time is later.
     pub(crate) fn number(self, number: u64) -> Self {
         self.bytes(&(number.min(MAX_EXACT) as f64).to_le_bytes())
     }

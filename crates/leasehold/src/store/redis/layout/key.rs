@@ -46,8 +46,8 @@ pub(crate) fn boot(prefix: &str) -> Vec<u8> {
     format!("{prefix}%boot").into_bytes()
 }
 
-/// The key of the record with the id of a node of a quorum, and with the lists of nodes that use
-/// it.
+/// The key of the record with the id of a node of a quorum, and with the lists of nodes that its
+/// clients use.
 pub(crate) fn nodes(prefix: &str) -> Vec<u8> {
     format!("{prefix}%nodes").into_bytes()
 }

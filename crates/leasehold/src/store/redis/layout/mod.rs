@@ -51,7 +51,7 @@ pub trait Layout: fmt::Debug + Send + Sync {
         Vec::new()
     }
 
-    /// Whether such a value belongs to a lock: to one in use, or with `idle` to any.
+    /// Whether a value that `peek` read belongs to a lock: to a lock in use, or with `idle` to any.
     fn is_lock(&self, value: &[u8], idle: bool) -> bool;
 }
 

@@ -29,7 +29,7 @@ const IDLE_STATE_BYTES: [usize; 2] = [20, 26];
 pub struct Native {
     /// The beginning of all keys and channels.
     pub prefix: String,
-    /// How long a record outlives its last use, if nobody has asked for longer.
+    /// How long a record outlives its last use, unless an acquire has asked for a longer time.
     pub retention: Duration,
 }
 

@@ -56,8 +56,8 @@ const SHARED: [(&str, &str); 21] = shared![
 ];
 
 /// The state of a record: each value, with its name in Lua and its packing. A record that nobody
-/// holds has only the first six values. The other values exist once something is held, and end with
-/// the hold at 0.
+/// holds has only the first six values. The other values exist once something is held; the last
+/// ones are those of the hold at index 0.
 const STATE: [(&str, &str); 22] = [
     ("version", "B"),
     ("flags", "B"),
@@ -106,7 +106,7 @@ const ALONE: [(&str, &str); 10] = [
 /// holds, unless its capacity differs from that of the holders' requests.
 const HOLDER: usize = 5;
 
-/// The other facts about a single hold, in a field beside its state.
+/// The other facts about a single hold, in a second field, next to that of the state.
 const TERM: [(&str, &str); 3] = [("bound", "I7"), ("held_ttl", "I7"), ("held_nonce", "c8")];
 
 /// The last hold that has ended. Except for the first two, its values are in the same order as in
@@ -152,7 +152,7 @@ static TEXTS: OnceBox<Texts> = OnceBox::new();
 /// The text of each script.
 type Texts = [ScriptText; Script::ALL.len()];
 
-/// Numbers of the model, so that each exists only once, and formats of packed values.
+/// Numbers of the model, which is the only place that defines them, and formats of packed values.
 fn constants() -> &'static [Constant] {
     CONSTANTS.get_or_init(|| Box::new(make_constants()))
 }
@@ -218,8 +218,8 @@ fn make_constants() -> Vec<Constant> {
         ("LAST", format_of(&LAST)),
         number("LAST_BYTES", bytes_of(&LAST)),
         ("LAST_END", format_of(&LAST[..2])),
-        // The part of a single hold that it keeps: from the holder up to this position, and the
-        // capacity and token.
+        // The part of a single hold that the last hold keeps: from the holder up to this position,
+        // and the capacity and token.
         number("SINCE_END", bytes_of(&ALONE[..9])),
         number("TOTAL_AT", bytes_of(&ALONE[..2]) + 1),
         number("TOKEN_END", bytes_of(&ALONE[..4])),
@@ -299,7 +299,7 @@ scripts! {
     Describe: "native/describe", Adds;
     /// Reads the holders and the waiters.
     Inspect: "native/inspect", Reads;
-    /// Reads and writes the id of a node of a quorum, and the lists of nodes that use it.
+    /// Reads and writes the id of a node of a quorum, and its clients' lists of nodes.
     Nodes: "nodes", Frees;
     /// Takes a plain lock.
     PlainAcquire: "plain/acquire", Adds;

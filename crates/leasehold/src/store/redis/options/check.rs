@@ -13,7 +13,7 @@ use crate::store::url_parts::no_host;
 /// The longest prefix: 64 bytes, because every key has it.
 const MAX_PREFIX_BYTES: usize = 64;
 
-/// The largest number of replicas that can be asked for: more than anybody has.
+/// The largest number of replicas that `replicas=` can ask for: more than anybody has.
 const MAX_REPLICAS: u32 = 100;
 
 impl Settings {

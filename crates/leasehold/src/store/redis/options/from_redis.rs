@@ -6,8 +6,8 @@ use redis::{Client, ConnectionAddr, ConnectionInfo};
 use super::{Address, RedisOptions, Servers, invalid};
 
 /// The server, database, user and password of a `redis::ConnectionInfo` of redis-rs 1.x. The store
-/// opens its own connections to them. TLS with certificates is refused, because redis-rs does not
-/// show the certificates: give them by [`ca`](RedisOptions::ca) or
+/// opens its own connections to that server. TLS with certificates is refused, because redis-rs
+/// does not show the certificates: give them by [`ca`](RedisOptions::ca) or
 /// [`tls_config`](RedisOptions::tls_config).
 impl TryFrom<&ConnectionInfo> for RedisOptions {
     type Error = InvalidInput;

@@ -85,7 +85,8 @@ impl RedisOptions {
     /// Asks `source` for the password of servers with each new connection: for a password that
     /// rotates. `source` runs on the runtime that opens the connection, for the rest of
     /// `connect_timeout` at most. If `source` fails, the connection fails as if the server were not
-    /// reached. The error of `source` is the source of that failure, whose text does not show it.
+    /// reached. The failure has the error of `source` as its source, but does not show it in its
+    /// text.
     pub fn password_from<F, P>(mut self, source: F) -> Self
     where
         F: Fn() -> P + Send + Sync + 'static,

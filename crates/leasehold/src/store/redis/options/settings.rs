@@ -13,8 +13,8 @@ use crate::store::quarantine_span::{QUARANTINE, QuarantineSpan};
 /// The beginning of leasehold's keys.
 const DEFAULT_PREFIX: &str = "lh:";
 
-/// How long one request may take: 500 ms, which leaves several tries within a third of the
-/// shortest usual ttl; a healthy server answers within one.
+/// How long one request may take: 500 ms, which leaves several tries within a third of the shortest
+/// usual ttl. A healthy server answers within one try.
 const DEFAULT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The largest difference between the clocks of servers that take over from each other: 500 ms, far
@@ -55,7 +55,7 @@ impl Settings {
         }
     }
 
-    /// How long nothing new is granted after the server may have forgotten something.
+    /// How long nothing new is granted once the server may have forgotten something.
     pub(crate) fn quarantine(&self) -> Option<Duration> {
         match self.quarantine {
             QuarantineSpan::Of(span) => Some(span),

@@ -1,5 +1,5 @@
-//! The table of the options of a Redis store, each once. A row gives the setter, the option of a
-//! store URL, its range, its row in the manual and its name in errors.
+//! The table of the options of a Redis store, with one row for each. A row gives the setter, the
+//! option of a store URL, its range, its row in the manual and its name in errors.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -3,8 +3,8 @@
 //! A message that is published at one node reaches all nodes, so a client could listen at a single
 //! node. But most messages would then come by the bus, which costs one more hop, and sometimes 40
 //! ms. The primary that serves a name publishes its hand-overs, and a client that listens there
-//! gets them at once. The same message then comes again from other nodes, and is ignored: a grant
-//! is taken once.
+//! gets them immediately. The same message then comes again from other nodes, and is ignored: a
+//! grant is taken only once.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Subscriptions to the channel of a client or of a name, each on a separate connection.
 //!
 //! These connections carry no requests, because a server treats subscribed connections as a
-//! separate class. It closes a connection that reads too slowly; a failover closes them, and so
-//! does an operator's `CLIENT KILL TYPE pubsub`. No renewal must suffer from that.
+//! separate class. The server closes such a connection if it reads too slowly. A failover, or an
+//! operator's `CLIENT KILL TYPE pubsub`, closes all of them. No renewal must suffer from that.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::store::redis::topology::Topology;
 use crate::store::warnings::Warnings;
 
 /// The interval at which a quiet subscription is pinged: 5 s. Waiters ask the store themselves once
-/// a second, so this only bounds how long they depend on that.
+/// a second, so the ping only bounds how long they depend on asking.
 const PING_EVERY: Duration = Duration::from_secs(5);
 
 /// The first and the longest pause between two attempts to subscribe again.
@@ -33,8 +33,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 pub(crate) struct Channels {
     /// Channels whose messages reach all servers.
     pub(crate) all: Vec<Vec<u8>>,
-    /// Channels whose messages stay in the part of a cluster that serves this key; it also serves
-    /// the channels.
+    /// Channels whose messages stay in the part of a cluster that serves this key. That part also
+    /// serves the channels.
     pub(crate) sharded: Option<(Vec<u8>, Vec<Vec<u8>>)>,
 }
 
@@ -246,7 +246,7 @@ impl SubscribedConnection {
     }
 }
 
-/// A seed that differs between clients, so that many clients do not all return at once.
+/// A seed that differs between clients, so that many clients do not all return at the same moment.
 fn seed(channel: &[u8]) -> u64 {
     channel.iter().fold(0, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)))
 }

@@ -26,7 +26,7 @@ impl RedisOptions {
     }
 
     /// Like [`from_url`](Self::from_url), but passwords come from `environment` instead of this
-    /// process's environment. It is called with the names of those variables.
+    /// process's environment. That function gets the names of the variables.
     ///
     /// # Errors
     ///
@@ -137,7 +137,7 @@ fn unknown_scheme(scheme: &str) -> InvalidInput {
 }
 
 /// A URL as it may be shown, if it can be read: without its password, and without a user that has
-/// no password, because that may be a password in the wrong place.
+/// no password, because such a user may be a password in the wrong place.
 pub(crate) fn without_password(url: &str) -> Option<String> {
     let _options = read(url).ok()?;
     url_parts::without_password(url)

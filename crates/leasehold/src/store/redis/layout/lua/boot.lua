@@ -3,8 +3,8 @@
 --
 -- A server that was a replica for a while has the data of another server. Since its promotion, its
 -- second replication id is that of the other server. If the second id is empty, the server was not
--- promoted, or so long ago that it has dropped its backlog. The first id does not serve, because it
--- also changes when the first replica connects.
+-- promoted, or has dropped its backlog since a promotion long ago. The first id would not do,
+-- because it also changes when the first replica connects.
 local function followed_id()
   local id = string.match(redis.call('INFO', 'replication'), 'master_replid2:(%x+)') or ''
   return (string.gsub(id, '^0+$', ''))

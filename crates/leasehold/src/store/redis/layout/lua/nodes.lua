@@ -1,5 +1,6 @@
 -- Gives a node of a quorum an id, and keeps the lists of nodes that its clients use. Clients with
--- different lists may each get a majority. So each client leaves its list, and sees the others.
+-- different lists may each get a majority. So each client stores its list here, and sees the
+-- others.
 --
 -- KEYS  1 the record: `id`, and `list1` to `list4`: in lines, when the list was last used (µs),
 --         the ids of its nodes, and how the client that left it reaches them

@@ -2,10 +2,11 @@
 //! delete, compare and expire. It excludes, and is excluded by, every program that uses the same
 //! commands.
 //!
-//! The server has only that one string, which ends with its hold. So there is no queue and no
-//! shared mode, and no last token and no ended attempt is remembered. A copy of an acquire that
-//! arrives after its attempt has ended is therefore granted, to nobody: the name then stays taken
-//! for one ttl. Its `not_after` bounds how late that can happen.
+//! The server has only that one string, which ends with the hold. So there is no queue and no
+//! shared mode, and the server remembers neither the last token nor ended attempts. If a copy of an
+//! acquire arrives after its attempt has ended, the server grants it, although it has no caller:
+//! the name then stays taken for one ttl. The `not_after` of the request bounds how late that can
+//! happen.
 
 pub(crate) mod value;
 

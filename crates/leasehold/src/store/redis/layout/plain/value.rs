@@ -4,8 +4,8 @@
 //! `leasehold-1 ID TOKEN STATE PID HOST`, and behind a tab the label, if there is one. TOKEN is the
 //! time of the grant in microseconds, STATE is `held`, `cooldown` or `revoked`. Only the attempt
 //! that ID names ends or renews the hold; no other attempt ever has that ID. `PID/TIMES/AFTER` says
-//! that the lease was passed on TIMES times inside the process, at last AFTER microseconds after
-//! its grant.
+//! that the lease was passed on TIMES times inside the process, the last time AFTER microseconds
+//! after the grant.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub(crate) const MAX_VALUE_BYTES: usize = MARK.len()
     + MAX_INFO_BYTES
     + 1;
 
-/// The largest size, in bytes, of a process with the count and the time of its lease's passing on.
+/// The largest size, in bytes, of `PID/TIMES/AFTER`.
 const MAX_PID: usize = 10 + 1 + 4 + 1 + 20;
 
 /// The number of characters that are shown of a foreign value: enough to find out whose it is.
@@ -56,7 +56,7 @@ pub(crate) fn end(info: &HolderInfo) -> Vec<u8> {
     format!(" held {pid} {host}{label}").into_bytes()
 }
 
-/// The status from the reply of plain_inspect.lua; `None` if the reply is malformed.
+/// The status from the reply of `plain/inspect.lua`; `None` if the reply is malformed.
 pub(crate) fn status(packed: &mut Reader<'_>, now_us: u64) -> Option<Status> {
     let (is_there, ends_us) = (packed.flag()?, packed.number()?);
     let value = std::mem::take(&mut packed.0);

@@ -2,8 +2,8 @@
 //! same locks. It excludes, and is excluded by, `RLock`, `RFencedLock` and `RReadWriteLock`.
 //!
 //! Like the layout `plain`, it has no queue, and remembers no last token. But a release is
-//! published, on channels of both sides; readers share; and an attempt that was given up leaves a
-//! trace until no copy of its acquire can arrive any more.
+//! published, on the channels of Redisson and of leasehold; readers share; and an attempt that was
+//! given up leaves a trace until no copy of its acquire can arrive any more.
 
 pub(crate) mod limits;
 mod names;
@@ -78,7 +78,7 @@ impl Layout for Redisson {
         key::beginning_with(&format!("{}{begin}", self.prefix))
     }
 
-    /// Two fields of the hash: one of them is not `mode`.
+    /// Reads two fields of the hash: at least one of them is not `mode`.
     fn peek(&self, key: &[u8]) -> Cmd {
         let mut peek = redis::cmd("HRANDFIELD");
         peek.arg(key).arg(2);
@@ -175,7 +175,7 @@ impl Redisson {
         force: bool,
     ) -> Vec<Vec<u8>> {
         let hold = vec![text(&names::owner(id)), number(self.counted(token)), flag(force)];
-        // A token that counts grants has no room for passing on.
+        // A token that counts grants has no bits left for passing a lease on.
         let passes = if self.fenced { 0 } else { token.passes() };
         let inbox = key::inbox(&self.inboxes, id.client);
         let message = vec![inbox, revoked(id, token, force), number(passes.into())];

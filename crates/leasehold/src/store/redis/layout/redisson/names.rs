@@ -7,7 +7,7 @@ use leasehold_core::{HolderId, LockName};
 pub(super) struct LockKeys {
     /// The key of the hash.
     pub(super) lock: String,
-    /// The part of other names that stands for the lock: in a cluster, they share its slot.
+    /// The part that stands for the lock in other names, which in a cluster share the lock's slot.
     pub(super) base: String,
 }
 
@@ -19,7 +19,7 @@ impl LockKeys {
         Self { lock, base }
     }
 
-    /// The key that ends with a hold of ours: the key of a reader's first entry.
+    /// The key that expires with a hold of ours: the key of a reader's first entry.
     pub(super) fn hold(&self, id: HolderId) -> String {
         format!("{}:{}:rwlock_timeout:1", self.base, owner(id))
     }

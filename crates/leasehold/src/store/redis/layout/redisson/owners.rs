@@ -22,7 +22,7 @@ pub(crate) fn status(packed: &mut Reader<'_>, now_us: u64) -> Option<Status> {
         let entry_ends_us = packed.number()?;
         let field = String::from_utf8_lossy(field);
         if reads && entry_ends_us == 0 {
-            continue; // a dead reader, beside one that lives
+            continue; // a dead reader; another reader lives
         }
         match value::parse(value, now_us, left(entry_ends_us)) {
             Some(mut holder) => {

@@ -3,7 +3,7 @@
 //!
 //! The client has a map of the slots, which may be out of date. The node then names another node
 //! (MOVED), or the node to which the slot is moving and which may have the key (ASK). Nothing was
-//! executed, so the client follows at once with the same request. When a node does not answer,
+//! executed, so the client immediately follows with the same request. When a node does not answer,
 //! others are asked for the map, and the caller asks again, as after any outage.
 //!
 //! Scripts go to primaries only: a replica that is asked names its primary.
@@ -49,10 +49,11 @@ const ASK_PAUSE: Duration = Duration::from_millis(100);
 const ASKED_AT_ONCE: usize = 3;
 
 /// The largest number of primaries at which a client listens for its grants: 8. Messages that are
-/// published at these arrive at once. Messages that are published at others come by the bus, which
-/// costs another hop, and at times 40 ms. Redis 7.0 leaves Nagle's algorithm on for the bus, so the
-/// second of two messages waits for the receiver's delayed acknowledgement of the first. Each
-/// client chooses its primaries at random. Otherwise a few primaries would carry all subscriptions.
+/// published at these arrive immediately. Messages that are published at other nodes come by the
+/// bus, which costs another hop, and at times 40 ms. Redis 7.0 leaves Nagle's algorithm on for the
+/// bus, so the second of two messages waits for the receiver's delayed acknowledgement of the
+/// first. Each client chooses its primaries at random. Otherwise a few primaries would carry all
+/// subscriptions.
 const MAX_SUBSCRIBED_NODES: usize = 8;
 
 /// The client's view of a cluster, and its connections to the nodes.

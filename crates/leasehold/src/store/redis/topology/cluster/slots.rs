@@ -65,8 +65,8 @@ impl Map {
         primaries
     }
 
-    /// At most `most` primaries. Another seed chooses others. The same seed chooses the same ones
-    /// as long as they exist, even if other primaries come or go.
+    /// At most `most` primaries. Another seed chooses other primaries. The same seed chooses the
+    /// same primaries as long as they exist, even if others come or go.
     pub(crate) fn some_primaries(&self, seed: u64, most: usize) -> Vec<&Address> {
         let mut primaries = self.primaries();
         primaries.sort_by_cached_key(|primary| {

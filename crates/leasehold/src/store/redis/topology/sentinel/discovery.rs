@@ -28,8 +28,8 @@ use crate::store::redis::topology::role::{expect_primary, field, text};
 const GRACE: Duration = Duration::from_millis(100);
 
 /// The shortest and the longest pause before the sentinels are asked again, if the server that they
-/// named is not usable: 300 to 500 ms. A failover takes seconds, all clients ask at once, and
-/// clients with two runtimes ask twice.
+/// named is not usable: 300 to 500 ms. A failover takes seconds, all clients ask at the same time,
+/// and clients with two runtimes ask twice.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(300), Duration::from_millis(500));
 
 /// The part of the time for opening a connection that one server gets: a third. So if a primary
@@ -130,8 +130,9 @@ impl Discovery {
 
     /// The answers of the sentinels, at least one.
     ///
-    /// Just after a failover only the sentinel that led it knows the new primary. So all sentinels
-    /// count that answer about as fast as the majority. Sentinels that hang delay nobody.
+    /// Just after a failover only the sentinel that led it knows the new primary. So the answers of
+    /// all sentinels count, if they come about as fast as those of the majority. Sentinels that
+    /// hang delay nobody.
     async fn ask_all(&self) -> Result<Vec<Opinion>, StoreError> {
         let mut asking: FuturesUnordered<_> =
             self.sentinels.iter().map(|sentinel| self.ask(sentinel)).collect();
@@ -197,8 +198,8 @@ impl Discovery {
         }
     }
 
-    /// The error if no sentinel has named a primary: the most informative refusal. It is final only
-    /// if no refusal may pass.
+    /// The error if no sentinel has named a primary: the most informative refusal. The error is
+    /// final only if no refusal can pass by itself.
     fn nobody(&self, refusals: &[StoreError]) -> StoreError {
         let mut sorted: Vec<_> = refusals.iter().collect();
         sorted.sort_by_key(|refusal| refusal.kind().is_transient());

@@ -93,7 +93,7 @@ impl Drop for SwitchListener {
     }
 }
 
-/// Listens to one of the sentinels, and to the next one when it has gone.
+/// Listens to one of the sentinels, and to the next one when that sentinel has gone.
 async fn listen(switches: Weak<SwitchListener>) {
     let first = RandomState::new().hash_one(CHANNEL) as usize;
     for turn in 0.. {

@@ -1,5 +1,5 @@
 -- Makes a reader the writer once it is alone. Makes a writer, or an upgradable reader, a plain
--- reader at once. Changes count in the order of the numbers that their holder gives
+-- reader immediately. Changes count in the order of the numbers that their holder gives
 -- (model/change_mode.rs).
 --
 -- KEYS  1 the lock's record
@@ -31,8 +31,8 @@ local function upgrade(hold)
     return 'S' -- the change was taken back
   end
   if record.upgrading ~= NOBODY and record.upgrading ~= id then return 'D' end
-  -- A plain reader may not wait beside an upgradable reader. The two would wait for each other as
-  -- soon as the upgradable reader wants to write.
+  -- A plain reader must not wait while there is an upgradable reader. The two would wait for each
+  -- other as soon as the upgradable reader wants to write.
   if hold.weight < UPGRADABLE_WEIGHT and record.used >= UPGRADABLE_WEIGHT then return 'D' end
   hold.change = change
   if is_writer then return holds.granted(hold) end

@@ -111,7 +111,7 @@ step = {
   end,
 
   -- Grants to waiters in their order until one does not fit, and skips dead waiters. `caller` is
-  -- the attempt on whose behalf the step runs. It is alive, so its grant is confirmed at once,
+  -- the attempt on whose behalf the step runs. It is alive, so its grant is confirmed immediately,
   -- without a message.
   promote = function(caller)
     if record.upgrading ~= NOBODY then

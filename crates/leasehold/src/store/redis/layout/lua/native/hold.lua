@@ -220,7 +220,8 @@ holds = {
     return (record.capacity == LOCK_CAPACITY) == (capacity == LOCK_CAPACITY)
   end,
 
-  -- Whether a request may hold beside the present holders, by its capacity (model/acquire.rs).
+  -- Whether a request may hold together with the present holders, by its capacity
+  -- (model/acquire.rs).
   admits = function(weight, capacity)
     return (capacity == record.capacity or capacity == record.asked) and weight <= record.capacity
   end,

@@ -29,7 +29,7 @@
 --             capacity (4), ttl, since, nonce (8 bytes), facts (the rest)
 --   c<client> a client with waiters: last seen, how many (4)
 --   t         tombstones, the oldest first: client (16 bytes), attempt, until;
---             that time is negative if an operator has ended that attempt's hold at once
+--             that time is negative if an operator has ended that attempt's hold by force
 --   l         the hold that has ended last: when (7, µs), how (1), and as it was: id (24 bytes),
 --             weight (4), state (1), since (7), capacity (4), token (7)
 --
@@ -80,7 +80,7 @@ store = {
       hold.deadline, hold.ttl, hold.change, hold.nonce) .. hold.facts
   end,
 
-  -- The names of two fields: the facts of a lone hold, and the facts of the last hold beside it.
+  -- The names of two fields: the facts of a lone hold, and the facts of the last hold.
   facts_fields = function(flags)
     if flags < 4 then return 'f', 'g' end
     return 'g', 'f'

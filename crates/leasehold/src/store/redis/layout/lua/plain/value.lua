@@ -20,7 +20,8 @@ local function passes_of(facts)
   return tonumber(string.match(facts, '^%d+/(%d+)/') or 0)
 end
 
--- The end of a lease with this ttl from now on. Servers count in milliseconds, so it is rounded up.
+-- The end of a lease with this ttl from now on. Servers count in milliseconds, so the end is
+-- rounded up.
 local function end_of(ttl)
   return math.ceil((now + ttl) / 1000)
 end
@@ -29,8 +30,9 @@ local function granted(token, until_ms)
   return struct.pack('<c1ddB', 'G', token, until_ms * 1000, 0)
 end
 
--- Moves the end of a hold forward, never back. It is written even if it stays: the client waits for
--- replicas to acknowledge this write, and a script without a write is acknowledged at once.
+-- Moves the end of a hold forward, never back. The end is written even if it stays: the client
+-- waits for replicas to acknowledge this write, and a script without a write would count as
+-- acknowledged immediately.
 local function extend(key, token, ttl)
   local at = math.max(end_of(ttl), redis.call('PEXPIRETIME', key))
   redis.call('PEXPIREAT', key, string.format('%.0f', at))

@@ -36,7 +36,8 @@ local function exact(number)
   return string.format('%.0f', number)
 end
 
--- The end of a lease with this ttl from now on. Servers count in milliseconds, so it is rounded up.
+-- The end of a lease with this ttl from now on. Servers count in milliseconds, so the end is
+-- rounded up.
 local function end_of(ttl)
   return math.ceil((now + ttl) / 1000)
 end
@@ -64,11 +65,11 @@ local function write(hold)
   redis.call('SET', hold.key, value, 'KEEPTTL')
 end
 
--- Wakes the waiters with Redisson's messages. 1 wakes all threads of a JVM that wait already. 0
--- wakes one thread, also one that is only about to wait. Redisson's own release of a writer sends
--- only 1, and a thread that is about to wait then sleeps until the lease would have ended. So 0 is
--- sent after 1. Call this last. It uses pcall, because a server that denies the command must not
--- make the step fail.
+-- Wakes the waiters with Redisson's messages. Message 1 wakes all threads of a JVM that wait
+-- already. Message 0 wakes one thread, even one that is only about to wait. Redisson's own release
+-- of a writer sends only 1, and a thread that is about to wait then sleeps until the lease would
+-- have ended. So 0 is sent after 1. Call this last. It uses pcall, because a server that denies the
+-- command must not make the step fail.
 local function tell(publish, channels, writes)
   redis.pcall(publish, channels[1], '0')
   if writes then redis.pcall(publish, channels[2], '1') end

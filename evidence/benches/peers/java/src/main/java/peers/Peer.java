@@ -18,9 +18,9 @@ import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 
 /**
- * Locks of Redisson beside leasehold: RLock, RFairLock and RFencedLock.
+ * Locks of Redisson, to compare with leasehold: RLock, RFairLock and RFencedLock.
  *
- * <p>Arguments and what is printed: ../README.md.
+ * <p>Arguments and output: ../README.md.
  */
 public final class Peer {
     /** How long the virtual machine compiles before it is measured. */
@@ -43,7 +43,7 @@ public final class Peer {
         };
     }
 
-    /** What one task has seen. */
+    /** The results of one task. */
     private static final class Seen {
         long entries;
         long longestNs;
@@ -66,7 +66,7 @@ public final class Peer {
         return seen;
     }
 
-    /** Runs all tasks for so long, each in a thread of its own. */
+    /** Runs all tasks for this time, each in a separate thread. */
     private List<Seen> run(List<String> names, long forMs) throws InterruptedException {
         CountDownLatch begin = new CountDownLatch(1);
         long[] endNs = new long[1];
@@ -101,7 +101,7 @@ public final class Peer {
         return names;
     }
 
-    /** The most memory that this process ever had, as the kernel tells. */
+    /** The most memory that this process ever had, as the kernel reports it. */
     private static long peakKib() throws java.io.IOException {
         return Files.readAllLines(Path.of("/proc/self/status")).stream()
                 .filter(line -> line.startsWith("VmHWM:"))
@@ -115,7 +115,7 @@ public final class Peer {
         config.useSingleServer().setAddress("redis://127.0.0.1:" + args[1]);
         RedissonClient client = Redisson.create(config);
         Peer peer = new Peer(client, args[0]);
-        // A name of each process, or the warming up of one would wait for another's.
+        // A separate name for each process: otherwise their warm-ups would wait for each other.
         String warm = args[5] + "-warm-" + ProcessHandle.current().pid();
         peer.run(names(warm, args[2], tasks), WARM_MS);
         System.out.println("ready");
