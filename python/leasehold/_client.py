@@ -60,9 +60,10 @@ class _Client(Generic[L, X, S, E, J, A]):
     ) -> None:
         """``store`` is a URL, a ``Memory``, or ``None`` for the URL in ``$LEASEHOLD_STORE``.
 
-        ``on_event`` gets every event; a separate thread calls it. ``slice`` is how long callers of
-        this client may pass on a lease. ``defaults`` are the options of the client's locks. Raises
-        ``InvalidInput`` for an invalid URL or value, ``TypeError`` for a wrong type.
+        ``on_event`` gets every event; a separate thread calls it. ``slice`` is how long this
+        client may pass a lease from one of its callers to the next before other clients get their
+        turn. ``defaults`` are the options of the client's locks. Raises ``InvalidInput`` for an
+        invalid URL or value, ``TypeError`` for a wrong type.
         """
         if not (on_event is None or callable(on_event)):
             raise TypeError(f"on_event is a function or None, not {type(on_event).__name__}")
@@ -116,8 +117,8 @@ class _Client(Generic[L, X, S, E, J, A]):
         **options: Unpack[Options],
     ) -> L:
         """A lock on up to 64 names, which takes all of them or none. Such locks never deadlock with
-        each other. A waiter keeps the names before the first busy name; with
-        ``release_while_waiting``, it releases them while it waits.
+        each other: a waiter takes the names in sorted order. It keeps the names that it already
+        has; with ``release_while_waiting``, it releases them while it waits.
         """
         if isinstance(names, str):
             raise TypeError("names is several names, not one text: give a list")

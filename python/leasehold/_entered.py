@@ -97,5 +97,5 @@ class Holds:
     @staticmethod
     def _note(hold: _Hold, guard: Any) -> None:
         hold.guards.append(weakref.ref(guard))
-        # The guards keep the record alive, up to the last one.
+        # The record lives as long as one of its guards.
         guard._hold = hold

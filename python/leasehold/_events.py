@@ -65,7 +65,7 @@ def start() -> None:
 
 
 def join(seconds: float) -> None:
-    """Waits for the end of the thread, after the native part has closed its queue."""
+    """Waits for the end of the thread, after the native part has closed the queue of events."""
     if _thread is not None and _thread is not threading.current_thread():
         _thread.join(seconds)
 

@@ -145,7 +145,7 @@ async def wait(verb: _core.Verb) -> Any:
     except asyncio.CancelledError:
         if not future.cancelled() and future.done() and future.exception() is None:
             # The result came at the moment of the cancellation. Without this line, a traceback
-            # might keep it for a long time.
+            # might keep the lease for a long time.
             _give_back(bridge, future.result())
         raise
     finally:

@@ -13,7 +13,7 @@ use crate::signals::Death;
 
 /// The answer is no: `show` of a free lock, `revoke` of a token that holds nothing.
 pub(crate) const NO: u8 = 1;
-/// The command line, the environment or a configuration file is wrong, also if only the store can
+/// The command line, the environment or a configuration file is wrong, even if only the store can
 /// see that.
 pub(crate) const USAGE: u8 = 2;
 /// Any trouble with the store (`EX_UNAVAILABLE` of sysexits.h).
@@ -140,7 +140,7 @@ impl Verbosity {
         Self { quiet: false, verbose: false }
     }
 
-    /// Prints an error, also with `--quiet`: with only the exit code, nobody would notice a failed
+    /// Prints an error, even with `--quiet`: with only the exit code, nobody would notice a failed
     /// nightly job in time.
     pub(crate) fn error(self, message: impl Display) {
         // A stderr that cannot be written to is no reason to stop supervising the command.

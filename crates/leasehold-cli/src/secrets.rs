@@ -14,7 +14,7 @@ use crate::store_url::StoreUrl;
 /// The variable with the URL of the store, which may contain a password.
 pub(crate) const STORE: &str = "LEASEHOLD_STORE";
 
-/// Variables that are passwords.
+/// Variables whose values are passwords.
 const PASSWORDS: [&str; 2] = ["LEASEHOLD_PASSWORD", "LEASEHOLD_SENTINEL_PASSWORD"];
 
 /// The source of passwords that are not in a URL.

@@ -94,7 +94,7 @@ impl<'a> Bench<'a> {
         Adopt::new(from.0, Some(from.1), self.request(id, mode).await)
     }
 
-    /// Acquires a lease, which must be granted at once.
+    /// Acquires a lease, which must be granted immediately.
     pub(super) async fn take(&self, id: HolderId, mode: Mode) -> Grant {
         granted(self.acquire(id, mode).await)
     }

@@ -1,4 +1,4 @@
-//! Cases of features that are composed of leases: several names at once, elections, jobs that run
+//! Cases of features that are composed of leases: several names together, elections, jobs that run
 //! once.
 
 use std::cell::Cell;
@@ -21,7 +21,7 @@ const TOLD_AFTER: Duration = Duration::from_millis(1100);
 /// Rounds of two callers with reversed names; each costs a few round trips.
 const ROUNDS: usize = 40;
 
-/// The number of clients that try for the same names at once, and how often each tries.
+/// The number of clients that try for the same names at the same time, and how often each tries.
 const TRYING: usize = 8;
 const TRIES: usize = 20;
 
@@ -93,8 +93,8 @@ pub async fn callers_with_reversed_names_never_wait_for_each_other(subject: &Sub
     }
 }
 
-/// If many callers try for the same names at once, one gets them all, in every round. On a quorum,
-/// possibly nobody gets a majority, not even of one name.
+/// If many callers try for the same names at the same time, one gets them all, in every round. On a
+/// quorum, possibly nobody gets a majority, not even of one name.
 pub async fn of_many_who_try_for_several_names_at_once_one_gets_them(subject: &Subject) {
     if !subject.can().queued {
         return;
@@ -270,7 +270,7 @@ pub async fn the_end_of_a_lease_is_told_to_those_who_watch(subject: &Subject) {
     }
 }
 
-/// A job that ended at once is skipped until its minimum time is over.
+/// A job that ended immediately is skipped until its minimum time is over.
 pub async fn a_job_that_ended_at_once_is_skipped_for_a_while(subject: &Subject) {
     let (one, two) = (subject.client().await, subject.client().await);
     let (name, brief) = (subject.fresh_name("job"), subject.fresh_name("brief job"));

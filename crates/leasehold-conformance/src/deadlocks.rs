@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 
 use crate::subject::{Subject, must};
 
-/// Longer than everybody must have waited before a cycle counts, which is 10 s.
+/// Longer than the 10 s for which all clients must have waited before a cycle counts.
 const LONG_ENOUGH: Duration = Duration::from_millis(10_500);
 
 type Waiting = JoinHandle<leasehold::Result<Guard>>;

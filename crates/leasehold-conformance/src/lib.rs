@@ -22,12 +22,12 @@
 //! dev-dependencies at the version of `leasehold`, and run `cargo test`. Nothing else is needed: a
 //! case brings its own runtime.
 //!
-//! - If your store takes its time from a given [`Clock`](leasehold::time::Clock), use
+//! - If your store reads the time from a given [`Clock`](leasehold::time::Clock), use
 //!   [`Subject::fake`]: the tests are faster and more exact, on a clock that only the cases move.
 //! - If a deployment takes long to start, `conformance!(together make())` runs all cases on one.
 //! - Cases draw fresh names, so leftovers of earlier runs do not disturb them.
 //! - A case asks [`Capabilities`](leasehold::store::Capabilities) what the store can do. A store
-//!   must refuse everything else with a typed error, and the case tests that or passes at once.
+//!   must refuse everything else with a typed error, and the case tests that or passes immediately.
 //!
 //! A case is a function, so you can run a failing case alone:
 //!

@@ -132,7 +132,7 @@ pub async fn a_waiter_is_handed_the_lock_on_release(subject: &Subject) {
     }
 }
 
-/// A lease is renewed for another ttl: a longer one at once, and by its keeper from then on.
+/// A lease is renewed for another ttl: a longer one immediately, and by its keeper from then on.
 pub async fn a_lease_is_renewed_for_a_longer_or_a_shorter_ttl(subject: &Subject) {
     let seconds = Duration::from_secs;
     for pair in Pair::all(subject).await {
@@ -290,8 +290,8 @@ pub async fn a_revoked_lease_is_lost_by_its_holder(subject: &Subject) {
 }
 
 /// A lease that is revoked right after its grant reports that it was revoked. The message may come
-/// before its holder listens; then the renewal reports it. Exempt is a server that keeps nothing
-/// but the lock itself.
+/// before its holder listens; then the renewal reports it. A server that keeps nothing but the lock
+/// itself is exempt.
 pub async fn a_lease_that_is_revoked_at_once_after_its_grant_says_so(subject: &Subject) {
     if !subject.can().recorded_tokens {
         return;

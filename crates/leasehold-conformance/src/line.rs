@@ -203,8 +203,8 @@ pub async fn the_place_at_the_store_outlives_the_caller_that_asked_for_it(subjec
     must(subject.drive(granted(subject, behind).await.release()).await);
 }
 
-/// An operator who revokes the shown token asks the present holder, even before the store has been
-/// told of that holder.
+/// An operator who revokes the shown token asks the present holder to stop, even before the store
+/// knows that holder.
 pub async fn a_lease_that_was_passed_on_is_revoked_by_the_token_of_its_grant(subject: &Subject) {
     if !subject.can().local_tokens {
         return;

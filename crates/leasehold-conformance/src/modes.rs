@@ -262,7 +262,7 @@ pub async fn a_renewal_tells_the_mode_and_a_late_one_does_not(subject: &Subject)
     granted(bench.acquire(somebody(), Mode::Shared).await);
 }
 
-/// One upgradable reader holds beside readers, but not beside another upgradable reader or a
+/// One upgradable reader holds together with readers, but not with another upgradable reader or a
 /// writer.
 pub async fn one_upgradable_reader_holds_beside_readers(subject: &Subject) {
     if !subject.can().changes_mode {

@@ -79,7 +79,7 @@ pub async fn of_many_who_ask_at_once_one_is_granted(subject: &Subject) {
     assert_eq!(grants.filter(|reply| matches!(reply, Reply::Granted(_))).count(), 1);
 }
 
-/// Waiters are granted in the order of joining, each by the release of the holder before.
+/// Waiters are granted in the order of joining, each by the release of the holder before it.
 pub async fn waiters_are_granted_in_the_order_of_joining(subject: &Subject) {
     if !subject.can().queued {
         return;

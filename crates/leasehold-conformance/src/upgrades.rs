@@ -177,7 +177,7 @@ pub async fn an_upgradable_reader_writes_and_reads_and_writes_again(subject: &Su
 }
 
 /// A value that an upgradable reader has read is unchanged when it becomes the writer. Many
-/// upgradable readers do the same beside readers: none gets a deadlock, and all are served.
+/// upgradable readers do the same while readers read: none gets a deadlock, and all are served.
 pub async fn what_an_upgradable_reader_has_read_is_true_when_it_writes(subject: &Subject) {
     const CLIENTS: u32 = 4;
     const ROUNDS: u32 = 5;

@@ -51,8 +51,8 @@ fn told(own: &Own) -> Vec<FencingToken> {
     own.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// A caller that waits for a lease of the same client learns that at once, and again at the end of
-/// the wait.
+/// A caller that waits for a lease of the same client learns that immediately, and again at the end
+/// of the wait.
 pub async fn who_waits_for_a_lease_of_the_same_client_is_told_so(subject: &Subject) {
     let ((one, own), (two, others)) = (observed(subject).await, observed(subject).await);
     let name = subject.fresh_name("own/mutex");

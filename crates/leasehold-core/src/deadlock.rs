@@ -94,8 +94,8 @@ impl fmt::Display for InWords<'_> {
 }
 
 /// The deadlocks among these names. For each waiter in a deadlock, there is a shortest cycle
-/// through it, unless an earlier cycle has it. A waiter that is only queued behind a deadlock is in
-/// no cycle.
+/// through it, unless an earlier cycle already contains it. A waiter that is only queued behind a
+/// deadlock is in no cycle.
 ///
 /// A client in a deadlock waits for another client in it. So the search first assumes that all
 /// waiters are stuck. Then it removes each waiter that would be served if all holders that are not

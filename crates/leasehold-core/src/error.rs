@@ -21,7 +21,7 @@ pub enum Error {
     /// The client was closed. Nothing is held.
     #[error("the client was closed")]
     Closed,
-    /// A guarded write came with an overtaken token: stop, because somebody else is at work.
+    /// A guarded write had an overtaken token: stop, because somebody else is at work.
     #[error("{name}: the write came with token {token}, but {newest} has been seen: stop")]
     #[non_exhaustive]
     Fenced {
@@ -96,7 +96,7 @@ pub enum Error {
         /// The time for which the call waited.
         waited: Duration,
         /// The holder at the end, if the store could name it. With several holders, it is one that
-        /// certainly blocks the caller, or the first.
+        /// certainly blocks the caller, otherwise the first one.
         holder: Option<Box<Holder>>,
         /// The number of other holders; no more than 31 are counted.
         others: u32,

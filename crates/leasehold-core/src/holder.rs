@@ -174,8 +174,8 @@ impl Mode {
         matches!(self, Self::Shared | Self::Upgradable)
     }
 
-    /// The first of the given holds on a name that must end before this mode is granted, even if
-    /// all other holders release. A reader does not block another reader, unless a writer waits
+    /// Of the given holds on a name, the first one that must end before this mode is granted, even
+    /// if all other holders release. A reader does not block another reader, unless a writer waits
     /// between them.
     pub fn held_up_by(
         self,
@@ -546,7 +546,7 @@ pub struct Status {
     pub waiters: Vec<Waiter>,
     /// The number of all waiters.
     pub waiting: u32,
-    /// The highest token ever granted for the name, as far as the store remembers.
+    /// The highest token ever granted for the name, if the store remembers it.
     pub last_token: Option<FencingToken>,
     /// The last holder and how its hold ended, if the store remembers that.
     pub last_holder: Option<LastHolder>,

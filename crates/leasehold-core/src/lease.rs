@@ -41,11 +41,11 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// The end of the validity of a grant. The reply granted the lease for `left` from the store's
-    /// time on, to a request that was sent at `sent`.
+    /// The end of the validity of a grant. The request was sent at `sent`; its reply granted the
+    /// lease for `left`, counted from the store's time of the reply.
     ///
-    /// The time counts from *before* the request left. The store's time of the reply is later, so
-    /// the store's deadline is after the result, whatever the network did.
+    /// The validity counts from *before* the request left. The store's time of the reply is later,
+    /// so the store's deadline is after the result, whatever the network did.
     pub fn valid_until(&self, sent: Instant, left: Duration) -> Instant {
         (sent + left.mul_f64(1.0 - self.drift)).saturating_sub(self.margin + self.offset)
     }

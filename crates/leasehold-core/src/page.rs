@@ -20,8 +20,8 @@ impl Page {
         Self { names, next, scanned }
     }
 
-    /// Adds the next name, in a store that keeps names in order. Returns whether the page has room
-    /// for another name, of `keys` in all.
+    /// Adds the next name, in a store that keeps names in order. Returns whether this page, which
+    /// scans at most `keys` names, has room for another one.
     pub fn scan(&mut self, name: &LockName, is_used: bool, keys: u32) -> bool {
         self.scanned += 1;
         if is_used {

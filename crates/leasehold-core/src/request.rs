@@ -404,7 +404,7 @@ impl Acquire {
 ///
 /// The reply is [`Reply::NotHeld`] if `from` does not hold the lease, or not with this mode and
 /// token: the lease has ended, or somebody has adopted it before. The reply for a revoked hold is
-/// [`Reply::Revoked`], and for a late copy [`Reply::Late`]. [`Reply::Stale`] means that a new
+/// [`Reply::Revoked`], and for a late request [`Reply::Late`]. [`Reply::Stale`] means that a new
 /// attempt is needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -446,9 +446,9 @@ impl Adopt {
 /// noticed. The store does not compare tokens of readers and permits: the first reader to come back
 /// would lock out the others.
 ///
-/// The reply for a revoked hold is [`Reply::Revoked`], for a late copy [`Reply::Late`], and for a
-/// token far ahead of the clock [`Refusal::Ballot`]. Another capacity or weight gets the same reply
-/// as for an acquire.
+/// The reply for a revoked hold is [`Reply::Revoked`], for a late request [`Reply::Late`], and for
+/// a token far ahead of the clock [`Refusal::Ballot`]. Another capacity or weight gets the same
+/// reply as for an acquire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reclaim {
@@ -457,8 +457,8 @@ pub struct Reclaim {
     /// The number of the change that led to the mode of the hold; 0 for the mode of the grant.
     pub change: u64,
     /// The attempt that holds, with the mode of the hold and its new ttl. The request never waits
-    /// and has no ballot. Its `not_after` and the tombstone of the release keep a late copy from
-    /// taking a released lease back.
+    /// and has no ballot. Its `not_after` and the tombstone of the release keep a late copy of it
+    /// from taking a released lease back.
     pub request: Acquire,
 }
 

@@ -8,7 +8,7 @@ use crate::name::InvalidInput;
 const UNITS: [(&str, u64); 5] =
     [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
 
-/// The longest span: a hundred years. Nobody waits longer, and it can be added to any time.
+/// The longest span: a hundred years. Nobody waits longer, and adding it to a time never overflows.
 const LONGEST: Duration = Duration::from_hours(24 * 36_500);
 
 /// Reads a span: numbers, each with a unit out of `ms`, `s`, `m`, `h`, `d`, as in `30s`, `500ms`,

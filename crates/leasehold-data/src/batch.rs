@@ -16,8 +16,8 @@ use tokio::task::JoinHandle;
 /// the lock for long.
 const DEFAULT_MAX_ITEMS: NonZeroUsize = NonZeroUsize::new(100).unwrap();
 
-/// How many batches may wait for their turn; a caller that submits more items waits until there is
-/// room.
+/// How many full batches of items can wait to be processed; a caller that submits more items waits
+/// until there is room.
 const WAITING_BATCHES: usize = 4;
 
 /// The size limit of a batch, and how long its first item waits for others.
@@ -189,7 +189,8 @@ impl<T: Send + 'static, R: Send + 'static> Worker<T, R> {
         }
     }
 
-    /// Waits for more items, as long as the first may wait for them.
+    /// Waits for more items until the batch is full, or until its first item has waited long
+    /// enough.
     async fn gather(&mut self, batch: &mut Vec<BatchEntry<T, R>>) {
         if self.limits.max_delay.is_zero() {
             return;
@@ -219,7 +220,7 @@ impl<T: Send + 'static, R: Send + 'static> Worker<T, R> {
                 let work = (self.work)(inner, items);
                 match select(guard.lost(), work).await {
                     Either::Left(_) => Err(lost(&guard)),
-                    // Work that ended within the validity counts, even if the release fails.
+                    // Work that ended while the lease was valid counts, even if the release fails.
                     Either::Right((done, _)) => guard.ensure_held().map(|()| done),
                 }
             }

@@ -149,8 +149,8 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// [`Error::Fenced`](leasehold::Error::Fenced): a newer holder is at work, stop. Otherwise the
-    /// same as [`Cell::replace`].
+    /// [`Error::Fenced`](leasehold::Error::Fenced): a newer holder has taken over, so the caller
+    /// must stop. Otherwise the same as [`Cell::replace`].
     pub async fn write(&self, value: impl Into<Vec<u8>>) -> Result<u64> {
         self.cell.write(value).await
     }

@@ -17,7 +17,7 @@ use crate::part::{Part, unexpected};
 const DEFAULT_BLOCK: u64 = 100;
 
 /// How fast numbers may be given out by default: 100 000 a second on average. Numbers are then 15
-/// digits long, or 10 digits within a day.
+/// digits long, or 10 digits if they begin anew each day.
 const DEFAULT_PER_SECOND: u64 = 100_000;
 
 /// The highest rate: one number per microsecond of the store's clock.
@@ -50,7 +50,7 @@ const MAX_MINUTES_EAST: i32 = 14 * 60;
 ///
 /// **Never twice, also after a failover that lost the last writes**: a block begins at the larger
 /// of "last + 1" and a floor that grows with the store's clock. Numbers never run ahead of that
-/// floor by more than 200 ms. A replica that takes over later than 200 ms after the last write that
+/// floor by more than 200 ms. A replica that takes over more than 200 ms after the last write that
 /// it missed begins above all numbers that were given out. A store that has lost everything needs
 /// no such delay: it begins above all numbers that were given out. This assumes that the new
 /// primary's clock is behind the old primary's by no more than the duration of the failover. An old
@@ -125,10 +125,11 @@ impl Numbers {
     }
 
     /// How many numbers may be given out per second on average: 1 to 1 000 000, by default 100 000.
-    /// A caller that asks faster waits. A lower rate makes shorter numbers: at 100 a second, seven
-    /// digits within a day.
+    /// A caller that asks faster waits. A lower rate makes shorter numbers: at 100 a second,
+    /// numbers that begin anew each day have seven digits.
     ///
-    /// Never lower the rate of a sequence that is in use: the floor would fall behind.
+    /// Never lower the rate of a sequence that is in use: the floor would fall below numbers that
+    /// were given out.
     pub fn per_second(mut self, count: u64) -> Self {
         self.per_second = Some(count);
         self.anew()

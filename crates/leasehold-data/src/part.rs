@@ -26,7 +26,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// `what` is the name of the part in the error for a bad name, such as `stock`.
+    /// `what` names the part, such as `stock`, in the error for an invalid `name`.
     pub(crate) fn new(store: &Arc<dyn DataStore>, what: &'static str, name: &str) -> Self {
         Self { store: Arc::clone(store), name: Id::new(what, name), fence: None }
     }

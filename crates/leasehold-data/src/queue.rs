@@ -19,9 +19,10 @@ const ASK_LAST: Duration = Duration::from_millis(500);
 /// them in batches.
 ///
 /// An entry leaves the queue in the same step in which its result is stored. The store refuses that
-/// step once a newer holder has taken or finished entries. So no crash repeats an entry that has a
-/// result. But no queue can know whether an effect *elsewhere* happened before the result was
-/// stored. So make such an effect idempotent by the entry's id, or fence it with the same token.
+/// step to a holder once a newer one has taken or finished entries. So no crash repeats an entry
+/// that has a result. But no queue can know whether an effect *elsewhere* happened before the
+/// result was stored. So make such an effect idempotent by the entry's id, or fence it with the
+/// same token.
 ///
 /// At most 100 000 entries of up to 64 KiB each wait; results are kept for 24 h unless
 /// [`remember`](Queue::remember) says otherwise.
@@ -181,7 +182,8 @@ impl Drain {
     ///
     /// # Errors
     ///
-    /// [`Error::Fenced`](leasehold::Error::Fenced): a newer holder is at work, stop.
+    /// [`Error::Fenced`](leasehold::Error::Fenced): a newer holder has taken over, so the caller
+    /// must stop.
     pub async fn finish<R: Into<Vec<u8>>>(
         &self,
         results: impl IntoIterator<Item = (Id, R)>,

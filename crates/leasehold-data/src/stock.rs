@@ -85,7 +85,7 @@ pub enum StockOutcome {
     Short {
         /// The first item, by name, of which there is not enough.
         item: String,
-        /// The number of pieces of that item.
+        /// The number of pieces of that item that are available.
         available: u64,
     },
     /// No such order is remembered.
@@ -190,8 +190,8 @@ impl Stock {
         self.settle(StockAction::Confirm { order: Id::new("order", order)? }).await
     }
 
-    /// Puts the reserved or deducted pieces of an order back, once. If the order is not known, a
-    /// deduction that is still on its way will do nothing.
+    /// Puts the reserved or deducted pieces of an order back, once. If the order is not known, its
+    /// deduction may still arrive, and then does nothing.
     ///
     /// Returns [`StockOutcome::Returned`].
     ///

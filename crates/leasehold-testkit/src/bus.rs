@@ -32,7 +32,7 @@ impl Bus {
     ///
     /// # Errors
     ///
-    /// An error of the system: no port, no thread.
+    /// An I/O error: no port, no thread.
     pub(crate) fn start(nodes: usize) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)

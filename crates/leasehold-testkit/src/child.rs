@@ -17,7 +17,7 @@ type Job = (Command, Sender<io::Result<Child>>);
 ///
 /// # Errors
 ///
-/// An error of the system, such as a missing program or too many processes.
+/// An I/O error, such as a missing program or too many processes.
 pub(crate) fn spawn(program: PathBuf, arguments: Vec<OsString>) -> io::Result<Child> {
     let mut command = if cfg!(target_os = "linux") {
         let mut command = Command::new("setpriv");

@@ -1,7 +1,7 @@
 //! A server's own wall clock, which a test sets by Debian's `faketime` and a file.
 //!
 //! Only the wall clock is faked, as if it were set or ran badly. The clock by which the server
-//! measures spans goes on as before.
+//! measures spans is not changed.
 
 use std::ffi::OsString;
 use std::fs;
@@ -19,13 +19,13 @@ const LIBRARIES: &str = "/usr/lib";
 /// The library of `faketime`, below the directory of this kind of machine.
 const FAKETIME: &str = "faketime/libfaketimeMT.so.1";
 
-/// The program that starts a Redis server with its own clock, and what comes before the server's
-/// own arguments.
+/// The program that starts a Redis server with its own clock, and the arguments that come before
+/// those of the server.
 ///
-/// It is always the machine's own server, because of its allocator. jemalloc asks for the time
-/// while it starts, and faketime asks for memory at its first call, so neither would ever be ready.
-/// With the allocator of libc both start. Newer servers return memory by calls that only jemalloc
-/// has, so they cannot run without it.
+/// The server is always the one that is installed on the machine, because of its allocator.
+/// jemalloc asks for the time while it starts, and faketime asks for memory at its first call, so
+/// neither would ever be ready. With the allocator of libc, both start. Newer servers return memory
+/// by calls that only jemalloc has, so they cannot run without it.
 pub(crate) fn command(directory: &Path) -> io::Result<(PathBuf, Vec<OsString>)> {
     if !is_own(directory) {
         set(directory, 0.0, 1.0)?;

@@ -234,7 +234,7 @@ impl Cluster {
         try_until("a replica follows", || Ok(server.info("replication")?.contains("state=online")))
     }
 
-    /// Takes a replica out of the cluster; it goes on running, as a node without a cluster.
+    /// Takes a replica out of the cluster; it continues to run, as a node without a cluster.
     ///
     /// # Errors
     ///
@@ -252,7 +252,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// An error of the system.
+    /// An I/O error.
     pub fn kill(&mut self, index: usize) -> io::Result<()> {
         self.nodes[index].answers = false;
         self.nodes[index].server.kill9()
@@ -262,7 +262,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// An error of the system.
+    /// An I/O error.
     pub fn stop(&mut self, index: usize) -> io::Result<()> {
         self.nodes[index].answers = false;
         self.nodes[index].server.stop()
@@ -272,7 +272,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// An error of the system.
+    /// An I/O error.
     pub fn cont(&mut self, index: usize) -> io::Result<()> {
         self.nodes[index].answers = true;
         self.nodes[index].server.cont()
@@ -327,8 +327,8 @@ impl Cluster {
         moving.finish()
     }
 
-    /// Begins to move a slot. From now on, requests for keys that its node does not have go to the
-    /// other node.
+    /// Begins to move a slot. From now on, requests for keys that the slot's node does not have go
+    /// to the other node.
     ///
     /// # Errors
     ///

@@ -42,7 +42,7 @@ struct Shared {
 #[derive(Default)]
 struct Seen {
     calls: Vec<Call>,
-    /// A client was granted the name since all were told to release.
+    /// A client was granted the name after the last request to all holders to release.
     is_taken: bool,
 }
 
@@ -82,7 +82,7 @@ impl Contenders {
                 must(server.cont());
             }
             self.until_taken().await;
-            // A second holder, which holds in error, shows once the servers go on.
+            // If the lock has a second holder in error, that shows once the servers continue.
             sleep(random.between(Duration::ZERO, POLL_INTERVAL)).await;
         }
     }

@@ -25,8 +25,8 @@ pub struct Faults {
     pub lose_message: u64,
     /// With a request, the connection is cut: everything is lost for a while.
     pub cut: u64,
-    /// The longest time that it stays cut, and the least time that it then holds. Otherwise cuts in
-    /// a row would have no longest time.
+    /// The longest time for which the connection stays cut, and the least time for which it then
+    /// works. Without the second, cuts in a row could last for any time.
     pub cut_for: Duration,
     /// The longest time that a request, an answer or a message takes.
     pub delay: Duration,

@@ -15,7 +15,7 @@ use leasehold_core::Acquire;
 /// How long a test waits for something that must happen: 2 min, generous for a busy machine.
 pub const PATIENCE: Duration = Duration::from_mins(2);
 
-/// How often a test checks whether it has happened: every 10 ms.
+/// How often a test checks whether an awaited event has happened: every 10 ms.
 pub const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// The value of a result that a test relies on.

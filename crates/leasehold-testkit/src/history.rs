@@ -80,9 +80,10 @@ pub enum Violation {
     TokenOrder,
     /// The resource accepted a lower token after a higher one.
     WriteOrder,
-    /// Two held at the same time what only one can hold.
+    /// Two calls held at the same time, in a mode that only one can have.
     Overlap,
-    /// More permits were held at the same time than there are, or a reader held beside a writer.
+    /// More permits were held at the same time than there are, or a reader and a writer held
+    /// together.
     Excess,
     /// Work went on after the validity of its lease, and without a loss signal.
     UntoldLoss,
@@ -96,7 +97,7 @@ pub enum Violation {
     AttemptTwice,
     /// Something was left in the store that no client could still want.
     Remains,
-    /// A caller got a passing fault or a lost lease as another error.
+    /// A caller got another error for a fault that passes or for a lost lease.
     WrongError,
 }
 
@@ -160,7 +161,7 @@ impl History {
     }
 
     fn has_attempt_twice(&self) -> bool {
-        // Where a lease is passed on inside of a client, tokens differ within those of one grant.
+        // If a lease is passed on inside a client, its tokens differ, but belong to one grant.
         let mut grants = BTreeMap::new();
         self.holds().any(|(call, hold)| {
             let grant = hold.token.micros();

@@ -92,7 +92,7 @@ impl Usage {
         let mut cpu = Duration::ZERO;
         for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
             // The first number of this file is time on a processor, in ns (Documentation/
-            // scheduler/sched-stats.rst). A thread may end while we look.
+            // scheduler/sched-stats.rst). A thread may end during this loop.
             let text = fs::read_to_string(thread?.path().join("schedstat")).unwrap_or_default();
             let used = text.split_whitespace().next().unwrap_or("0");
             cpu += Duration::from_nanos(used.parse().map_err(|_| nonsense())?);

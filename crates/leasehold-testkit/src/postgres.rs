@@ -226,7 +226,7 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// An error of the system.
+    /// An I/O error.
     pub fn kill9(&mut self) -> Result<()> {
         self.process.kill()?;
         self.process.wait().map(drop)
@@ -236,7 +236,7 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// An error of the system.
+    /// An I/O error.
     pub fn stop_at_once(&mut self) -> Result<()> {
         kill_process(Pid::from_child(&self.process), Signal::QUIT)?;
         self.process.wait().map(drop)
@@ -246,7 +246,7 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// An error of the system.
+    /// An I/O error.
     pub fn stop(&self) -> Result<()> {
         // From then on, the first process starts no others.
         kill_process(Pid::from_child(&self.process), Signal::STOP)?;
@@ -257,7 +257,7 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// An error of the system.
+    /// An I/O error.
     pub fn cont(&self) -> Result<()> {
         self.signal_children(Signal::CONT)?;
         Ok(kill_process(Pid::from_child(&self.process), Signal::CONT)?)
@@ -296,12 +296,12 @@ impl Postgres {
         launch(self.directory.path(), &self.programs, &self.settings, mounts)
     }
 
-    /// Kills a process that serves a session of leasehold, if there is one, as a system without
-    /// memory does. The server then ends all other sessions, and recovers.
+    /// Kills a process that serves a session of leasehold, if there is one, as the kernel does when
+    /// memory runs out. The server then ends all other sessions, and recovers.
     ///
     /// # Errors
     ///
-    /// Errors of the system and of the server.
+    /// I/O errors and errors of the server.
     pub fn kill_a_session(&self) -> Result<()> {
         let sql = "SELECT pid FROM pg_stat_activity WHERE application_name = 'leasehold' LIMIT 1";
         let found = self.query(sql)?;

@@ -62,7 +62,8 @@ impl Replicated {
         &self.servers
     }
 
-    /// The server that says that it is the primary; `None` while no server or several say so.
+    /// The server that says that it is the primary; `None` while no server says so, or more than
+    /// one.
     pub fn primary(&self) -> Option<usize> {
         let is_primary = |at: &usize| self[*at].role().as_deref() == Some("master");
         let mut primaries = (0..self.servers.len()).filter(is_primary);
@@ -109,7 +110,7 @@ impl Replicated {
     ///
     /// # Errors
     ///
-    /// An error of the system, of the server or of the driver.
+    /// An I/O error, or an error of the server or of the driver.
     pub fn cut_off(&self, replica: usize) -> io::Result<()> {
         let primary = self.primary().ok_or_else(|| Error::other("there is no primary"))?;
         self[replica].stop()?;

@@ -19,8 +19,8 @@ const DOWN_AFTER: &str = "500";
 /// instead of 2 and 10 s, so that a test does not wait for that.
 const AT_FIRST: &str = "SENTINEL DEBUG publish-period 100 info-period 200";
 
-/// Later 1 s. For four times that long, a promoted replica may be a primary. Then sentinels that do
-/// not know of the failover make it a replica again.
+/// Later 1 s. Sentinels that do not know of a failover leave a promoted replica as a primary for
+/// four times that long. Then they make it a replica again.
 const LATER: &str = "SENTINEL DEBUG publish-period 1000";
 
 /// What a sentinel may do at the servers that it watches and at other sentinels, as a separate user
@@ -272,8 +272,8 @@ impl SentinelFleet {
     /// An error of the server or of the driver.
     pub fn show(&self, server: usize) -> RedisResult<()> {
         (0..SENTINELS).try_for_each(|at| set_rights(&self.servers[server], at, SEEING))?;
-        // The sentinel that saw it may have made it save the rights of the others, which are old
-        // now.
+        // A sentinel that saw the server may have made it save its configuration, with rights of
+        // the other sentinels that are outdated now.
         self.servers[server].command("CONFIG REWRITE")
     }
 

@@ -58,11 +58,11 @@ impl Admin {
     }
 
     /// A page of the names that begin with `prefix` and are held or awaited. With pages, a caller
-    /// that looks again and again costs the store little. For the first page `after` is `None`; for
-    /// each later one it is the [`next`](Page::next) of the page before.
+    /// that lists the names again and again costs the store little. For the first page `after` is
+    /// `None`; for each later one it is the [`next`](Page::next) of the page before.
     ///
     /// A name that exists from the first page to the last is on at least one of the pages. A listed
-    /// name may be free by then, and on a quorum it may have been free all the time:
+    /// name can be free when the page arrives, and on a quorum it can have been free all the time:
     /// [`inspect`](Self::inspect) it.
     ///
     /// Cost: a round trip, in which a server scans about `keys` keys of its database, foreign keys
@@ -100,7 +100,7 @@ impl Admin {
     /// A lease that is passed on inside a process ([`Lock`](crate::Lock#fairness)) is shown with
     /// the last holder that the client has reported to the store. The client reports each holder
     /// that keeps the lease for 100 ms: then label, token and start are those of that holder. While
-    /// the store cannot be reached, the client tries again every second.
+    /// the store cannot be reached, the client repeats the report every second.
     ///
     /// Cost: one round trip; on PostgreSQL two for a name that nobody holds.
     ///
@@ -124,8 +124,9 @@ impl Admin {
 
     /// The clients that probably wait for each other, among all names of the store. The function
     /// [`deadlocks`] finds them in snapshots that the caller has. This method takes the snapshots
-    /// itself, one name after the other. So clients may only seem to wait for each other, and the
-    /// method checks each finding a second time. It skips names whose record cannot be read.
+    /// itself, at different moments. So clients can seem to wait for each other although they do
+    /// not, and the method checks each finding a second time. It skips names whose record cannot be
+    /// read.
     ///
     /// Cost: on a server, a scan of all its keys in small steps. Each of the first 10 000 names
     /// costs a round trip, 32 at a time.
@@ -185,9 +186,9 @@ impl Admin {
     /// and the next request sets the number.
     ///
     /// With a higher number, the added permits are granted immediately. A lower number ends no
-    /// lease: nothing is granted until the held permits fit. The new number is in force until
-    /// nobody holds or waits, for requests with the old number and with the new one. So change the
-    /// programs, too.
+    /// lease: nothing is granted until the held permits fit. For requests with the old number and
+    /// with the new one, the new number is in force until nobody holds or waits. Then the next
+    /// request sets the number, so change the programs, too.
     ///
     /// Cost: one round trip.
     ///
@@ -234,7 +235,8 @@ impl Admin {
 
     async fn end(&self, name: &LockName, token: FencingToken, force: bool) -> Result<bool> {
         let status = self.status(name).await?;
-        // The lease may have been passed on to the holder of this token before the store is told.
+        // Perhaps the client has passed the lease on to the holder of this token, but has not told
+        // the store yet.
         let is_of_grant =
             |holder: &&Holder| holder.token.micros() == token.micros() && holder.token <= token;
         let seen = status.holders.iter().filter(is_of_grant).max_by_key(|holder| holder.token);

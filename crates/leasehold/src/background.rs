@@ -66,7 +66,7 @@ fn hand_over(task: Task) -> Result<(), StoreError> {
         None => task,
     };
     let started = start()?;
-    // The thread was started just now and holds the receiving end.
+    // The thread was started just now and holds the receiving end, so the send succeeds.
     let _ = started.send(task);
     *thread = Some(started);
     Ok(())
@@ -83,8 +83,8 @@ fn start() -> Result<UnboundedSender<Task>, StoreError> {
             tokio::spawn(task);
         }
     };
-    // The thread makes the runtime that it runs. If the caller made it and no thread could be
-    // started, its drop inside the caller's runtime would panic.
+    // The thread makes the runtime that it runs. If the caller made the new runtime and no thread
+    // could be started, the drop of the new one inside the caller's runtime would panic.
     let (report, begun) = std::sync::mpsc::channel();
     let run = move || {
         IS_THE_THREAD.set(true);

@@ -26,8 +26,8 @@ use crate::store::clocked::ClockedStore;
 use crate::store::{self, Memory, Store};
 
 /// The default slice: 5 ms, as long as about fifty round trips. So the round trip by which one
-/// client hands over to the next costs only a few percent. If ten clients contend, each has its
-/// turn within 50 ms.
+/// client hands over to the next costs only a few percent of the slice. If ten clients contend,
+/// each has its turn within 50 ms.
 const DEFAULT_SLICE: Duration = Duration::from_millis(5);
 
 /// A connection to a store, for making locks. A client is cheap to clone; all clones are the same
@@ -58,7 +58,7 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Invalid`] names the part of the URL that is wrong; [`Error::Store`] says why the
-    /// store could not be opened. The call fails immediately if nothing is there, and after
+    /// store could not be opened. The call fails immediately if no server listens there, and after
     /// `connect_timeout` (5 s) if a server does not answer. It does not wait for the end of an
     /// outage: to wait, call again while [`is_outage`](crate::error::StoreErrorKind::is_outage) is
     /// true of the error. Once connected, the client rides out [outages](Lock#outages).
@@ -115,19 +115,19 @@ impl Client {
     ///
     /// Names are sorted and duplicates left out, so two callers cannot each hold a name that the
     /// other waits for. When all names are free, one round trip takes all of them. A caller that
-    /// has to wait is in the queue of the first busy name and **keeps the names before it**. The
-    /// caller is served in turn. But while it waits, nobody else can get the names that it keeps.
-    /// So a slow holder of one name can delay many callers. If that is worse than a longer wait of
-    /// this caller, add [`release_while_waiting`](Lock::release_while_waiting).
+    /// has to wait is in the queue of the first busy name and **keeps the names sorted before it**.
+    /// That queue is served in order. But while the caller waits, nobody else can get the names
+    /// that it keeps. So a slow holder of one name can delay many callers. If that is worse than a
+    /// longer wait of this caller, add [`release_while_waiting`](Lock::release_while_waiting).
     ///
     /// `multi` is not meant for a thousand rows of one table, nor for all of its rows. Give the
     /// whole table a name, and let a caller that wants a part of it take
     /// [`rwlock`](Client::rwlock)`(whole).read()` first.
     ///
-    /// Callers that have a name in common may [try](Lock::try_acquire) at the same moment. Then at
-    /// least one of them gets all its names, unless somebody already holds one. A call that does
-    /// not get the first of its sorted names ends as busy immediately. A call that gets its first
-    /// name, but finds others just taken, asks for those again, for 500 ms at most.
+    /// If callers that have a name in common [try](Lock::try_acquire) at the same moment, at least
+    /// one gets all its names, unless somebody already holds one. A call that does not get the
+    /// first of its sorted names ends as busy immediately. A call that gets its first name, but
+    /// finds others just taken, asks for those again, for 500 ms at most.
     ///
     /// ```
     /// # #[tokio::main]
@@ -199,7 +199,7 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::NotAdopted`] if the lease has ended meanwhile or was adopted before.
-    /// [`Error::Indeterminate`] if no answer came: the lease may have been adopted, so the keeper
+    /// [`Error::Indeterminate`] if no answer came: perhaps the lease was adopted, so the keeper
     /// ends it. After [`Error::Store`] the lease is unchanged.
     ///
     /// # Cancel safety
@@ -220,7 +220,7 @@ impl Client {
 
     /// Releases all leases of this client, ends its waiters with [`Error::Closed`], and waits until
     /// the store has received these changes. If the last handle is dropped and no guard is left,
-    /// the drop waits in the same way, for 1 s at most. Guards that are left keep their leases.
+    /// the drop waits in the same way, for 1 s at most. If guards are left, they keep their leases.
     ///
     /// # Errors
     ///

@@ -27,8 +27,8 @@ use crate::lost::Lost;
 use crate::replies::end_notice;
 use crate::store::Subscription;
 
-/// An observer inspects the record itself 50 ms after a message. So a successor's own message comes
-/// first, and the observer sees successive changes one by one.
+/// After a message, an observer waits 50 ms before it inspects the record. So a successor's own
+/// message comes first, and the observer sees successive changes one by one.
 const SETTLE: Duration = Duration::from_millis(50);
 
 /// An observer of a quiet election inspects the record every 10 s, and when the leader's lease
@@ -128,15 +128,16 @@ impl Election {
 
     /// Watches the election without taking part.
     ///
-    /// An observer sees each leader that lasts longer than a round trip. A leader tells its
+    /// An observer sees each leader that leads for longer than a round trip. A leader tells its
     /// observers before [`campaign`](Election::campaign) returns, and its messages arrive in order,
     /// over a separate connection of the observer. If a leader resigns, or is dropped after a
     /// second or more, an observer soon sees that nobody leads. It also sees the end of a crashed
     /// leader's lease. A holder that acquired the name as a plain [`Lock`] leads, too, but does not
-    /// announce itself. An observer sees such a holder when it looks at the record, after 11 s at
-    /// most. It misses a holder that has released by then. Some stores have no messages: the Redis
-    /// user has no right to subscribe, or the file system has no pipes. With such a store, an
-    /// observer looks once a second, and can miss a leader that lasts less than a second.
+    /// announce itself. An observer sees such a holder when it next inspects the record, after 11 s
+    /// at most. It misses a holder that has released before that. Some stores have no messages: the
+    /// Redis user has no right to subscribe, or the file system has no pipes. With such a store, an
+    /// observer inspects the record once a second, and can miss a leader that leads for less than a
+    /// second.
     ///
     /// Cost: one round trip every 10 s while nothing changes.
     ///
@@ -219,8 +220,8 @@ impl Leadership {
         self.guard.on_lost(call);
     }
 
-    /// Announces another value from now on. Only the leader can do this: the store checks that it
-    /// still leads and sets the value in one step.
+    /// Announces another value from now on. Only the leader can do this: in one step, the store
+    /// checks that the leader still leads, and sets the value.
     ///
     /// Cost: two round trips, one of them to tell observers.
     ///
@@ -274,7 +275,7 @@ pub struct Observation {
 }
 
 impl Drop for Observation {
-    /// In a forked child, the subscription still belongs to the parent.
+    /// In a forked child, the subscription belongs to the parent, so it is not dropped.
     fn drop(&mut self) {
         if self.keeper.is_of_parent() {
             let nothing = Box::pin(std::future::pending());
@@ -374,10 +375,10 @@ impl ElectionWatch {
         }
     }
 
-    /// Takes note of a message; true if it brings a change.
+    /// Handles a message; true if the message brings a change.
     ///
-    /// The observer trusts a leader's own message, but not a message that nobody leads: a successor
-    /// may be on its way.
+    /// The observer trusts a leader's own message. It does not trust the message that nobody leads:
+    /// the message of a successor may be on its way.
     fn received(&mut self, message: Option<String>) -> bool {
         let now = self.keeper.store.now();
         self.found = None;

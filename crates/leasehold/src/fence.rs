@@ -13,8 +13,8 @@
 //! | a service behind HTTP | [`to_header`], [`from_header`]; inside it [`Fences`] or [`Dialect`] |
 //! | a service of one process | [`Fences::install`] behind its own mutex |
 //!
-//! Only tokens of an exclusive lease fence: a later reader's token would shut out an earlier reader
-//! that is still valid.
+//! Only the tokens of exclusive leases are fit for fencing: a later reader's token would shut out
+//! an earlier reader that is still valid.
 
 pub mod postgres;
 
@@ -87,11 +87,11 @@ pub fn from_header(value: &str) -> Result<Fence, InvalidInput> {
 /// An SQL database that keeps the highest token of each lock in a table, and the statements for it.
 ///
 /// Use the statements in one transaction. Call [`install`](Dialect::install) first: it locks the
-/// row of this lock until the end of the transaction. If [`newest`](Dialect::newest) is then not
-/// your token, roll back and give up ([`Fence::overtaken_by`]). Otherwise read, decide and write
-/// what the lock protects, in any tables, and commit. Both statements take the name of the lock
-/// first; `install` takes the token second, as a signed 64-bit integer, into which every token
-/// fits.
+/// row of this lock until the end of the transaction. If [`newest`](Dialect::newest) then returns
+/// another token than yours, roll back and give up ([`Fence::overtaken_by`]). Otherwise read,
+/// decide and write what the lock protects, in any tables, and commit. Both statements take the
+/// name of the lock first; `install` takes the token second, as a signed 64-bit integer, into which
+/// every token fits.
 ///
 /// For a row that only one statement writes, an extra column replaces the table: `UPDATE invoice
 /// SET …, fence = $token WHERE id = 42 AND fence <= $token`. If no row changes, a later holder has

@@ -30,7 +30,7 @@ use crate::replies::unexpected_reply;
 /// blocks either, with one exception. The drop of the last of a client's handles and guards, as at
 /// the end of `main`, waits for the releases, for 1 s at most. If a process ends in another way
 /// (`abort`, `process::exit`, `kill -9`, a task that is never dropped), its leases end after their
-/// ttl. So call [`release`](Guard::release) or [`Client::close`](crate::Client::close) before.
+/// ttl. So call [`release`](Guard::release) or [`Client::close`](crate::Client::close) before that.
 ///
 /// ```
 /// # #[tokio::main]
@@ -85,8 +85,9 @@ impl Guard {
     /// an upgrade that was given up may have changed it. With several names, each has a separate
     /// token: see [`tokens`](Guard::tokens).
     ///
-    /// A reader's or a permit's token orders grants, but must not guard a resource that several
-    /// holders write: a later holder would fence out an earlier one that is still valid.
+    /// The token of a reader or of a permit says only which grant came first. It must not guard a
+    /// resource that several holders write: a later holder would fence out an earlier one that is
+    /// still valid.
     pub fn token(&self) -> FencingToken {
         self.state().token()
     }
@@ -209,9 +210,8 @@ impl Guard {
     /// then on the keeper renews the lease for this ttl, once every third of the ttl.
     ///
     /// A shorter ttl does not shorten the present lease: a store never moves a promised end to an
-    /// earlier time. If this process dies, others wait for the rest of the longer ttl, or for the
-    /// shorter ttl if that is longer than the rest. [`release`](Guard::release) frees the name
-    /// immediately.
+    /// earlier time. If this process dies, others wait for the rest of the longer ttl or for the
+    /// shorter ttl, whichever is longer. [`release`](Guard::release) frees the name immediately.
     ///
     /// Cost: one round trip.
     ///
@@ -226,7 +226,7 @@ impl Guard {
     /// Dropping the future leaves it open whether the lease was renewed; the ttl is unchanged.
     pub async fn renew_for(&self, ttl: Duration) -> Result<Duration> {
         let mut options = self.state().options.clone();
-        // A grant must leave the least validity; a renewal need not.
+        // A grant must leave at least `min_validity`; a renewal need not.
         (options.ttl, options.min_validity) = (ttl, None);
         options.check()?;
         self.keeper().store.bounds.check(ttl, Duration::ZERO)?;
@@ -254,10 +254,10 @@ impl Guard {
         Ok(self.validity())
     }
 
-    /// Changes the shortest time for which the name stays taken. Zero means only while it is held.
-    /// As with [`Lock::min_hold`](crate::Lock::min_hold), the span counts from when this holder got
-    /// the lease. The rest of the span, the cooldown, begins with the release. The call costs no
-    /// round trip.
+    /// Changes the shortest time for which the name stays taken. Zero means that the name is taken
+    /// only while it is held. As with [`Lock::min_hold`](crate::Lock::min_hold), the span counts
+    /// from when this holder got the lease. The rest of the span, the cooldown, begins with the
+    /// release. The call costs no round trip.
     ///
     /// From then on, the client passes the lease to no other caller.
     ///
@@ -283,7 +283,7 @@ impl Guard {
     /// While a lease has more than one guard, none of them can be upgraded, downgraded or handed
     /// out: the holders of the other guards rely on the lease as it is.
     ///
-    /// A caller that acquires a lock again that it already holds waits for itself.
+    /// A caller that already holds a lock and acquires it again waits for itself.
     /// [`Event::OwnLease`](crate::event::Event::OwnLease) and [`Error::Timeout`] report this. It
     /// happens with a mutex, and with a write lock while the caller holds a read lock. It also
     /// happens with a second read lock, once a writer waits, and with permits, if the caller's own
@@ -387,8 +387,8 @@ impl Guard {
     ///
     /// [`Error::Lost`], [`Error::Store`]; [`Error::Invalid`] for a permit, and while another guard
     /// of the lease lives ([`reenter`](Guard::reenter)), because its holder relies on excluding
-    /// others. If no answer came, the call still returns `Ok`, and the keeper tries again until the
-    /// store has been told.
+    /// others. If no answer came, the call still returns `Ok`, and the keeper repeats the downgrade
+    /// until the store has received it.
     ///
     /// # Cancel safety
     ///
@@ -466,9 +466,10 @@ impl Guard {
     /// # Errors
     ///
     /// [`Error::Lost`] if the lease was lost before: another holder may have worked at the same
-    /// time. If no answer came, the call still returns `Ok`, and the keeper tries again until the
-    /// store has been told. [`Error::Store`] if the store refuses the release. If a right is
-    /// missing, the keeper keeps trying as well, for as long as the lease would have lasted.
+    /// time. If no answer came, the call still returns `Ok`, and the keeper repeats the release
+    /// until the store has received it. [`Error::Store`] if the store refuses the release. If a
+    /// right is missing, the keeper keeps trying as well, for as long as the lease would have
+    /// lasted.
     ///
     /// # Cancel safety
     ///

@@ -1,7 +1,7 @@
 //! Setters for the options of a lease, on the types that ask for one.
 
-/// A setter for each option of [`LeaseOptions`](crate::LeaseOptions) but the label, for a type that
-/// has a method `with`, which changes its options.
+/// A setter for each option of [`LeaseOptions`](crate::LeaseOptions) except the label, for a type
+/// that has a method `with`, which changes its options.
 macro_rules! lease_setters {
     () => {
         /// Replaces all options.

@@ -41,20 +41,20 @@ use crate::lease_setters::lease_setters;
 ///
 /// Callers of one client that want the same name exclusively (`mutex`, `rwlock.write`) stand in
 /// line. The first caller asks the store. Then the client passes the lease from caller to caller in
-/// their order, without asking the store. Each caller gets a higher token. After 5 ms
-/// ([`slice`](crate::ClientBuilder::slice)) the client lets other clients have their turn: its line
-/// goes to the end of the store's queue. If each holder takes longer than that, each turn has one
-/// holder. If the first caller gives up, the next caller in line takes over the place in the
-/// store's queue. If a guard was dropped and its release is not sent yet, a new caller gets that
-/// lease.
+/// their order, without asking the store. Each caller gets a higher token than the one before.
+/// After 5 ms ([`slice`](crate::ClientBuilder::slice)) the client lets other clients have their
+/// turn: its line goes to the end of the store's queue. If each holder keeps the lease for longer
+/// than the slice, each turn has one holder. If the first caller gives up, the next caller in line
+/// takes over the place in the store's queue. If a guard was dropped and its release is not sent
+/// yet, a new caller gets that lease.
 ///
 /// Callers stand in the same line if their options differ in the label only, and include no
 /// `max_hold`, `min_hold`, `remember` or [`Renewal::Off`](crate::lease::Renewal::Off). All other
 /// callers ask the store themselves, and so do elections and calls for several names. A lease that
 /// is downgraded, handed out or renewed for another ttl leaves the line. For a line,
 /// [`Admin::inspect`] shows the last holder that has kept the lease for 100 ms; if there is none,
-/// it shows the first holder. A token that the client gives out with a passed-on lease is higher
-/// than that of its grant, and lower than that of the next.
+/// it shows the first holder. The token that comes with a passed-on lease is higher than
+/// that of the lease's grant, and lower than that of the next grant.
 ///
 /// If the store has a queue, it serves clients in the order in which it saw them. A release hands
 /// the lock to the first waiter, and a new caller takes a free lock only when nobody waits. A
@@ -219,7 +219,7 @@ impl Lock {
     /// the time the call returns, another caller may have taken a name.
     ///
     /// A message reports the end of a lease that was held for a second or longer. All other ends
-    /// are found by a look once a second. These are the ends of shorter leases, of leases of dead
+    /// are found by a poll once a second. These are the ends of shorter leases, of leases of dead
     /// holders or of other programs, and of leases at a store without messages.
     ///
     /// Cost: one round trip if the name is free. If not, one more per second, and a connection.
@@ -302,8 +302,8 @@ impl Lock {
 
     /// Like [`run`](Lock::run) if the lease is free; otherwise it returns `None`. Use it for a job
     /// that every machine starts at the same time but only one must run, such as a nightly report.
-    /// Give it a [`min_hold`](Lock::min_hold) as long as the clocks of the machines may differ: a
-    /// machine whose clock is behind then does not run the job again. A
+    /// Give it a [`min_hold`](Lock::min_hold) of the largest difference between the machines'
+    /// clocks: a machine whose clock is behind then does not run the job again. A
     /// [`max_hold`](Lock::max_hold) ends a job that hangs.
     ///
     /// This does not promise that the job runs exactly once. A machine that dies in the middle

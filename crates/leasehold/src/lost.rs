@@ -85,7 +85,7 @@ impl Signal {
 
     /// Moves the end of the lease to a later time, unless the lease has ended: a lost lease stays
     /// lost. Unlike [`check`](Self::check), it never ends a lease and wakes nobody, so callers can
-    /// hold mutexes.
+    /// keep mutexes locked.
     pub(crate) fn extend(&self, now: Instant, until: Instant) {
         let state = self.state();
         if state.ended.is_none() && now < self.valid_until() {
@@ -124,7 +124,7 @@ impl Signal {
     }
 
     /// Whether the lease has ended at `now`. The call ends nothing and wakes nobody, so callers can
-    /// hold mutexes.
+    /// keep mutexes locked.
     pub(crate) fn is_over(&self, now: Instant) -> bool {
         self.overdue(now).is_some() || self.state().ended.is_some()
     }

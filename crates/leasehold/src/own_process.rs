@@ -1,5 +1,5 @@
-//! The clients of this process. A caller that waits for a lease of another client of its process is
-//! told so.
+//! The clients of this process. If a caller waits for a lease of another client of its process, an
+//! event says so.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};

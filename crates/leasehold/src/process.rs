@@ -6,8 +6,8 @@
 //! drops none of it. Each process in a chain of forks has a number. Each call of a guard needs that
 //! number, and so do five steps of an acquire and its release. So it must be cheap: a handler of
 //! pthread_atfork(3) counts forks, and a process that has not been forked since reads its number
-//! from memory. A process that was forked compares its id with the noted ids. Nothing here takes a
-//! lock, because the thread that had it may be in another process.
+//! from memory. A forked process compares its id with the recorded ids. Nothing here takes a lock,
+//! because the thread that had it may be in another process.
 
 #[cfg(feature = "file")]
 mod notes;
@@ -57,7 +57,7 @@ fn number() -> usize {
 
 /// Like [`number`], but searches for the id of this process.
 fn find_number() -> usize {
-    // The guard is made before the id is read: a fork that comes after it is noticed.
+    // The guard is made before the id is read, so that a fork in between is noticed.
     let forks = forkguard::new();
     let id = std::process::id();
     let mut number = LAST.load(Ordering::Acquire);
@@ -146,13 +146,13 @@ impl<T: Default> Default for PerProcess<T> {
     }
 }
 
-/// Notes a descriptor that a child must close.
+/// Registers a descriptor that a forked child must close.
 #[cfg(feature = "file")]
 pub(crate) fn note_lifeline(descriptor: &impl std::os::fd::AsRawFd) -> Option<Note> {
     notes::LIFELINES.add(number(), u64::try_from(descriptor.as_raw_fd()).ok()?)
 }
 
-/// Notes a file that SQLite has open; `None` if there are too many.
+/// Registers a file that SQLite has open; `None` if too many are registered.
 #[cfg(feature = "file")]
 pub(crate) fn note_file(file: u64) -> Option<Note> {
     notes::FILES.add(number(), file)

@@ -23,7 +23,7 @@ pub(crate) fn renewal_outcome(
     }
 }
 
-/// The error for a request for this name and mode that the store refuses.
+/// The error if the store refuses a request for this name and mode.
 pub(crate) fn refused(name: &LockName, mode: Mode, refusal: Refusal) -> StoreError {
     let (kind, why) = match refusal {
         Refusal::Ballot => (

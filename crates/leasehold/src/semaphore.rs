@@ -28,11 +28,11 @@ use crate::lock::Lock;
 /// Each request names a capacity, but only one capacity is in force at a time. If nobody holds or
 /// waits, the next request sets the capacity. A request for another capacity waits in line, and
 /// [`WaitingForCapacity`](crate::event::Event::WaitingForCapacity) says why. That request is
-/// granted in its turn once nobody holds a permit; from then on, its capacity is in force. A try
-/// with another capacity is refused with [`Mismatch`](crate::error::StoreErrorKind::Mismatch). So
-/// callers do not fail while a program with another number is rolled out, and there are never more
-/// holders than the lower number allows. But if callers with both numbers wait, each waits until
-/// all earlier callers with the other number have finished.
+/// granted once it is first and nobody holds a permit; from then on, its capacity is in force. A
+/// try with another capacity is refused with [`Mismatch`](crate::error::StoreErrorKind::Mismatch).
+/// So callers do not fail while a program with another number is rolled out, and there are never
+/// more holders than the lower number allows. But if callers with both numbers wait, each waits
+/// until all earlier callers with the other number have finished.
 ///
 /// [`Admin::set_capacity`](crate::admin::Admin::set_capacity) changes the capacity immediately, for
 /// requests with the old number and with the new one.

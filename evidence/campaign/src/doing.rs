@@ -12,7 +12,7 @@ use leasehold::event::{Event, Observer};
 pub(crate) struct Doing(Arc<Mutex<Option<(Instant, String)>>>);
 
 impl Doing {
-    /// Notes that the task begins this work.
+    /// Records that the task begins this work.
     pub(crate) fn begin(&self, what: impl Into<String>) {
         *self.what() = Some((Instant::now(), what.into()));
     }

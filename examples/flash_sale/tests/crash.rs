@@ -39,7 +39,7 @@ fn an_atomic_stock_stays_right_while_its_processes_are_killed() {
 }
 
 /// On Redis the others wait for the rest of a dead holder's lease, about a second. Processes that
-/// are killed more often than that get nowhere. They are killed in turn, so each lives for about
+/// are killed more often than that get nowhere. They are killed one by one, so each lives for about
 /// four seconds.
 #[test]
 fn a_locked_stock_on_a_server_stays_right_while_its_processes_are_killed() {

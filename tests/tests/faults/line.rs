@@ -52,7 +52,7 @@ impl Line {
         guard
     }
 
-    /// All callers of the line are served after this token, in turn, and the server knows each.
+    /// All callers of the line are served after this token, in order, and the server knows each.
     async fn served_after(mut self, mut last: FencingToken, scene: &Scene) {
         while !self.0.is_empty() {
             let guard = self.next().await;

@@ -73,7 +73,7 @@ async fn scripts_that_the_server_forgets_are_loaded_again_by_both() {
     pair.java("release", "released");
 }
 
-/// Each side holds in turn while a fault happens, and still holds afterwards. The other side is
+/// Each side holds once while a fault happens, and still holds afterwards. The other side is
 /// kept out, and the release lets it in.
 async fn keeps_its_lock_through(
     place: &Place,

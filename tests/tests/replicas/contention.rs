@@ -1,5 +1,5 @@
 //! Locks that change hands while a replica hangs for about the time of its acknowledgement. So a
-//! waiter gets "not replicated" for some of its questions and "yours" for others.
+//! waiter gets "not replicated" for some of its requests and "yours" for others.
 
 use leasehold::LockName;
 use leasehold_testkit::{Contenders, RedisServer, Replicated, fresh_number, must};

@@ -142,7 +142,7 @@ impl<'a> LeasedCommand<'a> {
         self.loss = Some(reason);
         let what = match (self.spec.end.on_lost, self.how, self.ending) {
             (_, Some(_), _) => "after its command had ended",
-            (_, None, Some(_)) => return, // said already
+            (_, None, Some(_)) => return, // reported already
             (OnLost::Ignore, None, None) => "the command runs on, and others may run beside it",
             (OnLost::Kill, None, None) => "the command is killed",
             (OnLost::Term, None, None) => "the command is being ended",

@@ -29,7 +29,7 @@ impl TtyHandover {
         self.is_lent_at_once
     }
 
-    /// Notes that the command was started, with the terminal if it is lent from the start.
+    /// Records that the command was started, with the terminal if it is lent from the start.
     pub(super) fn note_start(&mut self) {
         self.is_lent |= self.is_lent_at_once;
     }

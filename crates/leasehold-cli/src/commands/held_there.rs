@@ -54,8 +54,9 @@ impl StoreOf<'_> {
         client.close().await.map_err(Failure::from)
     }
 
-    /// The outcome if this user has no holder process on this machine. If the process was on this
-    /// machine, its lease is not renewed any more, even if the store cannot be asked.
+    /// The outcome if this user has no holder process on this machine. If the handle is from this
+    /// machine, its holder process has ended, and nothing renews the lease: that is known even if
+    /// the store cannot be asked.
     pub(super) fn or_lost_here(&self, outcome: Result<(), Failure>) -> Result<(), Failure> {
         outcome.map_err(|failure| {
             let is_refused = self.args.store.is_some() && failure.exit == crate::report::USAGE;

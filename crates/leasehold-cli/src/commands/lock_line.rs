@@ -22,12 +22,12 @@ pub(super) struct LockLine {
     pub(super) left: Option<Duration>,
     /// The longest time that a present waiter has waited.
     pub(super) waited: Option<Duration>,
-    /// Entries per second; zero for a lock that is not watched.
+    /// New holds per second (entries); zero for a lock that is not watched.
     pub(super) per_second: f64,
 }
 
 impl LockLine {
-    /// The line of a lock that was looked at once.
+    /// The line of a lock that was inspected one time.
     pub(super) fn seen(name: LockName, look: Look, seen_ms: u64) -> Self {
         let mut row = Row::new(seen_ms);
         row.saw(&name, look, seen_ms);

@@ -42,7 +42,7 @@ impl From<&LockArgs> for WaitBudget {
 
 impl WaitBudget {
     /// Connects to a store, and tries again while it is away. Prints a remark once, and again when
-    /// the reason changes. Trouble that does not pass by itself ends the tries at once.
+    /// the reason changes. Trouble that does not pass by itself ends the tries immediately.
     pub(crate) async fn connect(
         self,
         choice: &Choice,

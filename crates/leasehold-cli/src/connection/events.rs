@@ -39,7 +39,7 @@ pub(crate) enum WaitReason {
 }
 
 impl LeaseEvents {
-    /// Notes an event.
+    /// Records an event.
     pub(super) fn note(&self, event: &Event<'_>) {
         match *event {
             Event::Delayed { request, cause, .. } => {

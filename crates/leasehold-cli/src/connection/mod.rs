@@ -51,7 +51,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects to the chosen store for a request, and waits if the store is away. It fails at once
+    /// Connects to the chosen store for a request, and waits if the store is away. Fails directly
     /// if a store of this kind cannot serve the request.
     pub(crate) async fn open_for(
         args: &LockArgs,
@@ -154,7 +154,7 @@ impl Connection {
     ) -> leasehold::Result<()> {
         self.has_held = true;
         // A hand-over may begin with the short validity of its claim window. A guardian that knows
-        // only that validity would end the command at once.
+        // only that validity would end the command immediately.
         while guard.validity() < ttl / 4 * 3 {
             match guard.renew().await {
                 Ok(_) => break,

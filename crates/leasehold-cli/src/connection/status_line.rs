@@ -78,7 +78,8 @@ impl Waiting<'_> {
             if terminal.is_in_foreground() {
                 let fits = line.draw(&sentence);
                 let kind = trouble_of(wait.as_ref());
-                // The remedy is at the end of the message, so a cut line is printed in full.
+                // The remedy is at the end of the message, so a message that was cut is printed in
+                // full.
                 if !fits && kind.is_some() && since.elapsed() >= STAYING_PATIENCE {
                     if said.of(kind).is_none() {
                         line.erase();

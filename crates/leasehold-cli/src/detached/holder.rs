@@ -211,8 +211,8 @@ impl Held<'_> {
     }
 }
 
-/// The label that others read beside the lease: the user's text, when the hold is over, and who
-/// took it. Others need the label, because the holder process itself means nothing to them.
+/// The label that others see with the lease: the user's text, when the hold ends, and who took the
+/// lease. Others need the label, because the holder process itself means nothing to them.
 fn label(args: &Take, user: &str, over: Option<String>) -> String {
     let process = args.pid.map(|pid| format!("while process {} lives", pid.as_raw_nonzero()));
     let ends = over.into_iter().chain(process).collect::<Vec<_>>().join(" and ");

@@ -68,8 +68,8 @@ pub(crate) async fn take(names: &str, arguments: Vec<OsString>, choice: Choice) 
         handle = handle(said) => handle.map_err(failed)?,
     };
     let Some(handle) = handle else { return ended(&mut holder).await };
-    // If the handle cannot be printed, nobody could give the lease back. The end of the pipe tells
-    // the holder process.
+    // If the handle cannot be printed, nobody could give the lease back. Then the pipe ends without
+    // a byte, and the holder process releases the lease.
     print(&handle)?;
     match go.write_all(b"\n").await {
         Ok(()) => Ok(0),

@@ -19,7 +19,7 @@ const DAEMON_ERROR: u8 = 3 << 3 | 3;
 pub(super) enum Log {
     File(File),
     Syslog(UnixDatagram),
-    /// There is no log. The user was told that.
+    /// There is no log, and a message has said so.
     Nowhere,
 }
 

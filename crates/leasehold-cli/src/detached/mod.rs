@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The holder process is another process of the program leasehold (`@holder`). It gets its task on
-//! stdin, with the passwords. It acquires the lease in the process group of `take`, so that keys
-//! reach it while it waits. Then it leaves the session and sends the handle. It goes on only if
+//! stdin, with the passwords. It acquires the lease in the process group of `take`, so that Ctrl-C
+//! reaches it while it waits. Then it leaves the session and sends the handle. It goes on only if
 //! `take` has printed the handle. Otherwise it releases the lease, because nobody could give it
 //! back.
 

@@ -47,7 +47,7 @@ impl Budget {
         self.per_window.saturating_sub(spent)
     }
 
-    /// Notes what was looked at.
+    /// Records how many keys were looked at.
     pub(super) fn spend(&mut self, now_ms: u64, keys: u32) {
         self.spent.push_back((now_ms, keys));
     }

@@ -38,7 +38,7 @@ impl Search {
     /// Searches, if a search is due. Returns the names that have come into a deadlock, or have left
     /// one.
     ///
-    /// The names of a circle were looked at at different times. So a circle counts only if it is
+    /// The looks at the names of a circle are not simultaneous. So a circle counts only if it is
     /// still there after all its names were looked at again. Then the whole circle existed when it
     /// was suspected.
     pub(super) fn search(

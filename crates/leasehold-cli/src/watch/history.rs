@@ -13,7 +13,7 @@ use super::change::{Event, EventKind, Who};
 pub const SPAN_MS: u64 = 600_000;
 
 /// The most holds of one name that are remembered, and the most lengths of its queue: 64. More bars
-/// in a row on a screen cannot be told apart.
+/// in a row on a screen cannot be distinguished.
 const MOST: usize = 64;
 
 /// The last holds of a lock, and the lengths of its queue.
@@ -44,7 +44,7 @@ pub struct Bar {
 }
 
 impl History {
-    /// Notes events, and the present status of the lock.
+    /// Records events, and the present status of the lock.
     pub(super) fn note(&mut self, events: &[Event], status: &Status, now_ms: u64) {
         for event in events {
             match event.kind {

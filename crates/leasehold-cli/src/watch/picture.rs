@@ -72,7 +72,7 @@ pub struct Totals {
     pub waited_since_ms: Option<u64>,
     /// When the oldest hold began.
     pub held_since_ms: Option<u64>,
-    /// The time of the oldest look: the last look at the row that has waited longest for a new one.
+    /// The oldest of the times at which the rows were last looked at.
     pub oldest_look_ms: Option<u64>,
 }
 
@@ -204,7 +204,7 @@ impl Picture {
 
     // ---- new observations
 
-    /// Notes the names of a page of keys.
+    /// Records the names of a page of keys.
     pub(super) fn found(&mut self, names: Vec<LockName>, now_ms: u64) {
         for name in names {
             let is_known = self.rows.get(&name).is_some_and(|row| row.due_ms != u64::MAX);
@@ -230,7 +230,7 @@ impl Picture {
         }
     }
 
-    /// Notes the result of a look at a lock at `now_ms`. Returns what has changed since the look
+    /// Records the result of a look at a lock at `now_ms`. Returns what has changed since the look
     /// before.
     pub(super) fn saw(&mut self, name: &LockName, look: Look, now_ms: u64) -> Option<Change> {
         let row = self.rows.entry(name.clone()).or_insert_with(|| Row::new(now_ms));
@@ -245,7 +245,7 @@ impl Picture {
         change
     }
 
-    /// Notes whether everything was looked at at least once. Returns true if that is new.
+    /// Records whether everything was looked at at least once. Returns true if that is new.
     pub(super) fn note_whole(&mut self) -> bool {
         let before = self.is_whole;
         self.is_whole |= self.walks > 0 && self.rows.values().all(|row| row.seen_ms > 0);
@@ -259,13 +259,13 @@ impl Picture {
         changed.into_iter().map(|name| Change { name, events: Vec::new() }).collect()
     }
 
-    /// Notes that the store answered. Returns true if that is new.
+    /// Records that the store answered. Returns true if that is new.
     pub(super) fn note_there(&mut self) -> bool {
         std::mem::replace(&mut self.store, Availability::There) != Availability::There
     }
 
-    /// Notes that the store did not answer, or refused to let this user look. Returns true if that
-    /// is new.
+    /// Records that the store did not answer, or refused to let this user look. Returns true if
+    /// that is new.
     pub(super) fn note_trouble(&mut self, error: &Error, now_ms: u64) -> bool {
         let why = error.to_string();
         let is_denied =
@@ -278,7 +278,7 @@ impl Picture {
         std::mem::replace(&mut self.store, store.clone()) != store
     }
 
-    /// Notes that a walk over all keys begins.
+    /// Records that a walk over all keys begins.
     pub(super) fn round_begins(&mut self, now_ms: u64) {
         self.round_began_ms = Some(now_ms);
         if self.walks == 0 {
@@ -287,14 +287,14 @@ impl Picture {
         self.forget(now_ms);
     }
 
-    /// Notes that a walk over all keys has passed more keys.
+    /// Records that a walk over all keys has passed more keys.
     pub(super) fn passed(&mut self, keys: u32) {
         if self.walks == 0 {
             self.keys += u64::from(keys);
         }
     }
 
-    /// Notes that a walk over all keys has ended.
+    /// Records that a walk over all keys has ended.
     pub(super) fn round_ends(&mut self, now_ms: u64) {
         self.walks += 1;
         self.round_took_ms = self.round_began_ms.map(|began_ms| now_ms.saturating_sub(began_ms));

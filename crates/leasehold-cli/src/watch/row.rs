@@ -10,7 +10,7 @@ use leasehold::{Error, FencingToken, LockName};
 use super::change::{Change, Event, EventKind, events, is_alike, millis};
 use super::history::History;
 
-/// Entries are counted over 2 minutes.
+/// New holds (entries) are counted over 2 minutes.
 const ENTRIES_MS: u64 = 120_000;
 
 /// How long a released name is still looked at as often as a held name: a minute, because many
@@ -85,7 +85,7 @@ impl Row {
         }
     }
 
-    /// Notes the result of a look. Returns the change, if anything but the time has changed.
+    /// Records the result of a look. Returns the change, if anything but the time has changed.
     pub fn saw(&mut self, name: &LockName, look: Look, now_ms: u64) -> Option<Change> {
         let events = match look {
             Ok(status) => self.is_as(status, now_ms),
@@ -94,13 +94,13 @@ impl Row {
         events.map(|events| Change { name: name.clone(), events })
     }
 
-    /// Notes the status of the lock. If anything but the time has changed, returns the holds that
+    /// Records the status of the lock. If anything but the time has changed, returns the holds that
     /// have begun or ended.
     fn is_as(&mut self, status: Status, now_ms: u64) -> Option<Vec<Event>> {
         let events = events(&self.status, &status, now_ms);
         let begun = events.iter().filter(|event| event.kind != EventKind::Released).count();
-        // A holder that was there at the first look may have begun long before, so it is no new
-        // entry.
+        // A holder that was there at the first look may have begun long before, so it does not
+        // count as a new hold.
         if begun > 0 && self.seen_ms > 0 {
             self.entries.push_back((now_ms, u32::try_from(begun).unwrap_or(u32::MAX)));
         }
@@ -122,7 +122,7 @@ impl Row {
         (!is_alike).then_some(events)
     }
 
-    /// Notes when the last holder gave the lock back, only once for each holder. A second look
+    /// Records when the last holder gave the lock back, only once for each holder. A second look
     /// would compute a slightly different time.
     fn note_release(&mut self, status: &Status, now_ms: u64) {
         let released = status.last_holder.as_ref().filter(|last| last.ending == Ending::Released);
@@ -132,8 +132,8 @@ impl Row {
         }
     }
 
-    /// Notes that the record cannot be read, so that the holder is unknown. If that is new, returns
-    /// an empty list of events.
+    /// Records that the record cannot be read, so that the holder is unknown. If that is new,
+    /// returns an empty list of events.
     fn cannot_be_read(&mut self, why: StoreError, now_ms: u64) -> Option<Vec<Event>> {
         let before = self.unreadable.as_ref().map(ToString::to_string);
         let is_alike = before == Some(why.to_string());

@@ -111,7 +111,7 @@ impl Watcher {
     /// The same, but it also remembers when kept names were released: those that begin with one of
     /// `kept`. At the start, it looks for these names among all keys once, outside of the budget.
     pub fn keeping(kept: Vec<String>, keys_per_second: u32, time: Timekeeper) -> Self {
-        // The other half is for finding new names.
+        // The other half of the budget is for finding new names.
         let picture = Mutex::new(Picture::new(keys_per_second / 2, kept.clone()));
         let (wanted, inspected) = (Notify::new(), Notify::new());
         Self { picture, time, keys_per_second, kept, wanted, inspected }
@@ -142,7 +142,7 @@ impl Watcher {
         }
     }
 
-    /// Notes that the store could not even be connected to. Returns true if that is new.
+    /// Records that the store could not even be connected to. Returns true if that is new.
     pub fn note_trouble(&self, error: &Error) -> bool {
         self.picture().note_trouble(error, self.time.now_ms())
     }
@@ -235,7 +235,7 @@ impl Watcher {
         walk: &mut Walk,
     ) -> Result<bool, Error> {
         let now_ms = self.time.now_ms();
-        // A page costs its keys, and at most as many looks.
+        // A page costs 1 for each key, and 1 more for each key that is read.
         let keys = (budget.left(now_ms) / 2).min(MOST_KEYS);
         if walk.due_ms > now_ms || keys < budget.least() {
             return Ok(false);

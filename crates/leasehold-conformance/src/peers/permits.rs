@@ -11,7 +11,7 @@ use leasehold::store::protocol::Reply;
 use crate::bench::{AFTER_SHORT, Bench, somebody};
 use crate::subject::{Subject, must};
 
-/// The number of clients that take permits in turn, their rounds, and the number of permits.
+/// The number of clients that compete for permits, their rounds, and the number of permits.
 const CLIENTS: u32 = 6;
 const ROUNDS: u32 = 8;
 const CAPACITY: u32 = 3;
@@ -59,7 +59,7 @@ pub async fn permits_are_given_out_to_the_last_one(subject: &Subject) {
     subject.drive(scene).await;
 }
 
-/// Clients ask for one permit and for all permits in turn. The held permits never exceed the
+/// Clients alternately ask for one permit and for all permits. The held permits never exceed the
 /// capacity, sometimes all are held, and all clients are served.
 ///
 /// DistributedLock: `TestConcurrencyHandling`, `TestSemaphoreParallelism`. Redisson:

@@ -11,7 +11,7 @@ use crate::bench::{AFTER_SHORT, Bench, somebody};
 use crate::library::{Kind, Pair};
 use crate::subject::{Subject, must};
 
-/// The number of clients that read and write in turn, and how often each does.
+/// The number of clients that alternately read and write, and how often each does.
 const CLIENTS: u32 = 5;
 const ROUNDS: u32 = 8;
 
@@ -80,7 +80,7 @@ pub async fn who_waits_behind_one_that_gives_up_is_let_in(subject: &Subject) {
     subject.drive(join(scene(&one, locks), scene(&two, permits))).await;
 }
 
-/// Among many clients that read and write in turn, no reader and writer hold at the same time.
+/// Among many clients that alternately read and write, no reader and writer hold at the same time.
 ///
 /// tokio: `multithreaded`. Redisson: `testConcurrencyLoop_MultiInstance`. etcd:
 /// `TestRWMutexMultiNode`.

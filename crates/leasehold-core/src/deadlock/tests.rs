@@ -203,7 +203,8 @@ fn permits_of_one_who_waits_for_another_at_work_come_free() {
 
 #[test]
 fn names_that_are_taken_in_order_are_none() {
-    // Two callers for several names at once: a caller that lacks a name holds only names before it.
+    // Two callers for several names together: a caller that lacks a name holds only names that sort
+    // before it.
     let scene = Scene::new()
         .with("a", &[held(1, ALONE, 60)], &[waits(2, ALONE, 20)])
         .with("b", &[held(3, ALONE, 60)], &[waits(1, ALONE, 30)])

@@ -2,10 +2,10 @@
 //!
 //! A semaphore has one capacity at a time. It is the capacity of the first request that came when
 //! nobody held or waited, or one that an operator has set since ([`super::set_capacity`]). A
-//! request for another capacity waits in line like all others. At its turn it waits until nobody
-//! holds; then its capacity is in force. So two capacities are never counted together, and there
-//! are never more holders than the capacity that each of them asked for. Nobody overtakes the
-//! request, so all earlier holds end, and no request starves.
+//! request for another capacity waits in line like all others. When it is the first in line, it
+//! waits until nobody holds; then its capacity is in force. So two capacities are never counted
+//! together, and there are never more holders than the capacity that each of them asked for. Nobody
+//! overtakes the request, so all earlier holds end, and no request starves.
 //!
 //! A capacity that an operator has set replaces the one that the holders asked for: requests for
 //! either number share the new capacity. It is in force until nobody holds or waits. It also ends

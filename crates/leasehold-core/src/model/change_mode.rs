@@ -90,7 +90,7 @@ impl Step<'_> {
     pub(super) fn agree(&mut self, slot: usize, (mode, change): (Mode, u64)) -> bool {
         let (hold, weight) = (&mut self.record.holds[slot], mode.weight());
         if change < hold.change {
-            return true; // a late copy
+            return true; // the request is a late copy
         }
         let is_reader = weight == 1 || weight == UPGRADABLE_WEIGHT;
         if self.record.capacity == LOCK_CAPACITY && is_reader && weight <= hold.weight {

@@ -10,7 +10,7 @@ impl Step<'_> {
         let reply = match self.usable_hold(id) {
             Ok(slot) => {
                 let hold = &mut self.record.holds[slot];
-                // A late copy from a former caller, which has passed the lease on, changes nothing.
+                // A late request of a caller that has passed the lease on changes nothing.
                 if info.passed_on().times >= hold.info.passed_on().times {
                     hold.info = info.clone();
                 }

@@ -60,7 +60,8 @@ pub const REAP_BOUND: u32 = 64;
 /// thousand new names a second take 240 MB; with an hour, they would take 7 GB.
 pub const DEFAULT_RETENTION: Duration = Duration::from_secs(120);
 
-/// The rules that differ between stores. A retention alone implies the usual values of the others.
+/// The rules that differ between stores. A retention alone implies the usual values of the other
+/// rules.
 ///
 /// ```
 /// use std::time::Duration;
@@ -80,7 +81,7 @@ pub struct Rules {
     /// The longest silence of a waiter far back in the queue: [`POLL_INTERVAL`] if only polls find
     /// lost messages and deaths.
     pub longest_silence: Duration,
-    /// Whether nobody may get a token for now: somebody works under the previous token, in a
+    /// Whether the store grants no token for now: somebody works under the previous token, in a
     /// transaction that is still open. Even so, holds end, and waiters keep their places.
     pub held_back: bool,
     /// Whether the store may have forgotten holds: like [held back](Self::held_back), but a holder
@@ -122,7 +123,7 @@ impl Rules {
         self
     }
 
-    /// Whether nobody gets a hold that it did not have before.
+    /// Whether the store refuses every hold that its holder did not have before.
     pub(super) const fn gives_nothing_new(self) -> bool {
         self.held_back || self.in_quarantine
     }

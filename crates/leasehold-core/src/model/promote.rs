@@ -17,8 +17,8 @@ impl Step<'_> {
         }
         let farthest = now_us + self.record.sweep.longest_ttl_us + micros(CLAIM_WINDOW);
         if self.record.sweep.bound_us > farthest {
-            // The store's clock went back. Without this, no lease would end before the clock has
-            // caught up with deadlines that it set earlier.
+            // The store's clock went back. Without this, no lease would end until the clock has
+            // caught up with the earlier deadlines.
             self.record.sweep.bound_us = now_us;
             self.record.sweep.cursor = 0;
             self.record.sweep.running_us = NEVER_US;

@@ -50,8 +50,8 @@ impl Step<'_> {
         (agrees || self.become_writer_again(slot, claim)).then_some(slot)
     }
 
-    /// Makes a writer, of which the record has only the reader, the writer again, if nobody else
-    /// came.
+    /// If the record has only the reader of a claimed writer, makes the hold the writer again,
+    /// unless somebody else has been granted the name.
     fn become_writer_again(&mut self, slot: usize, claim: &Reclaim) -> bool {
         let is_next = self.record.holds.len() == 1
             && !self.rules.held_back

@@ -36,7 +36,7 @@ pub struct Record {
     pub last_sequence: u64,
     /// When each client with a waiter was last seen.
     pub clients: BTreeMap<ClientId, Seen>,
-    /// Ended attempts of which a copy may still arrive; the oldest first.
+    /// Ended attempts of which a request may still arrive; the oldest first.
     pub tombstones: Vec<Tombstone>,
     /// The last hold that has ended.
     pub last: Option<LastHold>,

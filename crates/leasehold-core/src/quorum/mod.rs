@@ -7,10 +7,10 @@
 //!
 //! # Why tokens are in order
 //!
-//! *Success* of X means two things. First, before X learned of its grant, a majority of nodes
-//! stored a last token of at least p(X), where p(X) is X's token. They did so *while X held there*,
-//! by the grant or by a commit. Second, p(X) is at least the token with which each of these nodes
-//! granted X.
+//! *Success* of an acquisition X means two things. First, before X's caller learned of the grant, a
+//! majority of nodes stored a last token of at least p(X), where p(X) is X's token. They did so
+//! *while X held there*, by the grant or by a commit. Second, p(X) is at least the token with which
+//! each of these nodes granted X.
 //!
 //! **If no node's last token ever goes down, successful acquisitions have distinct tokens. Their
 //! order is the order of the grants on every common node, and the order in real time.** No clock,

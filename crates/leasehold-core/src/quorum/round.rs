@@ -31,7 +31,7 @@ pub enum Vote {
 pub enum Trace {
     /// This attempt holds the name: release it.
     Held,
-    /// This attempt may hold the name, now or when a late copy arrives: cancel it as unanswered.
+    /// This attempt may hold the name, now or when a late request arrives: cancel it as unanswered.
     MayBeHeld,
     /// The vote leaves nothing.
     None,
@@ -164,9 +164,9 @@ impl Round {
         if refusals > spare {
             Verdict::Refused
         } else if tokens.len() + open >= self.needed || refusals + open > spare {
-            // In the second case the round is lost, but the name may not be busy. With one node
-            // down, the answer must not depend on whether that or the second refusal was noticed
-            // first.
+            // In the second case the round is lost, but the name is perhaps not busy. With one node
+            // down, the answer must not depend on whether the outage or the second refusal was
+            // noticed first.
             Verdict::Open
         } else {
             Verdict::TooFew
@@ -211,7 +211,7 @@ impl Round {
             && self.count(|vote| matches!(vote, Vote::Busy(_))) > 0
     }
 
-    /// The time until a majority may be free, as far as the busy nodes know.
+    /// The time until a majority may be free, by the answers of the busy nodes.
     pub fn retry_after(&self) -> Duration {
         let mut busy: Vec<Duration> = self
             .votes

@@ -23,8 +23,9 @@ pub enum NodeHold {
 /// The time from `now` on for which `needed` nodes keep a hold: the `needed`-th longest of the
 /// nodes' times.
 ///
-/// At any moment before its end, `needed` nodes refuse everybody else. It also covers renewals that
-/// reached only some nodes: the earlier answers of the other nodes still count.
+/// At any moment before the end of that time, `needed` nodes refuse everybody else. The time also
+/// covers renewals that reached only some nodes: the earlier answers of the other nodes still
+/// count.
 ///
 /// Twice the age of an earlier answer is subtracted from its time. The caller turns the result into
 /// a validity, and subtracts the drift as if the answer had come now. Twice the age makes up for

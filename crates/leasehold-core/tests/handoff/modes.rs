@@ -28,7 +28,7 @@ const NOW: Now = Now { lease_us: START_US, token_us: WALL_US };
 enum Protection {
     /// The numbers of changes are forgotten as soon as they have been compared.
     Numbers,
-    /// A reader may wait to become the writer beside an upgradable one.
+    /// A reader can wait to become the writer while an upgradable reader holds.
     Refusal,
 }
 

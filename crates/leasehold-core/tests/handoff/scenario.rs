@@ -36,7 +36,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Nobody stops or changes its mind, only messages are lost, and leases are long.
+    /// Leases are long. Messages are lost, but nobody stops or changes its mind.
     pub(crate) fn calm() -> Self {
         Self {
             clients: 3,

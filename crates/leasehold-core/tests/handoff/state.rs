@@ -249,7 +249,8 @@ impl State {
                 if self.cancels > 0 {
                     events.push(Event::Cancel(number));
                 }
-                // If a client stops once its lease is confirmed, that costs a lease, even unheard.
+                // A stop after the confirmation costs a lease, even if the client has not heard of
+                // it.
                 let is_waiter = client.phase == Phase::Waiting && !self.has_confirmed(number);
                 if self.stops > 0 && (world.holders_stop || is_waiter) {
                     events.push(Event::Stop(number));

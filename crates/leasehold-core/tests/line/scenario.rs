@@ -37,7 +37,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Nobody gives up or stops, only messages are lost, and leases are long.
+    /// Leases are long. Messages are lost, but nobody gives up or stops.
     pub(crate) fn calm() -> Self {
         Self {
             visits: [[1, 1], [1, 1]],

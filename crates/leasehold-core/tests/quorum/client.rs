@@ -159,7 +159,7 @@ impl State {
             && newest.is_none_or(|newest| newest < lease.token)
             && (world.end == 0 || time < lease.until)
         {
-            // The node has forgotten, or nobody came since, so the lease may be taken back.
+            // The node has forgotten, or has granted nothing since, so the lease may be taken back.
             let (token, until) = (lease.token, lease.until);
             client.words[request.node] = NodeHold::Open;
             client.unanswered[request.node] += 1;

@@ -3,9 +3,9 @@
 //! Small worlds are searched exhaustively: nodes whose transitions are
 //! [`leasehold_core::model::step`] itself, clients that count with [`leasehold_core::quorum`]
 //! itself, a network that loses, delays, reorders and repeats, nodes that forget. In *timeless*
-//! worlds a lease ends whenever it pleases, so that what holds there rests on no clock; in *timed*
-//! ones every clock is right, so that exclusion can be looked at. Each protection of the protocol
-//! is then taken away, and the search must find what goes wrong: otherwise it would prove nothing.
+//! worlds a lease can end at any moment, so the results there depend on no clock. In *timed* worlds
+//! every clock is right, so that exclusion can be checked. Each protection of the protocol is then
+//! taken away, and the search must find what goes wrong: otherwise it would prove nothing.
 
 mod client;
 mod scenario;

@@ -24,7 +24,7 @@ pub(crate) struct State {
     pub(super) told: Vec<Told>,
     /// A lease was extended although a higher token had been reported when its holder asked.
     pub(super) was_overtaken: bool,
-    /// A holder was told of a loss, in a world in which nodes forget in turn.
+    /// A holder was told of a loss, in a world in which nodes forget one after another.
     pub(super) was_told_of_loss: bool,
     pub(super) jumps: u8,
     pub(super) crashes: u8,
@@ -38,7 +38,8 @@ pub(super) struct Node {
     /// Seconds that its clock has jumped.
     pub(super) ahead: u64,
     pub(super) quarantined_until: u64,
-    /// Whether it has forgotten in its turn, and has answered no renewal since.
+    /// In a world in which nodes forget one after another: whether this node has forgotten, and has
+    /// answered no renewal since.
     pub(super) is_behind: bool,
 }
 

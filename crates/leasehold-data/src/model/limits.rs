@@ -1,6 +1,6 @@
 //! Bounds of the data parts.
 
-/// The most expired records that one step forgets or returns to the shelf: 64. That takes well
+/// How many expired records one step forgets or returns to the shelf, at most: 64. That takes well
 /// below a millisecond, and one step can add at most 64 records.
 pub const COLLECT_BOUND: usize = 64;
 

@@ -4,7 +4,7 @@
 //! continues from its older state. So a block begins at max(last + 1, floor). The floor grows with
 //! the store's clock, as fencing tokens do. A counter that runs ahead of its floor by more than
 //! [`LEAD_US`] has to wait. A missing record may have been lost a moment ago. So a new record
-//! begins at the far end of that lead, above all numbers that can have been given out.
+//! begins at the floor plus that lead, above all numbers that can have been given out.
 
 /// How far the numbers may run ahead of the clock: 200 ms. A failover takes longer than that (a
 /// Sentinel needs seconds), so a promoted replica that has lost writes begins above their numbers.

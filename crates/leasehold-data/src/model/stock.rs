@@ -158,8 +158,8 @@ pub fn step(
     if let Some(Err(newest)) = fence.map(|fence| stock.fences.install(fence)) {
         return Err(newest);
     }
-    // The order of this action must be up to date, even if orders that were due earlier fill the
-    // bound. A confirmation after the end of a reservation is always too late.
+    // The order of this action must be up to date, even if orders that were due earlier use up
+    // `COLLECT_BOUND`. A confirmation after the end of a reservation is always too late.
     if let Some(order) = action.order() {
         while stock.orders.is_due(order, now_us) {
             stock.collect(order);

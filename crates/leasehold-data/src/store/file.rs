@@ -2,7 +2,8 @@
 //! step can touch, does the step of the model, and writes the changes.
 //!
 //! As with locks, a crash of any process loses nothing, and a power cut may lose the last moments
-//! before it. Even then no number is given out twice, because of the floor.
+//! before it. Even then no number is given out twice, because blocks begin above a floor that grows
+//! with time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,8 +46,8 @@ const TABLES: &str = "
     CREATE INDEX IF NOT EXISTS data_result_due ON data_result (name, until_us, id);
 ";
 
-/// As many records as a step collects, plus one: the record that the request names, which may be
-/// among them.
+/// The most due records to read: one more than a step collects, because the record that the request
+/// names may be among them, and is collected in addition.
 const LOOK_BOUND: i64 = COLLECT_BOUND as i64 + 1;
 
 /// Data in separate tables, in the file of a lock store.

@@ -28,7 +28,8 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// Starts a node. `behind` is the bus before the node and its number there, if it has one.
+    /// Starts a node. `behind` is the bus in front of the node, if there is one, and the number of
+    /// the node on it.
     pub(super) fn start(options: &RedisOptions, behind: Option<(&Bus, usize)>) -> io::Result<Self> {
         let mut tries = 0;
         loop {

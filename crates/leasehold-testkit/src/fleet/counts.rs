@@ -20,7 +20,7 @@ pub struct Counts {
     pub leases: u64,
     /// Releases.
     pub releases: u64,
-    /// All other requests: cancels, and questions about holders.
+    /// All other requests: cancellations, and requests for holders.
     pub others: u64,
     /// Messages that it published for its own names.
     pub messages: u64,

@@ -19,7 +19,7 @@ enum Left {
 struct Name {
     inside: BTreeSet<usize>,
     left: Left,
-    /// Until then its clients may still search for its server.
+    /// Until then, clients of the name may still search for its server.
     disturbed_until: Instant,
     highest: Option<FencingToken>,
 }
@@ -53,7 +53,7 @@ impl Names {
         }
     }
 
-    /// Notes that a client holds the name, which it requested at `asked`.
+    /// Records that a client holds the name, which it requested at `asked`.
     pub(super) fn enter(
         &mut self,
         name: usize,
@@ -77,7 +77,7 @@ impl Names {
         entry.left = Left::Never;
     }
 
-    /// Notes that the client has released.
+    /// Records that the client has released.
     pub(super) fn leave(&mut self, name: usize, client: usize, now: Instant, releases: bool) {
         let entry = &mut self.names[name];
         if entry.inside.remove(&client) {
@@ -86,7 +86,7 @@ impl Names {
         }
     }
 
-    /// Notes that another server serves the name from now on. Until its clients know that, no
+    /// Records that another server serves the name from now on. Until its clients know that, no
     /// hand-over counts as usual.
     pub(super) fn disturb(&mut self, name: usize, now: Instant, until: Instant) {
         let entry = &mut self.names[name];

@@ -19,7 +19,7 @@ const PACE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_m
 /// First and longest pause before a subscription is opened again, as in the store itself.
 const LISTEN_AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
-/// The least pause between two questions about which server serves what, as in the store itself.
+/// The least pause between two requests for which server serves what, as in the store itself.
 const ASK_PAUSE: Duration = Duration::from_millis(100);
 
 /// At how many servers a client listens for its messages, as in a cluster.

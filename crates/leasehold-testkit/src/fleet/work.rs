@@ -45,9 +45,9 @@ pub struct Plan {
     pub thinks: Duration,
     /// Four in five holds take at most this long.
     pub holds: Duration,
-    /// Each fifth hold takes at most this long.
+    /// Every fifth hold takes at most this long.
     pub holds_long: Duration,
-    /// How long all clients work undisturbed, after as long a time to begin.
+    /// How long all clients work undisturbed, after a warm-up of the same length.
     pub calm: Duration,
     /// How long a server is away before its replica takes over.
     pub outage: Duration,
@@ -271,7 +271,7 @@ impl Fleet {
             Failover { clients, commands_before, commands_after, dials, missed };
     }
 
-    /// Kills each tenth process, and starts another one within a second.
+    /// Kills every tenth process, and starts another one within a second.
     async fn restart_a_tenth(self: &Arc<Self>, members: &mut [Option<Member>]) {
         self.note("a tenth of the clients is killed and starts again");
         for (client, member) in members.iter_mut().enumerate().step_by(10) {

@@ -257,7 +257,7 @@ fn end(out: &Outgoing, parcel: Parcel) {
     let _ = out.send(parcel);
 }
 
-/// Writes all bytes at once, or one by one with a pause after each.
+/// Writes all bytes together, or one by one with a pause after each.
 async fn write_slowly(to: &mut OwnedWriteHalf, bytes: &[u8], pause: Duration) -> io::Result<()> {
     if pause.is_zero() {
         return to.write_all(bytes).await;

@@ -44,7 +44,7 @@ impl Proxy {
     ///
     /// # Errors
     ///
-    /// An error of the system: no port, no thread.
+    /// An I/O error: no port, no thread.
     pub fn start(server_port: u16) -> io::Result<Self> {
         Self::start_for(Protocol::Redis, server_port)
     }
@@ -54,7 +54,7 @@ impl Proxy {
     ///
     /// # Errors
     ///
-    /// An error of the system: no port, no thread.
+    /// An I/O error: no port, no thread.
     pub fn start_unread(server_port: u16) -> io::Result<Self> {
         Self::start_for(Protocol::Unread, server_port)
     }
@@ -155,7 +155,7 @@ impl Proxy {
         self.shared.flooded.load(Ordering::Relaxed)
     }
 
-    /// Lets a fault befall the `nth` call of a script from now on: 1 is the next one.
+    /// Lets a fault hit the `nth` call of a script from now on: 1 is the next call.
     pub fn strike(&self, nth: u32, script: Script, fault: Fault) -> Struck {
         let (told, hears) = oneshot::channel();
         locked(&self.shared.strikes).push(Strike { script, calls_left: nth, fault, told });

@@ -18,11 +18,11 @@ use crate::{child, clock, program};
 /// How long a server may take to answer its first PING: generous, for a busy machine.
 pub(super) const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// The file name of the unix socket by which a test looks at its server.
+/// The file name of the unix socket by which a test inspects its server.
 pub(super) const SOCKET: &str = "redis.sock";
 
 /// The file name of a server's configuration. Sentinels and failovers rewrite it, and a restarted
-/// server goes on with what they have written.
+/// server uses what they have written.
 const CONFIGURATION: &str = "redis.conf";
 
 /// A port that nobody used a moment ago.

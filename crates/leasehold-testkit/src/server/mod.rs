@@ -1,7 +1,7 @@
 //! Private Redis or Valkey servers that a test starts, hurts and ends.
 //!
 //! Every server has its own directory, a port the kernel picked, and a unix socket in that
-//! directory by which the test looks at it: so a test never talks to a server it did not start.
+//! directory by which the test inspects it: so a test never talks to a server it did not start.
 
 mod launch;
 mod options;
@@ -230,7 +230,7 @@ impl RedisServer {
     ///
     /// # Errors
     ///
-    /// An error of the system.
+    /// An I/O error.
     pub fn kill9(&mut self) -> io::Result<()> {
         self.process.kill()?;
         self.stopped.store(false, Ordering::Relaxed);
@@ -242,7 +242,7 @@ impl RedisServer {
     ///
     /// # Errors
     ///
-    /// An error of the system.
+    /// An I/O error.
     pub fn stop(&self) -> io::Result<()> {
         self.stopped.store(true, Ordering::Relaxed);
         self.signal(Signal::STOP)?;
@@ -255,7 +255,7 @@ impl RedisServer {
     ///
     /// # Errors
     ///
-    /// An error of the system.
+    /// An I/O error.
     pub fn cont(&self) -> io::Result<()> {
         self.stopped.store(false, Ordering::Relaxed);
         self.signal(Signal::CONT)
@@ -297,7 +297,7 @@ impl RedisServer {
     ///
     /// # Errors
     ///
-    /// The system's. A server without its own clock does not notice.
+    /// An I/O error. A server without its own clock ignores the setting.
     pub fn set_clock(&self, ahead_s: f64, rate: f64) -> io::Result<()> {
         let so_far_s = self.started.elapsed().as_secs_f64();
         clock::set(self.directory(), ahead_s + so_far_s * (1.0 - rate), rate)

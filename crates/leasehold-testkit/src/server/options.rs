@@ -72,8 +72,8 @@ impl RedisOptions {
     }
 
     /// Gives it its own wall clock, for [`RedisServer::set_clock`](crate::RedisServer::set_clock).
-    /// It is then the machine's own server, whatever [`SERVER_PROGRAM`](crate::SERVER_PROGRAM)
-    /// says.
+    /// It is then the server that is installed on the machine, even if
+    /// [`SERVER_PROGRAM`](crate::SERVER_PROGRAM) names another one.
     #[must_use]
     pub fn own_clock(mut self) -> Self {
         self.own_clock = true;

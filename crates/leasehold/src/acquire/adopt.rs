@@ -47,8 +47,8 @@ async fn ask(asked: &Asked<'_>, lease: &Lease) -> Result<Held> {
     let (keeper, store, until) = (asked.keeper, &asked.keeper.store, asked.give_up());
     keeper.ensure_running()?;
     let adoption = |request| Action::Adopt(Adopt::new(lease.holder, Some(lease.token), request));
-    // If an attempt is dropped while the store may have it, it is cancelled. Then the lease ends if
-    // it was adopted; otherwise it is unchanged.
+    // An attempt that is dropped while the store may have it is cancelled. Then the lease ends if
+    // the attempt has adopted it; otherwise the lease is unchanged.
     let (mut own, mut retry) = (OwnAttempt::new(asked), Retry::new(keeper.jitter(), asked.started));
     loop {
         keeper.ensure_open()?;

@@ -175,7 +175,7 @@ impl<'a> AcquireCall<'a> {
         }
     }
 
-    /// Sends a copy of the attempt, after the release of the lease that its line had before.
+    /// Sends a request of the attempt, after the release of the lease that its line had before.
     async fn send(&mut self, release: Option<PendingRelease>) -> Result<TimedAnswer, StoreError> {
         let (waits, until) = (self.asked.waits(), self.asked.answer_until());
         let acquire = |request: Acquire| Action::Acquire(request.with_wait(waits));
@@ -232,8 +232,8 @@ impl<'a> AcquireCall<'a> {
         Ok(Step::Join)
     }
 
-    /// The next step of a call that was skipped. It fails if its client was closed. Otherwise it
-    /// was not polled while it was the first in line, and joins again.
+    /// The next step of a call that was skipped. The call fails if its client was closed. Otherwise
+    /// the call was not polled while it was the first in line, and joins again.
     pub(super) fn skipped(&self) -> Result<Step> {
         self.asked.keeper.ensure_open()?;
         Ok(Step::Join)

@@ -87,8 +87,8 @@ impl Asked<'_> {
         RequestFacts { name, mode: *mode, label: options.label.as_deref() }
     }
 
-    /// After a call has waited for a while, checks once whether another client of its process
-    /// blocks it, or a client that it acts for. The future never completes. One check is enough,
+    /// After a call has waited for a while, checks once whether another client of its process, or
+    /// one that its client acts for, blocks it. The future never completes. One check is enough,
     /// because later calls are behind this one.
     pub(super) async fn report_own_process(&self) -> Infallible {
         if own_process::has_several_clients() || !self.keeper.on_behalf_of().is_empty() {

@@ -13,10 +13,11 @@ use leasehold_core::{
 use crate::keeper::{Ask, Attempt, Keeper, Left, PendingRelease, Poller, Pulse, Step};
 use crate::store::clocked::TimedAnswer;
 
-/// If no answer comes, a try asks again for 2 s: four requests of the default timeout.
+/// If no answer comes, a try asks again for 2 s: enough for four requests with the default timeout.
 const TRY_PATIENCE: Duration = Duration::from_secs(2);
 
-/// The time beyond its limit that a call may take to leave the queue properly: one request.
+/// The time beyond its limit that a call may take to leave the queue properly: enough for one
+/// request.
 pub(super) const LEAVE_PATIENCE: Duration = Duration::from_millis(500);
 
 /// How long a call waits.
@@ -117,7 +118,7 @@ pub(super) struct OwnAttempt {
     is_waiter: bool,
     /// The store may have the attempt, so it must be cancelled unless somebody else looks after it.
     pub(super) known: bool,
-    /// A copy is on its way.
+    /// A request of the attempt is on its way.
     in_flight: bool,
 }
 
@@ -163,7 +164,7 @@ impl OwnAttempt {
     }
 
     /// Continues with the attempt of its line, as the first caller of the line from now on. Returns
-    /// false if it was too late, and another caller is the first.
+    /// false if this call was too late, and another caller is the first.
     pub(super) fn take_over(&mut self, ask: &mut Ask) -> bool {
         let Some(release) = self.shows_life() else { return false };
         ask.release = release;
@@ -172,12 +173,12 @@ impl OwnAttempt {
         true
     }
 
-    /// Whether this call is the one that asks for its line.
+    /// Whether this call is the one that asks the store on behalf of its line.
     pub(super) fn shows_life(&self) -> Option<Option<PendingRelease>> {
         self.keeper.shows_life(&self.attempt)
     }
 
-    /// Sends a copy of the attempt, at `now`. `ask` turns its acquire into an action.
+    /// Sends a request of the attempt, at `now`. `ask` turns its acquire into an action.
     pub(super) async fn send(
         &mut self,
         ask: impl FnOnce(Acquire) -> Action,
@@ -244,7 +245,7 @@ impl OwnAttempt {
         Action::Cancel { id: self.attempt.id, unanswered }
     }
 
-    /// Has the keeper cancel the attempt, if the store may have it.
+    /// Makes the keeper cancel the attempt, if the store may have it.
     fn clean(&self) {
         if self.known {
             let Attempt { name, options, .. } = &self.attempt;
@@ -252,7 +253,8 @@ impl OwnAttempt {
         }
     }
 
-    /// Ends an attempt whose last copy was answered. Returns whether nothing of it can be left.
+    /// Ends an attempt whose last request was answered. Returns true if the store certainly has
+    /// nothing of it left.
     pub(super) async fn settle(&mut self, until: Instant) -> bool {
         // If a message was faster, the lease that the keeper has made of the grant is dropped.
         !self.known || !self.take() || self.cancel_now(until).await.is_ok()

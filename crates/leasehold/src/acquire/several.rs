@@ -1,8 +1,8 @@
 //! Calls for several names together, which never wait for each other in a circle.
 //!
-//! Names are taken in their sorted order. A caller that waits for a name holds only names before
-//! it, so two callers cannot each hold what the other waits for. First the caller asks for all
-//! names at the same time, which is one round trip if they are free. This is sound because a
+//! Names are taken in their sorted order. A caller that waits for a name holds only names that sort
+//! before it, so two callers cannot each hold what the other waits for. First the caller asks for
+//! all names at the same time, which is one round trip if they are free. This is sound because a
 //! request that does not queue waits for nobody.
 //!
 //! If several callers try for free names at the same moment, each may get some of them. A caller
@@ -129,8 +129,8 @@ impl Gathering<'_> {
             }
             let so_far = self.like.keeper.store.now().saturating_since(self.like.started);
             if matches!(self.like.limit, Limit::Within(span) if so_far >= span) {
-                // A call that keeps nothing while it waits would now try one name after the other.
-                // It would ask for the later names too late.
+                // The limit is over. A call that keeps nothing while it waits would now try one
+                // name after the other, and ask for the later names too late.
                 if is_last {
                     let name = self.requests[busy].name.clone();
                     return Err(Error::timeout(name, so_far, None, 0, false));
@@ -250,7 +250,8 @@ async fn give_back(held: Vec<Held>) {
     join_all(held.iter().map(|held| held.release(now))).await;
 }
 
-/// Whether a wait may go on after this error: the store was not reached, and has refused nothing.
+/// Whether a wait may continue after this error: the store was not reached, and has refused
+/// nothing.
 fn is_outage(error: &Error) -> bool {
     match error {
         Error::Indeterminate { .. } => true,

@@ -12,8 +12,8 @@ use crate::process::PerProcess;
 /// The driver of a blocking client's requests, which runs while a caller of the client waits.
 /// Renewals do not depend on the driver: the keeper sends them.
 ///
-/// A crate with its own blocking types keeps a driver with each value that has connections, because
-/// connections belong to the runtime that opened them.
+/// Another crate with blocking types stores one driver in each object that owns connections,
+/// because a connection belongs to the runtime that opened it.
 #[derive(Clone, Default)]
 pub struct Driver {
     shared: Arc<Runtimes>,

@@ -21,7 +21,7 @@ pub struct Guard {
     driver: Driver,
 }
 
-/// The end of a lease. Its drop waits for a moment until the store has been told.
+/// The end of a lease. Its drop waits for a moment until the store has received the release.
 #[derive(Debug)]
 pub(super) struct End(Arc<Keeper>);
 

@@ -225,7 +225,8 @@ impl Observer for MetricsObserver {
             Event::Undelivered { lease, .. } => {
                 counter(&self.mode_key(UNDELIVERED, lease.name, lease.mode)).increment(1);
             }
-            // These events announce an outcome, which is counted when it comes.
+            // These events are not counted. If a call has an outcome later, another event reports
+            // that.
             Event::Delayed { .. }
             | Event::OwnLease { .. }
             | Event::Waiting { .. }
@@ -246,8 +247,8 @@ fn store_error(kind: &'static str) -> Counter {
     counter(&key(STORE_ERRORS, &[("kind", kind)], None))
 }
 
-/// Registers the metrics that alerts on the store or the keeper watch. If a series began with its
-/// first event, it would show no increase for that event.
+/// Registers the metrics of the store and the keeper that alerts are made for. If a series began
+/// with its first event, it would show no increase for that event.
 fn begin_store() {
     for kind in StoreErrorKind::WORDS {
         store_error(kind).increment(0);
@@ -257,7 +258,7 @@ fn begin_store() {
     drop(histogram(&Key::from_static_name(KEEPER_LATE)));
 }
 
-/// Registers the metrics that alerts on leases watch, for all names or for one group of names.
+/// Registers the metrics of leases that alerts are made for, for all names or for one group.
 fn begin_leases(group: Option<&Label>) {
     let begin = |metric, label, value| {
         counter(&key(metric, &[(label, value)], group.cloned())).increment(0);

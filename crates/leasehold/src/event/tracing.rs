@@ -51,7 +51,7 @@ impl TracingObserver {
     }
 
     /// Opens and closes the spans that an event begins or ends. Returns the span in which the event
-    /// is logged; without one, it is logged in the present span.
+    /// is logged; without one, it is logged in the current span.
     fn span_of(&self, event: &Event<'_>) -> Span {
         match *event {
             Event::Acquiring { call, request: RequestFacts { name, mode, label }, .. } => {

@@ -39,18 +39,19 @@ pub const FENCE: &str = "SELECT leasehold.fence($1, $2)";
 /// with its commit: the writes and the end of the lease take effect together.
 ///
 /// Release or drop the guard after the commit: the lease is over already, but this hands the name
-/// to the next waiter. If the process dies before that, the name is still free, and the next waiter
-/// gets it within a second. Make it the last statement of its transaction. Do not use it inside
-/// [`run`](crate::Lock::run), which would treat the end as a loss. The statement does not keep a
-/// `min_hold`.
+/// to the next waiter. If the process dies before that, the name is free nevertheless, and the next
+/// waiter gets it within a second. Make this statement the last of its transaction. Do not use it
+/// inside [`run`](crate::Lock::run), which would treat the end as a loss. The statement does not
+/// keep a `min_hold`.
 pub const RELEASE_AT_COMMIT: &str = "SELECT leasehold.release_at_commit($1, $2)";
 
 /// The statement that selects true if nobody holds the name `$1`. In that case, nobody is granted
 /// the name before this transaction ends. This is a lock for one transaction: it has no lease and
 /// no token, and nothing to release.
 ///
-/// Use it at READ COMMITTED only, outside savepoints. A holder that died blocks the name until its
-/// end is noticed: when the next caller asks for a lease, or once its `retention` is over.
+/// Use it at READ COMMITTED only, outside savepoints. A lease that has run out blocks the name
+/// until the store notices that. It notices when the next caller asks for a lease, or once the
+/// `retention` is over.
 pub const TRY_HOLD: &str = "SELECT leasehold.try_hold($1)";
 
 /// The code with which a fenced transaction fails if its lease is over: `LH001`.

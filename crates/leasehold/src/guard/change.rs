@@ -109,7 +109,7 @@ async fn until_rung(held: &Held, at_most: Duration) -> Result<()> {
 struct Change<'a> {
     held: &'a Held,
     number: u64,
-    /// The store has been told the outcome, or need not be told.
+    /// The store knows the outcome, or need not know it.
     is_settled: bool,
 }
 

@@ -209,8 +209,8 @@ impl Keeper {
         if self.is_closed() { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// Ends everything that this client holds or waits for, and waits until the store has been
-    /// told.
+    /// Ends everything that this client holds or waits for, and waits until the store has released
+    /// and cancelled all of that.
     pub(crate) async fn close(self: &Arc<Self>) -> Result<(), StoreError> {
         let (leases, waiters, callers) = {
             let mut table = self.table();

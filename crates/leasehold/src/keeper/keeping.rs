@@ -16,7 +16,7 @@ use super::state::{Cleanup, Held, Keeper, Table, Wakeup};
 use crate::lost::{End, Signal};
 use crate::replies::{end_notice, may_pass, renewal_outcome};
 
-/// The outcome for a lease that its holder has let go.
+/// The outcome for a lease that its holder has released or dropped.
 pub(super) struct LetGo {
     /// The lease was passed on to the next in line. Otherwise it goes back to the store.
     pub(super) is_passed: bool,
@@ -140,9 +140,9 @@ impl Keeper {
         Held { keeper: Arc::clone(self), state }
     }
 
-    /// Hands these leases to their caller. If one of them is no longer in the table, it returns
-    /// false, and the caller gets none of them. `max_hold` counts from the last of the grants, and
-    /// not from when the caller fetched them.
+    /// Hands these leases to their caller. If one of them is no longer in the table, the call
+    /// returns false, and the caller gets none of them. `max_hold` counts from the last of the
+    /// grants, and not from when the caller fetched them.
     pub(super) fn mark_delivered(&self, held: &[Held]) -> bool {
         let states = held.iter().map(|held| &held.state);
         let from = states.clone().map(|state| state.granted_at).max().unwrap_or_default();
@@ -188,7 +188,8 @@ impl Keeper {
 
     // ---- out of keeping
 
-    /// Removes a lease from the table and reports its end. The store still has to be told.
+    /// Removes a lease from the table and reports its end. The lease still has to be released at
+    /// the store.
     pub(crate) fn forget(&self, state: &LeaseState) {
         let now = self.store.now();
         let (was_kept, wakeup) = {
@@ -348,8 +349,8 @@ impl Keeper {
 }
 
 impl Held {
-    /// Hands all of these leases to their caller. If one of them was given back or has ended, it
-    /// returns false, and the caller gets none of them.
+    /// Hands all of these leases to their caller. If one of them was given back or has ended, the
+    /// call returns false, and the caller gets none of them.
     pub(crate) fn mark_delivered(held: &[Self]) -> bool {
         held.first().is_some_and(|first| first.keeper.mark_delivered(held))
     }

@@ -280,14 +280,14 @@ impl LeaseState {
         self.changing().modes.begin_downgrade()
     }
 
-    /// Gives up the change with this number. Returns the kind of reader that the store must be
-    /// told, or `None` if nothing must be taken back.
+    /// Gives up the change with this number. Returns the kind of reader that the store must record,
+    /// or `None` if nothing must be taken back.
     pub(crate) fn give_up_change(&self, number: u64) -> Option<Mode> {
         self.changing().modes.give_up(number)
     }
 
     /// Records the store's token of a hold. If a reader gave up an upgrade that the store then
-    /// granted, that token is higher than the guard's. It is a token of the same lease.
+    /// granted, that token is higher than the guard's. Both are tokens of the same lease.
     pub(super) fn note_token(&self, token: FencingToken) {
         let mut changing = self.changing();
         if changing.modes.mode.is_reader() && token > changing.token {
@@ -428,7 +428,7 @@ impl ModeChanges {
     }
 
     /// Gives up the request with this number, whose answer nobody waits for any more. Returns the
-    /// kind of reader that the store must be told. Returns `None` if the request has succeeded, or
+    /// kind of reader that the store must record. Returns `None` if the request has succeeded, or
     /// if a later one has taken its place.
     fn give_up(&mut self, number: u64) -> Option<Mode> {
         let gives_up = self.mode.is_reader() && self.drawn == number;

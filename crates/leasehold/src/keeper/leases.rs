@@ -66,7 +66,7 @@ impl KeptLease {
         }
     }
 
-    /// Whether the store has to be told now who has the lease.
+    /// Whether the client must tell the store now who has the lease.
     fn tells(&mut self, now: Instant) -> bool {
         let is_due = matches!(self.handoff, Handoff::Done)
             && self.tell_at.is_some_and(|at| at <= now + BATCH_SLACK);
@@ -77,7 +77,7 @@ impl KeptLease {
     }
 
     /// Moves a lease in the queue if it is due earlier now. An entry that is too early in the queue
-    /// only costs one look, so it stays there. Otherwise a lease that goes from caller to caller
+    /// only costs one check, so it stays there. Otherwise a lease that goes from caller to caller
     /// would move each time.
     fn reschedule_earlier(&mut self, due: &mut DueQueue<HolderId>) {
         if self.wake_at() < self.due {
@@ -178,7 +178,7 @@ impl Leases {
         Some((Arc::clone(&entry.state), entry.due))
     }
 
-    /// Removes an entry. The caller looks after the queue of due times.
+    /// Removes an entry. The caller updates the queue of due times.
     fn take(&mut self, id: HolderId) -> Option<KeptLease> {
         let entry = self.entries.remove(&id)?;
         self.by_name.remove(&(entry.state.name.clone(), id));
@@ -244,8 +244,8 @@ impl Leases {
         }
     }
 
-    /// The token of a lease, other than `own`, that must end before a lease of `mode` is granted.
-    /// If a reader is queued, a writer must be ahead of it.
+    /// The token of a lease that must end before a lease of `mode` is granted; the lease `own` does
+    /// not count. If a reader is queued, a writer must be ahead of it.
     pub(super) fn own_in_the_way(
         &self,
         name: &LockName,
@@ -268,12 +268,11 @@ impl Leases {
     /// Takes out the work that is due at `now`.
     pub(super) fn take_due(&mut self, now: Instant) -> DueLeases {
         let mut due = DueLeases::default();
-        // The keeper looks a little ahead, so that leases that are due at almost the same time
-        // share a call.
+        // The keeper also takes leases that are due a little later, so that they share a call.
         for id in self.due.take_due(now + BATCH_SLACK) {
             let Some(entry) = self.entries.get_mut(&id) else { continue };
             if entry.handoff.until().is_some_and(|until| until <= now) {
-                // The lease is passed on or taken out before any other code looks.
+                // The lease is passed on or taken out before any other code sees the table.
                 due.unfetched.push(Arc::clone(&entry.state));
                 entry.reschedule(&mut self.due);
                 continue;

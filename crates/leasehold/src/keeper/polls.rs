@@ -18,8 +18,8 @@ use crate::store::clocked::TimedAnswer;
 
 /// A waiter can use its lease as soon as a message announces the grant, which lasts for two
 /// seconds. The client confirms the grant after 100 ms, or a little earlier together with another
-/// renewal. If the lease is released by then, it needs no confirmation: this saves most hand-overs
-/// a script.
+/// renewal. If the lease is released by then, it needs no confirmation, so most hand-overs cost one
+/// script less.
 const CONFIRM_AFTER: Duration = Duration::from_millis(100);
 
 impl Keeper {

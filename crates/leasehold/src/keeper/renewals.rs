@@ -18,7 +18,8 @@ use crate::event::Event;
 use crate::replies::{renewal_outcome, unexpected_reply, unusable_reply};
 use crate::store::clocked::TimedAnswer;
 
-/// The delay after which the keeper tells a store again that has not answered.
+/// The delay after which the keeper repeats the report of a holder to a store that has not
+/// answered.
 const TELL_AGAIN: Duration = Duration::from_secs(1);
 
 impl Keeper {
@@ -200,8 +201,8 @@ impl Keeper {
 
     // ---- who has a lease that was passed on
 
-    /// Tells the store who has a lease. If a lease is passed on inside this process, the store has
-    /// only been told of its first holder.
+    /// Tells the store who has a lease. If a lease is passed on inside this process, the store
+    /// knows only its first holder.
     pub(super) fn tell(self: &Arc<Self>, state: Arc<LeaseState>) -> BoxFuture<'static, ()> {
         let keeper = Arc::clone(self);
         Box::pin(async move {
@@ -211,8 +212,8 @@ impl Keeper {
         })
     }
 
-    /// Records whether the store was told. If the store does not have the lease, or no longer has
-    /// it, the renewal finds that out.
+    /// Records whether the store now knows the holder. If the store does not have the lease, or no
+    /// longer has it, the renewal finds that out.
     fn told(&self, state: &LeaseState, result: Result<TimedAnswer, StoreError>) {
         if result.is_err_and(|error| error.kind().is_transient()) {
             let mut table = self.table();

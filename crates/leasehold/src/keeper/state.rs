@@ -106,8 +106,8 @@ pub(crate) struct Held {
     pub(crate) state: Arc<LeaseState>,
 }
 
-/// The release of the last lease of a queue, which the next caller that asks has to send. If this
-/// value is dropped before the release is done, the keeper sends the release.
+/// The release of the last lease of a queue. The next caller that asks has to send this release. If
+/// this value is dropped before the release is done, the keeper sends the release.
 #[derive(Debug)]
 pub(crate) struct PendingRelease {
     pub(super) keeper: Arc<Keeper>,
@@ -213,7 +213,8 @@ pub(super) struct Waiter {
     /// The channel on which its turn is sent, once.
     pub(super) turn: oneshot::Sender<Turn>,
     /// The waiter's place in the store's order, once that is known. From then on, the keeper polls
-    /// for it; before, its acquire asks. So there are never two requests about it at the same time.
+    /// for the waiter; before that, its acquire asks. So there are never two requests about a
+    /// waiter at the same time.
     pub(super) sequence: Option<u64>,
     pub(super) in_flight: bool,
     /// A message announced the grant while a poll was in flight, whose answer may not include the

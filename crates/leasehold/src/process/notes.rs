@@ -1,8 +1,8 @@
-//! Notes for a forked child: the descriptors and the files of its parent's file stores.
+//! What a process registers for its forked children: the descriptors and files of its file stores.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The largest number of notes of one kind in a process.
+/// The largest number of registered descriptors of a process, and of its registered files.
 const MOST: usize = 1024;
 
 /// Descriptors that hide the end of their process from others, as long as a child has them open.
@@ -11,12 +11,12 @@ pub(super) static LIFELINES: Notes = Notes::new();
 /// Files that SQLite has open.
 pub(super) static FILES: Notes = Notes::new();
 
-/// Notes of one kind. An entry has the 56-bit number of a descriptor or file, below the number of
-/// its process.
+/// The registered descriptors, or the registered files. An entry has the 56-bit number of a
+/// descriptor or file in its low bits, and the number of its process above them.
 #[derive(Debug)]
 pub(super) struct Notes([AtomicU64; MOST]);
 
-/// A descriptor or file that is noted until this value is dropped.
+/// A descriptor or file that is registered until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Note(&'static AtomicU64);
 
@@ -25,7 +25,7 @@ impl Notes {
         Self([const { AtomicU64::new(0) }; MOST])
     }
 
-    /// Notes a descriptor or file of a process; `None` if there are too many notes.
+    /// Registers a descriptor or file of a process; `None` if too many are registered.
     pub(super) fn add(&'static self, process: usize, thing: u64) -> Option<Note> {
         let entry = entry(process, thing);
         let free = self.0.iter().find(|slot| {
@@ -34,7 +34,7 @@ impl Notes {
         free.map(Note)
     }
 
-    /// Whether a descriptor or file of a process is noted.
+    /// Whether a descriptor or file of a process is registered.
     pub(super) fn has(&self, process: usize, thing: u64) -> bool {
         let wanted = entry(process, thing);
         self.0.iter().any(|slot| slot.load(Ordering::Acquire) == wanted)

@@ -52,8 +52,8 @@ impl ClockSample {
         self.lease_clock().latest_us(now, drift)
     }
 
-    /// The step of the store's clock between this sample and a newer one, if the clock was set: how
-    /// far it is outside the time that can have passed.
+    /// The step of the store's clock between this sample and a newer one, if the clock was set: by
+    /// how much its change differs from any time that can have passed.
     pub(super) fn step_to(self, newer: Self, drift: f64) -> Option<ClockStep> {
         let most = newer.received.saturating_since(self.sent).mul_f64(1.0 + drift);
         let least = newer.sent.saturating_since(self.received).mul_f64(1.0 - drift);

@@ -202,9 +202,9 @@ impl ClockedStore {
         self.samples().values().max_by_key(|sample| sample.sent).copied()
     }
 
-    /// The latest that the store's clock can show at `now`. The sample of another shard is good
-    /// enough as a bound for a request's execution: the store keeps tombstones for much longer than
-    /// its clocks differ.
+    /// The latest that the store's clock can show at `now`. To bound the time of a request's
+    /// execution, the sample of another shard is good enough. The clocks of the shards differ by
+    /// much less than the life of a tombstone.
     pub(crate) fn latest_us(&self, name: &LockName, now: Instant) -> Option<u64> {
         if bugs::is_on(Bug::ClientClockInQueue) {
             return Some(self.clock.wall_us());

@@ -30,8 +30,9 @@ pub(crate) struct Found {
     pub(crate) unreadable: Vec<(LockName, StoreError)>,
 }
 
-/// Finds clients that wait for each other, and inspects the names of each finding twice. After one
-/// look, clients may only seem to wait, because names are inspected one after the other.
+/// Finds clients that wait for each other, and inspects the names of each finding twice. One
+/// inspection can show a deadlock that never existed, because names are inspected one after the
+/// other.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! The model behind a mutex: locks of one process.
+//! Locks of one process: the model, with its records behind a Rust mutex.
 
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;

@@ -38,7 +38,8 @@ impl Outages {
         now: Instant,
     ) -> Option<Duration> {
         match error.kind() {
-            // The sender of the request did not wait for long enough to know.
+            // The sender of the request did not wait for long enough to know whether the shard is
+            // away.
             StoreErrorKind::Timeout if is_no_answer(error) => None,
             StoreErrorKind::NoQuorum { .. }
             | StoreErrorKind::Timeout

@@ -1,5 +1,5 @@
-//! Passwords, which are never shown. The same goes for users that may be a password in the wrong
-//! place.
+//! Passwords, which are never shown. The same goes for the user in a URL, if it could be a password
+//! in the wrong place.
 
 use std::error::Error;
 use std::fmt;

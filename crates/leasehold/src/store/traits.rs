@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use leasehold_core::{Answer, BoxFuture, ClientId, LockName, Message, Operation, StoreError};
 
-/// The capabilities of a store. The store refuses a request that needs another capability with a
-/// typed error, and imitates nothing.
+/// The capabilities of a store. A request that needs another capability gets a typed error: the
+/// store imitates nothing.
 ///
 /// ```
 /// use leasehold::store::Capabilities;
@@ -23,8 +23,8 @@ pub struct Capabilities {
     /// A reader becomes the writer and a writer a reader, and there are upgradable readers.
     pub changes_mode: bool,
     /// A hand-over counts only once the store has answered the waiter's claim: a message alone
-    /// grants nothing. A store sets this if a grant in a message may not count yet: replicas have
-    /// not acknowledged the grant, or no majority was asked.
+    /// grants nothing. A store sets this if a grant in a message does not always count yet:
+    /// replicas have not acknowledged it, or no majority was asked.
     pub claims_first: bool,
     /// Locks survive the end of every process that uses the store.
     pub durable: bool,
@@ -90,7 +90,8 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
 
     /// Opens the inbox of a client, in which its grants and revocations arrive. Once this has
     /// returned, a [`Message::Gap`] reports each loss of messages. But a store need not listen
-    /// while none of the client's attempts waits. Then the next renewal finds a revocation.
+    /// while none of the client's attempts waits. In that case, a revocation is found by the next
+    /// renewal.
     ///
     /// # Errors
     ///
@@ -140,8 +141,8 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     }
 
     /// A descriptor of a client. The store considers the client alive while any process has a copy
-    /// of it open. `None` if the store does not watch processes, and before the first acquire or
-    /// inbox of that client.
+    /// of the descriptor open. `None` if the store does not watch processes, or if the client has
+    /// not yet acquired anything or opened an inbox.
     ///
     /// A supervisor that outlives its `leasehold` process keeps a copy until the guarded work has
     /// ended. Otherwise the store would pass the lock on as soon as that process is killed, while

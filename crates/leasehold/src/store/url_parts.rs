@@ -66,8 +66,8 @@ pub(crate) fn no_host(scheme: &str) -> InvalidInput {
     invalid(format!("there is no host: write {scheme}://HOST[:PORT]"))
 }
 
-/// Refuses a delimiter where none belongs. It is part of an unescaped password, and no later
-/// message may show a piece of a password.
+/// Refuses a delimiter where none belongs. Such a delimiter is part of an unescaped password, and
+/// no later message may show a piece of a password.
 pub(crate) fn check_delimiters(place: &str, query: &str) -> Result<(), InvalidInput> {
     let (authority, path) = place.split_once('/').unwrap_or((place, ""));
     let strays = path.contains('@')

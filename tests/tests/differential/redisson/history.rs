@@ -211,7 +211,7 @@ impl Player {
         Ok(reply)
     }
 
-    /// Notes what a client of ours believes after an answer.
+    /// Records what a client of ours believes after an answer.
     fn believe(&mut self, action: &Action, reply: &Reply) {
         let id = match action {
             Action::Acquire(request) => request.id,

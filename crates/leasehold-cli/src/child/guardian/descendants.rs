@@ -16,8 +16,8 @@ use rustix::process::{
 };
 use serde::{Deserialize, Serialize};
 
-/// How often the guardian looks at most: 10 times. It looks again if an unknown process ended
-/// meanwhile. On a busy machine, that may happen in each look, with a thousand starts a second.
+/// The largest number of searches in a row: 10. The guardian searches again if an unknown process
+/// ended during a search. On a machine with a thousand starts a second, each search may see that.
 const MOST_LOOKS: u32 = 10;
 
 /// Where to look for the processes that the command has started.
@@ -55,8 +55,8 @@ impl Tree {
     }
 
     /// Kills the children of this process, which takes no search. A process could escape the search
-    /// by starting itself again and again in new groups, and ending each time. But then each new
-    /// process is an orphan, and so a child of this process.
+    /// if, again and again, it starts a copy of itself in a new group and ends. But then each copy
+    /// is an orphan, and so a child of this process.
     fn kill_children(&self) {
         if self.root != getpid() {
             return;

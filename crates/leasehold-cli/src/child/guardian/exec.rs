@@ -60,8 +60,8 @@ pub(super) fn fork() -> io::Result<Forked> {
 }
 
 impl Stage {
-    /// Lets the process become the command. Call it only after leasehold was told the number of the
-    /// group. Otherwise, if the guardian were killed in between, nobody would end the processes
+    /// Lets the process become the command. Call it only after leasehold has received the number of
+    /// the group. Otherwise, if the guardian were killed in between, nobody would end the processes
     /// that the command had started.
     pub(super) fn go_on(mut self) -> io::Result<()> {
         self.go_on.write_all(b"\n")
@@ -97,8 +97,8 @@ impl Permission {
         if callers_mask.thread_set_mask().is_err() {
             return Ok(NOT_EXECUTABLE);
         }
-        // This sets PIPE to its default, even if the caller had ignored it. Every Rust program
-        // ignores PIPE before its first line runs, so the caller's setting is not known any more.
+        // This sets SIGPIPE to its default, even if the caller ignored it. Every Rust program
+        // ignores SIGPIPE before its first line runs, so the caller's setting is no longer known.
         // Programs are written for the default: a script must end when its reader has gone.
         let variables = begin.variables.iter().map(|(name, value)| (name, value));
         let error = Command::new(program).args(arguments).envs(variables).exec();

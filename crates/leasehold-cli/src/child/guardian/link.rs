@@ -88,7 +88,7 @@ impl Link {
         let _ended = kill_process(Pid::from_child(&self.guardian), Signal::CONT);
     }
 
-    /// In the guardian's place, ends the command and all processes that it started. Then ends the
+    /// Ends the command and all processes that it started, in place of the guardian. Then ends the
     /// guardian. Calls `remains` with one of the processes that do not end.
     pub(crate) async fn replace_guardian(&mut self, remains: impl FnOnce(&Remaining)) {
         // The guardian is stopped first, so that it cannot start the command now. It is killed

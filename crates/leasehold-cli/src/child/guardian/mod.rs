@@ -14,8 +14,8 @@
 //!
 //! If the guardian itself is killed, the kernel kills CMD (see [`exec`]), and leasehold kills the
 //! other processes. If the guardian is stopped, leasehold continues it; if that does not help,
-//! leasehold does its work ([`watch`]). Processes of CMD survive only if leasehold and the guardian
-//! are both killed or both stopped.
+//! leasehold does the guardian's work ([`watch`]). Processes of CMD survive only if leasehold and
+//! the guardian are both killed or both stopped.
 
 pub(crate) mod descendants;
 mod exec;

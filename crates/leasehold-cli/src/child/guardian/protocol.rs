@@ -44,7 +44,7 @@ pub(crate) struct Begin {
     pub(crate) on_lost: OnLost,
     /// The signal that processes get first when they must end.
     pub(crate) signal: i32,
-    /// This runs within the command of another `leasehold run`.
+    /// This `leasehold run` is inside the command of another one.
     pub(crate) is_nested: bool,
     /// The command gets the terminal from its first line on.
     pub(crate) lend_terminal: bool,

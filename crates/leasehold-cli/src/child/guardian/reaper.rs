@@ -14,8 +14,8 @@ pub(super) fn become_reaper() -> io::Result<()> {
 }
 
 /// Makes orphans of the command children of leasehold if the guardian dies, so that leasehold finds
-/// them. It does nothing if leasehold already has another child, because a program with children
-/// executed leasehold. Orphans of these children could not be told from orphans of the command.
+/// them. It does nothing if leasehold already has another child: then a program with children has
+/// become leasehold (exec). Their orphans could not be distinguished from orphans of the command.
 pub(super) fn become_second_reaper() -> bool {
     let is_childless = matches!(wait(WaitOptions::NOHANG), Err(Errno::CHILD));
     is_childless && become_reaper().is_ok()

@@ -66,7 +66,7 @@ pub(super) struct Supervisor {
     tree: Tree,
     /// No child is left, not even one in a separate session.
     is_childless: bool,
-    /// The processes that were told to end. They can be killed without a search.
+    /// The processes that were asked to end. They can be killed without a search.
     told: Option<Descendants>,
     on_lost: OnLost,
     signal: Signal,
@@ -139,7 +139,7 @@ impl Supervisor {
         self.how.is_some() && (self.is_childless || self.tree.scan().is_nobody())
     }
 
-    /// When the command must be told to stop, unless a renewal moves the deadline.
+    /// When the command must be asked to end, unless a renewal moves the deadline.
     fn stop_at(&self) -> Option<Instant> {
         match self.on_lost {
             OnLost::Ignore => None,
@@ -230,7 +230,7 @@ impl Supervisor {
         }
     }
 
-    /// Whether no process has been told to end yet.
+    /// Whether no process was asked to end yet.
     fn is_undisturbed(&self) -> bool {
         match self.phase {
             Phase::Running | Phase::Draining { .. } => true,
@@ -238,10 +238,10 @@ impl Supervisor {
         }
     }
 
-    /// Tells all processes to end. This is final: a renewal that comes now is too late.
+    /// Asks all processes to end, or kills them. A renewal that comes now is too late.
     fn stop(&mut self, why: EndReason) {
-        // The guardian of an outer lease kills a leasehold only after it passed TERM on and the
-        // grace of the outer lease is over. So no grace is left here.
+        // If an outer guardian has killed this lease's leasehold, it had sent TERM before, and the
+        // outer lease's time between TERM and KILL is over. So no such time is left here.
         let had_its_grace = why == EndReason::Died && self.is_nested;
         let is_lost = matches!(why, EndReason::Died | EndReason::Lost | EndReason::Overdue);
         if had_its_grace || (self.on_lost == OnLost::Kill && is_lost) {

@@ -53,7 +53,7 @@ impl Watch {
         Self { kill_after, on_lost, valid_until, state: Expectation::Idle }
     }
 
-    /// Notes that the lease was renewed.
+    /// Records that the lease was renewed.
     pub(crate) fn renewed(&mut self, valid_until: Instant) {
         self.valid_until = self.valid_until.max(valid_until);
         if let Expectation::Asked { .. } = self.state {
@@ -61,7 +61,7 @@ impl Watch {
         }
     }
 
-    /// Notes that the guardian was asked to end the command.
+    /// Records that the guardian was asked to end the command.
     pub(crate) fn asked(&mut self, now: Instant) {
         if let (Expectation::Idle, OnLost::Kill | OnLost::Term) = (self.state, self.on_lost) {
             let kill_by = self.valid_until.saturating_sub(head_start(self.kill_after));
@@ -70,13 +70,13 @@ impl Watch {
         }
     }
 
-    /// Notes that the guardian has begun to end the command.
+    /// Records that the guardian has begun to end the command.
     pub(crate) fn ending(&mut self, now: Instant) {
         let done_by = now + self.kill_after + AFTER_KILL + LONGEST_SILENCE;
         self.state = Expectation::Ending { done_by };
     }
 
-    /// Notes that the guardian cannot end the command.
+    /// Records that the guardian cannot end the command.
     pub(crate) fn hopeless(&mut self) {
         self.state = Expectation::Hopeless;
     }

@@ -22,7 +22,7 @@ const LONGEST_TOKEN: u64 = 4096;
 /// The rights of users who are neither the owner nor in the group.
 const OTHERS: u32 = 0o007;
 
-/// The address for requests, and what their senders must show.
+/// The address for requests, and the token and rights that a request needs.
 #[derive(Debug)]
 pub(super) struct Access {
     token: Option<String>,

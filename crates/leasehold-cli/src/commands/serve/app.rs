@@ -10,8 +10,8 @@ use crate::commands::doctor::Checkup;
 use crate::store_url::StoreUrl;
 use crate::watch::Watcher;
 
-/// How many messages a slow listener may be behind before it is told to read all locks again: some
-/// seconds of a busy store.
+/// How many messages a slow listener may be behind before `resync` makes it read all locks again:
+/// some seconds of a busy store.
 const BACKLOG: usize = 1024;
 
 /// The most listeners at the same time: 128. Each costs a connection and a write per event.

@@ -110,7 +110,7 @@ fn network(address: IpAddr) -> IpAddr {
 }
 
 /// Makes the kernel end the connection of a peer that does not read. If the kernel cannot do that,
-/// such a peer keeps its place.
+/// such a peer keeps its connection.
 fn bound(stream: &TcpStream) {
     let _as_it_is = stream.set_nodelay(true);
     #[cfg(target_os = "linux")]

@@ -16,10 +16,10 @@ use crate::commands::totals::{away_in_words, in_seconds};
 use crate::report::escaped;
 use crate::watch::{Bar, History, SPAN_MS};
 
-/// The height from which on there is room for a plot.
+/// The least height at which there is room for a plot.
 const PLOT_FROM: u16 = 14;
 
-/// The columns, each with the width of the terminal from which on it is shown.
+/// The columns, each with the least width of the terminal at which it is shown.
 const COLUMNS: [Column; 9] = [
     Column { title: "NAME", width: Constraint::Fill(3), from_width: 0 },
     Column { title: "MODE", width: Constraint::Length(5), from_width: 60 },

@@ -24,7 +24,7 @@ pub(super) struct View {
     pub(super) at: usize,
     /// The totals of holders and waiters, in words.
     pub(super) totals: String,
-    /// Whether everything was looked at once. Before that, a lock that is not listed may still be
+    /// Whether everything was inspected at least once. Until then, a lock that is not listed may be
     /// held.
     pub(super) is_whole: bool,
     /// The probable deadlocks.

@@ -7,7 +7,7 @@ use crate::name::LockName;
 use crate::page::Page;
 use crate::request::{Answer, Operation, RenewLease};
 
-/// Records whose work is behind if their names say so.
+/// Records, of which those with the name `behind` need another call to finish their work.
 struct Behind;
 
 impl Records for Behind {

@@ -215,7 +215,7 @@ fn the_token_of_who_has_passed_a_lease_on_revokes_nothing_once_that_is_told() {
     }
     let next = FencingToken::from_micros(grant.micros() + 1);
     assert_eq!(bench.revoke(id(1, 1), next, true), Reply::Revoked(false));
-    // The next caller has the lease already, and the store will be told.
+    // The token of a next caller, who may have the lease before the store has heard of it.
     assert_eq!(bench.revoke(id(1, 1), grant.passed_on(3).unwrap(), true), Reply::Revoked(true));
 }
 

@@ -13,7 +13,7 @@ fn behind_the_dead(count: u128) -> Bench {
     bench
 }
 
-/// Polls as a live client does, once per interval and at once when there is more, until granted.
+/// Polls as a live client does, once per interval, and immediately if there is more, until granted.
 fn poll_until_granted(bench: &mut Bench, who: HolderId) -> Duration {
     let start_us = bench.now_us;
     loop {

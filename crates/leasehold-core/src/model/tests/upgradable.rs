@@ -1,8 +1,8 @@
-//! Upgradable readers: one beside plain readers, and its further life.
+//! Upgradable readers: one together with plain readers, and its later modes.
 
 use super::*;
 
-/// A bench on which client 1 is an upgradable reader, beside the plain reader 2.
+/// A bench on which client 1 is an upgradable reader, together with the plain reader 2.
 fn bench() -> Bench {
     let mut bench = Bench::new();
     bench.take(id(1, 1), Mode::Upgradable);

@@ -145,7 +145,8 @@ fn fence((other, number): (bool, u64)) -> Fence {
 
 fn name(action: &Action) -> Id {
     match action {
-        // Most steps use one sequence per plan; the others share one, and may meet another plan.
+        // Most steps use one sequence per plan; the others share one sequence, whose plan may
+        // differ.
         Action::Numbers(NumbersAction::Take { count, plan }) if count % 8 > 0 => {
             Id::new("sequence", format!("{plan:?}")).unwrap()
         }

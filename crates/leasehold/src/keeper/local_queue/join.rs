@@ -23,9 +23,9 @@ use crate::keeper::state::{
 const FRONT_PATIENCE: Duration = CLAIM_WINDOW;
 
 impl Keeper {
-    /// Registers an attempt that stands in line, or that is about to be sent if it `waits`. Makes
-    /// sure that something drives this keeper and opens its inbox. If the first in line comes with
-    /// its next attempt, it keeps its place.
+    /// Registers an attempt if it stands in line, or if it `waits` and is about to be sent. Makes
+    /// sure that something drives this keeper and opens its inbox. A caller that is the first in
+    /// line and comes with its next attempt keeps its place.
     pub(crate) fn join(
         self: &Arc<Self>,
         attempt: &mut Attempt,
@@ -160,7 +160,7 @@ impl Keeper {
         left
     }
 
-    /// Gives up the attempt of a caller, which keeps its place in line. Returns false if the
+    /// Gives up the attempt of a caller; the caller keeps its place in line. Returns false if the
     /// attempt no longer belongs to this caller.
     pub(crate) fn withdraw(&self, attempt: &Attempt) -> bool {
         let mut table = self.table();
@@ -192,7 +192,8 @@ impl Keeper {
         }
     }
 
-    /// Fails all callers behind the first in line: the store's answer to it concerns all of them.
+    /// Fails all callers behind the first in line: the store's answer to the first concerns them,
+    /// too.
     pub(crate) fn fail_line(&self, attempt: &Attempt, error: &StoreError) {
         let behind = self.table().queues.take_behind(&attempt.name, attempt.ticket);
         behind.into_iter().for_each(|waiter| waiter.fail(error));
@@ -218,7 +219,7 @@ impl Waiter {
 
 impl Wakeup {
     /// Sends the message. If the caller has just gone, it leaves the line itself, and the drop of
-    /// the message releases its lease.
+    /// the message releases the lease in it.
     pub(in crate::keeper) fn deliver(self) {
         drop(self.replaced);
         if let Some((to, step)) = self.turn {
@@ -398,8 +399,8 @@ impl LocalQueues {
         (left, Wakeup { turn: None, replaced: own.map(|own| own.turn) })
     }
 
-    /// Takes out the waiter with this attempt, if it belongs to the caller with this place in line,
-    /// or without a place.
+    /// Takes out the waiter with this attempt, if it is of the caller with this place in line
+    /// (`None`: of a caller without a place).
     fn take_of(&mut self, id: HolderId, ticket: Option<Ticket>) -> Option<Waiter> {
         let is_own = self.asking.get(&id).is_some_and(|waiter| waiter.attempt.ticket == ticket);
         is_own.then(|| self.take(id)).flatten()

@@ -59,8 +59,8 @@ impl LocalQueues {
     }
 
     /// Keeps a lease that was let go, for a caller that comes before the keeper releases it.
-    /// Returns true if the keeper still has to be woken for it. Returns the release as the error if
-    /// the lease has no line.
+    /// Returns true if the keeper must still be woken to release it. Returns the release as the
+    /// error if the lease has no line.
     pub(in crate::keeper) fn keep_for_next(
         &mut self,
         state: &Arc<LeaseState>,

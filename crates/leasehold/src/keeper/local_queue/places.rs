@@ -235,8 +235,8 @@ impl LocalQueues {
     }
 }
 
-/// The delay before a waiter is polled for again: the head when the lock may be free, the others
-/// when the store says.
+/// The delay before the next poll for a waiter. For the first in the queue, it lasts until the lock
+/// may be free; for the others, as long as the store says.
 fn patience(place: Place, jitter: &mut Jitter) -> Duration {
     let (low, high) = match place.ahead {
         0 => (Duration::from_millis(1), Duration::from_millis(5)),

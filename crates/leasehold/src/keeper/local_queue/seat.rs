@@ -22,11 +22,11 @@ use crate::store::clocked::ClockedStore;
 /// comes back immediately, and a new connection for each turn would cost more than the turn.
 const IDLE: Duration = Duration::from_secs(2);
 
-/// If votes may be split, all pollers ask within 2 ms after a message, or within twice the time
-/// that the last poll took: each at a different moment. The span doubles each time that no poll was
-/// granted, up to 200 ms. At other stores, one of the clients that ask immediately gets the lock.
-/// So there all clients ask immediately, like other programs that share the lock: a client that
-/// asks later rarely gets it.
+/// If votes may be split, each poller asks at a random moment within a span after a message. The
+/// span is 2 ms, or twice the time of the last poll if that is longer. It doubles each time that no
+/// poll was granted, up to 200 ms. At other stores, one of the clients that ask immediately gets
+/// the lock. So there all clients ask immediately, like other programs that share the lock: a
+/// client that asks later rarely gets it.
 const SPREAD: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(200));
 
 /// The pause between two polls of a lock that is shared with programs which publish no release: 20

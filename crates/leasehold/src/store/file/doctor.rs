@@ -141,7 +141,8 @@ fn permissions(place: &str, location: &Location) -> io::Result<Finding> {
     };
     let outside = around.mode() & 0o1777;
     let is_for_a_group = mode == FOR_A_GROUP;
-    // Another user of the file may be the one who creates the files beside it.
+    // In the group's own directory the group may write: any of its members may be the one who
+    // creates the files beside the database.
     let are_its_own = is_for_a_group && around.gid() == group;
     let strangers = if are_its_own { OTHERS_WRITE & !GROUP_WRITES } else { OTHERS_WRITE };
     if outside & strangers != 0 && outside & STICKY == 0 {

@@ -1,5 +1,5 @@
-//! The executor of a store: a caller does its own work if nobody is before it. Otherwise a thread
-//! waits and does the work.
+//! The executor of a store: a caller does its own work if no other caller is waiting. Otherwise a
+//! thread waits and does the work.
 //!
 //! A transaction takes some 30 µs, which is less than a hand-over to another thread and back. So an
 //! undisturbed caller does it in place. A caller may have to wait for another process that has the
@@ -29,11 +29,12 @@ use super::options::FileOptions;
 use super::place::{Access, Location, Users, WriteLock};
 use crate::process::{MadeIn, Note};
 
-/// The longest wait of an operation for its turn: 5 s. A turn takes less than a millisecond. After
-/// 5 s, a process must have been stopped in the middle of its turn, or the disk hangs.
+/// The longest wait of an operation for the write lock: 5 s. A process holds that lock for less
+/// than a millisecond. After 5 s, the process must have been stopped while it held the lock, or the
+/// disk hangs.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The longest wait of a dropped store for its thread: 1 s, a thousand turns.
+/// The longest wait of a dropped store for its thread: 1 s, enough for a thousand transactions.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The length of the log, in pages, at which it is copied into the database: 500, some 2 MB, half
@@ -54,9 +55,9 @@ struct OpenFile {
     clock: Arc<dyn Clock>,
     liveness: Arc<Liveness>,
     guarded: Mutex<Guarded>,
-    /// The note that keeps forked children from opening the file.
+    /// The registration that keeps forked children from opening the file.
     _open: Note,
-    /// The notes of the descriptors that forked children close.
+    /// The registrations of the descriptors that forked children close.
     _lifelines: [Option<Note>; 2],
     /// This field is dropped after the connection: others must not make another database before the
     /// connection is closed.
@@ -187,7 +188,7 @@ impl Executor {
         self.in_turn(move |shared, _| shared.register(client), |_, done| done).await
     }
 
-    /// Does some work in its turn: in the caller's thread if there is nothing to wait for,
+    /// Does some work under the write lock: in the caller's thread if there is nothing to wait for,
     /// otherwise in the store's thread. `after` runs without the write lock, even if the caller has
     /// gone.
     async fn in_turn<D: 'static, T: Send + 'static>(
@@ -260,7 +261,7 @@ impl Executor {
 
     fn tidy_if_due(&self) {
         if self.shared.is_tidying_due() {
-            // If no thread can be started, nothing is tidied, which does no other harm.
+            // If no thread can be started, nothing is tidied: that does no harm, but files grow.
             let _ = self.enqueue(Box::new(|shared| {
                 // An error here comes again in the next operation, which has a caller to report it
                 // to.
@@ -282,8 +283,8 @@ impl Drop for Executor {
         let worker = self.worker.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         let Some(FileThread { requests, end, thread }) = worker else { return };
         drop(requests);
-        // If another process was stopped in its turn, the thread ends only when that process
-        // continues: a drop does not wait for that.
+        // If another process was stopped (SIGSTOP) while it held the write lock, the thread ends
+        // only when that process continues. A drop does not wait for that.
         if end.recv_timeout(LAST_PATIENCE) == Err(RecvTimeoutError::Disconnected) {
             let _ = thread.join();
         }
@@ -321,7 +322,7 @@ impl OpenFile {
         }
     }
 
-    /// Waits for the caller's turn and takes it.
+    /// Waits for the write lock, and does some work under it.
     fn locked<T>(
         &self,
         work: impl FnOnce(&mut Database) -> Result<T, StoreError>,
@@ -390,9 +391,9 @@ impl OpenFile {
 
     fn tidy(&self) -> Result<(), StoreError> {
         if self.has_long_log() {
-            // Most of the log is copied while other processes go on writing. The rest is copied
-            // while nobody writes: only a log that was copied to its end starts again from its
-            // beginning.
+            // Most of the log is copied into the database (a checkpoint) while other processes go
+            // on writing. The rest is copied while nobody writes: only a log that was copied to its
+            // end starts again from its beginning.
             lock(&self.guarded).database.shorten_log()?;
             self.locked(|database| database.shorten_log())?;
             self.log_pages.store(0, Ordering::Relaxed);
@@ -407,9 +408,9 @@ impl OpenFile {
         {
             return Ok(());
         }
-        // This happens in turn, because a client makes and opens its pipe in its turn. Between the
-        // two, the client would look dead, and would be reaped with the lease that it acquires a
-        // moment later.
+        // This happens under the write lock, as does making and opening a client's pipe. A client
+        // whose pipe is made but not yet open looks dead: without the lock, it would be reaped with
+        // the lease that it acquires a moment later.
         let failed = |error| self.location.io_error("look beside it", error);
         let dead = self.locked(|_| self.liveness.dead().map_err(failed))?;
         let mut next = Some(String::new());

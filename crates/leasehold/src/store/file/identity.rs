@@ -1,11 +1,11 @@
 //! Checks that a path still leads to the same database for all processes.
 //!
 //! Two databases under one path would be two locks under one name. So the database has a random
-//! number. The file of the write lock has the same number, the files that belong together, and the
-//! clock of the leases. Each process that opens the store compares both. If they differ and no
-//! other process uses the store, the process corrects them. Otherwise it refuses the store. In
-//! every transaction the paths must lead to the open files: a process whose files were removed
-//! notices that, and loses its leases.
+//! number. The file of the write lock records that number, the files that belong together, and the
+//! clock of the leases. Each process that opens the store compares this record with what it finds.
+//! If they differ and no other process uses the store, the process corrects the record. If another
+//! process uses it, the store is refused. In every transaction the paths must lead to the open
+//! files: a process whose files were removed notices that, and loses its leases.
 
 use std::io;
 use std::str::FromStr;
@@ -56,8 +56,8 @@ pub(super) struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    /// The check before any file is opened. While others have the database open, the same database
-    /// must be there.
+    /// The check before any file is opened. While others have the database open, the path must lead
+    /// to the database that they use.
     pub(super) fn join_others(&self) -> Result<(), StoreError> {
         if !self.are_others()? {
             return Ok(());
@@ -71,8 +71,8 @@ impl Opening<'_> {
         }
     }
 
-    /// The check once the database is open. Either the database and the lock's file agree, or
-    /// nobody else may use the store. Returns the files that are open.
+    /// The check once the database is open. If the database and the lock's file do not agree, the
+    /// store is refused unless nobody else uses it. Returns the files that are open.
     pub(super) fn agree(&self, database: &mut Database) -> Result<Files, StoreError> {
         let failed = |error| self.location.io_error("look at it", error);
         let (files, _) = Files::at(self.location).map_err(failed)?;

@@ -9,7 +9,7 @@
 //! | `PATH.clients/gate` | the write lock of the database: [`place`], [`identity`] |
 //! | `PATH.clients/trial` | a pipe that shows that pipes can be made there |
 //! | `PATH.clients/<32 hex>` | a pipe per living client, see [`clients`] |
-//! | `PATH.clients/news-…` | a pipe per listener to the news of a name, see [`clients`] |
+//! | `PATH.clients/news-…` | a pipe per subscriber to the messages about a name, see [`clients`] |
 //!
 //! All these files have the mode and the group of `PATH`: see [`place`].
 
@@ -53,15 +53,15 @@ const CLOCK_OFFSETS: &str = "/proc/self/timens_offsets";
 /// hangs.
 ///
 /// The store distinguishes one start of the machine from another only on Linux. On other systems, a
-/// lease may outlive a restart by its ttl, and on Apple's systems a dead process is noticed when
+/// lease may outlive a restart by its ttl. On Apple's systems, a dead process is noticed only when
 /// its lease ends.
 ///
 /// All processes must see the same file with the same clock. So the store refuses hard links, and a
 /// file that is mounted alone (mount its directory). It also refuses a process whose boot id or
-/// time namespace differs from that of the present users. If the file is removed while it is in
-/// use, its holders lose their leases at their next renewal. No process creates the file again
-/// before the processes that use it have ended. On a full disk, held leases can be renewed and
-/// released.
+/// time namespace differs from that of the processes that use the file now. If the file is removed
+/// while it is in use, its holders lose their leases at their next renewal. No process creates the
+/// file again before the processes that use it have ended. On a full disk, held leases can be
+/// renewed and released.
 ///
 /// The store is for its user only, unless its file was made for a group beforehand, in a directory
 /// of that group. Then the users of the group share the locks, and notice when each other's
@@ -123,10 +123,9 @@ impl File {
         Ok(Self { executor: Arc::new(executor) })
     }
 
-    /// Runs `work` in one transaction on the database of this store, when it is this caller's turn:
-    /// all of it or nothing, and never at the same time as an operation on a lock. The result is as
-    /// durable as the locks. `work` keeps its data in tables with another prefix, which the store
-    /// does not use.
+    /// Runs `work` in one transaction on the database of this store: all of it or nothing. No
+    /// operation on a lock runs at the same time. The result is as durable as the locks. `work`
+    /// keeps its data in tables with another prefix, which the store does not use.
     ///
     /// `work` may run several times, and only one run counts: on a full disk, the store tries again
     /// after it has found some space. `work` should be short, because all locks wait meanwhile. If
@@ -137,8 +136,9 @@ impl File {
     ///
     /// # Errors
     ///
-    /// The error that `work` returns. [`Full`](leasehold_core::StoreErrorKind::Full) if the only
-    /// space left is kept for renewals and releases. Otherwise the same as an operation on a lock.
+    /// The error that `work` returns. [`Full`](leasehold_core::StoreErrorKind::Full) if no disk
+    /// space is left but that which the store has set aside for renewals and releases. Otherwise
+    /// the same as an operation on a lock.
     ///
     /// # Cancel safety
     ///

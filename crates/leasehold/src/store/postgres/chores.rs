@@ -20,7 +20,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// The interval at which a store in use removes names: one minute, half the usual retention.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
 
-/// The number of names that one transaction passes: 200, which takes a few milliseconds.
+/// The number of names that one transaction checks: 200, which takes a few milliseconds.
 const AT_MOST: i64 = 200;
 
 /// The chores of one store, for as long as it lives.

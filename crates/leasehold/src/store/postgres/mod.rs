@@ -45,7 +45,7 @@ use super::warnings::Warnings;
 use super::{Capabilities, Inbox, Store, Subscription};
 use crate::process::MadeIn;
 
-/// How long a step is delayed because a fenced transaction of its name is open.
+/// The pause before a step is tried again, while a fenced transaction of its name is open.
 const HELD_BACK_PAUSE: Duration = Duration::from_millis(100);
 
 /// A PostgreSQL database.
@@ -198,7 +198,8 @@ impl Shared {
             Operation::On { name, action: Action::Acquire(request) }
                 if request.wait && !self.inboxes.hears(request.id.client) =>
             {
-                // A caller listens only if it has to wait, not for a lock that is free.
+                // The first request does not wait: for a lock that is free, no session has to
+                // listen.
                 let tried = request.clone().with_wait(false);
                 let trying = Operation::On { name: name.clone(), action: Action::Acquire(tried) };
                 let answer = self.step(&trying).await?;
@@ -256,7 +257,7 @@ impl Shared {
     }
 
     /// Like [`step`](Self::step), for an operation that grants a token and cannot wait in the
-    /// queue. It is delayed while a fenced transaction is open.
+    /// queue. While a fenced transaction is open, it is tried again and again, until the timeout.
     async fn step_once_free(&self, operation: &Operation) -> Result<Answer, StoreError> {
         let give_up = Instant::now() + self.settings.timeout;
         loop {
@@ -293,7 +294,8 @@ impl Store for Postgres {
             durable: true,
             local_tokens: true,
             permits: true,
-            // Each notification wakes every listening session of the database.
+            // Releases are not published, because each notification wakes every listening session
+            // of the database.
             publishes_releases: false,
             queued: true,
             reclaims: self.shared.settings.quarantine().is_some(),

@@ -37,10 +37,10 @@ const MOST_GIVEN: usize = 100_000;
 pub(crate) struct Quick {
     functions: Arc<Functions>,
     acquires: Arc<Lane<(LockName, Acquire)>>,
-    /// Releases by a holder, and cancels of attempts whose grant no caller has received.
+    /// Requests that end an attempt: the release by a holder, or the cancellation of an attempt
+    /// whose grant reached no caller.
     ends: Arc<Lane<(LockName, HolderId, bool)>>,
-    /// Attempts that a quick path of this store has granted. Only these are released by a quick
-    /// path.
+    /// Attempts that a quick path of this store has granted. A quick path releases no others.
     given: Mutex<BTreeSet<HolderId>>,
 }
 
@@ -118,7 +118,7 @@ impl Quick {
 }
 
 impl Functions {
-    /// Acquires of some names.
+    /// Sends requests to acquire some names.
     async fn acquire(
         &self,
         asked: &[(LockName, Acquire)],
@@ -141,8 +141,8 @@ impl Functions {
             (&Record::default().to_bytes() as _, Type::BYTEA),
         ];
         let numbers = match self.ask(&self.statements.quick_acquire, &values).await {
-            // The server has ended the session, so no copy is under way, and the general path may
-            // ask again.
+            // The server itself has ended the session, so this request cannot be executed any more,
+            // and the general path may ask again.
             Err(error) if error::is_refusal(&error) && error::is_broken(&error) => Vec::new(),
             numbers => numbers?,
         };
@@ -160,7 +160,7 @@ impl Functions {
         answers.collect()
     }
 
-    /// Releases, or cancels of attempts whose grant no caller has received.
+    /// Ends attempts: by release, or by cancellation if the grant reached no caller.
     async fn end(
         &self,
         asked: &[(LockName, HolderId, bool)],
@@ -199,7 +199,7 @@ impl Functions {
         ];
         let asked = self.ask(&self.statements.quick_renew, &values).await;
         let numbers = match asked {
-            // A renewal may be done twice, whenever the first copy arrives.
+            // A renewal that is executed twice does no harm, however late the first one arrives.
             Err(error) if error::is_broken(&error) => return Ok(Done::Nothing),
             asked => asked?,
         };
@@ -237,7 +237,8 @@ impl Functions {
 }
 
 /// Joins two answers to renewals that were done in part: the second has the missing replies. The
-/// joined answer has the latest time, so no lease ends later for its holder than at the store.
+/// joined answer has the latest store time of both. The holder counts the rest of each lease from
+/// that time, so no lease ends later for its holder than at the store.
 pub(crate) fn joined(
     parts: Vec<Option<Answer>>,
     rest: Option<Answer>,

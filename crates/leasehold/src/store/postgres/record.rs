@@ -82,8 +82,8 @@ fn hold(gift: &[u8]) -> Result<Hold, UnreadableRecord> {
     Record::from_bytes(gift)?.holds.pop().ok_or(UnreadableRecord::Damaged)
 }
 
-/// The time from which quick paths may grant a record: once it remembers no ended attempt whose
-/// late copies must not be granted. `None` if somebody holds or waits.
+/// The time from which quick paths may grant a record: late requests of all its ended attempts are
+/// too old by then. `None` if somebody holds or waits.
 pub(crate) fn quick_from(record: &Record) -> Option<i64> {
     let is_at_rest =
         record.is_idle() && record.last_sequence == 0 && record.sweep == Sweep::default();

@@ -148,7 +148,8 @@ impl Steps<'_> {
         let values = changes.values(&is_flushed);
         let (closed, committed) =
             tokio::join!(taken.query(&self.statements.close, &values), taken.batch("COMMIT"));
-        // A step that the server refused was rolled back; a step without an answer may be written.
+        // A step that the server refused was rolled back; a step without an answer may have been
+        // committed.
         let unknown = |failure: StoreError| match error::is_refusal(&failure) {
             true => failure,
             false => failure.maybe_executed(),
@@ -178,7 +179,7 @@ impl Steps<'_> {
             && status.is_free()
         {
             let store = (self.sessions, self.statements);
-            // This only explains the answer.
+            // This only explains why a free name is not granted. So an error here is ignored.
             let by = held_back::find(store, Some(std::slice::from_ref(name))).await;
             status.held_back = by.unwrap_or_default().iter().map(ToString::to_string).collect();
         }
@@ -240,7 +241,7 @@ fn is_newcomer(operation: &Operation) -> bool {
 }
 
 /// The release of a hold that a transaction has ended by its commit (`release_at_commit`). `None`
-/// for the holder's own release, which does the same.
+/// if `action` is the holder's own release, which does the same.
 fn released(record: &Record, token: Option<i64>, action: &Action) -> Option<Action> {
     let (id, token_us) = exclusive(record)?;
     let is_own = matches!(action, Action::Release { id: own, .. } if *own == id);
@@ -291,7 +292,8 @@ impl Records for Stepping<'_> {
             return Err(unreadable.clone());
         }
         if opened.row.is_none() {
-            // This name may have been forgotten, with its last token.
+            // The store may have forgotten this name and its last token. So the new token is above
+            // all forgotten ones.
             let forgotten = FencingToken::from_number(self.forgotten);
             now.token_us = now.token_us.max(forgotten.map_or(0, |token| token.micros() + 1));
         }

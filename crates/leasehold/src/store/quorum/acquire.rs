@@ -21,7 +21,7 @@ use super::nodes::Nodes;
 use super::{cleanup, renew};
 use crate::store::clocked::TimedAnswer;
 
-/// The number of rounds of a call if votes are split between several callers: 4. Before each
+/// The largest number of rounds of a call whose votes are split with other callers: 4. Before each
 /// further round, the call waits for a random time, up to twice as long as before. So three callers
 /// that began at the same moment no longer collide after one or two rounds.
 const ROUNDS: u32 = 4;
@@ -49,7 +49,7 @@ pub(super) struct AcquireRounds<'a> {
     holds: Vec<NodeHold>,
     /// Why nodes did not vote in this round.
     errors: Vec<StoreError>,
-    /// Replies of nodes that do not have the lease to adopt.
+    /// The replies of nodes that do not have the lease, in an adoption.
     pub(super) without: RenewTally,
 }
 
@@ -240,7 +240,7 @@ impl<'a> AcquireRounds<'a> {
 
     /// Cancels the attempt at all nodes that have granted it, or may have granted it without an
     /// answer: no caller has had the lease. Waits for the nodes that hold the lease: otherwise the
-    /// minority of this attempt would be in the way of a retry.
+    /// minority that this attempt still holds would be in the way of a retry.
     pub(super) async fn let_go(&mut self, round: &Round) -> Result<(), StoreError> {
         let (nodes, id) = (self.nodes, self.request.id);
         let now = nodes.clock.now();
@@ -313,7 +313,8 @@ impl<'a> AcquireRounds<'a> {
 
     /// Whether a lost round waits for the nodes that have not answered. If the votes were split,
     /// there is another round, in which a node that did not answer could not be asked. If some
-    /// nodes refuse for good, the others may do so, too, and then no round will be won.
+    /// nodes refuse for good, the call waits for the others: if they refuse, too, no round will be
+    /// won.
     fn is_worth_waiting(&self, round: &Round) -> bool {
         let open = round.count(|vote| vote == Vote::Open);
         let refusals = self.errors.iter().filter(|error| !error.kind().is_outage()).count();
@@ -349,8 +350,8 @@ async fn ask_one(
             Some(lease) => Action::Adopt(lease.adoption(acquire)),
         };
         let timed = node.ask(on(action)).await?;
-        // The node may then be asked to grant the name, but not to a reader: two adopters could
-        // each get a reader's lease there.
+        // If the node does not know the lease, it is asked to grant the name. It is not asked for a
+        // reader: two adopters could each get a reader's lease there.
         let may_be_given = ballot_us.is_some() && !request.mode.is_reader();
         if lease.take_if(|lease| may_be_given && lease.is_unknown_to(&timed)).is_some() {
             continue;

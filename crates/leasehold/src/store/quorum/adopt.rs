@@ -21,7 +21,7 @@ pub(super) async fn run(
     adopt: &Adopt,
 ) -> Result<Answer, StoreError> {
     let Some(token) = adopt.token else { return Err(nested(name)) };
-    // So the new token is higher already in the first round.
+    // So the new token is higher than the adopted one already in the first round.
     nodes.ballots.lock().saw(token);
     let mut attempt = AcquireRounds::new(nodes, name, &adopt.request);
     attempt.lease = Some(HandedOut { holder: adopt.from, token });

@@ -26,7 +26,7 @@ use crate::store::clocked::TimedAnswer;
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
 /// The largest number of pending cleanups at one node: 10 000, some megabytes. A further cleanup is
-/// sent only once, and then the attempt ends by its deadline.
+/// sent only once, and if that fails, the attempt ends at its deadline.
 const MAX_PENDING: usize = 10_000;
 
 /// One cleanup at one node. It is pending until this value is dropped.
@@ -70,8 +70,8 @@ impl Drop for PendingCleanup {
 }
 
 /// Sends an action to each of some nodes, again and again until it is answered or no longer
-/// matters. After the ttl the hold has ended, and after [`NOT_AFTER`] no late copy of its acquire
-/// is granted. Returns a channel with the next reply of each node.
+/// matters. It no longer matters once the ttl has ended the hold, and [`NOT_AFTER`] is over, so
+/// that no late acquire is granted. Returns a channel with the next reply of each node.
 pub(super) fn start(
     nodes: &Arc<Nodes>,
     name: &LockName,

@@ -15,7 +15,7 @@ pub(super) async fn run(
 ) -> Result<Answer, StoreError> {
     let started = nodes.clock.now();
     if let Some(known) = nodes.leases.lock().get_mut(id) {
-        // A late copy from a former holder, which has passed the lease on, changes nothing.
+        // A late request of a former holder, which has passed the lease on, changes nothing.
         if info.passed_on().times >= known.claim.info.passed_on().times {
             known.claim.info = info.clone();
         }

@@ -22,9 +22,9 @@ impl HandedOut {
     }
 
     /// Whether a node has never granted the lease, nor any later one. Such a node was not needed
-    /// for the grant, and grants the name to any adopter. Otherwise two adopters could each get
-    /// half of the nodes that have the lease, and neither would have a majority. Such nodes alone
-    /// are not enough: if no node of a majority has granted the lease, the lease has ended.
+    /// for the grant, and grants the name to any adopter. If it refused, two adopters could each
+    /// get half of the nodes that have the lease, and neither would have a majority. Such nodes
+    /// alone are not enough: if no node of a majority has granted the lease, the lease has ended.
     pub(super) fn is_unknown_to(self, timed: &TimedAnswer) -> bool {
         match &timed.answer.reply {
             Reply::NotHeld { newest } => {

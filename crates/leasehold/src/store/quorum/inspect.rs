@@ -11,8 +11,8 @@ use leasehold_core::{
 use super::nodes::Nodes;
 use super::replies::{Replies, ask};
 
-/// Returns the holders of a name: the attempts that hold it on a majority of the nodes, or would if
-/// silent nodes counted for them.
+/// Returns the holders of a name: the attempts that hold it on a majority of the nodes. Each silent
+/// node counts as one where they hold it.
 pub(super) async fn run(
     nodes: &Arc<Nodes>,
     name: &LockName,
@@ -36,8 +36,8 @@ fn statuses(replies: &Replies) -> Vec<&Status> {
     statuses.collect()
 }
 
-/// Whether no missing answer can add or remove a holder, or change the report of most nodes about
-/// it. A majority has the newest label and mode, but the nodes that answer first may not.
+/// Whether no missing answer can add or remove a holder, or change what most nodes report about
+/// one. A majority has the newest label and mode, but the nodes that answer first may not.
 fn is_certain(nodes: usize, needed: usize, seen: &[&Status]) -> bool {
     if seen.len() < needed {
         return false;

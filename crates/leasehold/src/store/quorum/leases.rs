@@ -41,7 +41,7 @@ pub(super) struct Claim {
 #[derive(Debug)]
 pub(super) struct Leases {
     known: HashMap<HolderId, KnownLease>,
-    /// Attempts that were given up while a copy was unanswered, and until when that matters.
+    /// Attempts that were given up while a request was unanswered, and until when that matters.
     over: HashMap<HolderId, Instant>,
     sweep_at: usize,
     sweep_over_at: usize,
@@ -82,7 +82,7 @@ impl Leases {
     }
 
     /// Marks an attempt that must not be sent again: a cancel of it may still be on its way, and
-    /// would end the lease of a later copy on some node. Returns true if it was marked before.
+    /// would end the lease of a later request on some node. Returns true if it was marked before.
     pub(super) fn end(&mut self, id: HolderId, now: Instant, until: Instant) -> bool {
         let was_over = self.over.insert(id, until).is_some();
         if self.over.len() >= self.sweep_over_at {

@@ -8,7 +8,8 @@ use leasehold_core::{Answer, LockName, Operation, Page, Reply, StoreError, Store
 use super::fan_out::FanOut;
 use super::nodes::Nodes;
 
-/// Names that are held on a majority of the nodes, or would be if silent nodes counted for them.
+/// Names that are held on a majority of the nodes, if each silent node counts as one on which they
+/// are held.
 pub(super) async fn run(
     nodes: &Arc<Nodes>,
     prefix: String,

@@ -63,15 +63,16 @@ const NODES: (usize, usize) = (3, 9);
 /// # What it promises
 ///
 /// - **Exclusion** while no node forgets what it granted and no node's clock is set forward: a
-///   guard is valid until the q-th latest of its nodes' deadlines, q being the majority. The nodes
-///   need not show the same time, because a lease ends on each node by the node's own clock. If a
-///   replica takes over a node, the node's quarantine covers the difference of clocks. Without a
-///   quarantine, `offset=` covers it.
+///   guard is valid until the q-th latest of its nodes' deadlines, where q nodes are a majority.
+///   The nodes need not show the same time, because a lease ends on each node by the node's own
+///   clock. If a replica takes over a node, the node's quarantine covers the difference of clocks.
+///   Without a quarantine, `offset=` covers it.
 /// - **Order of tokens** whatever clocks, pauses and the network do, as long as no node forgets:
 ///   a token is stored on a majority before it is given out, and every later majority has one of
 ///   those nodes.
 /// - A minority that is down, unreachable or slow delays nothing: nodes are asked at the same time,
-///   and a call ends as soon as its outcome is certain. But then fewer further nodes may fail.
+///   and a call ends as soon as its outcome is certain. But until it is back, fewer other nodes can
+///   fail without harm.
 /// - While no majority can be reached, clients send nothing new to the other nodes. Whatever the
 ///   number of waiting callers, a client asks each absent node only now and then whether it is
 ///   back.
@@ -95,8 +96,8 @@ const NODES: (usize, usize) = (3, 9);
 /// they should.
 ///
 /// If you write your own stores as nodes, they need a
-/// [retention](leasehold_core::model::LEAST_RETENTION) of 30 s. With less, the tokens of a name
-/// that they have forgotten may become lower.
+/// [retention](leasehold_core::model::LEAST_RETENTION) of at least 30 s. With less, a store could
+/// forget a name too early, and then grant it with a lower token than before.
 ///
 /// # What it cannot do
 ///

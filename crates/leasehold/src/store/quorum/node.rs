@@ -47,7 +47,7 @@ pub(super) struct Node {
     pub(super) store: ClockedStore,
     pub(super) cleanups: PendingCleanups,
     state: Mutex<Presence>,
-    /// The error for which the node is away, if it is.
+    /// The error because of which the node is away; `None` while it is not away.
     away: watch::Sender<Option<StoreError>>,
 }
 
@@ -103,7 +103,8 @@ impl Node {
         Arc::new(Self { store, cleanups, state, away })
     }
 
-    /// Asks the node while the caller polls, unless the node is away.
+    /// Asks the node, unless the node is away. The request goes on while the caller polls the
+    /// future.
     pub(super) async fn ask(
         self: &Arc<Self>,
         operation: Operation,

@@ -100,8 +100,8 @@ impl Nodes {
         Answer::new(now, reply)
     }
 
-    /// The number of answering nodes that must have something, so that a majority has it if all
-    /// silent nodes have it, too.
+    /// The number of answering nodes that must have something for a majority to have it, if every
+    /// silent node counts as having it, too.
     pub(super) fn least(&self, answered: usize) -> usize {
         self.needed.saturating_sub(self.len() - answered).max(1)
     }

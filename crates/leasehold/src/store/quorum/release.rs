@@ -32,7 +32,7 @@ pub(super) async fn release(
     let known = nodes.leases.lock().remove(id);
     let ttl = known.as_ref().map_or(NOT_AFTER, |known| known.ttl);
     let release = |index: usize| {
-        // A copy that is still on its way to the node must find that the attempt has ended.
+        // An acquire that is still on its way to the node must find that the attempt has ended.
         let may_arrive = known.as_ref().is_some_and(|known| known.unanswered[index]);
         (index, Action::Release { id, cooldown, unanswered: unanswered || may_arrive })
     };

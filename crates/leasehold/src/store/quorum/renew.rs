@@ -1,9 +1,9 @@
 //! Renew: moves the deadlines of many leases on all nodes, and restores leases that a node has
 //! forgotten.
 //!
-//! A call waits a little for all nodes, even if a majority has answered. The keeper makes the call,
-//! so no caller waits. The slower replies matter: if a fast node dies, the validity depends on
-//! them.
+//! A call waits a little for the slower nodes, even if a majority has answered. The keeper makes
+//! the call, so no caller waits. The slower replies matter: if a fast node dies, the validity
+//! depends on them.
 
 use std::sync::Arc;
 use std::time::Duration;

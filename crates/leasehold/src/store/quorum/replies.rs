@@ -49,7 +49,7 @@ impl Replies {
         }
     }
 
-    /// The lease with its present deadline, for a request that moves none.
+    /// The lease with its present deadline, for a request that does not move the deadline.
     pub(super) fn unchanged(&self, nodes: &Nodes, id: HolderId, started: Instant) -> Grant {
         let known = nodes.leases.lock().get(id).map(|known| (known.token, known.until));
         let highest = || self.tokens().max().unwrap_or(FencingToken::from_micros(0));

@@ -40,8 +40,8 @@ pub(super) async fn run(
 }
 
 /// Whether a majority still has this hold unrevoked. These nodes refuse the token of a former
-/// holder that has passed the lease on; other nodes have not been told of that yet. Then nobody is
-/// asked to stop, and the operator has to look again.
+/// holder that has passed the lease on; other nodes do not know that holder's successor yet. Then
+/// nobody is asked to stop, and the operator has to inspect the name again.
 async fn is_held_by_majority(nodes: &Arc<Nodes>, name: &LockName, id: HolderId) -> bool {
     let has_it = |reply: &Reply| match reply {
         Reply::Status(status) => status

@@ -14,9 +14,9 @@ use crate::store::Subscription;
 /// The message that a name has become free.
 const FREE: &str = "free";
 
-/// The number of nodes at which a message is published, and a waiter subscribes: 2. So no waiter
-/// misses messages if one node dies, and an awaited name costs two connections, not one for each
-/// node.
+/// The number of nodes at which a message is published, and at which a waiter subscribes: 2. So no
+/// waiter misses messages if one node dies, and an awaited name costs two connections, not one for
+/// each node.
 const PUBSUB_NODES: usize = 2;
 
 /// The nodes in this name's order of preference, which is the same for all clients.
@@ -91,7 +91,7 @@ pub(super) async fn subscribe(
     }
 }
 
-/// Subscriptions at several nodes as one. Each message comes from all of them.
+/// Subscriptions at several nodes as one. Each message arrives once from each of them.
 struct Subscriptions(Vec<Box<dyn Subscription>>);
 
 impl Subscription for Subscriptions {

@@ -131,9 +131,9 @@ pub(in crate::store) fn message(bytes: &[u8]) {
     }
 }
 
-/// Makes a scene. The first byte selects the layout, the second the calls before, and the third the
-/// call. The rest changes its arguments: which argument, from which position on, how many bytes,
-/// and their new values. A shorter argument ends at its last byte.
+/// Makes a [`Scene`]. The first byte selects the layout, the second the calls before, and the third
+/// the call. The rest changes its arguments: which argument, from which position on, how many
+/// bytes, and their new values. A shorter argument ends at its last byte.
 pub(in crate::store) fn scene(bytes: &[u8], actions: &[Action]) -> Option<Scene> {
     let (&[layout, before, call], mut changes) = bytes.split_first_chunk()?;
     let (layouts, name) = (layouts(), name()?);
@@ -168,7 +168,8 @@ fn acquire(client: u128, mode: Mode) -> Action {
     Action::Acquire(Acquire::new(id(client), mode, TTL).with_wait(true))
 }
 
-/// Acquires before the call: by nobody, by the caller, by another client, or by two readers.
+/// The acquires before the call: none, the caller first, another client first, or two readers
+/// first.
 fn acquires(which: u8) -> Vec<Action> {
     let (writer, reader) = (Mode::Exclusive, Mode::Shared);
     match which % 4 {
@@ -179,7 +180,7 @@ fn acquires(which: u8) -> Vec<Action> {
     }
 }
 
-/// Calls after it: all holders release, waiters are granted, and one more client comes.
+/// The calls after it: all holders release, waiters are granted, and one more client comes.
 fn releases() -> Vec<Action> {
     let (cooldown, unanswered) = (Duration::ZERO, false);
     let release = |client| Action::Release { id: id(client), cooldown, unanswered };

@@ -46,8 +46,9 @@ pub(crate) async fn list(
     Ok(Answer::new(now, Reply::Names(names)))
 }
 
-/// The names that are held or awaited, among the next keys of the server at which the previous page
-/// ended. `after` is the number of that server among the primaries, and its cursor.
+/// The next page: the held or awaited names among the next keys that are scanned. `after` says
+/// where the previous page ended: the number of the server among the primaries, and the cursor
+/// there.
 ///
 /// Cost: a round trip, and another one if there are keys of locks among them.
 pub(crate) async fn page(

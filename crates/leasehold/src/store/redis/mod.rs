@@ -67,7 +67,7 @@ pub struct Redis {
     warnings: Arc<Warnings>,
     durability: Option<Arc<Durability>>,
     clock_offset: Duration,
-    /// The reading of the primary's clock on connecting, if there is one primary.
+    /// The primary's clock as it was read on connecting, if there is only one primary.
     reading: Option<ClockReading>,
 }
 
@@ -188,7 +188,7 @@ impl Redis {
             changes_mode: keeps_a_record,
             claims_first: false,
             durable: true,
-            // The counter of an `RFencedLock` leaves no room between two grants.
+            // The counter of an `RFencedLock` leaves no room for tokens between two grants.
             local_tokens: !settings.fenced,
             permits: keeps_a_record,
             publishes_releases: !is_plain,

@@ -55,8 +55,8 @@ struct ListedNode {
     connections: Vec<AbortHandle>,
     /// The id of the node for all clients.
     id: Option<String>,
-    /// When to store the list at this node: immediately if `None`. Storing removes a former list,
-    /// in which a node has its old id: that node has lost its data.
+    /// When to store the list at this node: immediately if `None`. Storing it also removes
+    /// `former`, the list from before a node lost its data and got a new id.
     due: Option<Instant>,
     former: Option<String>,
 }
@@ -214,7 +214,7 @@ fn new_id() -> String {
     format!("{:016x}{:016x}", random(), random())
 }
 
-/// Whether these nodes may be those of a list, as far as their ids are known.
+/// Whether these nodes can be exactly those of a list. A node whose id is not known can be any.
 pub(crate) fn agree<'a>(ids: impl Iterator<Item = Option<&'a str>>, list: &str) -> bool {
     let listed: Vec<_> = list.split(',').collect();
     let mut ids = ids.peekable();

@@ -187,8 +187,8 @@ impl fmt::Debug for LazyNode {
 }
 
 impl LazyNode {
-    /// Opens the node on the background thread, unless that is under way, because the caller may
-    /// leave before the node is open.
+    /// Opens the node, unless that is under way or failed a moment ago. This happens on the
+    /// background thread, because the caller may leave before the node is open.
     fn open(self: &Arc<Self>) {
         let is_ours = self.state.send_if_modified(|state| {
             let is_due = match state {
@@ -232,8 +232,8 @@ impl LazyNode {
         Ok(())
     }
 
-    /// Whether it is time to store the list at this node. If so, the caller must do that. Programs
-    /// in other languages keep no list.
+    /// Whether it is time to store the list at this node. If so, the caller must do that. Layouts
+    /// for programs in other languages have no list.
     fn is_list_due(&self) -> bool {
         self.settings.layout == LayoutName::Native
             && self.redis.get().is_some()
@@ -324,8 +324,8 @@ impl Store for Arc<LazyNode> {
 /// Explains the error for a server of the wrong kind.
 fn in_a_quorum(error: Error) -> StoreError {
     match error {
-        // A replica among the nodes is no passing failover, because nodes do not take over from
-        // each other.
+        // A replica among the nodes is no passing state of a failover, because nodes do not take
+        // over from each other.
         Error::Store(error)
             if error.kind() == StoreErrorKind::Unsupported
                 || error.source().is_some_and(<dyn std::error::Error>::is::<Incompatible>) =>

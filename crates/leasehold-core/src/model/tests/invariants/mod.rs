@@ -383,7 +383,7 @@ impl History {
         self.promises.insert(id, Promise { until_us: until_us.max(kept), token });
     }
 
-    /// From now on, clients with an even number live and release at once; the others are dead.
+    /// From now on, clients with an even number live and release immediately; the others are dead.
     fn heal(&mut self) {
         let lives = |id: HolderId| id.client.0.is_multiple_of(2);
         let is_waiting = |bench: &Bench| bench.record.queue.values().any(|w| lives(w.id));

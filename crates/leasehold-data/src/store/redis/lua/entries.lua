@@ -2,7 +2,7 @@
 --
 -- KEYS  1 the place of each waiting entry `p<id>`, an id of the stream; tokens `f<lock>`
 --       2 the waiting entries, a stream: `i` id, `p` payload
---       3 the entries that are done, by id: until when it is kept (double), the result
+--       3 the entries that are done, by id: until when each is kept (double), its result
 --       4 the same times as a sorted set, µs
 
 local function forget_old()

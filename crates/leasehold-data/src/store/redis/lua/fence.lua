@@ -24,4 +24,4 @@ local function whole(value)
   return string.format('%.0f', value)
 end
 
-local COLLECT_BOUND = 64 -- as in model/mod.rs
+local COLLECT_BOUND = 64 -- as in model/limits.rs

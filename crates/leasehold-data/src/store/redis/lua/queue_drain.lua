@@ -1,5 +1,5 @@
 -- Returns the oldest entries, stores their results, or returns the state of an entry
--- (model/queue.rs). A full server refuses none of these, because results make room.
+-- (model/queue.rs). A full server refuses none of these, because they let entries leave.
 --
 -- KEYS  see entries.lua
 -- ARGV  1, 2 the fence   3 'ask', 'finish' or 'take'

@@ -58,7 +58,7 @@ local function collect(id, order)
   redis.call('ZREM', KEYS[3], id)
 end
 
--- Returns the present state of an order, and then ends others whose time is over.
+-- Brings an order up to date, and returns it. Also ends other orders whose time is over.
 local function find_order(id)
   local order = id and load_order(id)
   while order and order.until_us <= now do order = collect(id, order) end

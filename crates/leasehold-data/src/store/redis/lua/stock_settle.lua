@@ -1,5 +1,5 @@
 -- Confirms or cancels an order, or returns levels (model/stock.rs). A full server refuses none of
--- these: after a refused confirmation, a paid reservation would return.
+-- these: after a refused confirmation, the pieces of a paid reservation would return to the shelf.
 --
 -- KEYS  see stock.lua
 -- ARGV  1, 2 the fence   3 'cancel', 'confirm' or 'read'

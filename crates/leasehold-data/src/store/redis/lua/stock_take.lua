@@ -21,7 +21,7 @@ if fenced then return fenced end
 local found = find_order(id)
 if found then
   local is_same = found.lines == lines and (found.state == RESTOCKED) == is_delivery
-  -- A cancel that came before its order has left no lines.
+  -- A cancellation that came before its order has left no lines.
   local is_cancelled = not is_delivery and found.lines == ''
   if is_same or is_cancelled then return settled(found, 1) end
   return { now, 'mismatch' }

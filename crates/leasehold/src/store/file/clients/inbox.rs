@@ -22,7 +22,7 @@ const READ: usize = 4096 / FRAME * FRAME;
 #[derive(Debug)]
 pub(crate) struct FileInbox {
     client: Arc<LocalClient>,
-    /// The note by which a forked child closes the pipe below.
+    /// The registration by which a forked child closes the pipe in the field below.
     lifeline: Option<Note>,
     /// The pipe, registered with the runtime that first asks for a message.
     pipe: Option<Receiver>,

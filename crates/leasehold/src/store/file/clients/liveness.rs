@@ -60,8 +60,8 @@ pub(crate) struct Liveness {
 /// A client of this process.
 #[derive(Debug)]
 pub(crate) struct LocalClient {
-    /// The note by which a forked child closes the pipe, because otherwise this process would seem
-    /// alive.
+    /// The registration by which a forked child closes the pipe. Otherwise the child would make
+    /// this process seem alive.
     _lifeline: Option<Note>,
     /// The pipe of the client. It is open for writing, too, so that it does not end when the last
     /// writer leaves.
@@ -120,8 +120,8 @@ impl Liveness {
     }
 
     /// Registers a client that this process acts for. The caller holds the write lock, under which
-    /// pipes of the dead are removed. Otherwise a pipe could be taken for that of a dead client
-    /// before it is open.
+    /// pipes of dead clients are removed. Otherwise this pipe could be removed before it is open,
+    /// because it looks like that of a dead client.
     pub(crate) fn register(&self, id: ClientId) -> io::Result<()> {
         if !self.has_pipes || self.client(id).is_some() {
             return Ok(());
@@ -218,8 +218,8 @@ impl Drop for Liveness {
         }
         for (id, client) in std::mem::take(self.clients.get_mut()) {
             // A pipe without a reader proves that the leases of this client can be ended
-            // immediately. A pipe that does not exist would prove nothing, so it is removed only if
-            // nothing is left.
+            // immediately. A pipe that does not exist would prove nothing. So the pipe is removed
+            // only if the client leaves no hold and no place.
             let leaves_nothing = client.attempts.lock().is_empty();
             drop(client);
             if leaves_nothing && matches!(self.state_of(id), ClientState::Dead) {

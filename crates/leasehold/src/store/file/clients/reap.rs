@@ -28,8 +28,8 @@ impl Reaped {
 
 /// Ends the leases of dead clients, and their places at the head of the queue.
 ///
-/// The head is checked first. If a dead holder were reaped before it, the lock would be handed to a
-/// dead waiter. A client that gets the lock in this way is checked as well.
+/// The first waiter is checked before the holders. Otherwise the lock of a dead holder could be
+/// handed to a dead waiter. A client that gets the lock in this way is checked as well.
 pub(crate) fn reap_dead_clients(
     record: &mut Record,
     now: Now,

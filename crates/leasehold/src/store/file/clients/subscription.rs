@@ -28,8 +28,8 @@ const MAX_FRAME: usize = 4096;
 /// of the name.
 const HEAD: usize = 4;
 
-/// The size of a pipe on Linux, in bytes. After a read of a page or more, the pipe may have been
-/// nearly full, and a full pipe refuses messages.
+/// The size of a pipe on Linux, in bytes. If a read returns a page or more, the pipe was perhaps
+/// nearly full before, and a full pipe refuses messages.
 const PIPE: usize = 64 * 1024;
 
 /// Writes to all listeners of a name.
@@ -144,7 +144,7 @@ impl Subscription for FileSubscription {
                     return news;
                 }
                 // Without an I/O driver or a descriptor, nothing arrives, as on a file system
-                // without pipes: listeners also ask by themselves.
+                // without pipes. Listeners also ask the store themselves.
                 if self.wait().await.is_err() {
                     return std::future::pending().await;
                 }

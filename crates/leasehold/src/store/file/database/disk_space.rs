@@ -4,7 +4,7 @@
 //! - The database's file is always longer than the database, by [`RESERVE`] pages at least, and no
 //!   transaction makes the database longer than its file. So all committed pages can be copied from
 //!   the log without more space, and then the log starts again from its beginning.
-//! - From the beginning, the log is long enough for the pages that are set aside.
+//! - A new log is already made long enough for the pages that are set aside.
 //! - A request for a new lease is refused if the file cannot be made that long. Releases and
 //!   renewals may use all of the reserve. Most of them need none of it, because a record changes in
 //!   place.
@@ -22,7 +22,7 @@ use crate::store::file::place::Lengths;
 /// of them at most: none, unless its record or the rows next to it need another page.
 pub(crate) const RESERVE: u64 = 64;
 
-/// The least growth of the file, in pages: the same number.
+/// The least growth of the file, in pages: the size of the reserve.
 const STEP: u64 = RESERVE;
 
 /// The largest growth of the file in one attempt, for one transaction, in pages: 1 GiB.
@@ -87,7 +87,7 @@ impl DiskSpace {
         let has_grown = set_chunk(connection, STEP * self.page).is_ok()
             && connection.file_control(None::<&str>, FileControl::SizeHint(&mut bytes)).is_ok()
             && grow_log(log).is_ok();
-        // Without this the reserve would be cut off with the next copy of the log.
+        // Without this, SQLite would cut the reserve off when it next copies the log.
         set_chunk(connection, self.lengths.database).is_ok() && has_grown
     }
 }
@@ -98,7 +98,8 @@ pub(crate) fn steps() -> impl Iterator<Item = u64> {
 }
 
 fn set_chunk(connection: &Connection, bytes: u64) -> rusqlite::Result<()> {
-    // A file of 2 GiB or more is cut to the pages in use, and made longer again when necessary.
+    // SQLite takes an `i32`, so a file of 2 GiB or more has chunks of 1 MiB. It is cut to the pages
+    // in use, and made longer again when necessary.
     let mut chunk = i32::try_from(bytes).unwrap_or(1 << 20);
     connection.file_control(None::<&str>, FileControl::ChunkSize(&mut chunk))
 }

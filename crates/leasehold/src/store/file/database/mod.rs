@@ -91,8 +91,8 @@ impl Database {
             }
             let has_grown = self.disk_space.grow(&self.connection, &self.location.log, step);
             self.check_files()?;
-            // A log that was copied starts again within its present length. If it cannot be copied,
-            // the next attempt fails like this one.
+            // A log that was copied starts again from its beginning, and needs no more disk space.
+            // If it cannot be copied, the next attempt fails like this one.
             let _ = self.shorten_log();
             if !has_grown {
                 break;
@@ -149,8 +149,8 @@ impl Database {
 }
 
 fn connect(path: &Path, log_pages: Arc<AtomicU32>) -> rusqlite::Result<Connection> {
-    // CREATE is missing, because the file was created with its mode. SQLite need not lock the
-    // connection itself, because it is behind a mutex of ours.
+    // SQLITE_OPEN_CREATE is missing, because the file exists already, with the right mode. SQLite
+    // need not lock the connection itself, because it is behind a mutex of ours.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;

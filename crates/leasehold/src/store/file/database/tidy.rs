@@ -10,18 +10,18 @@ use crate::store::file::options::RULES;
 /// retention of that process is.
 pub(crate) const INTERVAL_US: u64 = RULES.retention.as_micros() as u64;
 
-/// The number of rows that one transaction reads: 256, so that nobody waits much longer than for a
-/// step.
+/// The number of rows that one transaction reads: 256, so that tidying keeps others waiting hardly
+/// longer than an ordinary request does.
 const ROWS: u32 = 256;
 
-/// The time of the next tidying, by the lease clock. A time that is too far away was set before the
-/// machine was started.
+/// The time of the next tidying, by the lease clock. Returns 0 for a time that is too far away: it
+/// was set before the machine was started, when the clock began anew.
 pub(crate) fn next_us(writing: &Writing<'_>, now: Now) -> Result<u64, StoreError> {
     let next_us = writing.number("tidy_at_us")?;
     Ok(if next_us <= now.lease_us + INTERVAL_US { next_us } else { 0 })
 }
 
-/// Whether it is time, and this process has to tidy.
+/// Whether tidying is due. If it is, this process has to do it, because the next time is set.
 pub(crate) fn claim(writing: &Writing<'_>, now: Now) -> Result<bool, StoreError> {
     if now.lease_us < next_us(writing, now)? {
         return Ok(false);

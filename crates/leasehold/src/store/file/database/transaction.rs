@@ -102,14 +102,16 @@ impl<'a> Writing<'a> {
     ) -> Result<(Outcome, Vec<ClientId>), StoreError> {
         self.edit(name, |record, is_new| {
             if is_new {
-                // This name may have been forgotten, with its last token.
+                // The store may have forgotten this name and its last token. So the new token is
+                // above all forgotten ones.
                 now.token_us = now.token_us.max(self.number("highest_token_us")? + 1);
             }
             let rules = self.rules;
             let mut reaped = clients::reap_dead_clients(record, now, rules, liveness);
             let outcome = model::step(record, now, rules, action);
             if !outcome.messages.is_empty() {
-                // A client was granted that had not been checked.
+                // The step has granted the name to a client that may be dead, and was not checked
+                // before.
                 reaped.append(clients::reap_dead_clients(record, now, rules, liveness));
             }
             let watched = clients::watched(record, action, &outcome.reply);

@@ -55,9 +55,9 @@ impl Access {
         self.mode != NEW
     }
 
-    /// Why the directory beside the database is for other users than the database, if it is. If
-    /// `in_group`, the directory may belong to any member of the group: only users who may write to
-    /// the directory around it could have made it.
+    /// What is wrong with the directory beside the database, if a stranger to the database owns it
+    /// or may write to it. If `in_group`, any member of the group may own it: nobody else could
+    /// have made it.
     pub(crate) fn trouble_with(self, side: &Stat, in_group: bool) -> Option<String> {
         let (owner, group) = match self.owner {
             Some((owner, group)) => (owner.as_raw(), Some(group.as_raw())),
@@ -101,8 +101,8 @@ impl Access {
             let owner = user.is_root().then_some(owner).filter(|owner| !owner.is_root());
             let group = (found.st_gid != group.as_raw()).then_some(group);
             if owner.is_some() || group.is_some() {
-                // A user who is not in the group cannot give the file to it. Then only the mode
-                // counts.
+                // A user who is not in the group cannot give the file to it. Then the group stays,
+                // and only the mode is set.
                 let _ = fchown(made, owner, group);
             }
         }

@@ -16,7 +16,7 @@ use super::hash;
 use super::write_lock::{self, WriteLock};
 use crate::process::{self, Note};
 
-/// The suffix of the database's name for the directory with the files of running processes.
+/// The directory with the files of running processes has the name of the database and this suffix.
 const SIDE_SUFFIX: &str = ".clients";
 
 /// SQLite could not size the shared memory beside the database: the disk is full.
@@ -104,8 +104,8 @@ impl Location {
         self.database.parent().unwrap_or(Path::new("/"))
     }
 
-    /// Refuses a directory beside the database that belongs to another user, or in which users may
-    /// write who may not write the database: they could end the leases of others.
+    /// Refuses the directory beside the database if another user owns it, or if somebody may write
+    /// to it who may not write to the database: such users could end the leases of others.
     pub(crate) fn refuse_others_side(&self, side: &Stat, access: Access) -> Result<(), StoreError> {
         let in_group = fs::metadata(self.directory()).is_ok_and(|found| found.mode() & 0o002 == 0);
         let Some(what) = access.trouble_with(side, in_group) else { return Ok(()) };
@@ -137,8 +137,8 @@ impl Location {
     /// exist. Several processes may do so at the same time.
     pub(crate) fn create_side(&self, access: Access) -> Result<(), StoreError> {
         let created = match access.is_shared() {
-            // The directory appears with the write lock's file in it. Otherwise processes that come
-            // while it is being made would be refused.
+            // The directory is renamed into place with the write lock's file already in it.
+            // Otherwise processes that come while it is being made would be refused.
             true if self.side.exists() => Ok(()),
             true => self.create_shared_side(access),
             false => fs::DirBuilder::new().mode(access.of_directory()).create(&self.side),
@@ -185,8 +185,8 @@ impl Location {
     }
 
     /// Refuses a database that the parent of this process has open. A fork copies SQLite's view of
-    /// its file locks, but not the locks. No process would see what a child does to the file, and
-    /// the child would undo locks that others rely on.
+    /// its file locks, but not the locks. So the child would write without locks and believe that
+    /// it has them, and would undo locks that others rely on. No other process would notice.
     pub(crate) fn refuse_in_child(&self) -> Result<(), StoreError> {
         match fs::metadata(&self.database) {
             Ok(found) if process::is_open_in_parent(file_number(&found)) => Err(self.forked()),
@@ -255,7 +255,7 @@ impl Location {
         StoreError::new(StoreErrorKind::Unsupported, text)
     }
 
-    /// The error for a full disk, whose reserve is kept for held leases.
+    /// The error for a full disk. The store has set some space aside, only for held leases.
     pub(crate) fn full(&self) -> StoreError {
         let shown = self.database.display();
         let (what, remedy) = match is_file_size_limited() {
@@ -276,8 +276,8 @@ impl Location {
         StoreError::new(StoreErrorKind::Corrupt, text)
     }
 
-    /// The error of the system at the directory beside the database. If the user lacks rights to
-    /// it, another user has made it, and the directory around the database may be all right.
+    /// The error for an I/O error in the directory beside the database. If access to it is denied,
+    /// another user has made it. The parent directory may be fine, so the remedy is another one.
     pub(crate) fn beside_error(&self, error: io::Error) -> StoreError {
         let (shown, side) = (self.database.display(), self.side.display());
         if error.kind() != io::ErrorKind::PermissionDenied {
@@ -291,7 +291,7 @@ impl Location {
         StoreError::new(StoreErrorKind::Denied, text).with_source(error)
     }
 
-    /// The error of the system while the store works beside the database.
+    /// The error for an I/O error at the database or at a file beside it; `doing` says at what.
     pub(crate) fn io_error(&self, doing: &str, error: io::Error) -> StoreError {
         let (kind, remedy) = match error.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
@@ -450,7 +450,7 @@ fn network_file_system(magic: u32) -> Option<&'static str> {
 }
 
 /// Whether the file itself is a mount point. Its log and the directory beside it then differ from
-/// those at its original path. Linux tells this since 5.8.
+/// those at its original path. Linux reports this since 5.8.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn is_mounted_alone(path: &Path) -> bool {
     use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};

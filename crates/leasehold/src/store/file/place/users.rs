@@ -25,16 +25,16 @@ impl Users {
     pub(crate) fn open(location: &Location) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         let name = location.database.file_name().unwrap_or_default();
-        // The byte is in the lower half of the possible numbers: a length of one must fit behind
-        // it.
+        // The offset is at most half of the largest `off_t`, so that offset plus length (1) cannot
+        // overflow.
         let byte = (hash(name.as_encoded_bytes()) >> 2) as i64;
         Ok(Self { directory: open(location.directory(), flags, Mode::empty())?, byte })
     }
 }
 
 impl Users {
-    /// The note by which a forked child closes the directory. Otherwise the child would seem to
-    /// have the database open.
+    /// Registers the directory's descriptor, so that a forked child closes it. Otherwise the child
+    /// would seem to have the database open.
     pub(crate) fn note(&self) -> Option<Note> {
         process::note_lifeline(&self.directory)
     }
@@ -49,14 +49,14 @@ impl Users {
 
     /// Whether there are other users of the database, in this process or another.
     pub(crate) fn are_others(&self) -> io::Result<bool> {
-        // An exclusive lock would be refused, so somebody has a shared one.
+        // If an exclusive lock would be refused, somebody else has a shared one.
         let mut lock = self.lock(nix::libc::F_WRLCK);
         nix::fcntl::fcntl(&self.directory, nix::fcntl::FcntlArg::F_OFD_GETLK(&mut lock))?;
         Ok(i32::from(lock.l_type) != nix::libc::F_UNLCK)
     }
 
-    /// Sets a lock of the open directory. A lock of the process would end when the process closes
-    /// the directory anywhere else.
+    /// Sets a lock of the open file description (OFD). A lock of the process would end when the
+    /// process closes the directory anywhere else.
     fn set(&self, kind: i32) -> io::Result<()> {
         let lock = self.lock(kind);
         nix::fcntl::fcntl(&self.directory, nix::fcntl::FcntlArg::F_OFD_SETLK(&lock))?;

@@ -41,8 +41,8 @@ impl WriteLock {
         Ok(Self(file.into()))
     }
 
-    /// The note by which a forked child closes the file. Otherwise the child would keep the lock of
-    /// a parent that was killed.
+    /// Registers the file's descriptor, so that a forked child closes it. Otherwise the child would
+    /// keep the lock of a parent that was killed.
     pub(crate) fn note(&self) -> Option<Note> {
         process::note_lifeline(&self.0)
     }
@@ -54,8 +54,8 @@ impl WriteLock {
         Ok(String::from_utf8_lossy(&bytes[..length]).into_owned())
     }
 
-    /// Writes another text into the file. It is written in place, so that the file stays the one
-    /// that others wait for, with the same owner.
+    /// Writes another text into the file. The text is written in place: others wait for the lock of
+    /// this very file, and the owner stays the same.
     pub(crate) fn write(&self, text: &str) -> io::Result<()> {
         self.0.set_len(0)?;
         self.0.write_all_at(text.as_bytes(), 0)

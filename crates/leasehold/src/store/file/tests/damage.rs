@@ -47,7 +47,7 @@ async fn one_damaged_record_ends_no_lease_of_another_name_and_no_thread() {
     let text = error.to_string();
     assert!(text.contains("\"b\"") && text.contains("delete its row"), "{text}");
 
-    // Tidying continues behind the damaged record.
+    // Tidying continues after the damaged record.
     on(&store, "c", release(ALICE, 3)).await;
     place.clock.advance(TTL + 2 * RULES.retention);
     while place.record(&name("c")).is_some() {

@@ -1,4 +1,4 @@
-//! News of names.
+//! Messages about names.
 
 use super::*;
 
@@ -29,7 +29,7 @@ async fn news_reach_all_who_listen_to_the_name_and_leave_no_pipe_behind() {
     assert!(pipes().is_empty());
 }
 
-/// Whether the news of this name are written to a pipe.
+/// Whether messages about this name are written to a pipe.
 fn teller_reaches(file: &str, text: &str) -> bool {
     file.starts_with(&clients::subscription::mark(&name(text)))
 }

@@ -53,7 +53,7 @@ async fn work_that_panics_in_the_thread_of_the_store_is_undone_and_the_locks_go_
             may_end.recv().unwrap();
             Ok(())
         };
-        // Nobody is before this transaction, so it is done in place.
+        // No other caller is waiting, so this transaction is done in the caller's thread.
         move || store.transact(work).now_or_never().unwrap().unwrap()
     });
     has_begun.recv().unwrap();

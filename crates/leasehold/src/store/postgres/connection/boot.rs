@@ -20,11 +20,11 @@ pub(crate) struct Boot {
     /// Whether nothing new is granted while something may be forgotten.
     is_guarded: bool,
     commit: CommitLevel,
-    /// The longest lease that the database has been told of, in µs.
+    /// The longest lease that this store has reported to the database, in µs.
     longest_us: AtomicU64,
     /// The cluster and the timeline that the last session has found.
     found: Mutex<Option<String>>,
-    /// The time of the last question, and for how long after it nothing new is granted.
+    /// When the row was last read, and for how long after that nothing new is granted.
     pause: Mutex<Option<(Instant, Duration)>>,
 }
 
@@ -35,8 +35,8 @@ pub(crate) enum Start {
     Known,
     /// Nothing new is granted for this long.
     Quarantine(Duration),
-    /// No client has checked yet, or none has told the database that clients like this one commit
-    /// without waiting for the disk.
+    /// No client has checked yet, or the database has not recorded yet that some clients, like this
+    /// one, commit without waiting for the disk.
     Unknown,
 }
 
@@ -77,7 +77,7 @@ impl Boot {
         }
     }
 
-    /// The ttl of an operation, if it is longer than any that the database has been told of.
+    /// The ttl of an operation, if it is longer than all that were reported to the database.
     pub(crate) fn longer(&self, operation: &Operation) -> Option<Duration> {
         let longest = match operation {
             Operation::On { action, .. } => action.ttl(),
@@ -88,12 +88,12 @@ impl Boot {
             .filter(|ttl| self.is_guarded && micros(*ttl) > self.longest_us.load(Ordering::Relaxed))
     }
 
-    /// Records that the database has been told of leases of this length.
+    /// Records that leases of this length were reported to the database.
     pub(crate) fn note_longest(&self, longest: Duration) {
         self.longest_us.fetch_max(micros(longest), Ordering::Relaxed);
     }
 
-    /// The rest of the quarantine that the last question found.
+    /// The rest of the quarantine, as of the last read of the row.
     pub(crate) fn pause(&self) -> Option<Duration> {
         let pause = *self.pause.lock();
         let left = pause.map(|(asked, left)| left.saturating_sub(asked.elapsed()));
@@ -105,8 +105,8 @@ impl Boot {
         self.pause.lock().is_some()
     }
 
-    /// Asks over a new session, if its data are not those of the earlier sessions: from another
-    /// server, a promoted one, or one whose data were replaced.
+    /// Asks over a new session, unless its data are those of the earlier sessions. They differ if
+    /// the server is another one, was promoted, or had its data replaced.
     pub(super) async fn greet(
         &self,
         (client, server): (&Client, &str),

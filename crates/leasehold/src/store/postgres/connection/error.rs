@@ -51,7 +51,8 @@ pub(crate) fn too_slow(server: &str, what: &str, limit: Duration) -> StoreError 
     StoreError::new(StoreErrorKind::Timeout, text)
 }
 
-/// Whether the server has not executed the request and may execute the same one now.
+/// Whether the server has certainly not executed the request, and could execute it if it is sent
+/// again now.
 pub(crate) fn is_worth_another_try(error: &StoreError) -> bool {
     let code = code(error);
     code.is_some_and(|code| {

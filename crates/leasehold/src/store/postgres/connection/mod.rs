@@ -1,7 +1,7 @@
 //! Sessions: how they are opened, their number, and the handling of failed ones.
 //!
-//! All of this runs on the keeper's thread, which lives as long as the process. So a verb works
-//! from any runtime, and a verb whose future is dropped leaves no transaction open.
+//! All of this runs on the keeper's thread, which lives as long as the process. So an operation
+//! works from any runtime, and if its future is dropped, it leaves no transaction open.
 
 pub(crate) mod boot;
 pub(crate) mod dial;
@@ -134,7 +134,7 @@ impl Sessions {
         Ok(Self { pool, timeout: settings.timeout, boot })
     }
 
-    /// A session for one caller, in turn.
+    /// A session for one caller. Callers are served in the order in which they come.
     pub(crate) async fn take(&self, give_up: Instant) -> Result<Taken, StoreError> {
         match timeout_at(give_up, self.pool.get()).await {
             Ok(Ok(session)) => Ok(Taken { session: Some(session), give_up, limit: self.timeout }),
@@ -157,7 +157,8 @@ impl Sessions {
         self.pool.retain(|_, metrics| metrics.last_used() < rested);
     }
 
-    /// Runs a single statement that may be run twice. It runs again if the session had ended.
+    /// Runs a single statement, which does no harm if it runs twice. It runs again if the session
+    /// had ended.
     pub(crate) async fn query(
         &self,
         sql: &str,
@@ -188,7 +189,8 @@ impl Sessions {
         Ok(())
     }
 
-    /// Asks whether the server has forgotten anything. An operator may declare that nothing is.
+    /// Asks whether the server has forgotten anything. An operator may declare that nothing was
+    /// forgotten.
     pub(crate) async fn ask_boot(
         &self,
         longest: Duration,

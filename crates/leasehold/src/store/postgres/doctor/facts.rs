@@ -50,7 +50,7 @@ pub(super) struct Facts {
     pub(super) oldest_snapshot: i64,
     pub(super) prepared: i64,
     pub(super) transactions_used: i64,
-    /// The server's clock minus this machine's clock, which was read before and after that.
+    /// The server's clock minus this machine's clock, which was read before and after the server's.
     pub(super) clock_apart_us: i64,
 }
 

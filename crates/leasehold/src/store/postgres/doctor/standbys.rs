@@ -1,4 +1,4 @@
-//! The effect of the server's standbys on a promotion, and on grants until then.
+//! What the server's standbys mean for a promotion, and for grants before it.
 
 use super::facts::Facts;
 use crate::store::finding::{Finding, Topic};

@@ -2,7 +2,7 @@
 //! follows a name.
 //!
 //! Each notification wakes every listening session of the database, so a session that is always
-//! open would cost all clients something. Four notifiers sent 11,458 notifications a second without
+//! open would slow all clients down. Four notifiers sent 11,458 notifications a second without
 //! listeners, and 277 with 256 listeners.
 
 mod message;
@@ -125,8 +125,8 @@ impl Inboxes {
         !self.wakes() || self.listening.has(&message::inbox(client)) || self.listening.is_silent()
     }
 
-    /// Listens from now on, for as long as somebody waits. A session that fails is replaced
-    /// meanwhile: waiters also ask.
+    /// Listens from now on, for as long as somebody waits, and replaces a session that fails. Until
+    /// a new one listens, waiters find out by asking.
     pub(crate) async fn hear(self: &Arc<Self>, client: ClientId) {
         if !self.hears(client) {
             // The waiter asks again after a second anyway.

@@ -15,11 +15,12 @@ use crate::mutex::Mutex;
 use crate::store::postgres::connection::dial::Dialed;
 use crate::store::postgres::connection::error;
 
-/// The interval at which a quiet session is pinged: 5 s. Waiters ask the store themselves once a
-/// second, so the ping only bounds how long they depend on asking.
+/// The interval at which a quiet session is pinged: 5 s. Waiters also ask the store once a second,
+/// so the ping only limits how long they depend on that.
 const PING_EVERY: Duration = Duration::from_secs(5);
 
-/// How long a notification to the session itself may take: 3 s. Otherwise there is a pooler.
+/// How long a notification to the session itself may take: 3 s. If none arrives, there is a pooler
+/// in between.
 const TRIAL: Duration = Duration::from_secs(3);
 
 /// The first and the longest pause between two attempts to listen again.

@@ -53,10 +53,10 @@ impl PostgresOptions {
         self
     }
 
-    /// Asks `source` for the password with each new session: for a password that rotates. `source`
-    /// runs for the rest of `connect_timeout` at most. If `source` fails, the session fails as if
-    /// the server were not reached. The failure has the error of `source` as its source, but does
-    /// not show it in its text.
+    /// Asks `source` for the password for each new session, so that the password can rotate.
+    /// `source` must answer within what is left of `connect_timeout`. If `source` fails, the
+    /// session fails as if the server were not reached. The session's error has the error of
+    /// `source` as its cause, but does not show it in its text.
     pub fn password_from<F, P>(mut self, source: F) -> Self
     where
         F: Fn() -> P + Send + Sync + 'static,

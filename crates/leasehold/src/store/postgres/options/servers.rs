@@ -41,7 +41,7 @@ impl fmt::Display for Server {
 /// A user and its password.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Login {
-    /// The user is hidden as well: it may be a password without the `:` before it.
+    /// The user is hidden as well: in its place may be a password whose `:` was forgotten.
     pub(crate) user: Option<Secret>,
     pub(crate) password: Option<Password>,
 }

@@ -12,8 +12,8 @@ use crate::store::option_table::option_table;
 use crate::store::quarantine_span::{QUARANTINES, QuarantineSpan};
 use crate::store::span::{RETENTIONS, Range, TIMEOUTS};
 
-/// How long one request may take: 2 s, a busy disk included. A client that has stopped with a mutex
-/// costs others one second.
+/// How long one request may take: 2 s. That allows for a busy disk, and for the one second that a
+/// client costs others if it stops while it has a mutex.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long opening a session may take: 5 s, enough for two lost SYN packets and a slow name
@@ -26,7 +26,7 @@ const DEFAULT_CONNECTIONS: u32 = 4;
 /// The largest difference between the clocks of servers that take over from each other: 500 ms.
 const DEFAULT_OFFSET: Duration = Duration::from_millis(500);
 
-/// The range of `offset`: far less than the 10 s after which copies of requests are too late.
+/// The range of `offset`: up to the 10 s after which copies of requests are too late.
 const OFFSETS: Range = (Duration::ZERO, Duration::from_secs(10));
 
 /// The range of the time after which fenced transactions are ended. A second is enough for a

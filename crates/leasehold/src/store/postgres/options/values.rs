@@ -48,7 +48,7 @@ pub enum CommitLevel {
     Local,
     /// Once a synchronous standby has the log in memory, too.
     RemoteWrite,
-    /// Once a synchronous standby shows it.
+    /// Once a synchronous standby has applied it, so that queries there see it.
     RemoteApply,
     /// Immediately: a crash of the server forgets the last grants, and the quarantine follows.
     Off,

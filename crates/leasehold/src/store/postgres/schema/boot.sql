@@ -34,7 +34,7 @@ BEGIN
   CASE
     WHEN before.history = this THEN
       grants_from_us := before.grants_from_us;
-      -- A quarantine that has begun was computed for shorter leases than this.
+      -- A quarantine that has begun was computed for shorter leases, so it is extended.
       IF grants_from_us > now_us AND longest_us > longest THEN
         grants_from_us := grants_from_us + longest_us - longest;
       END IF;
@@ -49,8 +49,8 @@ BEGIN
   -- If the clock was set back, the quarantine counts from now.
   grants_from_us := CASE WHEN is_over THEN 0 ELSE least(grants_from_us, now_us + longest) END;
   is_lossy := is_lossy OR coalesce(before.history = this AND before.is_lossy, false);
-  -- Unchanged numbers are left out: a conflict alone would lock the row, and the commit would then
-  -- wait for the disk and for standbys.
+  -- Unchanged numbers are left out. ON CONFLICT locks the row even for the same value, and the
+  -- commit would then wait for the disk and for standbys.
   INSERT INTO leasehold.number
   SELECT said.name, said.value
   FROM (VALUES ('history', this), ('longest', longest), ('grants_from', grants_from_us),

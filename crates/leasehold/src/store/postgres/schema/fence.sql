@@ -2,8 +2,8 @@
 -- granted to nobody else before the calling transaction has ended. Otherwise it raises LH001.
 --
 -- It is for exclusive leases only. Tokens are compared without their twelve low bits, because tasks
--- of one client that pass a lease on are one holder. The error code is also the name of a
--- constraint, for drivers that show only that.
+-- of one client that pass a lease on are one holder. The error also gives its code as the name of a
+-- constraint, for drivers that show only that name.
 CREATE FUNCTION leasehold.fence(name text, token bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -28,8 +28,8 @@ BEGIN
       USING ERRCODE = 'LH001', CONSTRAINT = 'LH001', DETAIL = format('The newest token is %s.', newest),
         HINT = 'Take the lease before the transaction begins, and begin anew with a new one.';
   END IF;
-  -- This advisory lock shows which transaction holds the name back. If `try_hold` has it for a
-  -- moment, this call does not get it, and the row lock above is enough.
+  -- This advisory lock only shows which transaction holds the name back. If `try_hold` has the lock
+  -- for a moment, this call goes on without it, because the row lock above is enough.
   PERFORM pg_try_advisory_xact_lock_shared(leasehold.hold_1(fence.name));
   -- This setting is for `require_fence`. It ends with the transaction or the savepoint, as the row
   -- lock does.

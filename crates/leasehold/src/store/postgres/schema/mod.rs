@@ -1,8 +1,8 @@
 //! The tables and functions in the database: their text, their installation, and the statements
 //! that call them.
 //!
-//! Functions carry the number of the layout, so that two releases can share a schema. Only unnamed
-//! statements call them, so no pooler has to remember any.
+//! The names of functions end with the number of the layout, so that two releases can share a
+//! schema. Only unnamed statements call them, so no pooler has to remember a prepared statement.
 
 use std::fmt::Write as _;
 
@@ -41,15 +41,15 @@ const PARTS: [&str; 20] = [
     include_str!("quick_end.sql"),
 ];
 
-/// Numbers of the model in the functions, in µs: the first time for tokens, the latest time that
-/// makes a token, and the window in which a grant is claimed.
+/// Numbers of the model that the functions use, in µs: the first and the latest time of tokens, and
+/// the time to claim a grant.
 const NUMBERS: [(&str, u64); 3] = [
     ("TOKEN_EPOCH_US", TOKEN_EPOCH_US),
     ("LATEST_US", TOKEN_EPOCH_US + (1 << 50)),
     ("CLAIM_WINDOW_US", micros(model::CLAIM_WINDOW)),
 ];
 
-/// The functions that a role of holders may call.
+/// The functions that a role may call which takes locks.
 const OF_HOLDERS: [&str; 12] = [
     "layout()",
     "boot_1(bigint, boolean, boolean)",
@@ -261,7 +261,8 @@ fn parts(schema: &str) -> String {
     let text = text.replace("RECORD_VERSION", &format!("'\\x{:02x}'", Record::VERSION));
     let mut text =
         NUMBERS.iter().fold(text, |text, (name, us)| text.replace(name, &us.to_string()));
-    // A role with the right to the schema may not call its functions yet.
+    // Until further rights are given, a role with the right to the schema cannot call its
+    // functions.
     let functions = OF_HOLDERS.iter().chain(&OF_FENCERS).chain(&INNER);
     for function in functions {
         // Writing into a string never fails.

@@ -5,8 +5,8 @@ LANGUAGE sql STABLE AS $$
   SELECT hashtextextended(name, 'leasehold.lock'::regclass::oid::bigint)
 $$;
 
--- The key of another advisory lock. This lock shows which transaction holds a name back, and holds
--- back a name without a row. Fenced transactions share the lock.
+-- The key of another advisory lock, which shows which transaction holds a name back. For a name
+-- without a row, only this lock holds it back. Fenced transactions share the lock.
 CREATE FUNCTION leasehold.hold_1(name text) RETURNS bigint
 LANGUAGE sql STABLE AS $$
   SELECT hashtextextended(name, 'leasehold.token'::regclass::oid::bigint)

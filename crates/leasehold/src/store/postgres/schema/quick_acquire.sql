@@ -49,7 +49,7 @@ BEGIN
     INTO page, change, newest, is_free, until_us
     FROM leasehold.lock l WHERE l.name = names[i] COLLATE "C" ORDER BY l.epoch DESC LIMIT 1;
     IF NOT coalesce(is_free, page IS NULL) THEN
-      -- A read without the mutex shows that a name is busy.
+      -- To show that a name is busy, a read without the mutex is enough.
       IF until_us IS NOT NULL THEN
         PERFORM 1 FROM leasehold.token t
         WHERE t.name = names[i] COLLATE "C" AND t.released = newest;
@@ -71,7 +71,8 @@ BEGIN
     IF page IS NULL THEN
       SELECT greatest((now_us - TOKEN_EPOCH_US) << 12, n.value + 4096) INTO got
       FROM leasehold.number n WHERE n.name = 'forgotten';
-      -- The row was looked for before the mutex was taken.
+      -- Another session may have made the row after the search above, before this one took the
+      -- mutex.
       PERFORM 1 FROM leasehold.lock l WHERE l.name = names[i] COLLATE "C"
       UNION ALL SELECT 1 FROM leasehold.token t WHERE t.name = names[i] COLLATE "C";
       IF NOT FOUND AND got IS NOT NULL
@@ -88,7 +89,7 @@ BEGIN
         CONTINUE;
       END IF;
     ELSE
-      -- A fenced transaction may hold the name back.
+      -- If a fenced transaction holds the name back, its row lock makes this find nothing.
       SELECT t.epoch INTO token_page FROM leasehold.token t
       WHERE t.name = names[i] COLLATE "C" ORDER BY t.epoch DESC LIMIT 1 FOR UPDATE SKIP LOCKED;
       IF FOUND THEN

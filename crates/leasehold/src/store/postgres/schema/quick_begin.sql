@@ -1,5 +1,5 @@
--- Whether a quick path may run in this transaction. If so, sets the level for which the commit
--- waits.
+-- Whether a quick path may run in this transaction. If so, also sets what the commit waits for
+-- (`synchronous_commit`).
 CREATE FUNCTION leasehold.quick_begin_1(commit_level text) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
   SELECT current_setting('transaction_isolation') = 'read committed'

@@ -1,6 +1,6 @@
--- The quick path of releases and cancels, for holds that a quick path has granted, and for which
--- nobody waits (model/release.rs, model/cancel.rs). If anything about a name is unusual, nothing is
--- written for it.
+-- The quick path to release or cancel a hold that a quick path has granted, if nobody waits for the
+-- name (model/release.rs, model/cancel.rs). If anything about a name is unusual, nothing is written
+-- for it.
 --
 -- The arrays are parallel. were_had: true for a release by a holder, false for a cancel before the
 -- caller knew of the grant. The commit does not wait for the disk: if a crash loses the commit,
@@ -29,7 +29,7 @@ BEGIN
     END IF;
     now_us := leasehold.clock_1();
     kept := now_us + keep_us;
-    -- `ended` and the columns behind it describe the last holder.
+    -- `ended` and the columns after it describe the last holder.
     UPDATE leasehold.lock l SET changes = l.changes + 1, fence = NULL, idle = true,
       holder = NULL, given = NULL, collect_at_us =
         CASE WHEN l.collect_at_us < kept THEN kept + keep_us / 2 ELSE l.collect_at_us END,

@@ -1,6 +1,6 @@
 -- Reads the record of one name without its mutex, for callers that only look. It also returns the
 -- changes by quick paths, and the token of a hold that a transaction has released. It fails on a
--- standby, which cannot read `boot`. So a server that was left behind never shows an old state.
+-- standby, which cannot read `boot`. So a standby that lags behind never shows an old state.
 CREATE FUNCTION leasehold.read_1(wanted text)
 RETURNS TABLE (now_us bigint, record bytea, last_token bigint, collect_at_us bigint,
   since_us bigint, given bytea, deadline_us bigint, ttl_us bigint, bound_us bigint,

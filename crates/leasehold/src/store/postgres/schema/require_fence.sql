@@ -1,6 +1,6 @@
 -- A trigger that allows the change of a row only in a transaction that has passed `fence` for the
 -- row's lock. Otherwise it raises LH004. The name of the lock is the first argument. If there is a
--- second argument, it names a column, and the row's value in this column follows:
+-- second argument, it names a column, whose value in the row is appended to the first:
 --
 --   CREATE CONSTRAINT TRIGGER fenced AFTER INSERT OR UPDATE OR DELETE ON invoice
 --   DEFERRABLE INITIALLY DEFERRED

@@ -6,11 +6,11 @@
 --
 -- `quick_from_us`: the time from which quick paths may grant an idle record, or NULL if they may
 -- not. `quick_sum`: a checksum of `record`, by which they see that it is not damaged. The columns
--- behind these have the changes by quick paths since `record` was written, and are NULL before
--- that. These columns have the exclusive hold that a quick path granted, if it has not ended, with
--- the bounds of the sweep. `given` is that hold, as a record whose times are zero. They also have
--- the hold before it, if that was released (`ended`). Any other write of `record` includes these
--- changes in it, and sets the columns to NULL.
+-- after these have the changes by quick paths since `record` was written, and are NULL if there are
+-- none. These columns have the exclusive hold that a quick path granted, if it has not ended, with
+-- the bounds of the sweep. `given` is that hold, as a record whose times are zero. The columns from
+-- `ended` on have the hold before it, if that was released. Any other write of `record` includes
+-- these changes in it, and sets the columns to NULL.
 CREATE TABLE leasehold.lock (
   name text COLLATE "C",
   epoch bigint,
@@ -49,8 +49,8 @@ CREATE TABLE leasehold.token (
 
 -- Whether the server may have forgotten something. An unlogged table is empty after each crash and
 -- after each promotion, and only then. `history` names the data to which the row belongs, so that a
--- row from a backup does not count. From `grants_from_us` on, new grants may be made. `is_lossy`: a
--- client has not waited for the disk since then.
+-- row from a backup does not count. From `grants_from_us` on, new grants may be made. `is_lossy`:
+-- since the row was made, a client has committed without waiting for the disk.
 CREATE UNLOGGED TABLE leasehold.boot (
   one boolean PRIMARY KEY DEFAULT true CHECK (one),
   history bigint NOT NULL,
@@ -59,7 +59,7 @@ CREATE UNLOGGED TABLE leasehold.boot (
 );
 
 -- Numbers of the whole store: `layout`, and `forgotten`, the highest token of names that are gone.
--- `history`, `grants_from` and `lossy` are a copy of the row above, and `longest` is the longest
--- possible lease.
+-- `history`, `grants_from` and `lossy` are a copy of the row of `boot`, and `longest` is the
+-- longest possible lease.
 CREATE TABLE leasehold.number (name text COLLATE "C" PRIMARY KEY, value bigint NOT NULL);
 INSERT INTO leasehold.number VALUES ('layout', 1), ('forgotten', 0);

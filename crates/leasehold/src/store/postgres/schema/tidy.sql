@@ -1,6 +1,6 @@
 -- Looks at the next names after another name, and removes those whose retention is over. It keeps
--- the highest of their tokens, above which new names begin. It leaves names alone that are locked
--- or fenced.
+-- the highest of their tokens, above which the tokens of new names begin. It skips names that are
+-- locked or fenced.
 --
 -- Returns the name from which to continue. Returns NULL at the end, and if another client is doing
 -- the same.

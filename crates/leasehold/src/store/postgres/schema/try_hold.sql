@@ -2,8 +2,8 @@
 -- transaction has ended. This is a lock for work that is one transaction: it has no lease and no
 -- token, and needs no renewal.
 --
--- It needs READ COMMITTED, because an older snapshot does not show the present holder. A holder
--- that has died counts until a step has noticed its end, or its retention is over.
+-- It needs READ COMMITTED, because an older snapshot does not show the present holder. A dead
+-- holder still counts, until a step has noticed the end of its lease, or the retention is over.
 CREATE FUNCTION leasehold.try_hold(name text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -14,8 +14,8 @@ BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     RAISE EXCEPTION 'leasehold: try_hold needs READ COMMITTED' USING ERRCODE = 'LH002';
   END IF;
-  -- The name is checked twice: first without any lock, so that a busy name is left alone, and again
-  -- at the end.
+  -- The name is checked twice: first without any lock, so that a busy name is not even locked, and
+  -- again at the end.
   IF NOT leasehold.is_free_1(name)
     OR NOT pg_try_advisory_xact_lock(leasehold.hold_1(name))
   THEN

@@ -79,9 +79,8 @@ fn places<'a>(requests: impl Iterator<Item = Option<&'a Request>>, most: usize) 
     places
 }
 
-/// A hash by which keys are compared (FNV-1a): some hundred hashes are searched faster than they
-/// are put into a table. If two keys have the same hash, the only effect is that they share no
-/// bundle.
+/// A hash by which keys are compared (FNV-1a): to search a few hundred hashes is faster than to put
+/// them into a table. If two keys have the same hash, the only effect is that they share no bundle.
 fn mark(key: &[u8]) -> u64 {
     key.iter().fold(0xcbf2_9ce4_8422_2325, |mark, byte| {
         (mark ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

@@ -163,7 +163,7 @@ pub(crate) fn unexpected_reply(server: &str, what: &str) -> StoreError {
 
 /// The error for a login without a password.
 pub(crate) fn no_password(server: &str, error: Box<dyn Error + Send + Sync>) -> StoreError {
-    // The text of the error is the program's own: it may show a secret.
+    // The text is not shown: it comes from the program, and may have a secret in it.
     let why = format!("{server}: there is no password to log in with: its source has failed");
     StoreError::new(StoreErrorKind::Unreachable, why).with_source(io::Error::other(error))
 }

@@ -51,7 +51,8 @@ impl Info {
     /// The replicas of the server.
     pub(crate) fn followers(&self) -> Vec<Follower> {
         let count = self.number("connected_slaves");
-        // The server's number may be wrong, so the loop must not run up to it.
+        // The server may report a wrong number, so the loop ends at the first replica that is
+        // missing.
         (0..count)
             .map_while(|number| self.field(&format!("slave{number}")))
             .filter_map(|line| {

@@ -26,8 +26,8 @@ use super::resp::Frame;
 pub(super) const ROOM: usize = 16 << 10;
 
 /// How long a server that owes a reply may be silent before the connection is given up: 2 s, four
-/// requests of the default timeout. Otherwise only the kernel notices half-open connections (a cut
-/// cable, a firewall).
+/// times the default timeout of a request. Otherwise only the kernel notices half-open connections
+/// (a cut cable, a firewall).
 pub(crate) const SILENCE: Duration = Duration::from_secs(2);
 
 /// A socket, with TLS or without.

@@ -29,8 +29,8 @@ pub(crate) fn pushes() -> (PushSender, Pushes) {
 }
 
 impl PushSender {
-    /// Keeps a push that is a message. Closes the channel if a message cannot be kept, or none will
-    /// follow.
+    /// Keeps a push that is a message. Closes the channel if a message cannot be kept, or if no
+    /// more messages will come.
     pub(super) fn send(&self, push: PushInfo) {
         let PushInfo { kind, mut data } = push;
         let mut sender = self.0.lock();

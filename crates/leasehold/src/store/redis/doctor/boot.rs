@@ -1,5 +1,5 @@
-//! Whether a server, or a slot of it, is in quarantine now. The check only reads: the first client
-//! begins a quarantine.
+//! Whether a server, or a slot of it, is in quarantine now. The check only reads, and begins no
+//! quarantine: the first client does that.
 
 use std::time::Duration;
 

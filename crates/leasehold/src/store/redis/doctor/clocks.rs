@@ -1,4 +1,5 @@
-//! Compares the clocks of servers that take over from each other with the allowed difference.
+//! Checks whether the clocks of servers that take over from each other differ by more than is
+//! allowed.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -13,7 +14,7 @@ use crate::store::redis::connection::Connection;
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::options::{Address, Settings};
 
-/// The difference between clocks from which on it is reported: 1 s, far above what NTP leaves.
+/// The smallest difference between clocks that is reported: 1 s, far above what NTP leaves.
 pub(crate) const CLOCK_OFFSET: Duration = Duration::from_secs(1);
 
 /// The clock of a server, compared with this machine's clock.
@@ -99,7 +100,7 @@ pub(crate) struct Offset {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClockReading {
     pub(crate) asked: Instant,
-    /// The time since 1970 at the server, and here before and after the request.
+    /// The time since 1970: at the server, and on this machine before and after the request.
     pub(crate) there: Duration,
     before: Duration,
     after: Duration,

@@ -14,7 +14,7 @@ use crate::store::redis::options::{Address, Servers, Settings};
 use crate::store::redis::topology::Topology;
 
 /// The pauses before a server that has closed the connection is checked again: 50 to 400 ms. The
-/// server is not dialled sooner than any other server that failed. A server that closes every
+/// usual pause before a failed server is dialled again applies as well. A server that closes every
 /// connection immediately, as a TLS port may, is reported in less than two seconds.
 const CLOSED_PAUSES: [Duration; 4] = [
     Duration::from_millis(50),
@@ -28,7 +28,7 @@ const CLOSED_PAUSES: [Duration; 4] = [
 pub(crate) struct ConnectCheck {
     /// Warnings about settings that weaken a promise; empty if all is well.
     pub(crate) warnings: Vec<String>,
-    /// The reading of the last server's clock, if the user may ask.
+    /// The clock of the server that was checked last, if the user may ask for the time.
     pub(crate) reading: Option<ClockReading>,
     /// The clocks of the servers. `followers` are the servers' replicas.
     pub(crate) clocks: Vec<ServerClock>,
@@ -48,7 +48,7 @@ impl ConnectCheck {
         settings: &Settings,
     ) -> Result<(), StoreError> {
         let (server, limit) = (connection.server(), settings.connect_timeout);
-        // Both take one round trip, because a process that starts for one short job waits for it.
+        // TIME and INFO are sent together: a process that starts for one short job waits for them.
         // TIME comes first, because a command before it would make the reading less exact.
         let (reading, info) =
             join(ClockReading::ask(connection, limit), connection.info(limit)).await;
@@ -74,7 +74,7 @@ impl ConnectCheck {
     }
 }
 
-/// Checks the primaries, and repeats the check if a server closes a connection meanwhile: an
+/// Checks the primaries. Repeats the check if a server closes a connection meanwhile, as when an
 /// operator closes all connections, or a proxy is restarted.
 ///
 /// # Errors

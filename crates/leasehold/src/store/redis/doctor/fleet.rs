@@ -162,8 +162,8 @@ fn same(one: &ServerReport, other: &ServerReport) -> Option<Finding> {
 }
 
 /// The finding about two nodes of a quorum whose clocks are too far apart. The nodes keep the last
-/// token for [`LEAST_RETENTION`] at least. That is enough for the largest difference up to which
-/// nodes accept each other's tokens.
+/// token for [`LEAST_RETENTION`] at least. That is long enough while the clocks differ by at most
+/// [`BALLOT_LEAD`]. Beyond that, nodes refuse each other's tokens.
 ///
 /// [`LEAST_RETENTION`]: leasehold_core::model::LEAST_RETENTION
 pub(crate) fn apart(one: &ServerClock, other: &ServerClock) -> Option<Finding> {

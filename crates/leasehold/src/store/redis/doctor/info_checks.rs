@@ -12,7 +12,8 @@ use crate::store::redis::options::Settings;
 const OLDEST_REDIS: (u32, u32) = (7, 0);
 const OLDEST_VALKEY: (u32, u32) = (7, 2);
 
-/// How full a server that evicts nothing may be without a warning: nine tenths.
+/// The part of its memory limit that a server which evicts nothing may use without a warning: nine
+/// tenths.
 const NEARLY_FULL: f64 = 0.9;
 
 /// Why a server cannot be used.

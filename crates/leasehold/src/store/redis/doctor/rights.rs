@@ -13,7 +13,7 @@ use crate::store::redis::options::{LayoutName, Replicas, Servers, Settings};
 use crate::store::redis::rights;
 
 /// The script that asks whether the user may run some commands. Each argument is a command, with a
-/// word on each line. A command that the server does not have cannot be forbidden.
+/// word on each line. A command that the server does not have counts as allowed.
 const ASK: &str = "local allowed = {}
 for number, command in ipairs(ARGV) do
   local words = {}
@@ -86,7 +86,7 @@ fn command(rule: &str, key: &str, channel: &str) -> String {
     let is_it = |command: &&str| {
         command.strip_prefix(&name).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
     };
-    // A new right is only asked for if its command is in the table, which a test checks.
+    // A new right is only asked for if its command is in the table; a test checks that it is.
     let command = COMMANDS.split(", ").find(is_it).unwrap_or("time");
     let words = command.split(' ').map(|word| match word {
         "CHANNEL" => channel,

@@ -2,12 +2,11 @@
 //! server must have forgotten nothing.
 //!
 //! The script of an acquire checks the [boot record](quarantine::Quarantine), and a refusal leaves
-//! no trace. If it left a token, holders could not take back their leases. Other questions follow
-//! the scripts on the same connection. The question about the boot record follows, because only a
-//! later question can tell that nothing was forgotten before a grant.
-//! [WAIT](replication::Replication) follows, because it counts acknowledgements of the writes on
-//! the same connection. If neither is needed, there is no [`Durability`] at all, and no further
-//! command.
+//! no trace. If it left a token, holders could not take back their leases. After a script, two
+//! commands can follow on the same connection. One reads the boot record again, because only a
+//! later read can tell that nothing was forgotten before the grant. The other is
+//! [WAIT](replication::Replication), which counts acknowledgements of the writes on its connection.
+//! If neither is needed, there is no [`Durability`] at all.
 //!
 //! A grant that does not count stays at the server until the caller takes it back. One attempt may
 //! have two requests under way. While a replica hangs, the first may be answered "too few

@@ -16,16 +16,17 @@ pub(crate) struct Durability {
     pub(super) replication: Option<Replication>,
 }
 
-/// The results of the questions that follow a script.
+/// The results of the commands that are sent after a script, to check whether its grant counts (the
+/// boot record, `WAIT`).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Verdict {
-    /// Why the grant may be lost with the primary, if so.
+    /// Why the grant may be lost with the primary; `None` if it cannot be.
     pub(super) shortfall: Option<String>,
-    /// Why nothing new is granted, if so.
+    /// Why nothing new is granted; `None` if new grants are made.
     pub(super) pause: Option<Pause>,
 }
 
-/// The reply of a script, and the results of the questions that follow it.
+/// The reply of a script, and the results of the commands that are sent after it.
 pub(super) type Judged = Result<(Value, Result<Verdict, StoreError>), StoreError>;
 
 impl Durability {

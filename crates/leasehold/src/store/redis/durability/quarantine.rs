@@ -1,9 +1,9 @@
 //! Quarantine after a restart: a server that may have forgotten something grants nothing new until
 //! all earlier leases have ended.
 //!
-//! A boot record beside the locks says which run of which server they belong to, and since when. A
-//! single primary has one boot record. In a cluster, each slot has one. A slot that moves takes its
-//! locks along, and with them the losses of its server:
+//! A boot record, stored with the locks, says to which run of which server the locks belong, and
+//! since when. A single primary has one boot record. In a cluster, each slot has one. A slot that
+//! moves takes its locks along, and with them the losses of its server:
 //!
 //! - *Restart, failover, flush.* The record is of another run, or gone. The first client that
 //!   notices begins the quarantine of the slot, and [asks about the other
@@ -46,7 +46,8 @@ use crate::store::redis::layout::script::Script;
 /// ended the quarantine.
 const ASK_EVERY: Duration = Duration::from_millis(250);
 
-/// The number of slots in one question: 128, which takes a server about a millisecond.
+/// The number of boot records that one command reads: 128, which takes a server about a
+/// millisecond.
 const PARTS_AT_ONCE: usize = 128;
 
 /// The reason for which nothing new is granted.
@@ -64,8 +65,8 @@ pub(crate) struct Quarantine {
     keys: BootKeys,
     /// How long nothing new is granted, and the longest ttl that a request may have.
     span: Duration,
-    /// For each part in quarantine, the time of the last question and the rest of the quarantine at
-    /// that time.
+    /// For each part in quarantine, the time when its boot record was last read, and the rest of
+    /// the quarantine at that time.
     known: Mutex<HashMap<Part, (Instant, Duration)>>,
 }
 
@@ -84,7 +85,7 @@ impl Quarantine {
         self.keys.parts(slots)
     }
 
-    /// Whether a quarantine has its full length left: then this request began it.
+    /// Whether a quarantine has its full length left. If so, this request began it.
     pub(crate) fn has_just_begun(&self, pause: Option<Pause>) -> bool {
         pause == Some(Pause::Quarantine(self.span))
     }
@@ -162,7 +163,8 @@ impl Quarantine {
         }
     }
 
-    /// Records the reply of a boot record. Returns why nothing new is granted, if so.
+    /// Records the reply of the script that checks a boot record. Returns the reason if nothing new
+    /// is granted.
     pub(super) fn note(
         &self,
         connection: &Connection,

@@ -13,8 +13,8 @@ use crate::store::redis::connection::Connection;
 use crate::store::redis::connection::error;
 use crate::store::redis::options::{Address, Replicas, Servers, Settings};
 
-/// How much later than its time limit a server may end a WAIT: 200 ms, twice the interval at which
-/// the server checks time limits.
+/// How long a WAIT can last beyond its time limit: 200 ms, twice the interval at which the server
+/// checks time limits.
 pub(crate) const WAIT_SLACK: Duration = Duration::from_millis(200);
 
 /// The number of replicas that must have a grant before it counts, and whether the disk must have
@@ -162,7 +162,7 @@ pub(crate) fn count(connection: &Connection, role: Value) -> Result<u32, StoreEr
     };
     match &parts[..] {
         [_, _, Value::Array(replicas), ..] => Ok(u32::try_from(replicas.len()).unwrap_or(u32::MAX)),
-        // The server is a replica, and has refused the script before this question.
+        // The server is a replica, and has refused the script that was sent before ROLE.
         _ => Ok(0),
     }
 }

@@ -146,15 +146,15 @@ struct Durable {
     address: Address,
     /// The parts whose boot record was already read over this connection.
     asked: Mutex<HashSet<Part>>,
-    /// The slot whose quarantine began with such a question. The other slots still have to be asked
-    /// about.
+    /// The slot whose quarantine began when its boot record was read. The boot records of the other
+    /// slots still have to be read.
     begun: Mutex<Option<u16>>,
     waiting: OnceLock<WaitBatcher>,
     /// The hashes of the scripts that were loaded into the server over this connection. Without
     /// this, the first call of each would wait for replicas, only to learn that the server lacks
     /// the script.
     loaded: Mutex<HashSet<&'static str>>,
-    /// The time of the first script, since the last answer of `waiting`, that it has not answered.
+    /// The time of sending the first script that has timed out since the last answer of `waiting`.
     silent_since: Mutex<Option<Instant>>,
 }
 
@@ -212,7 +212,7 @@ impl Durable {
         let quarantine = self.durability.quarantine.as_ref();
         let part = quarantine.and_then(|quarantine| quarantine.part(call.keys.first()));
         if let Some(quarantine) = quarantine {
-            // A waiter may ask in a quarantine, so that it keeps its place.
+            // A waiter is allowed to poll during a quarantine, so that it keeps its place.
             let is_newcomer = effect != Effect::HandOver && effect.is_new();
             if !asking {
                 self.visit(quarantine, connection, part).await?;
@@ -290,7 +290,7 @@ impl Durable {
         }
     }
 
-    /// Sends a script and the questions after it. Loads the script if the server does not have it.
+    /// Sends a script and the commands after it. Loads the script if the server does not have it.
     async fn exchange<A>(
         &self,
         connection: &Connection,
@@ -337,8 +337,8 @@ impl Durable {
     }
 
     /// Sends a command that waits for replicas, on separate connections. If these find the server
-    /// dead, `connection` is given up, too. It carries no requests, so it would seem alive, and
-    /// nobody would search for another primary.
+    /// dead, `connection` is given up, too. Because `connection` carries no requests, it would
+    /// otherwise seem alive, and nobody would search for another primary.
     async fn with_replicas(
         &self,
         connection: &Connection,

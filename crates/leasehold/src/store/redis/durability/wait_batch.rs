@@ -39,7 +39,7 @@ struct Item {
     answer: oneshot::Sender<Judged>,
 }
 
-/// The workers that wait for the replicas of one server. The drop closes their connections.
+/// The workers that wait for the replicas of one server. Dropping this closes their connections.
 #[derive(Debug)]
 pub(crate) struct WaitBatcher {
     server: String,
@@ -71,7 +71,8 @@ impl WaitBatcher {
         Self { server, queue, workers }
     }
 
-    /// Sends a script, together with others that come now, and the questions that follow them.
+    /// Sends a script, together with others that come now, and the commands that check their
+    /// grants.
     pub(crate) async fn submit(&self, command: Cmd, asking: bool, part: Part) -> Judged {
         let (answer, outcome) = oneshot::channel();
         let ended = || {
@@ -101,7 +102,7 @@ impl Worker {
             if items.lock().await.recv_many(&mut batch, MOST_TOGETHER).await == 0 {
                 return;
             }
-            // A call that was dropped before it was sent has no waiter left.
+            // A call that was dropped before it was sent has no caller left.
             batch.retain(|item| !item.answer.is_closed());
             self.send(batch).await;
         }
@@ -171,7 +172,8 @@ impl Worker {
     }
 
     /// Judges the replies of the boot records, ROLE and WAIT, as far as these were sent. Returns
-    /// why grants may be lost with the primary, if so, and the pauses of each part.
+    /// why grants may be lost with the primary, if they can be, and why a part grants nothing new,
+    /// for each such part.
     async fn judge(
         &self,
         (connection, run_id): (&Connection, &str),

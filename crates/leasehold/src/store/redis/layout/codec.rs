@@ -12,7 +12,8 @@ use leasehold_core::{
 /// The largest number that a script accepts: 2⁵³ − 1.
 pub(crate) const MAX_EXACT: u64 = (1 << 53) - 1;
 
-/// The version of a record: the first byte of its state. A record of another version is left alone.
+/// The version of a record: the first byte of its state. A record of another version is left
+/// unchanged.
 pub const RECORD_VERSION: u8 = 5;
 
 /// Packs values for a script.
@@ -44,7 +45,7 @@ impl Writer {
     }
 
     /// Writes a time or a count. A number that is too large for a script is reduced to the largest
-    /// that it accepts; no time is later.
+    /// that it accepts; no real time is later than that.
     pub(crate) fn number(self, number: u64) -> Self {
         self.bytes(&(number.min(MAX_EXACT) as f64).to_le_bytes())
     }

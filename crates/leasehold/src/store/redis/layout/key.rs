@@ -1,8 +1,9 @@
 //! Names of keys and channels: a prefix and an escaped name, and back.
 //!
 //! Two names never share a key. Braces pass through, so that users can keep a lock in the cluster
-//! slot of the data it protects. A `%` is written `%25`, and nothing else follows a `%`. So no lock
-//! can have the same key as another record of leasehold, whose name begins with `%` and a letter.
+//! slot of the data it protects. A `%` in a name is written `%25`, so every `%` in a lock's key is
+//! followed by `25`. Other records of leasehold have a `%` and a letter after the prefix, so no
+//! lock can have their keys.
 
 use std::borrow::Cow;
 
@@ -46,8 +47,8 @@ pub(crate) fn boot(prefix: &str) -> Vec<u8> {
     format!("{prefix}%boot").into_bytes()
 }
 
-/// The key of the record with the id of a node of a quorum, and with the lists of nodes that its
-/// clients use.
+/// The key of a record that each node of a quorum keeps: the id of the node, and the lists of nodes
+/// that its clients use.
 pub(crate) fn nodes(prefix: &str) -> Vec<u8> {
     format!("{prefix}%nodes").into_bytes()
 }
@@ -60,7 +61,7 @@ pub fn inbox(prefix: &str, client: ClientId) -> Vec<u8> {
 
 /// The channel of the messages about a name in a database. Channels are shared by all databases,
 /// and two databases may have a lock of the same name. The channel begins like an inbox, so that
-/// the rights to inboxes suffice; no client has a `@` in its name.
+/// the rights to inboxes suffice. No client id contains a `@`, so the channel is never an inbox.
 pub fn channel(prefix: &str, database: u32, name: &LockName) -> Vec<u8> {
     format!("{}{database}@{}", inbox_prefix(prefix), escape(name.as_str())).into_bytes()
 }

@@ -45,13 +45,14 @@ pub trait Layout: fmt::Debug + Send + Sync {
     /// The command that reads as much of a key's value as [`is_lock`](Self::is_lock) needs.
     fn peek(&self, key: &[u8]) -> Cmd;
 
-    /// The channels to which other programs publish their releases, and subscribe.
+    /// The channels to which other programs subscribe, and publish their releases.
     fn release_channels(&self, name: &LockName) -> Vec<Vec<u8>> {
         let _ = name;
         Vec::new()
     }
 
-    /// Whether a value that `peek` read belongs to a lock: to a lock in use, or with `idle` to any.
+    /// Whether a value that `peek` read belongs to a lock that is in use, or with `idle` to any
+    /// lock.
     fn is_lock(&self, value: &[u8], idle: bool) -> bool;
 }
 

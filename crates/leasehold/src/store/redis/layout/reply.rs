@@ -16,8 +16,8 @@ use super::redisson::owners;
 ///
 /// # Errors
 ///
-/// [`Corrupt`](StoreErrorKind::Corrupt) if the record is damaged, which is then left as it is, or
-/// if the reply is not from one of our scripts.
+/// [`Corrupt`](StoreErrorKind::Corrupt) if the record is damaged (the script has left it as it is),
+/// or if the reply is not from one of our scripts.
 pub(crate) fn one(reply: Value) -> Result<Answer, StoreError> {
     let (now, more, mut packed) = head(&reply).ok_or_else(unexpected_reply)?;
     match (found(&mut packed, now.lease_us), packed.0.is_empty()) {
@@ -30,8 +30,8 @@ pub(crate) fn one(reply: Value) -> Result<Answer, StoreError> {
     }
 }
 
-/// Decodes the reply to the renewal of many leases. A damaged record fails its own renewal, and no
-/// other.
+/// Decodes the reply to the renewal of many leases. A damaged record makes only its own renewal
+/// fail.
 ///
 /// # Errors
 ///

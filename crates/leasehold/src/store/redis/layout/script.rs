@@ -5,7 +5,7 @@
 //! that it includes: a line `--@include native/record` stands for the text of
 //! `lua/native/record.lua`. So shared code exists only once, and an operation can take a fast path
 //! (`lua/fast/`) before Lua has to build the functions of the general code. Names of constants are
-//! replaced by their values, those of the model by values from the model.
+//! replaced by their values; a constant of the model gets its value from the model.
 
 use std::time::Duration;
 
@@ -87,8 +87,8 @@ const STATE: [(&str, &str); 22] = [
 const HELD_FROM: usize = 6;
 const HOLD_FROM: usize = 13;
 
-/// The state of a record with a single ordinary hold. It has at most 64 bytes, up to which a server
-/// stores a hash without a table.
+/// The state of a record with a single ordinary hold. It has at most 64 bytes: with longer values,
+/// a server stores a hash as a table, which takes more memory.
 const ALONE: [(&str, &str); 10] = [
     ("version", "B"),
     ("flags", "B"),

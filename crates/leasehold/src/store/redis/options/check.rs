@@ -53,7 +53,8 @@ impl Settings {
     /// Refuses a user without a password.
     pub(crate) fn check_logins(&self) -> Result<(), InvalidInput> {
         if self.login.user.is_some() && self.login.password.is_none() {
-            // In a URL, the user may be a password without the `:` before it, so it is not shown.
+            // The user in a URL may really be a password whose `:` was forgotten, so the message
+            // does not show it.
             return Err(invalid(
                 "there is a user and no password: write USER:PASSWORD@ or :PASSWORD@ in the store \
                  URL, or set LEASEHOLD_PASSWORD or LEASEHOLD_PASSWORD_FILE",

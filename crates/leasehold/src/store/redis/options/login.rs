@@ -6,7 +6,7 @@ pub(crate) use crate::store::secret::Secret;
 /// A user and its password; without a user, the password of `default`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Login {
-    /// The user is hidden as well: it may be a password without the `:` before it.
+    /// The user is hidden as well: it may be a password whose `:` was forgotten.
     pub(crate) user: Option<Secret>,
     pub(crate) password: Option<Password>,
 }

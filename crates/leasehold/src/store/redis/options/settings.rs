@@ -66,7 +66,7 @@ impl Settings {
     }
 
     /// Whether requests for many names may travel as one call. In a cluster, a call must stay
-    /// within a slot. With a quarantine, each acquire is followed by a question about the boot
+    /// within a slot. With a quarantine, each acquire is followed by a command that reads the boot
     /// record.
     pub(crate) fn bundles(&self) -> bool {
         let is_cluster = matches!(self.servers, Servers::Cluster(_));

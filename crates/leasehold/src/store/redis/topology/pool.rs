@@ -112,8 +112,8 @@ impl<O: Open> Pool<O> {
         Err(attempt)
     }
 
-    /// Whether an attempt is recent. The runtime of an older attempt has not driven it, so the
-    /// error of that attempt would only show its age.
+    /// Whether an attempt is recent. An older attempt was not driven by its runtime in time, so its
+    /// error would say nothing about the server.
     fn is_fresh(&self, since: Instant) -> bool {
         since.elapsed() < self.opener.open_limit()
     }

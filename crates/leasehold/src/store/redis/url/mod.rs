@@ -136,8 +136,8 @@ fn unknown_scheme(scheme: &str) -> InvalidInput {
     ))
 }
 
-/// A URL as it may be shown, if it can be read: without its password, and without a user that has
-/// no password, because such a user may be a password in the wrong place.
+/// The part of a URL that may be shown, if the URL can be read. It has no password, and no user
+/// without a password, because such a user may be a password in the wrong place.
 pub(crate) fn without_password(url: &str) -> Option<String> {
     let _options = read(url).ok()?;
     url_parts::without_password(url)

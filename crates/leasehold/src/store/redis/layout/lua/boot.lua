@@ -1,10 +1,10 @@
 -- Computes the rest of a quarantine from the boot record of a server. A quarantine begins if the
--- record is missing, has another run id, or does not know a promotion.
+-- record is missing, has another run id, or was written before the server's last promotion.
 --
 -- A server that was a replica for a while has the data of another server. Since its promotion, its
 -- second replication id is that of the other server. If the second id is empty, the server was not
--- promoted, or has dropped its backlog since a promotion long ago. The first id would not do,
--- because it also changes when the first replica connects.
+-- promoted, or has dropped its backlog since a promotion long ago. The first id cannot serve
+-- instead, because it also changes when the first replica connects.
 local function followed_id()
   local id = string.match(redis.call('INFO', 'replication'), 'master_replid2:(%x+)') or ''
   return (string.gsub(id, '^0+$', ''))

@@ -1,8 +1,8 @@
--- Tells whether this server may have forgotten anything. The boot record is kept beside the locks,
--- and names the run of the server to which they belong. Another run id means a restart, another
--- server behind the same address, or a promoted replica. No record means an empty server or a
--- flush. Then the quarantine begins: for its span nothing new may be granted. In a cluster each
--- slot has a record, and another run id may also mean that the slot has moved.
+-- Tells whether this server may have forgotten anything. The boot record is stored with the locks,
+-- and names the run of the server to which the locks belong. Another run id means a restart,
+-- another server behind the same address, or a promoted replica. No record means an empty server or
+-- a flush. In each of these cases the quarantine begins: for its span nothing new is granted. In a
+-- cluster each slot has a record, and another run id may also mean that the slot has moved.
 --
 -- KEYS  1 the boot record: `run`, `followed`, `since` (µs)
 -- ARGV  1 the run id that the server gave on this connection, which ends with its process
@@ -14,7 +14,7 @@
 
 local run, span = bytes(1, 40), number(2, SPAN_MAX)
 if ARGV[3] == 'end' then
-  begin(KEYS[1], run, followed_id(), math.max(now - SPAN_MAX, 0)) -- earlier than any quarantine
+  begin(KEYS[1], run, followed_id(), math.max(now - SPAN_MAX, 0)) -- it is over already
   return 0
 end
 return quarantine_left(KEYS[1], run, span)

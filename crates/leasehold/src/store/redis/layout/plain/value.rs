@@ -1,5 +1,5 @@
 //! The value of a plain lock's key: a line of text, because operators read it, and programs in
-//! other languages may.
+//! other languages may read it, too.
 //!
 //! `leasehold-1 ID TOKEN STATE PID HOST`, and behind a tab the label, if there is one. TOKEN is the
 //! time of the grant in microseconds, STATE is `held`, `cooldown` or `revoked`. Only the attempt

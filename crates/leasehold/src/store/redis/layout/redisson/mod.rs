@@ -175,7 +175,7 @@ impl Redisson {
         force: bool,
     ) -> Vec<Vec<u8>> {
         let hold = vec![text(&names::owner(id)), number(self.counted(token)), flag(force)];
-        // A token that counts grants has no bits left for passing a lease on.
+        // A token that counts grants has no bits that count how often the lease was passed on.
         let passes = if self.fenced { 0 } else { token.passes() };
         let inbox = key::inbox(&self.inboxes, id.client);
         let message = vec![inbox, revoked(id, token, force), number(passes.into())];

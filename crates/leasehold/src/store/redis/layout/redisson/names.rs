@@ -7,7 +7,8 @@ use leasehold_core::{HolderId, LockName};
 pub(super) struct LockKeys {
     /// The key of the hash.
     pub(super) lock: String,
-    /// The part that stands for the lock in other names, which in a cluster share the lock's slot.
+    /// The part of other keys and channels that stands for the lock. In a cluster it puts those
+    /// keys in the lock's slot.
     pub(super) base: String,
 }
 

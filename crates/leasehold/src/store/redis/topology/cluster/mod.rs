@@ -32,12 +32,14 @@ use crate::store::redis::durability::{Server, ServerDialer};
 use crate::store::redis::layout::slot::slot;
 use crate::store::redis::options::Address;
 
-/// The largest number of nodes to which one request is sent in turn: 8. Even if a slot moves during
-/// the request, far fewer are needed. If 8 are not enough, the nodes contradict each other.
+/// The largest number of nodes to which one request is sent, one after another: 8. Even if a slot
+/// moves during the request, far fewer are needed. If 8 are not enough, the nodes contradict each
+/// other.
 const MAX_HOPS: u32 = 8;
 
 /// The pause if some keys of a record have moved already and others have not: 25 ms. After 8 pauses
-/// the caller decides. Locks have one key each, so this never happens to them.
+/// the request fails, and the caller decides. Locks have one key each, so this never happens to
+/// them.
 const HALF_MOVED_PAUSE: Duration = Duration::from_millis(25);
 
 /// The map is read at most every 100 ms, even if many requests find it out of date: the other
@@ -285,8 +287,8 @@ impl Cluster {
     /// Asks nodes for the map, a few at a time, until one answers.
     async fn ask_any(&self, failed: Option<&Address>) -> Result<Arc<Map>, StoreError> {
         let known = self.known.lock().map.clone();
-        // Once the nodes are known, there are enough of them to ask in turn, so it does not wait
-        // for a slow one.
+        // Once the nodes are known, there are enough of them to ask one by one, so the client
+        // does not wait for a slow one.
         let patience = match known {
             Some(_) => self.pool.opener.timeout(),
             None => self.pool.opener.connect_timeout() + self.pool.opener.timeout(),

@@ -4,7 +4,7 @@ if (not state and call('HLEN', key) == 0 or state and #state == HEAD_BYTES)
     and weight <= capacity then
   local version, flags, last_token, collect_at, facts_field, _ = VERSION, 0, 0, 0, 'f', nil
   if state then version, flags, _, last_token, collect_at = read(ALONE_HEAD, state) end
-  local is_known = flags % 4 > 0 -- if the only flag is that of tombstones, these decide
+  local is_known = flags % 4 > 0 -- if only the flag of tombstones is set, they decide
   if flags % 4 == 2 then
     local tombstones = call('HGET', key, 't')
     is_known = not tombstones or string.find(tombstones, string.sub(id, 1, 16), 1, true)

@@ -1,6 +1,6 @@
 -- The fast path of a holder that confirms or renews, if it holds alone, and no waiter can be
--- granted. Returns the reply, or nothing if there is anything unusual. With `believed`, the weight
--- and the change in which the holder believes must be those of the hold.
+-- granted. Returns the reply, or nothing if there is anything unusual. With `believed`, the hold
+-- must have the weight, and the number of the last change, that the holder believes in.
 local function confirm_alone(key, state, term, id, ttl, believed)
   if #state ~= ALONE_BYTES or not term or #term ~= TERM_BYTES then return end
   local ALONE_FIELDS = struct.unpack(ALONE, state)
@@ -14,8 +14,8 @@ local function confirm_alone(key, state, term, id, ttl, believed)
       or not (collect_at <= NEVER and last_token <= NEVER) then
     return
   end
-  if now >= bound then bound = deadline end -- the result of a sweep
-  -- The longest ttl of the record must stay that of the hold.
+  if now >= bound then bound = deadline end -- as a sweep would do
+  -- The ttl of the hold must stay the longest ttl of the record.
   if now + ttl > deadline then
     if ttl < held_ttl then return end
     deadline, held_ttl = now + ttl, ttl

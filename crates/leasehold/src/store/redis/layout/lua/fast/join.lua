@@ -44,7 +44,8 @@ local function join_or_busy(state)
   end
   local sequence = last_sequence + 1
   local ahead = math.min(sequence - head_sequence, waiting)
-  -- The second change: in the waiter before this one, or in the flag that somebody waits.
+  -- The other field to change: the waiter before this one, or the state, whose flag then says that
+  -- somebody waits.
   local also, changed
   if linked then
     also, changed = 'w' .. tail, string.sub(linked, 1, 32) .. id .. string.sub(linked, 57)

@@ -8,8 +8,8 @@
 --         none), facts (the rest)
 -- reply for one key, or a list for several: an error, or packed: now (µs), more (1), one of
 --       'G' granted: token (µs), deadline (µs), contended (1)
---       'Q' queued: sequence, ahead (4), retry after (µs), the capacity in force if it asks for
---         another one, or 0 (4)
+--       'Q' queued: sequence, ahead (4), retry after (µs), the capacity in force if the
+--         request is for another one, or 0 (4)
 --       'B' busy: retry after (µs)   'L' late   'S' stale   'X' the record is damaged
 --       'R' refused: 'B' ballot | 'M' mismatch: capacity (4) | 'Q' queue full
 --         | 'V' version: found (4) | 'W' weight

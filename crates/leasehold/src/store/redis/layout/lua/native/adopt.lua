@@ -1,4 +1,4 @@
--- Gives the hold of a lease that was handed out to the first adopter (model/adopt.rs).
+-- Gives the first adopter the hold of a lease that was handed out (model/adopt.rs).
 --
 -- KEYS  1 the lock's record
 -- ARGV  1 the prefix of the names of all inboxes
@@ -40,7 +40,7 @@ local function handed_out()
   local index = holds.live_hold(from)
   if not index then return nil end
   local hold = holds.hold_at(index)
-  -- The capacity may have been set since the lease was handed out.
+  -- An operator may have set another capacity since the lease was handed out.
   if hold.state ~= COOLDOWN and hold.weight == weight and holds.is_same_kind(capacity)
       and (token == 0 or hold.token == token) then
     return index

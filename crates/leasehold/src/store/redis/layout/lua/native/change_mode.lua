@@ -1,5 +1,5 @@
 -- Makes a reader the writer once it is alone. Makes a writer, or an upgradable reader, a plain
--- reader immediately. Changes count in the order of the numbers that their holder gives
+-- reader immediately. The holder numbers its changes, and they apply in that order
 -- (model/change_mode.rs).
 --
 -- KEYS  1 the lock's record

@@ -30,7 +30,7 @@ return store.answer(store.run(KEYS[1], nil, function()
       reply = struct.pack('<c1B', 'V', 1)
     elseif hold.state ~= COOLDOWN then
       local said = string.sub(ARGV[2], facts)
-      -- A late copy that was sent before the lease was passed on changes nothing.
+      -- A late request that was sent before the lease was passed on changes nothing.
       if holds.passes_of(said) >= holds.passes_of(hold.facts) then hold.facts = said end
       holds.keep_until(now)
       reply = holds.granted(hold)

@@ -40,7 +40,8 @@ step = {
     return record.last_token
   end,
 
-  -- Whether a caller's token time is too far in the future, and would spoil all later tokens.
+  -- Whether the time in a token that a caller sends is so far ahead that it would spoil all later
+  -- tokens.
   is_too_far_ahead = function(token)
     return token > math.max(now, record.last_token) + BALLOT_LEAD
   end,
@@ -51,7 +52,8 @@ step = {
     record.last_token = math.max(record.last_token, hold.token)
   end,
 
-  -- Writes the hold. It lasts for its ttl, or until the earlier deadline `claim_by` for its claim.
+  -- Writes the hold. It ends at `claim_by`, the deadline for its claim, or without one after its
+  -- ttl.
   grant = function(waiter, state, token, claim_by)
     local deadline = claim_by or now + waiter.ttl
     holds.add_hold({
@@ -82,10 +84,11 @@ step = {
     if record.upgrading == hold.id then record.upgrading = NOBODY end
   end,
 
-  -- Compares a hold with the weight and the change in which its holder believes. If the holder
-  -- believes in less, the hold is reduced to that. Returns false if the holder believes in more.
+  -- Compares a hold with the weight, and the number of the last change, that its holder believes
+  -- in. If the holder believes in less, the hold is reduced to that. Returns false if the holder
+  -- believes in more.
   agree = function(hold, weight, change)
-    if change < hold.change then return true end -- a late copy
+    if change < hold.change then return true end -- the request is a late copy
     local is_reader = weight == 1 or weight == UPGRADABLE_WEIGHT
     if record.capacity == LOCK_CAPACITY and is_reader and weight <= hold.weight then
       step.become_reader(hold, weight, change)
@@ -102,8 +105,8 @@ step = {
       step.grant(head, CLAIMED, step.mint(0), nil)
       return
     end
-    -- A waiter that was silent may claim only until it would count as dead, but at least for the
-    -- time of a poll. So all dead waiters together cost one claim window, and not one each.
+    -- A silent waiter can claim its grant only until it would count as dead, but for at least one
+    -- poll interval. So all dead waiters together cost one claim window, and not one each.
     local patience = math.max(last_seen + DEAD_AFTER, now + POLL_INTERVAL)
     local claim_by = math.min(patience, now + math.min(CLAIM_WINDOW, head.ttl))
     step.grant(head, UNCLAIMED, step.mint(0), claim_by)
@@ -144,7 +147,7 @@ step = {
     end
   end,
 
-  -- Notes that the client of a waiter is alive, and grants to the waiter if it is next.
+  -- Records that the client of a waiter is alive, and grants to the waiter if it is next.
   wait_on = function(waiter, ttl)
     waiters.see(holds.client_of(waiter.id))
     step.promote(waiter.id)

@@ -17,8 +17,8 @@ holds = {
     return attempt
   end,
 
-  -- Keeps the record until `time` and the retention after it. The key's time to live gets half a
-  -- retention more, so most steps need not change it.
+  -- Keeps the record until `time` plus the retention. The key's time to live gets half a retention
+  -- more, so that most steps need not change it.
   keep_until = function(time)
     local needed = math.max(time, now) + retention
     if record.collect_at < needed then
@@ -37,7 +37,7 @@ holds = {
     return hold
   end,
 
-  put_index = function(id, index) -- the hold at index 0 is found without it
+  put_index = function(id, index) -- the hold at index 0 needs no such field
     record.changed['i' .. id] = index > 0 and struct.pack('<I4', index)
   end,
 
@@ -105,7 +105,7 @@ holds = {
       record.holds[index] = moved
       holds.put_index(moved.id, index)
       if index < record.cursor then
-        -- The sweep has not reached the old index, and will not come to the new index again.
+        -- The sweep has not reached the old index yet, but is already past the new one.
         record.running = math.min(record.running, moved.deadline)
       end
     end
@@ -116,7 +116,7 @@ holds = {
     return removed
   end,
 
-  -- Notes the deadline of a hold, which may be earlier than the known bound.
+  -- Lowers the bounds of the deadlines to that of a hold, if that is earlier.
   expect = function(index, deadline)
     record.bound = math.min(record.bound, deadline)
     if index < record.cursor then record.running = math.min(record.running, deadline) end
@@ -199,7 +199,7 @@ holds = {
 
   -- Confirms a hold for `ttl` from now. A deadline never moves back, because the holder may rely on
   -- it. A later deadline keeps its ttl: with a shorter ttl, `clamp` would take the deadline for one
-  -- after a clock change.
+  -- that was set before the clock went back.
   confirm = function(index, ttl)
     local hold = holds.hold_at(index)
     hold.state = CLAIMED
@@ -215,12 +215,12 @@ holds = {
     return struct.pack('<c1d', 'N', record.last_token)
   end,
 
-  -- Whether the name is in use as the same kind: as a lock, or as a semaphore.
+  -- Whether this capacity is for the kind that the name is used as: a lock, or a semaphore.
   is_same_kind = function(capacity)
     return (record.capacity == LOCK_CAPACITY) == (capacity == LOCK_CAPACITY)
   end,
 
-  -- Whether a request may hold together with the present holders, by its capacity
+  -- Whether the capacity of a request lets it hold together with the present holders
   -- (model/acquire.rs).
   admits = function(weight, capacity)
     return (capacity == record.capacity or capacity == record.asked) and weight <= record.capacity
@@ -232,7 +232,7 @@ holds = {
     return record.used + weight <= record.capacity
   end,
 
-  -- Sets the capacity in force, and the capacity that was asked for.
+  -- Sets both the capacity in force and the one that was asked for.
   begin_with = function(capacity)
     record.capacity, record.asked = capacity, capacity
   end,

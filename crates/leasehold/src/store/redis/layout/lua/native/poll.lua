@@ -5,8 +5,8 @@
 --       2 packed: retention (µs), attempt (24 bytes), ttl (µs)
 -- reply packed: now (µs), more (1), and one of
 --       'G' granted: token (µs), deadline (µs), contended (1)
---       'Q' queued: sequence, ahead (4), retry after (µs), the capacity in force if it asks for
---         another one, or 0 (4)
+--       'Q' queued: sequence, ahead (4), retry after (µs), the capacity in force if the
+--         waiter wants another one, or 0 (4)
 --       'O' gone   'R' refused: 'V' version: found (4)   'X' the record is damaged
 -- Numbers are little-endian doubles, or integers with the number of bytes in parentheses.
 --@include clock

@@ -24,7 +24,7 @@ waiters = {
     return waiter or nil
   end,
 
-  -- The waiter with an id from the queue or from another waiter.
+  -- The waiter whose id is in the queue's field, or in another waiter: it must exist.
   linked = function(id)
     return waiters.waiting_of(id) or store.corrupt()
   end,
@@ -43,7 +43,7 @@ waiters = {
     record.changed['c' .. client] = waiting > 0 and struct.pack('<dI4', last, waiting)
   end,
 
-  -- Notes that a client with a waiter is alive.
+  -- Records that a client with a waiter is alive.
   see = function(client)
     local _, waiting = waiters.seen(client)
     if waiting > 0 then waiters.put_seen(client, now, waiting) end

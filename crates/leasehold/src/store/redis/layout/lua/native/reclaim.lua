@@ -72,8 +72,8 @@ return store.answer(store.run(KEYS[1], nil, function()
   if step.is_too_far_ahead(token) then return 'RB' end
   local index, reply = held_to_reclaim(), nil
   if index then
-    -- This comes before holds end by time, because a hold that is still here has kept all others
-    -- out.
+    -- This comes before the sweep that ends holds by time: a hold that is still here has kept all
+    -- others out.
     local hold = holds.hold_at(index)
     holds.clamp(hold)
     step.raise_token(hold, token)

@@ -9,17 +9,17 @@
 --
 -- Fields of the hash. Numbers are little-endian doubles, or integers of as many bytes as
 -- parentheses say:
---   s         version (1), flags (1): 1 somebody waits, 2 there are tombstones, 4 the facts begin
---             with g; capacity (4), what its holders have asked for (4), last token, collect_at;
+--   s         version (1), flags (1): 1 somebody waits, 2 there are tombstones, 4 f and g are
+--             swapped; capacity (4), the one its holders asked for (4), last token, collect_at;
 --             while something is held also how many holds (4), weight of all (4), cursor (4),
 --             bound, running, longest ttl, upgrading (24 bytes), the hold at 0.
 --             Shorter if nothing is held or a lone hold has nothing unusual, which is most records:
---             version (1), flags (1), capacity (4), which is what was asked for, last token,
---             collect_at (7 each); and of a lone hold, whose token that is, id (24 bytes),
+--             version (1), flags (1), capacity (4), which is also the one asked for, last token,
+--             collect_at (7 each); and of a lone hold, whose token is the last one, id (24 bytes),
 --             weight (4), state (1), since, deadline (7 each)
 --   b         of such a lone hold: bound, ttl (7 each), nonce (8 bytes); else empty or missing
---   f, g      facts, in this order or the other one: of such a lone hold, then of the hold that
---             has ended last; without such a lone hold the latter come first, and nothing second
+--   f, g      facts: f has those of such a lone hold, and g those of the hold that has ended last;
+--             without such a lone hold, f has the latter, and g is unused
 --   h<index>  every other hold: id (24 bytes), weight (4), state (1), token, since, deadline, ttl,
 --             change, nonce (8 bytes), facts (the rest)
 --   i<id>     its index (4)
@@ -56,7 +56,7 @@ store = {
     end
   end,
 
-  -- A field with the changes of this step. In `changed`, false stands for a removed field.
+  -- The value of a field, as changed by this step. In `changed`, false stands for a removed field.
   get = function(field)
     local value = record.changed[field]
     if value == nil then return redis.call('HGET', record.key, field) end
@@ -215,7 +215,8 @@ store = {
     if record.waiting > 0 then store.load_queue() end
   end,
 
-  -- Notes the facts of the last hold and of a lone hold, unless they are stored already.
+  -- Adds the facts of the last hold and of a lone hold to `changed`, unless they are stored
+  -- already.
   note_facts = function(is_alone)
     local of_last = store.field_of_last()
     local of_lone = of_last == 'f' and 'g' or 'f'
@@ -227,7 +228,8 @@ store = {
     end
   end,
 
-  -- Packs the fields that this step has used, and notes those that differ from the loaded ones.
+  -- Packs the fields that this step has used, and adds those that differ from the loaded ones to
+  -- `changed`.
   note_changes = function()
     local changed, state, term = record.changed, store.pack_state()
     if state ~= record.loaded_state then changed.s = state end

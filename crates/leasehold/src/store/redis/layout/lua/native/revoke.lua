@@ -31,7 +31,7 @@ return store.answer(store.run(KEYS[1], nil, function()
     return struct.pack('<c1B', 'V', 0)
   end
   local is_cooldown = hold.state == COOLDOWN
-  -- A cooldown has no holder who could be asked.
+  -- A cooldown has no holder who could be asked to release.
   local forced = force == 1 or is_cooldown
   if forced then
     if not is_cooldown then hold.state = REVOKED end

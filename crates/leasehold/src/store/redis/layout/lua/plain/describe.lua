@@ -12,7 +12,7 @@ local value = value_of(KEYS[1], redis.call)
 local token, state, facts = parts_of(value, mine)
 if state == 'revoked' then return answer('V\1') end
 if state ~= 'held' then return answer(not_held(value)) end
--- A late copy that was sent before the lease was passed on changes nothing.
+-- A late request that was sent before the lease was passed on changes nothing.
 if passes_of(string.sub(rest, 7)) < passes_of(facts) then rest = ' held ' .. facts end
 redis.call('SET', KEYS[1], mine .. token .. rest, 'KEEPTTL')
 return answer(granted(token, math.max(0, redis.call('PEXPIRETIME', KEYS[1]))))

@@ -3,7 +3,7 @@
 -- KEYS  1 the lock's key
 -- reply packed: now (µs), 0 (1), and
 --       'P' plain: whether the key is there (1), its end (µs, or 0 for none), the value, cut to the
---         most bytes of one of ours
+--         largest size of one of ours
 --@include clock
 --@include plain/value
 

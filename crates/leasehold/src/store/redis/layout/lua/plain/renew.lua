@@ -10,7 +10,7 @@
 
 local function renewed(key, mine, ttl)
   local value = value_of(key, redis.pcall)
-  if type(value) ~= 'string' then return 'X' end -- only this key has another type
+  if type(value) ~= 'string' then return 'X' end -- the other keys are still renewed
   local token, state = parts_of(value, mine)
   if state == 'held' then return extend(key, token, ttl) end
   return state == 'revoked' and 'V\1' or not_held(value)

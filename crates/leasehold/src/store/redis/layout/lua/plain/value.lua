@@ -3,7 +3,8 @@
 -- and STATE is held, cooldown or revoked. Any other value was written by another program. Only the
 -- value shows who holds, so a key is changed only after it was read.
 
--- The value, cut to the most bytes of one of ours, because the key may be a large foreign value.
+-- The value, cut to the largest size of a value of ours, because the key may have a large foreign
+-- value.
 local function value_of(key, call)
   return call('GETRANGE', key, 0, PLAIN_BYTES - 1)
 end
@@ -39,7 +40,8 @@ local function extend(key, token, ttl)
   return granted(token, at)
 end
 
--- The reply if this attempt does not hold. It has the token of the holder, if that is one of ours.
+-- The reply if this attempt does not hold. It has the token of the holder, if leasehold wrote the
+-- value.
 local function not_held(value)
   local token = string.match(value, '^leasehold%-1 %x+%-%d+ (%d+) ')
   return struct.pack('<c1d', 'N', tonumber(token or 0))

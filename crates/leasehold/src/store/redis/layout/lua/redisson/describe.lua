@@ -9,7 +9,7 @@
 local hold = find(KEYS[1], KEYS[2], ARGV[1])
 if hold and hold.state == 'revoked' then return answer('V\1') end
 if not hold or hold.state ~= 'held' then return answer(not_held(KEYS[1], KEYS[2], ARGV[1])) end
--- A late copy that was sent before the lease was passed on changes nothing.
+-- A late request that was sent before the lease was passed on changes nothing.
 local said = ARGV[2]
 if passes_of(string.sub(said, 7)) < passes_of(hold.facts) then said = ' held ' .. hold.facts end
 redis.call('SET', hold.key, hold.begin .. hold.token .. said, 'KEEPTTL')

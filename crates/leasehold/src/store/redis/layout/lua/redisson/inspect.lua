@@ -4,10 +4,10 @@
 -- ARGV  1 the part before the owner in the names of the keys of holds
 --       2 the most owners to return
 -- reply packed: now (µs), 0 (1), and
---       'J': whether the key is there (1), whether its owners read (1), its end (µs, or 0 for
---         none), the last token (µs, or 0), the number of owners (4), and of each its field, its
---         number of entries, the value of the key of its last entry (each with its length in 2),
---         and the end of that key (µs, or 0)
+--       'J': whether the key is there (1), whether its owners are readers (1), its end (µs, or 0
+--         for none), the last token (µs, or 0), the number of owners (4), and of each its field,
+--         its number of entries, the value of the key of its last entry (each with its length in
+--         2), and the end of that key (µs, or 0)
 --@include clock
 --@include arguments
 --@include redisson/lock

@@ -7,7 +7,8 @@
 -- and is excluded by, every kind of lock with that name that Redisson has. The key of the hold has
 -- the value `leasehold-1 ID TOKEN STATE FACTS`. Redisson reads only the time to live of such a key.
 --
--- A hold needs both: a forced unlock deletes the hash, and the key expires with the lease.
+-- A hold exists while both its field and its key do: a forced unlock deletes the hash, and the key
+-- expires with the lease.
 
 -- The part before the owner in the name of a hold's key.
 local function base_of(key, owner)
@@ -104,8 +105,8 @@ local function drop(hold)
 end
 
 -- The rest of a hold whose key has expired, or nothing. Other readers may have kept the hash, with
--- the field of this hold. Beside that field, the trace of the attempt would count as an entry, and
--- keep writers out.
+-- the field of this hold. If that field stayed, the tombstone under the key would count as its
+-- entry, and keep writers out.
 local function rest_of(lock, key, owner)
   local fields = redis.call('HMGET', lock, owner, owner .. ':write')
   if not (fields[1] or fields[2]) then return nil end

@@ -2,7 +2,7 @@
 --
 -- KEYS  1 the lock   2 the hold's key
 -- ARGV  1 owner   2 how much longer the name stays taken, without a holder (µs, or 0)
---       3 whether a copy of its acquire may still arrive: 0 no, 1 yes, 2 if there was no hold
+--       3 whether a copy of its acquire may still arrive: 0 no, 1 yes, 2 only if there is no hold
 --       4 the command that publishes   5 and 6 the channels of the lock
 -- reply packed as by native/release.lua: 'F' released, or 'N' not held
 --@include clock

@@ -4,7 +4,7 @@
 -- ARGV  1 owner   2 the token it was seen with (µs)   3 force: 0 or 1
 --       4 the command that publishes   5 and 6 the channels of the lock
 --       7 its client's inbox   8 the message for it
---       9 how often the lease was passed on, by that token
+--       9 how often the lease was passed on, as that token says
 -- reply packed as by native/revoke.lua: 'V' revoked: whether that token was held (1)
 --@include clock
 --@include arguments
@@ -16,7 +16,7 @@ if not hold or hold.token ~= ARGV[2] or passes < passes_of(hold.facts) then
   return answer('V\0')
 end
 local is_cooldown, is_free = hold.state == 'cooldown', false
--- A cooldown has no holder who could be asked.
+-- A cooldown has no holder who could be asked to release.
 if force or is_cooldown then
   is_free = drop(hold)
 else
