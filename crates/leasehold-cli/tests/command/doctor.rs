@@ -193,7 +193,7 @@ fn a_right_that_is_missing_to_see_deadlocks_is_a_warning_with_its_remedy() {
     holder.assert_found("warning", "deadlocks", "the user holder lacks +scan");
     holder.assert_found("warning", "deadlocks", "run doctor as a user with +scan");
     let operator = Visit::to(&url("operator"), &["--strict"]);
-    operator.assert_found("ok", "deadlocks", "no deadlock among those who wait");
+    operator.assert_found("ok", "deadlocks", "no deadlock among the waiters");
     assert_eq!(operator.code, Some(0), "{}", operator.report);
     // If nobody can wait in a queue, nothing needs to be repaired.
     let plain = Visit::to(&format!("{}&layout=plain&prefix=p:", url("holder")), &[]);

@@ -81,7 +81,7 @@ fn the_doctor_counts_and_names_them_and_looks_for_deadlocks_among_the_others() {
         let of = findings.filter(|finding| finding["topic"] == topic);
         of.map(|finding| finding["found"].as_str().unwrap()).collect()
     };
-    assert_eq!(of("deadlocks"), ["no deadlock among those who wait"]);
+    assert_eq!(of("deadlocks"), ["no deadlock among the waiters"]);
     let wanted = ["1 name is written by another release: v6", "1 name is unreadable: dam"];
     assert_eq!(of("records"), wanted);
 }

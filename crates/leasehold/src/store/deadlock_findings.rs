@@ -36,7 +36,7 @@ pub(super) async fn findings(place: &str, store: Result<Box<dyn Store>>) -> Vec<
             let deadlocks = found.deadlocks.iter().map(|deadlock| finding(place, deadlock));
             let mut findings: Vec<_> = deadlocks.collect();
             if findings.is_empty() {
-                findings.push(Finding::ok(place, TOPIC, "no deadlock among those who wait"));
+                findings.push(Finding::ok(place, TOPIC, "no deadlock among the waiters"));
             }
             findings.extend(unreadable(place, &found.unreadable));
             findings

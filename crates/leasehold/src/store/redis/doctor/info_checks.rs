@@ -89,7 +89,7 @@ impl Info {
                     "raise maxmemory",
                 )
             }
-            ("noeviction", _) => topic.ok(format!("{found}: none is deleted")),
+            ("noeviction", _) => topic.ok(format!("{found}: no lock is deleted")),
             (_, 0) => topic.warning(
                 format!("{found}, without a maxmemory"),
                 "once a limit is set, a full server deletes locks, and two may hold the same",
