@@ -38,8 +38,8 @@ class Entered(Generic[G]):
         self._guards.setdefault(who, []).append(guard)
 
     def pop(self, who: Hashable) -> G:
-        """Removes and returns the guard of a block that ends: the last of ``who``, or the only
-        one."""
+        """Removes and returns the guard of a block that ends: the newest guard of ``who``. If
+        ``who`` has none, it is the only guard of the lock."""
         if who not in self._guards:
             owners = list(self._guards)
             if len(owners) != 1 or len(self._guards[owners[0]]) != 1:

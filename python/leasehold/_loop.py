@@ -134,8 +134,8 @@ def here() -> Bridge:
 
 
 async def wait(verb: _core.Verb) -> Any:
-    """Begins a verb and waits for it. A cancellation aborts the verb, unless it continues without
-    its caller."""
+    """Begins a verb and waits for it. If the task is cancelled, the verb is aborted, unless it is a
+    kind of verb that continues without its caller."""
     bridge = here()
     future = asyncio.get_running_loop().create_future()
     key = bridge.completions.begin(verb)
@@ -144,8 +144,8 @@ async def wait(verb: _core.Verb) -> Any:
         return await future
     except asyncio.CancelledError:
         if not future.cancelled() and future.done() and future.exception() is None:
-            # The result came at the moment of the cancellation. Without this line, a traceback
-            # might keep the lease for a long time.
+            # The result came at the moment of the cancellation. A traceback may keep the future,
+            # and so the lease, alive for long: release it here.
             _give_back(bridge, future.result())
         raise
     finally:

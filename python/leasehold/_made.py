@@ -1,4 +1,4 @@
-"""The common base of the objects that clients of both families make, without any I/O."""
+"""The common base of the objects that clients make, for threads and for tasks. It does no I/O."""
 
 from __future__ import annotations
 

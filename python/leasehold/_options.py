@@ -32,7 +32,7 @@ class Options(TypedDict, total=False):
     - ``ttl``: how long the store keeps the lease without a renewal, 0.1 s to 24 h. Default: 30 s.
     - ``renew``: renew the lease every third of the ttl while the guard lives. Default:
       ``True``.
-    - ``min_validity``: a grant with less validity than this is released at once.
+    - ``min_validity``: a grant with less validity than this is released immediately.
     - ``max_hold``: the lease is lost after this time, even if its holder is healthy.
     - ``min_hold``: the name stays taken for at least this long from the grant.
     - ``label``: a text that others see with the holder.

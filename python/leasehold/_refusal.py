@@ -1,5 +1,5 @@
-"""The errors for `with` on async objects, and for `async with` on others. Type checkers do not see
-these methods."""
+"""The errors for `with` on async objects, and for `async with` on others. The methods that raise
+them are hidden from type checkers, which then report the mistake themselves."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ def wait(verb: _core.Verb) -> Any:
 
 
 def _wait_green(verb: _core.Verb) -> Any:
-    """Waits under gevent or eventlet: other greenlets run meanwhile, and a killed greenlet leaves
-    the queue of the lock."""
+    """Waits under gevent or eventlet: other greenlets run meanwhile, and a killed greenlet no
+    longer waits in the queue of the lock."""
     completions = _core.Completions()
     try:
         completions.begin(verb)

@@ -39,7 +39,7 @@ class Client(_Client[Lock, RWLock, Semaphore, Election, Job, Admin]):
     _family = Family(this_thread, Lock, _RLock, RWLock, Semaphore, Election, Job, Admin)
 
     def connect(self) -> Self:
-        """Connects now, so that a failure shows at once.
+        """Connects now, so that a failure shows immediately.
 
         Raises ``StoreUnavailable`` after at most 5 s, ``StoreDenied``, ``StoreError``.
         """

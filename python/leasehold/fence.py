@@ -36,7 +36,8 @@ def to_header(guard: _Held) -> str:
 
 
 def from_header(text: str) -> tuple[str, int]:
-    """Parses the name and the token from the header. Raises ``InvalidInput``: then answer 400."""
+    """Parses the name and the token from the header. If this raises ``InvalidInput``, answer
+    400."""
     return _core.from_header(text)
 
 
@@ -54,7 +55,7 @@ class Fences:
         self._newest: dict[str, int] = {}
 
     def install(self, name: str, token: int) -> None:
-        """Refuses lower tokens from now on. Raises ``Fenced`` if a higher token was seen: then
+        """Refuses lower tokens from now on. Raises ``Fenced`` if a higher token was seen; then
         answer 409."""
         with self._mutex:
             self._newest[name] = _core.check_fence(name, token, self._newest.get(name))

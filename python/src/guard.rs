@@ -388,7 +388,8 @@ impl NativeGuard {
                 return Err(InvalidInput::new("lease", why).into());
             }
         };
-        // `into_lease` consumes its guard even if it fails, so a lost lease is refused before.
+        // `into_lease` consumes its guard even if it fails, so this line refuses a lost lease
+        // first.
         if let Err(error) = lease.ensure_held() {
             taken.lease = Some(lease.into());
             return Err(error.into());

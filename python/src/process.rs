@@ -60,7 +60,8 @@ impl State {
     }
 }
 
-/// The state of this process. To find the process takes a system call, so a verb calls this once.
+/// The state of this process. Checking which process this is takes a system call, so a verb calls
+/// this function once.
 fn state() -> Result<&'static State, Failure> {
     Ok(STATE.this().map_err(leasehold::Error::from)?)
 }

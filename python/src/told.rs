@@ -102,8 +102,8 @@ pub(crate) fn told_descriptor() -> Result<i32, Failure> {
     Ok(channel.wake.get().map_or(-1, Wake::descriptor))
 }
 
-/// The next items as a list of tuples, and the number of dropped events; none at the end. With
-/// `waits`, waits a moment for items; the list may be empty.
+/// The next items as a list of tuples, and the number of dropped events; `None` once the queue is
+/// closed and empty. With `waits`, waits a moment for items; the list may be empty.
 #[pyfunction]
 pub(crate) fn next_told(py: Python<'_>, waits: bool) -> PyResult<Option<(Vec<Py<PyTuple>>, u64)>> {
     let taken = py.detach(|| {

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
-/// A descriptor that becomes readable by a ring, and stays readable until it is cleared.
+/// A descriptor that `ring` makes readable, and that stays readable until it is cleared.
 pub(crate) struct Wake {
     read: OwnedFd,
     #[cfg(not(target_os = "linux"))]

@@ -32,7 +32,7 @@ pub(crate) fn by_signal(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }
 
-/// Why the command ends without having done what it was asked to.
+/// Why the command ends without having done its task.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: u8,

@@ -22,8 +22,8 @@ const PASSWORDS: [&str; 2] = ["LEASEHOLD_PASSWORD", "LEASEHOLD_SENTINEL_PASSWORD
 pub(crate) enum Secrets {
     /// This process's environment.
     OfEnvironment,
-    /// Passwords that were passed on, by the names of their variables. A file that another variable
-    /// names may contain a newer password.
+    /// Passwords that were passed on, keyed by the names of their variables. A file that another
+    /// variable names may contain a newer password.
     PassedOn(BTreeMap<String, String>),
     /// No passwords: none may be sent to a server that the user did not choose.
     Nowhere,

@@ -31,9 +31,9 @@ impl Terminal {
     /// Makes the terminal listen to a group of this session, or with `None` to the group of this
     /// process.
     ///
-    /// The function blocks SIGTTOU meanwhile. Otherwise the kernel stops a process that changes the
-    /// group of a terminal that does not listen to this process. Taking a lent terminal back is
-    /// such a change.
+    /// The function blocks SIGTTOU meanwhile. Otherwise the kernel stops a background process that
+    /// changes the group of its terminal. To take a lent terminal back, this process makes such a
+    /// change.
     pub(crate) fn listen_to(&self, group: Option<Pid>) -> io::Result<()> {
         let mut background_write = SigSet::empty();
         background_write.add(Signal::SIGTTOU);

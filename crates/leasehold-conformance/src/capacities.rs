@@ -23,7 +23,8 @@ fn permits(count: u32, capacity: u32) -> Mode {
     Mode::Permits { count, capacity }
 }
 
-/// A bench with two holders of one permit of `capacity` each, if the store has permits and a queue.
+/// A bench with two holders, each of one of `capacity` permits, if the store has permits and a
+/// queue.
 async fn held_by_two(subject: &Subject, capacity: u32) -> Option<(Bench<'_>, [HolderId; 2])> {
     let can = subject.can();
     if !(can.queued && can.permits) {

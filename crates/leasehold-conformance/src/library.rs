@@ -1,5 +1,5 @@
-//! Cases that use the library, as a program does. A mutex, a write lock and a semaphore of one must
-//! all behave as an exclusive lease.
+//! Cases that use the library, as a program does. A mutex, a write lock and a semaphore with one
+//! permit must all behave as an exclusive lease.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -91,7 +91,7 @@ pub async fn permits_add_up_to_the_capacity(subject: &Subject) {
     assert_eq!(bench.holders().await, [large, small]);
 }
 
-/// A reader, and a holder of permits, are adopted while their peers hold on.
+/// The leases of a reader and of permits are adopted while others hold the same name.
 pub async fn a_reader_and_permits_are_adopted_beside_their_peers(subject: &Subject) {
     let (can, permits) = (subject.can(), permits(2, 5));
     for (mode, peers, is_there) in [

@@ -526,7 +526,7 @@ pub async fn a_walk_over_pages_comes_by_every_name_in_use(subject: &Subject) {
     assert_eq!(walk("none", 2).await, []);
 }
 
-/// Names in any script are kept apart, however long they are.
+/// Names in any writing system are kept apart, however long they are.
 pub async fn names_of_any_script_are_told_apart(subject: &Subject) {
     let number = subject.fresh_name("x");
     let mut names: Vec<_> =

@@ -19,8 +19,8 @@ use crate::text::show_duration;
 /// may be ordinary contention.
 pub const LEAST_WAIT: Duration = Duration::from_secs(10);
 
-/// How much younger a hold may seem than a wait that began after it: 1 s. The snapshots of the
-/// names are not taken at the same time.
+/// How much later than a wait a hold may seem to begin, although it began earlier: 1 s. The
+/// snapshots of the names are not taken at the same time.
 const LOOK_ERROR: Duration = Duration::from_secs(1);
 
 /// One name as a store showed it.
@@ -59,7 +59,7 @@ pub struct Wait {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Obstacle {
-    /// A holder of the name. The waiter of the next [`Wait`] acts for it.
+    /// A holder of the name. The waiter of the next [`Wait`] acts for this holder.
     Holder(Holder),
     /// The waiter of the next [`Wait`], which is before this waiter in the queue of the same name.
     Waiter(Waiter),
@@ -93,9 +93,9 @@ impl fmt::Display for InWords<'_> {
     }
 }
 
-/// The deadlocks among these names. For each waiter in a deadlock, there is a shortest cycle
-/// through it, unless an earlier cycle already contains it. A waiter that is only queued behind a
-/// deadlock is in no cycle.
+/// The deadlocks among these names. For each waiter in a deadlock, the result has a shortest cycle
+/// through that waiter, unless an earlier cycle already contains the waiter. A waiter that is only
+/// queued behind a deadlock is in no cycle.
 ///
 /// A client in a deadlock waits for another client in it. So the search first assumes that all
 /// waiters are stuck. Then it removes each waiter that would be served if all holders that are not
@@ -160,7 +160,7 @@ impl<'a> WaitForGraph<'a> {
         Self { snapshots, waits, of_look, of_client }
     }
 
-    /// The stuck waits for which this holder keeps its lease.
+    /// The stuck waits because of which this holder does not release its lease.
     fn why_held(&self, snapshot: usize, holder: &Holder) -> impl Iterator<Item = usize> {
         let age = self.snapshots[snapshot].age;
         let held_for = holder.held_for + age + LOOK_ERROR;
@@ -180,7 +180,7 @@ impl<'a> WaitForGraph<'a> {
         self.why_held(snapshot, holder).next().is_some()
     }
 
-    /// The weight of a name that stuck clients hold; for a semaphore, it is a number of permits.
+    /// How much of a name's capacity stuck clients hold: for a semaphore, a number of permits.
     fn stuck_weight(&self, snapshot: usize) -> u64 {
         let stuck =
             self.snapshots[snapshot].status.holders.iter().filter(|h| self.is_stuck(snapshot, h));

@@ -96,7 +96,7 @@ pub enum Error {
         /// The time for which the call waited.
         waited: Duration,
         /// The holder at the end, if the store could name it. With several holders, it is one that
-        /// certainly blocks the caller, otherwise the first one.
+        /// certainly blocks the caller, or the first one if the store shows no such holder.
         holder: Option<Box<Holder>>,
         /// The number of other holders; no more than 31 are counted.
         others: u32,

@@ -150,7 +150,7 @@ impl Mode {
         }
     }
 
-    /// The capacity of a record that this mode can be granted on.
+    /// The capacity that a record must have for this mode to be granted.
     pub const fn capacity(self) -> u32 {
         match self {
             Self::Exclusive | Self::Shared | Self::Upgradable => LOCK_CAPACITY,
@@ -537,8 +537,8 @@ impl ForeignHolder {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Status {
-    /// A holder that is not a client of leasehold. Others hold at the same time only if the layout
-    /// shares readers with programs in other languages.
+    /// A holder that is not a client of leasehold. Such a holder and others hold together only if
+    /// the layout shares readers with programs in other languages.
     pub foreign: Option<ForeignHolder>,
     /// The holders, in no particular order.
     pub holders: Vec<Holder>,

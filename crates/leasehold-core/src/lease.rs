@@ -21,7 +21,7 @@ pub const DEFAULT_DRIFT: f64 = 0.01;
 /// Subtracted from every validity: 5 ms, for the time between reading the clock and acting.
 pub const MARGIN: Duration = Duration::from_millis(5);
 
-/// The bounds that say how much earlier than the store a holder must consider its lease over.
+/// The bounds by which a holder stops relying on its lease earlier than the store ends it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
     /// The largest difference in rate between two clocks, as a ratio.
@@ -71,8 +71,8 @@ impl Bounds {
         Err(InvalidInput::new("ttl", why))
     }
 
-    /// The time until which the client may rely on a hand-off *before* it confirms it, or `None` if
-    /// it must confirm it first.
+    /// The time until which the client may rely on a hand-off that it has *not yet* confirmed;
+    /// `None` if it must confirm the hand-off first.
     ///
     /// `granted_us` and `deadline_us` are store times from the message; `newest` is the newest
     /// reply that this client has. The grant must be later than that reply, by no more than the

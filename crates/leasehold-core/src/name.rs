@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 pub const MAX_NAME_BYTES: usize = 512;
 
 /// The length of the readable part of a name with a hash: 64 characters, at most 256 bytes. That
-/// leaves room for the hash in any script.
+/// leaves room for the hash, whatever the characters are.
 const READABLE_CHARS: usize = 64;
 
 const HEX: &[u8; 16] = b"0123456789abcdef";

@@ -130,8 +130,8 @@ impl Renewing {
         Tick::Send { timeout: (self.ttl / 6).min(left / 2) }
     }
 
-    /// Plans a renewal for `at` at the latest, for example because a handed-over lease was entered
-    /// before the hand-over was confirmed.
+    /// Plans a renewal for `at` at the latest, for example because the holder uses a handed-over
+    /// lease before the hand-over is confirmed.
     pub fn renew_by(&mut self, at: Instant) {
         self.next = self.next.min(at);
     }

@@ -433,12 +433,12 @@ impl Adopt {
 /// The answer is [`Reply::Granted`] in two cases. In the first case, *the hold is still in the
 /// record*, even past its deadline, with the same mode. Then the hold has kept everybody else out,
 /// and continues. If its token is below the claimed one, it is raised to the claimed one, as by
-/// [`Action::Commit`]. If the record has only the reader of a claimed writer, the hold becomes the
-/// writer again, provided it is alone with the highest token. If the record has the writer of a
-/// claimed reader, the hold becomes a reader, as by [`Action::Renew`]. In the second case, *the
-/// record has nothing of the hold*, nobody waits, and the request fits in addition to the present
-/// holds. For an exclusive lock, the last token must also be below the claimed one. Then the store
-/// grants the hold again with its old token.
+/// [`Action::Commit`]. If a writer is claimed but the record has a reader, the hold can become
+/// the writer again: if it is alone and has the highest token. If a reader is claimed but the
+/// record has a writer, the hold becomes a reader, as by [`Action::Renew`]. In the second
+/// case, *the record has nothing of the hold*, nobody waits, and the request fits in addition to
+/// the present holds. For an exclusive lock, the last token must also be below the claimed one.
+/// Then the store grants the hold again with its old token.
 ///
 /// In all other cases the reply is [`Reply::NotHeld`]. An equal last token without a hold means
 /// that the holder released; a higher one means that there was a later holder. An attempt that was

@@ -49,8 +49,9 @@ impl Default for BatchLimits {
 /// items whose batch has not begun.
 ///
 /// Each item gets its own result from the work, and an item that fails does not affect the others.
-/// If the lease is lost meanwhile, the future of the work is dropped, and every item of that batch
-/// fails with [`Error::Lost`]. Items of later batches are processed under the next lease.
+/// If the lease is lost while the work runs, the future of the work is dropped, and every item of
+/// that batch fails with [`Error::Lost`]. Items of later batches are processed under the next
+/// lease.
 ///
 /// ```
 /// # #[tokio::main]

@@ -56,8 +56,8 @@ impl Cell {
     }
 
     /// Installs the token of a lease, so that older holders are refused from now on, and only then
-    /// reads the value. Write with [`Opened::write`]: the value was read after the token had been
-    /// installed.
+    /// reads the value. Write with [`Opened::write`]: no older holder can change the value after it
+    /// was read here.
     ///
     /// # Errors
     ///

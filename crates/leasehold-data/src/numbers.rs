@@ -108,7 +108,7 @@ impl Numbers {
         self.anew()
     }
 
-    /// Takes every number from the store by itself, so that the numbers grow in the order in which
+    /// Takes each number from the store separately, so that the numbers grow in the order in which
     /// the store gives them out: one round trip each.
     pub fn strictly_increasing(self) -> Self {
         self.block(1)

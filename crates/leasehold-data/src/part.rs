@@ -10,8 +10,8 @@ use leasehold::{Error, Result};
 use crate::model::{Action, Answer, Id, Reply, Request};
 use crate::store::DataStore;
 
-/// How long orders and results are remembered by default: 24 h. A retry after more than a day is no
-/// longer the retry of a lost reply. A hundred thousand orders take some 30 MB.
+/// How long orders and results are remembered by default: 24 h. After more than a day, no caller
+/// repeats a request whose reply was lost. A hundred thousand orders take some 30 MB.
 pub const DEFAULT_REMEMBER: Duration = Duration::from_hours(24);
 
 /// The range of `remember`: long enough for any retry to arrive, and at most a year.

@@ -19,7 +19,7 @@ const ASK_LAST: Duration = Duration::from_millis(500);
 /// them in batches.
 ///
 /// An entry leaves the queue in the same step in which its result is stored. The store refuses that
-/// step to a holder once a newer one has taken or finished entries. So no crash repeats an entry
+/// step to a holder once a newer holder has taken or finished entries. So no crash repeats an entry
 /// that has a result. But no queue can know whether an effect *elsewhere* happened before the
 /// result was stored. So make such an effect idempotent by the entry's id, or fence it with the
 /// same token.
@@ -209,13 +209,13 @@ impl Drain {
     ///
     /// # Errors
     ///
-    /// The error of `work`: its entry stays in the queue. Also
+    /// The error of `work`: the entry that failed stays in the queue. Also
     /// [`Error::Fenced`](leasehold::Error::Fenced) and [`Error::Store`](leasehold::Error::Store),
     /// as `E`.
     ///
     /// # Cost
     ///
-    /// One round trip per entry, and one more per 64.
+    /// One round trip per entry, and one more per 64 entries.
     ///
     /// # Cancel safety
     ///

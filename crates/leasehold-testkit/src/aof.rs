@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::resp;
 use crate::server::{Data, RedisServer};
 
-/// The directory of append-only files since Redis 7.0, which also has a list of them.
+/// The directory of append-only files since Redis 7.0, with a list of these files.
 const DIRECTORY: &str = "appendonlydir";
 const MANIFEST: &str = "appendonly.aof.manifest";
 

@@ -23,10 +23,10 @@ pub struct Faults {
     pub lose_answer: u64,
     /// A message does not arrive.
     pub lose_message: u64,
-    /// With a request, the connection is cut: everything is lost for a while.
+    /// The connection is cut when a request is sent: everything is lost for a while.
     pub cut: u64,
     /// The longest time for which the connection stays cut, and the least time for which it then
-    /// works. Without the second, cuts in a row could last for any time.
+    /// works. Without that least time, cuts in a row could last for any time.
     pub cut_for: Duration,
     /// The longest time that a request, an answer or a message takes.
     pub delay: Duration,

@@ -169,8 +169,8 @@ pub fn loss(guard: &Guard) -> impl Future<Output = LossReason> {
     }
 }
 
-/// A request for an exclusive lease that does not end during a test, without a wait. The request is
-/// never too late. A test changes the fields that it is about.
+/// A request for an exclusive lease that does not end during a test. The request does not wait, and
+/// is never too late. A test changes the fields that it is about.
 pub fn request(id: HolderId) -> Acquire {
     Acquire::new(id, Mode::Exclusive, Duration::from_secs(600))
         .with_nonce(7)

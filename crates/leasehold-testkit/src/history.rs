@@ -74,9 +74,9 @@ impl Hold {
 /// What must not happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Violation {
-    /// Two grants have one token.
+    /// Two grants have the same token.
     TokenTwice,
-    /// A grant has a higher token than a grant that was requested after the first one had returned.
+    /// A grant that was requested after another grant had returned has a lower token than that one.
     TokenOrder,
     /// The resource accepted a lower token after a higher one.
     WriteOrder,

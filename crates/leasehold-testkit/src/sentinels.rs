@@ -105,7 +105,7 @@ impl SentinelFleet {
         RedisServer::options().sentinel().line(watch).start()
     }
 
-    /// The store URL of those sentinels, without credentials.
+    /// The store URL of the given sentinels, without credentials.
     pub fn url_of<'a>(sentinels: impl IntoIterator<Item = &'a RedisServer>) -> String {
         let place = |sentinel: &RedisServer| format!("127.0.0.1:{}", sentinel.port());
         let places: Vec<_> = sentinels.into_iter().map(place).collect();

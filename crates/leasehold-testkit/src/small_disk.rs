@@ -9,7 +9,8 @@ use crate::harness::must;
 use crate::worker::Worker;
 
 /// Lets a [`Worker`] do a job on a disk of this size. The disk's directory is the job's second
-/// argument, and has its temporary files. If mounting is not allowed, says so and skips the job.
+/// argument, and the job's temporary files are there. If mounting is not allowed, says so and skips
+/// the job.
 ///
 /// # Panics
 ///

@@ -215,8 +215,9 @@ impl Admin {
 
     /// Declares that the store is new or has forgotten nothing, which ends a quarantine
     /// (`quarantine=` in the store URL). **Call it only if no earlier lease can be valid**:
-    /// otherwise the store may grant a name to somebody else whose lease it has forgotten. Returns
-    /// `false` if the store has no quarantine, so that there was nothing to end.
+    /// otherwise the store may grant a name while a holder whose lease the store has forgotten
+    /// still works under it. Returns `false` if the store has no quarantine, so that there was
+    /// nothing to end.
     ///
     /// Cost: one round trip for each server; in a cluster some 50 for each primary, because each
     /// slot has its own quarantine.

@@ -93,11 +93,10 @@ pub enum Event<'a> {
         /// The time since the call began.
         waited: Duration,
     },
-    /// A waiting call is held up by trouble with the store, and rides it out: the store is away, in
-    /// quarantine, or without enough replicas or nodes. Reported for each request that fails, about
-    /// once a second; [`Waiting`](Event::Waiting) follows once the store answers again and another
-    /// holder is in the way. If several calls wait in a queue for the same name, only one of them
-    /// is reported.
+    /// A waiting call rides out trouble with the store: the store is away, in quarantine, or
+    /// without enough replicas or nodes. Reported for each request that fails, about once a second;
+    /// [`Waiting`](Event::Waiting) follows once the store answers again and another holder is in
+    /// the way. If several calls wait in a queue for the same name, only one of them is reported.
     #[non_exhaustive]
     Delayed {
         /// The facts of the call.

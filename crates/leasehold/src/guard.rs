@@ -276,9 +276,9 @@ impl Guard {
         Ok(())
     }
 
-    /// A second guard on the same lease: re-entry, made explicit because tasks are not threads. The
-    /// second guard has the same token, and costs no round trip. The lease is released with the
-    /// last of its guards.
+    /// A second guard on the same lease: re-entry. It is explicit, because a task, unlike a thread,
+    /// cannot be recognised as the holder. The second guard has the same token, and costs no round
+    /// trip. The lease is released with the last of its guards.
     ///
     /// While a lease has more than one guard, none of them can be upgraded, downgraded or handed
     /// out: the holders of the other guards rely on the lease as it is.
@@ -447,7 +447,8 @@ impl Guard {
     }
 
     /// One guard must not change what another guard of the lease relies on. No other guard can
-    /// appear after this check: only the caller's guard could be re-entered.
+    /// appear after this check: only the caller's guard could be re-entered, and the caller has it
+    /// exclusively.
     fn check_only_guard(&self, verb: &str) -> Result<()> {
         if Arc::strong_count(&self.held) == 1 {
             return Ok(());

@@ -13,7 +13,7 @@ use crate::process::PerProcess;
 #[derive(Debug)]
 struct Clients {
     ids: Mutex<BTreeSet<ClientId>>,
-    /// The number of clients. Every call reads it, so it needs no mutex.
+    /// The number of clients. Every call reads it, so it can be read without the mutex.
     count: AtomicUsize,
 }
 

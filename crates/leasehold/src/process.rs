@@ -4,10 +4,10 @@
 //! keeper's thread is not there, a lock that another thread had stays locked, and sockets and
 //! tokio's epoll are shared with the parent. So a child uses nothing that its parent has made, and
 //! drops none of it. Each process in a chain of forks has a number. Each call of a guard needs that
-//! number, and so do five steps of an acquire and its release. So it must be cheap: a handler of
-//! pthread_atfork(3) counts forks, and a process that has not been forked since reads its number
-//! from memory. A forked process compares its id with the recorded ids. Nothing here takes a lock,
-//! because the thread that had it may be in another process.
+//! number, and so do five steps of an acquire and its release. So reading it must be cheap: a
+//! handler of pthread_atfork(3) counts forks, and a process that has not been forked since reads
+//! its number from memory. A forked process compares its id with the recorded ids. Nothing here
+//! takes a lock, because the thread that had it may be in another process.
 
 #[cfg(feature = "file")]
 mod notes;
@@ -35,9 +35,9 @@ static FORKS: [OnceLock<forkguard::Guard>; MOST] = [const { OnceLock::new() }; M
 /// Declares that this process is a forked child, and closes the descriptors that it has inherited
 /// from its parent's file stores. A child that uses leasehold need not call this function: the
 /// first call of leasehold notices the fork. In a child that does not use leasehold, open pipes
-/// hide the death of the parent from others: the parent's leases then last until their ttl. A child
-/// that was made by a bare system call, without the C library, must call this function before it
-/// uses leasehold.
+/// hide the death of the parent from others: the parent's leases then last until their ttl is over.
+/// A child that was made by a bare system call, without the C library, must call this function
+/// before it uses leasehold.
 ///
 /// Call it in children that a server forks in advance, and in `os.register_at_fork` of bindings. In
 /// a process that was not forked it does nothing.

@@ -55,8 +55,8 @@ class Base:
         *,
         url: str | None = None,
     ) -> None:
-        """Like ``redis.lock.Lock``, but ``sleep`` is ignored. ``url`` is for a client that hides
-        its server.
+        """Like ``redis.lock.Lock``, but ``sleep`` is ignored. Give ``url`` if the server cannot be
+        read from ``redis``.
 
         With ``timeout``, the lease ends after that time and is not renewed. Without it, the lease
         is renewed while this process lives, and ends 30 s after the process has died.

@@ -26,8 +26,9 @@ class Kept:
         """Keeps a guard until it has ended."""
         if self._ends_in != os.getpid():
             self._ends_in = os.getpid()
-            # This hook is registered after the exit hook of the client, so it runs before that
-            # hook. Leases with a timeout therefore stay.
+            # Exit hooks run in reverse order, so this hook runs before the exit hook of the client.
+            # It takes the leases with a timeout out of their guards, so that the client does not
+            # release them.
             atexit.register(self._hand_out)
             util = sys.modules.get("multiprocessing.util")
             if util is not None:

@@ -14,8 +14,7 @@ use crate::report::{Failure, Outcome, USAGE, print};
 ///
 /// # Errors
 ///
-/// The outcome to exit with: help or the version was asked for, and has been printed; or the
-/// command line is wrong.
+/// The outcome to exit with, if help or the version was printed, or if the command line is wrong.
 pub(crate) fn parse(arguments: &[OsString]) -> Result<Command, Outcome> {
     let arguments = &normalized(arguments);
     let error = match Cli::try_parse_from(arguments) {

@@ -22,7 +22,7 @@ pub(super) struct LockLine {
     pub(super) left: Option<Duration>,
     /// The longest time that a present waiter has waited.
     pub(super) waited: Option<Duration>,
-    /// New holds per second (entries); zero for a lock that is not watched.
+    /// New holds per second; zero for a lock that is not watched.
     pub(super) per_second: f64,
 }
 

@@ -43,8 +43,7 @@ pub(super) fn ending(ending: Ending) -> &'static str {
     }
 }
 
-/// The cells of a holder of which only the value is known: its name, the rest of its hold, and the
-/// value.
+/// The cells of a holder of which only the value is known: its name, the time left, and the value.
 pub(super) fn foreign_words(foreign: &ForeignHolder) -> [String; 3] {
     let left = foreign.ttl_left.map_or_else(|| "no end".to_owned(), show_duration);
     [ANOTHER.to_owned(), left, format!("value {:?}", foreign.value)]

@@ -29,11 +29,11 @@ fn with_pod(name: String, pod: Option<String>) -> String {
     }
 }
 
-/// Returns the label unless a store would refuse it: the user has not chosen it, so there must be
-/// no error.
+/// Returns the label unless a store would refuse it: the user did not choose this label, so it must
+/// not cause an error.
 fn fit(label: String) -> Option<String> {
     let is_sound = HolderInfo::new("", 0).with_label(Some(label.clone())).check().is_ok();
-    // The store shows the name of the machine beside the label.
+    // The store shows the name of the machine next to the label.
     (is_sound && label.len() <= 256).then_some(label)
 }
 

@@ -202,7 +202,8 @@ impl Connection {
     }
 }
 
-/// Completes if a lease that this process runs under blocks it: such a wait would not end.
+/// Completes if the request is blocked by a lease under which this process runs: such a wait would
+/// not end.
 async fn own_lease_in_the_way(admin: Admin, names: &[LockName], mode: Mode) -> String {
     if !reentry::is_nested() {
         return std::future::pending().await;

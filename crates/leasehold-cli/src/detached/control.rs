@@ -23,8 +23,8 @@ const LONGEST_LINE: u64 = 4096;
 /// client was stopped.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long a client waits for an answer: 15 s, longer than a release without an answer of the
-/// store takes.
+/// How long a client waits for an answer: 15 s, longer than a release takes if the store does not
+/// answer.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(15);
 
 /// A request to a holder process.

@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::user::User;
 
-/// The beginning of every handle. It distinguishes a handle that was cut from a text that is no
+/// The beginning of every handle. It shows whether a text is a truncated handle, or was never a
 /// handle.
 const MARK: &str = "lh1.";
 
 /// The handle of a lease that was taken. It has no secret, and does not contain the password of the
 /// store. To give the lease back, a process needs the rights of the user, or rights to the store. A
-/// handle may be forged, so it contains no path, and `give` looks for nothing on this machine by
-/// its text.
+/// handle may be forged. So it contains no path of a socket, and `give` takes only the id of the
+/// client from it to find a process on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Handle {

@@ -236,7 +236,7 @@ impl Taker {
 
     /// Completes when `take` has ended.
     async fn gone(&mut self) {
-        // `take` has not got the handle yet, so it can only end.
+        // `take` sends nothing before it has the handle, so this completes only when `take` ends.
         let _end = (&mut self.0).await;
     }
 

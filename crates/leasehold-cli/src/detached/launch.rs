@@ -22,8 +22,8 @@ use crate::store_choice::Choice;
 /// because the first argument is always a subcommand.
 pub(crate) const MODE: &str = "@holder";
 
-/// The task of the holder process, a line of JSON on its stdin. Its arguments and environment would
-/// be visible to others for as long as it lives.
+/// The task of the holder process, a line of JSON on its stdin. Arguments and environment of the
+/// process would be visible to others for as long as it lives.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Errand {
     /// The arguments as they were typed. The holder process parses them as `take` did.
@@ -59,8 +59,8 @@ pub(crate) async fn take(names: &str, arguments: Vec<OsString>, choice: Choice) 
     let handle = tokio::select! {
         biased;
         signal = interruption(&mut signals) => {
-            // By the end of this pipe, the holder process learns that `take` has ended, and gives
-            // up.
+            // The end of this pipe tells the holder process that `take` has ended. The holder
+            // process then gives up.
             drop(go);
             let _ended = holder.wait().await;
             return Err(Failure::interrupted(signal.as_raw(), String::new()));

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 pub struct Change {
     /// The name of the lock.
     pub name: LockName,
-    /// The events, oldest first. Empty if only the waiters have changed, or their being in a
+    /// The events, oldest first. Empty if only the waiters have changed, or whether they are in a
     /// deadlock.
     pub events: Vec<Event>,
 }
@@ -63,7 +63,7 @@ impl Who {
     }
 }
 
-/// The holds that have begun or ended between two looks, the later of them at `now_ms`.
+/// The holds that have begun or ended between two looks. The later look was at `now_ms`.
 pub(super) fn events(old: &Status, new: &Status, now_ms: u64) -> Vec<Event> {
     let begun = new.holders.iter().filter(|holder| is_new(holder, old));
     let begun: Vec<Event> = begun.map(|holder| began(holder, old, now_ms)).collect();

@@ -312,7 +312,7 @@ impl Picture {
         let due = self.due.iter().take_while(|(at_ms, _)| *at_ms <= now_ms).take(most);
         let names: Vec<_> = due.map(|(_, name)| name.clone()).collect();
         for name in &names {
-            // If that look fails, the others come first.
+            // If the look at this name fails, the looks at other names come first.
             self.schedule(name, now_ms + HELD_MS);
         }
         names

@@ -15,8 +15,8 @@ use crate::subject::{Subject, must};
 const CLIENTS: u32 = 5;
 const ROUNDS: u32 = 8;
 
-/// A reader that goes silent keeps a writer out until its own lease ends and no longer, whichever
-/// reader came first.
+/// A reader that goes silent keeps a writer out until its own lease ends and no longer. This is so
+/// whether it came before or after a living reader.
 ///
 /// Redisson: `testReadLockExpiration`, `testReadLockLeaseTimeout`, `…DiffThreadsRRW`,
 /// `testMultiInstanceReadLockZombieCleanup`.

@@ -1,4 +1,4 @@
-//! Deadlocks, and similar states that are none, as statuses of names.
+//! Tests with the statuses of several names: some form a deadlock, others only look like one.
 
 use super::*;
 use crate::{FencingToken, HolderId, HolderInfo};
@@ -24,7 +24,7 @@ fn waits(client: u128, mode: Mode, since: u64) -> Waiter {
     Waiter::new(id(client), mode, HolderInfo::new("vm", client as u32), seconds(since), 1)
 }
 
-/// The same waiter, in a process that was started under the leases of others.
+/// The same waiter, in a process that the clients `of` started while they held leases.
 fn inside(mut waiter: Waiter, of: &[u128]) -> Waiter {
     let of = of.iter().copied().map(ClientId).collect();
     waiter.info = waiter.info.with_on_behalf_of(of);

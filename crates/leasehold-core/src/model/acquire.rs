@@ -9,8 +9,8 @@
 //!
 //! A capacity that an operator has set replaces the one that the holders asked for: requests for
 //! either number share the new capacity. It is in force until nobody holds or waits. It also ends
-//! at the turn of a request for a third number, or for more permits than there are, once nobody
-//! holds.
+//! when nobody holds and the first in line is a request for a third number, or for more permits
+//! than there are.
 //!
 //! A name is either a lock or a semaphore: while it is in use as one, requests for the other are
 //! refused.
@@ -97,8 +97,8 @@ impl Step<'_> {
         }
     }
 
-    /// The place of a waiter, and when it has to ask again: the head when the earliest hold may
-    /// end, the others depending on their place.
+    /// The place of a waiter, and when it has to ask again: the first waiter when the earliest hold
+    /// may end, and the others after a time that depends on their place.
     pub(super) fn place(&mut self, sequence: u64) -> Place {
         let ahead = self.record.ahead_of(sequence);
         let retry_after = match ahead {

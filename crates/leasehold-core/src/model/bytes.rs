@@ -18,7 +18,7 @@ use crate::holder::{ClientId, Ending, HoldState, HolderId, HolderInfo, PassedOn}
 use crate::request::Refusal;
 use crate::time::micros;
 
-/// The bits of the parts of a holder's info that may be missing.
+/// The bits that say which optional parts of a holder's info are present.
 const LABEL: u8 = 1;
 const ON_BEHALF_OF: u8 = 2;
 const PASSED_ON: u8 = 4;
@@ -207,7 +207,7 @@ impl Encoded for u64 {
     }
 }
 
-/// Small numbers, which are written as larger ones, and refused if they do not fit.
+/// Numbers of small types, which are written as larger ones. A number that does not fit is refused.
 macro_rules! small {
     ($($small:ty),+) => {$(
         impl Encoded for $small {

@@ -50,8 +50,8 @@ impl Step<'_> {
         (agrees || self.become_writer_again(slot, claim)).then_some(slot)
     }
 
-    /// If the record has only the reader of a claimed writer, makes the hold the writer again,
-    /// unless somebody else has been granted the name.
+    /// Makes the hold the writer again, if it is claimed as a writer but is a reader in the record.
+    /// Does nothing if somebody else has been granted the name.
     fn become_writer_again(&mut self, slot: usize, claim: &Reclaim) -> bool {
         let is_next = self.record.holds.len() == 1
             && !self.rules.held_back

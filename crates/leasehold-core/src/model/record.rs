@@ -171,7 +171,7 @@ impl Record {
         Some(waiting)
     }
 
-    /// The largest number of waiters before `sequence`: exact unless somebody in between has left.
+    /// The largest number of waiters before `sequence`: exact unless one of them has left.
     pub(super) fn ahead_of(&self, sequence: u64) -> u32 {
         let head = self.queue.first_key_value().map_or(sequence, |(head, _)| *head);
         let most = self.queue.len().saturating_sub(1);

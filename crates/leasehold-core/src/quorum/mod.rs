@@ -42,8 +42,8 @@
 //! flushed or failed over may have forgotten leases. It must grant nothing new until the longest of
 //! them has ended; holders may [reclaim](crate::Reclaim) theirs meanwhile. After that, it grants no
 //! token that is lower than its clock minus [`BALLOT_LEAD`](crate::model::BALLOT_LEAD). So the
-//! order depends on the clocks of the nodes: their difference must be less than that time minus
-//! twice the lead. The same is true of the order of tokens across the
+//! order depends on the clocks of the nodes: their difference must be less than the time of that
+//! wait minus twice the lead. The same is true of the order of tokens across the
 //! [retention](crate::model::Rules::retention) of a record.
 //!
 //! The order of tokens does not depend on tombstones of released leases. If a late copy of an

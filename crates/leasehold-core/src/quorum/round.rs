@@ -164,9 +164,9 @@ impl Round {
         if refusals > spare {
             Verdict::Refused
         } else if tokens.len() + open >= self.needed || refusals + open > spare {
-            // In the second case the round is lost, but the name is perhaps not busy. With one node
-            // down, the answer must not depend on whether the outage or the second refusal was
-            // noticed first.
+            // In the second case the round is lost, but only the open votes show whether the name
+            // is busy. With one node down, the answer must not depend on whether the outage or the
+            // second refusal was noticed first.
             Verdict::Open
         } else {
             Verdict::TooFew

@@ -3,10 +3,10 @@
 //! know yet that it was replaced. A client may ask about its attempt again before it has an answer,
 //! and each answer waits for separate acknowledgements.
 //!
-//! The search shows what to wait for before a grant is entered: all replicas that can be promoted.
-//! It also shows that only a client that ignores all later answers about a grant may take it back.
-//! Servers are [`leasehold_core::model::step`] itself. No time passes, so no lease ends: the result
-//! does not depend on clocks.
+//! The search shows what to wait for before a client relies on its grant: all replicas that can be
+//! promoted. It also shows that only a client that ignores all later answers about a grant may take
+//! it back. Servers are [`leasehold_core::model::step`] itself. No time passes, so no lease ends:
+//! the result does not depend on clocks.
 
 #[path = "../search/mod.rs"]
 mod search;
@@ -31,7 +31,7 @@ const NOW_US: u64 = 1_767_225_600_000_000;
 /// The bounds of the search.
 #[derive(Clone, Debug)]
 struct World {
-    /// How many replicas must have acknowledged a grant before it is entered.
+    /// How many replicas must have acknowledged a grant before its client relies on it.
     acknowledged: usize,
     /// How many times a replica is promoted.
     failovers: u8,

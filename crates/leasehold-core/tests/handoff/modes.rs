@@ -35,15 +35,15 @@ enum Protection {
 /// The bounds of the search.
 #[derive(Clone, Debug)]
 struct World {
-    /// The modes of the first and of the second, each time they come.
+    /// The modes in which the first and the second reader ask, each time they come.
     reader: Mode,
     visitor: Mode,
-    /// How many changes the first asks for.
+    /// How many changes the first reader asks for.
     changes: u64,
     /// How many copies of requests stay behind in the network.
     copies: u8,
     renewals: u8,
-    /// How often the second comes.
+    /// How often the second reader comes.
     visits: u64,
     without: Option<Protection>,
 }
@@ -52,7 +52,7 @@ struct World {
 struct State {
     record: Record,
     guard: Guard,
-    /// How often the second has come, and whether it reads.
+    /// How often the second reader has come, and whether it reads.
     visits: u64,
     is_visited: bool,
     /// The requests under way, and whether the guard waits for the answer.

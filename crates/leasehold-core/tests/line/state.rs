@@ -181,7 +181,8 @@ impl State {
         }
     }
 
-    /// Its future is dropped: the next caller keeps its attempt, and asks again if no answer came.
+    /// A caller's future is dropped: the next caller continues its attempt, and asks again if no
+    /// answer came.
     pub(super) fn drop(&mut self, number: u8, caller: u8, world: &World) {
         let line = self.line(number);
         line.callers[usize::from(caller)].asked_at = None;

@@ -36,9 +36,10 @@ pub(crate) struct World {
     pub(crate) clients: u8,
     /// The mode that all clients request.
     pub(crate) mode: Mode,
-    /// Tokens beyond the wall clock that clients may propose; by the clock if there are none.
+    /// How far beyond the wall clock the tokens are that clients may propose; if empty, tokens are
+    /// proposed by the clock.
     pub(crate) ballots: &'static [u64],
-    /// The last token of each node at the beginning, beyond the wall clock.
+    /// How far beyond the wall clock the last token of each node is at the beginning.
     pub(crate) last_tokens: [u64; NODES],
     /// Seconds that a lease lasts.
     pub(crate) ttl: u64,
@@ -126,7 +127,7 @@ impl World {
 /// The next event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Event {
-    /// A client asks all nodes for the lock, with this ballot beyond the wall clock.
+    /// A client asks all nodes for the lock, with a ballot this far beyond the wall clock.
     Begin(u8, u64),
     /// A node executes a request; another copy of it may stay under way.
     Execute { index: usize, is_heard: bool, stays: bool },

@@ -13,7 +13,7 @@ pub struct Cell {
     pub version: u64,
     /// The value that was written last.
     pub value: Vec<u8>,
-    /// The tokens that were seen.
+    /// The highest token that was seen of each lock.
     pub fences: Fences,
 }
 
@@ -58,7 +58,7 @@ pub enum CellReply {
 ///
 /// # Errors
 ///
-/// The newest token seen of the lock of `fence`, if it is newer than `fence`: nothing was done.
+/// If a newer token of the lock of `fence` was seen: that token is the error, and nothing was done.
 pub fn step(
     cell: &mut Cell,
     fence: Option<&Fence>,

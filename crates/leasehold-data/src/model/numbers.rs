@@ -11,7 +11,7 @@
 /// The lead also lets a burst pass at many times the allowed rate.
 pub const LEAD_US: u64 = 200_000;
 
-/// The longest time after which to ask again: an hour. A longer time means that something else is
+/// The longest time that a caller is told to wait: an hour. A longer wait means that something is
 /// wrong, and doubles in the script would no longer be exact.
 const LONGEST_RETRY_US: u64 = 3_600_000_000;
 

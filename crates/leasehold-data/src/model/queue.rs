@@ -34,7 +34,7 @@ pub struct Queue {
     pub appended: u64,
     /// The results of the finished entries.
     pub results: Due<Vec<u8>>,
-    /// The tokens that were seen.
+    /// The highest token that was seen of each lock.
     pub fences: Fences,
 }
 
@@ -92,7 +92,7 @@ pub enum QueueReply {
 ///
 /// # Errors
 ///
-/// The newest token seen of the lock of `fence`, if it is newer than `fence`: nothing was done.
+/// If a newer token of the lock of `fence` was seen: that token is the error, and nothing was done.
 pub fn step(
     queue: &mut Queue,
     now_us: u64,

@@ -13,7 +13,7 @@ use super::due::Due;
 use super::id::Id;
 use super::limits::{COLLECT_BOUND, MAX_NUMBER};
 
-/// The most items of one order: 64, the same limit as for the names of one lock.
+/// The most items of one order: 64, the same limit as for the names that one call acquires.
 pub const MAX_LINES: usize = 64;
 
 /// The most pieces of one line: 10⁹.
@@ -36,9 +36,9 @@ pub struct Line {
 pub struct Stock {
     /// The pieces of each item that may still be taken.
     pub levels: BTreeMap<Id, u64>,
-    /// The orders that are remembered, each until its time.
+    /// The orders that are remembered, each until its due time.
     pub orders: Due<Order>,
-    /// The tokens that were seen.
+    /// The highest token that was seen of each lock.
     pub fences: Fences,
 }
 
@@ -148,7 +148,7 @@ pub enum StockReply {
 ///
 /// # Errors
 ///
-/// The newest token seen of the lock of `fence`, if it is newer than `fence`: nothing was done.
+/// If a newer token of the lock of `fence` was seen: that token is the error, and nothing was done.
 pub fn step(
     stock: &mut Stock,
     now_us: u64,
@@ -158,8 +158,8 @@ pub fn step(
     if let Some(Err(newest)) = fence.map(|fence| stock.fences.install(fence)) {
         return Err(newest);
     }
-    // The order of this action must be up to date, even if orders that were due earlier use up
-    // `COLLECT_BOUND`. A confirmation after the end of a reservation is always too late.
+    // The order that this action names must be up to date, even if orders that were due earlier use
+    // up `COLLECT_BOUND`. A confirmation after the end of a reservation is always too late.
     if let Some(order) = action.order() {
         while stock.orders.is_due(order, now_us) {
             stock.collect(order);
@@ -191,7 +191,7 @@ pub fn step(
 }
 
 impl StockAction {
-    /// The id of the order of this action.
+    /// The id of the order that this action names.
     pub fn order(&self) -> Option<&Id> {
         match self {
             Self::Cancel { order, .. }

@@ -250,7 +250,8 @@ impl Network {
         }
     }
 
-    /// Lets a replica of it take over. Returns the names of which the replica has missed changes.
+    /// Lets a replica of a server take over. Returns the names whose changes the replica has
+    /// missed.
     pub fn promote(&self, index: usize) -> Vec<LockName> {
         self.node(index).promote()
     }

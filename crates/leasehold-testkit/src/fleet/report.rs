@@ -46,7 +46,7 @@ pub struct Report {
 /// The requests to the server that failed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Failover {
-    /// Clients that held or awaited a name of it when another server took over.
+    /// Clients that held or awaited a name of that server when another one took over.
     pub clients: u64,
     /// Commands of its busiest second before it failed.
     pub commands_before: u32,

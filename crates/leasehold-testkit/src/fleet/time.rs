@@ -5,10 +5,11 @@ use std::io;
 
 use leasehold::time::{Clock, FakeClock};
 
-/// Runs `work` and all tasks that it spawns. Whenever each of them waits for a timer, the clock is
-/// moved to the next one: no instant is skipped, and none lasts longer than its work.
+/// Runs `work` and all tasks that it spawns. Whenever each of them waits, the clock is moved to the
+/// next timer: no instant is skipped, and none lasts longer than its work.
 ///
-/// `work` must wait for a timer until it has ended. Otherwise this never returns.
+/// Until `work` has ended, some timer must be set whenever all tasks wait. Otherwise this never
+/// returns.
 ///
 /// # Errors
 ///

@@ -103,8 +103,9 @@ impl Proxy {
         self.shared.cuts.send_modify(|cuts| *cuts += 1);
     }
 
-    /// Holds back all bytes of the server, or stops doing so. Then the bytes that were held back
-    /// arrive, as after any outage of a network, unless their connection was cut meanwhile.
+    /// Holds back all bytes of the server, or stops doing so. When it stops, the bytes that were
+    /// held back arrive, as after any outage of a network, unless their connection was cut
+    /// meanwhile.
     pub fn mute(&self, mute: bool) {
         self.shared.link.send_modify(|link| link.is_mute = mute);
     }

@@ -71,9 +71,10 @@ impl RedisOptions {
         self
     }
 
-    /// Gives it its own wall clock, for [`RedisServer::set_clock`](crate::RedisServer::set_clock).
-    /// It is then the server that is installed on the machine, even if
-    /// [`SERVER_PROGRAM`](crate::SERVER_PROGRAM) names another one.
+    /// Gives the server its own wall clock, for
+    /// [`RedisServer::set_clock`](crate::RedisServer::set_clock). The program is then the one that
+    /// is installed on the machine, even if [`SERVER_PROGRAM`](crate::SERVER_PROGRAM) names another
+    /// one.
     #[must_use]
     pub fn own_clock(mut self) -> Self {
         self.own_clock = true;

@@ -161,7 +161,7 @@ impl<'a> AcquireCall<'a> {
                     let took = timed.received.saturating_since(timed.sent);
                     self.wait_to_poll(retry_after, took).await?;
                     // A store that is made of several stores may still be ending this attempt at
-                    // some of them.
+                    // some of them. So the call joins with a new attempt.
                     return Ok(Step::Join);
                 }
                 Reply::Late => {}
@@ -188,8 +188,8 @@ impl<'a> AcquireCall<'a> {
         }
     }
 
-    /// Ends the call with an error that waiting does not change, and with it all calls that stand
-    /// in line behind this one.
+    /// Ends this call, and all calls that stand in line behind it, with an error that waiting does
+    /// not change.
     pub(super) fn refuse(&self, error: StoreError) -> Error {
         self.asked.keeper.fail_line(&self.own.attempt, &error);
         error.into()

@@ -28,8 +28,8 @@ pub(super) struct Reported {
 }
 
 impl Reported {
-    /// The cause of an error that ends a call. A request that was cut off at the limit says less
-    /// than the one before it.
+    /// The cause of an error that ends a call. The error of a request that was cut off at the limit
+    /// says less than the error before it.
     pub(super) fn cause_of(&self, error: StoreError) -> StoreError {
         match self.failures.cause() {
             Some(before) if is_no_answer(&error) => before.clone(),
@@ -87,9 +87,9 @@ impl Asked<'_> {
         RequestFacts { name, mode: *mode, label: options.label.as_deref() }
     }
 
-    /// After a call has waited for a while, checks once whether another client of its process, or
-    /// one that its client acts for, blocks it. The future never completes. One check is enough,
-    /// because later calls are behind this one.
+    /// After a call has waited for a while, checks once who blocks it: another client of its
+    /// process, or a client for which its own client acts. The future never completes. One check is
+    /// enough, because calls that come later queue behind this one.
     pub(super) async fn report_own_process(&self) -> Infallible {
         if own_process::has_several_clients() || !self.keeper.on_behalf_of().is_empty() {
             Box::pin(self.find_own_process()).await;
@@ -114,7 +114,8 @@ impl Asked<'_> {
     }
 
     /// Reports a lease of this client that is in the way. `queued` is the attempt, if it is in the
-    /// queue: a message may have brought its grant.
+    /// queue. A message may already have brought its grant, and the attempt's own lease does not
+    /// count.
     fn report_own(&self, reported: &mut Reported, queued: Option<HolderId>) {
         if std::mem::replace(&mut reported.own_lease, true) {
             return;

@@ -1,5 +1,5 @@
-//! The request of a call, and its attempts: an acquire that may be sent several times, and its
-//! cancel.
+//! The request of a call, and the attempts of the call. An attempt is an acquire, which may be sent
+//! several times, and the cancel of that acquire.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -173,7 +173,8 @@ impl OwnAttempt {
         true
     }
 
-    /// Whether this call is the one that asks the store on behalf of its line.
+    /// Records a sign of life. `None` if this call no longer asks the store on behalf of its line;
+    /// otherwise the release of the line's last lease, if nobody has sent it yet.
     pub(super) fn shows_life(&self) -> Option<Option<PendingRelease>> {
         self.keeper.shows_life(&self.attempt)
     }
@@ -210,8 +211,8 @@ impl OwnAttempt {
         result
     }
 
-    /// Takes the mark that the attempt is registered at the keeper. Only the first call returns
-    /// true.
+    /// Clears the flag that the attempt is registered at the keeper, and returns its previous
+    /// value. So only the first call returns true.
     pub(super) fn take_is_waiter(&mut self) -> bool {
         std::mem::take(&mut self.is_waiter)
     }

@@ -5,9 +5,10 @@
 //! all names at the same time, which is one round trip if they are free. This is sound because a
 //! request that does not queue waits for nobody.
 //!
-//! If several callers try for free names at the same moment, each may get some of them. A caller
-//! that lacks its first name then gives up. The other callers keep the names before the first name
-//! that they lack, and ask again for a moment. So at least one caller gets all its names.
+//! The next rules are for calls that only try. If several of them ask for free names at the same
+//! moment, each may get some. A call without the first of its sorted names gives up. Every other
+//! call releases the names behind its first missing name, and asks for the missing names again for
+//! up to 500 ms. So at least one call gets all its names.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,14 +25,15 @@ use crate::keeper::{Held, Keeper, Pulse};
 /// that needs more should use one name for the whole.
 pub(crate) const MAX_NAMES: usize = 64;
 
-/// The first and the longest pause of a caller that holds nothing while it waits, after somebody
-/// else took one of its names. Without the pause, two such callers could collide for ever.
+/// The first and the longest pause after a collision: a caller that holds nothing while it waits
+/// found that one of its names was taken meanwhile. Without the pause, two such callers could
+/// collide for ever.
 const COLLISION_BACKOFF: (Duration, Duration) =
     (Duration::from_millis(1), Duration::from_millis(100));
 
-/// A try asks again for 500 ms for names that another caller has just taken. Within that time,
-/// other tries have their answers and have given the names back. A caller that keeps a name for
-/// longer is at work.
+/// How long a try repeats its requests for names that another caller has just taken: 500 ms. By
+/// then, another try has had its answers and has given the names back. A caller that keeps a name
+/// for longer is at work.
 const TRY_MOMENT: Duration = Duration::from_millis(500);
 
 /// The first and the longest pause between two requests of a try.
@@ -129,8 +131,9 @@ impl Gathering<'_> {
             }
             let so_far = self.like.keeper.store.now().saturating_since(self.like.started);
             if matches!(self.like.limit, Limit::Within(span) if so_far >= span) {
-                // The limit is over. A call that keeps nothing while it waits would now try one
-                // name after the other, and ask for the later names too late.
+                // The limit is over: the call makes one more round, and then fails. Without this
+                // end, a call that keeps nothing while it waits would go on through the names one
+                // by one, after its limit.
                 if is_last {
                     let name = self.requests[busy].name.clone();
                     return Err(Error::timeout(name, so_far, None, 0, false));

@@ -65,8 +65,8 @@ impl FreeWait<'_> {
                 });
             }
             if polled.is_ok() && !is_subscribed {
-                // The message of an earlier release reached no subscriber here, so the call polls
-                // once more.
+                // A release before the subscription sent its message to nobody here, so the call
+                // polls once more.
                 is_subscribed = true;
                 subscription = store.inner.subscribe(name).await.ok().flatten();
                 continue;

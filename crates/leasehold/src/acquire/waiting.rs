@@ -136,8 +136,8 @@ impl AcquireCall<'_> {
             match poller {
                 Some(poller) => poller.wait(&keeper.store, retry_after, took).await,
                 None => {
-                    // The message of an earlier release reached no subscriber here, so the call
-                    // polls once more.
+                    // A release before the subscription sent its message to nobody here, so the
+                    // call polls once more.
                     let name = asked.name;
                     *poller = Some(keeper.poller(name, asked.keeper.jitter()).await);
                 }

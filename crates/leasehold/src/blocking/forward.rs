@@ -1,6 +1,6 @@
 //! Blocking methods, each of which calls the async method of the same name and waits for it.
 
-/// Makes methods for a type with the fields `driver` and `inner`, which has the type that is named
+/// Makes methods for a type with the fields `driver` and `inner`. The type of `inner` is named
 /// first. The word before each method says what the method does:
 ///
 /// - `get` calls the method of `inner`; `check` does, too, and may fail;

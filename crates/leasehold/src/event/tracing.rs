@@ -14,9 +14,10 @@ use crate::mutex::Mutex;
 ///
 /// Calls and leases are spans of level `INFO`: `leasehold.acquire` from the call to its end, and
 /// `leasehold.hold` from the grant to the end of the lease. Both are children of the span in which
-/// the call was made, so that a trace shows waiting and holding as bars; a hold follows from its
-/// acquire. A span stays open while a child of it is open. To keep a guard for longer than the span
-/// around the call, acquire it in a span that lives as long as the guard.
+/// the call was made, so that a trace shows waiting and holding as bars. Each `leasehold.hold` is
+/// linked to its `leasehold.acquire` (`follows_from`). A span stays open while a child of it is
+/// open. To keep a guard for longer than the span around the call, acquire it in a span that lives
+/// as long as the guard.
 ///
 /// Fields are `leasehold.name`, `leasehold.mode`, `leasehold.label`, `leasehold.token`,
 /// `leasehold.holder` and `leasehold.outcome`. After an error there are also `error.type` and

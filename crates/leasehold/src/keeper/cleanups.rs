@@ -2,7 +2,7 @@
 //! and ends of leases that a store may have forgotten.
 //!
 //! After a failover to a replica that missed the last writes, the store still has the places of
-//! waiters that were served meanwhile. Their client lives, so the store would grant each of them in
+//! waiters that those writes served. Their client lives, so the store would grant each of them in
 //! turn, and wait for the claim window each time. So the client gives such a grant back as soon as
 //! a message announces it.
 
@@ -67,7 +67,7 @@ impl Keeper {
         }
     }
 
-    /// Cancels the place at the store of a waiter that was taken from the table.
+    /// Cancels the place that a waiter has at the store. The waiter has been taken from the table.
     pub(super) fn cancel(self: &Arc<Self>, waiter: &Waiter) {
         let Attempt { name, id, options, unanswered, .. } = &waiter.attempt;
         let cancel = Action::Cancel { id: *id, unanswered: *unanswered };
@@ -127,8 +127,8 @@ impl RecentlyEnded {
     }
 
     /// The name of an ended attempt that was granted again. A message that is only late does not
-    /// count: it has the token of the ended lease, or a lower one if its holder has become the
-    /// writer since.
+    /// count: it has the token of the ended lease, or a lower one if the holder became the writer
+    /// after the message was sent.
     pub(super) fn granted_again(&self, id: HolderId, token: FencingToken) -> Option<LockName> {
         let ended = self.0.iter().rev().find(|(ended, ..)| *ended == id);
         ended.filter(|(_, own, _)| token > *own).map(|(.., name)| name.clone())

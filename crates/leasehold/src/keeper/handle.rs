@@ -1,4 +1,5 @@
-//! The handles of a client: who may ask for leases, and the same client in a forked child.
+//! The handles of a client, through which callers ask for leases; and the same client in a forked
+//! child.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -85,8 +86,8 @@ impl Keeper {
         self.made_in.is_another()
     }
 
-    /// Makes sure that a keeper of another process is never dropped. Returns whether this keeper is
-    /// one.
+    /// Makes sure that a keeper of another process is never dropped. Returns whether this keeper
+    /// belongs to another process.
     pub(crate) fn forget_parents(self: &Arc<Self>) -> bool {
         let is_of_parent = self.is_of_parent();
         if is_of_parent {

@@ -103,7 +103,7 @@ impl Keeper {
         (self.id(attempt), Jitter::new(self.secret ^ attempt).next_u64())
     }
 
-    /// A jitter that differs from that of all other calls, of this client and of others.
+    /// A jitter that differs from that of every other call of any client.
     pub(crate) fn jitter(&self) -> Jitter {
         Jitter::new(Jitter::new(self.seeds.fetch_add(1, Ordering::Relaxed)).next_u64())
     }

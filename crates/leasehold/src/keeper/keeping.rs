@@ -24,7 +24,8 @@ pub(super) struct LetGo {
     pub(super) was_kept: bool,
     /// The keeper has to be woken for the cleanup.
     pub(super) rings: bool,
-    /// The message to a caller in line: the lease, or that this caller may have to ask for it.
+    /// The message to a caller in line: the lease itself, or the notice that this caller may have
+    /// to ask the store for a lease.
     pub(super) wakeup: Wakeup,
 }
 
@@ -53,7 +54,7 @@ impl Table {
 impl Keeper {
     // ---- into keeping
 
-    /// Adds a lease to the table that was granted at `now`, for a caller that has it already.
+    /// Adds to the table a lease that was granted at `now`, for a caller that has it already.
     pub(crate) fn keep(
         self: &Arc<Self>,
         attempt: &Attempt,
@@ -66,7 +67,7 @@ impl Keeper {
         self.hold(&mut table, attempt.clone(), token, (renewing, Handoff::Done), now)
     }
 
-    /// Adds a lease to the table that an answer, received at `now`, has granted. Delivers the lease
+    /// Adds to the table a lease that an answer, received at `now`, has granted. Delivers the lease
     /// if enough of its validity is left and no other names are gathered with it. Returns `None` if
     /// the acquire was registered as a waiter and has had its turn, or if its caller was skipped.
     /// In the second case, the caller that is now first in line has the lease.

@@ -34,7 +34,7 @@ pub(crate) struct LeaseState {
     /// A caller or the keeper has taken on the release, or the lease was handed out.
     finished: AtomicBool,
     /// The number of times that the lease was passed on since the grant. The token of this guard is
-    /// higher by that number.
+    /// higher than that of the grant by that number.
     passed_on: PassedOn,
     changing: Mutex<Changing>,
     pub(super) observed: Mutex<Observed>,

@@ -245,7 +245,8 @@ impl Leases {
     }
 
     /// The token of a lease that must end before a lease of `mode` is granted; the lease `own` does
-    /// not count. If a reader is queued, a writer must be ahead of it.
+    /// not count. `is_queued` says that the call is in the queue: a reader there is behind a
+    /// writer, which waits for other readers.
     pub(super) fn own_in_the_way(
         &self,
         name: &LockName,

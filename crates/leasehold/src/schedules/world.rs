@@ -17,7 +17,7 @@ use crate::store::{Capabilities, Inbox, Memory, Store};
 use crate::sync::explored::Exploration;
 use crate::{Client, Guard};
 
-/// The variable that changes the number of schedules of each kind for a scenario.
+/// The environment variable that sets how many schedules of each kind are tried for a scenario.
 const MANY: &str = "LEASEHOLD_SCHEDULES";
 const FEW: usize = 100;
 

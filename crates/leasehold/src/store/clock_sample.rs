@@ -8,8 +8,8 @@ use leasehold_core::{Answer, Instant, Sample};
 
 use super::traits::Reading;
 
-/// The least step of a store's clock that counts as setting it, beyond the time that a request
-/// took: 1 s, far above what NTP corrects by slewing.
+/// A store's clock counts as set if it steps by more than this, in addition to the time that a
+/// request took: 1 s, far above what NTP corrects by slewing.
 const STEP: Duration = Duration::from_secs(1);
 
 /// A reading of a store's clock, at some time between two readings of the client's clock.
@@ -52,8 +52,8 @@ impl ClockSample {
         self.lease_clock().latest_us(now, drift)
     }
 
-    /// The step of the store's clock between this sample and a newer one, if the clock was set: by
-    /// how much its change differs from any time that can have passed.
+    /// The step of the store's clock between this sample and a newer one, if the clock was set: how
+    /// far the newer reading is from those that the time since then allows.
     pub(super) fn step_to(self, newer: Self, drift: f64) -> Option<ClockStep> {
         let most = newer.received.saturating_since(self.sent).mul_f64(1.0 + drift);
         let least = newer.sent.saturating_since(self.received).mul_f64(1.0 - drift);

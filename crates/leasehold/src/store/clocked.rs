@@ -85,8 +85,8 @@ impl ClockedStore {
     }
 
     /// Like [`send`](Self::send), but the outcome is unknown if no answer comes by `deadline`. A
-    /// read that fails has done nothing, whatever the store says. Reports the request, and the end
-    /// of an outage, to the observers.
+    /// read that fails counts as not executed, even if the store is not certain of that. Reports
+    /// the request, and the end of an outage, to the observers.
     pub(crate) async fn execute_at(
         &self,
         operation: Operation,
@@ -202,9 +202,9 @@ impl ClockedStore {
         self.samples().values().max_by_key(|sample| sample.sent).copied()
     }
 
-    /// The latest that the store's clock can show at `now`. To bound the time of a request's
-    /// execution, the sample of another shard is good enough. The clocks of the shards differ by
-    /// much less than the life of a tombstone.
+    /// The latest that the store's clock can show at `now`. It bounds the time at which a request
+    /// is executed. The sample of another shard is good enough for that: the clocks of the shards
+    /// differ by much less than the life of a tombstone.
     pub(crate) fn latest_us(&self, name: &LockName, now: Instant) -> Option<u64> {
         if bugs::is_on(Bug::ClientClockInQueue) {
             return Some(self.clock.wall_us());
@@ -228,7 +228,7 @@ impl ClockedStore {
     }
 }
 
-/// A name of the shard that executes an operation, if it is one shard.
+/// A name of the shard that executes an operation, if only one shard executes it.
 fn shard_name(operation: &Operation) -> Option<&LockName> {
     match operation {
         Operation::On { name, .. } => Some(name),

@@ -32,7 +32,7 @@ pub const TARGETS: [Target; 7] = [
 /// A password that is part of no other text.
 const PASSWORD: &str = "s3cret";
 
-/// A call of a script, whose sound arguments the bytes have changed.
+/// A call of a script, with arguments that were valid until the bytes changed them.
 pub fn scene(bytes: &[u8]) -> Option<Scene> {
     redis::fuzzing::scene(bytes, &actions())
 }
@@ -63,7 +63,8 @@ fn store_url(bytes: &[u8]) {
     }
 }
 
-/// Values with a text form: a value that was read is written so that it is read as the same value.
+/// Values with a text form: writing a value that was read, and reading it again, gives the same
+/// value.
 fn text(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(lease) = text.parse::<Lease>() {
@@ -83,8 +84,7 @@ fn text(bytes: &[u8]) {
     }
 }
 
-/// One action of each kind. Most are by one attempt; another attempt holds the lease that it
-/// adopts.
+/// One action of each kind. Most are of one attempt, which adopts the lease of another attempt.
 fn actions() -> [Action; 14] {
     let (id, ttl) = (HolderId { client: ClientId(1), attempt: 1 }, Duration::from_secs(30));
     let from = HolderId { client: ClientId(2), attempt: 1 };

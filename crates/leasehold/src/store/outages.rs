@@ -28,8 +28,8 @@ struct Outage {
 }
 
 impl Outages {
-    /// Records a failed request for a name. If the error is an answer, and the first since an
-    /// outage, returns how long the shard was away.
+    /// Records a failed request for a name. If the error is the first answer since an outage began,
+    /// returns how long the shard was away.
     pub(super) fn failed(
         &self,
         store: &dyn Store,
@@ -54,8 +54,9 @@ impl Outages {
         }
     }
 
-    /// Records an answer for a name. If it is the first since an outage, returns how long the
-    /// outage lasted: that of its shard, or of the shard from which its shard has taken over.
+    /// Records an answer for a name. If it is the first answer since an outage began, returns how
+    /// long the outage lasted: the outage of the name's shard, or of the shard from which that one
+    /// has taken over.
     pub(super) fn answered(
         &self,
         store: &dyn Store,

@@ -105,8 +105,8 @@ fn pem<T: PemObject>(option: &str, path: &Path, what: &str) -> Result<Vec<T>, In
 fn authorities((option, file): (&str, Option<&Path>)) -> Result<RootCertStore, InvalidInput> {
     let mut store = RootCertStore::empty();
     let Some(file) = file else {
-        // Certificates that cannot be read or understood are skipped: some systems have them. A
-        // server that needs one of them is refused by name later.
+        // Certificates that cannot be read or understood are skipped: some systems have them. If a
+        // server's certificate needs one of them, a later error names that server.
         store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         return Ok(store);
     };
@@ -121,8 +121,8 @@ fn authorities((option, file): (&str, Option<&Path>)) -> Result<RootCertStore, I
 #[derive(Debug)]
 struct Lenient {
     provider: Arc<CryptoProvider>,
-    /// Checks the authority of a certificate, for any name. If it is `None`, any peer that answers
-    /// is taken for the server.
+    /// Checks the authority of a certificate, for any name. With `None`, any peer that answers is
+    /// taken for the server.
     authority: Option<Arc<WebPkiServerVerifier>>,
 }
 

@@ -23,21 +23,22 @@ pub struct Capabilities {
     /// A reader becomes the writer and a writer a reader, and there are upgradable readers.
     pub changes_mode: bool,
     /// A hand-over counts only once the store has answered the waiter's claim: a message alone
-    /// grants nothing. A store sets this if a grant in a message does not always count yet:
-    /// replicas have not acknowledged it, or no majority was asked.
+    /// grants nothing. A store sets this if a grant in a message may not count yet, because
+    /// replicas have not acknowledged it or no majority was asked.
     pub claims_first: bool,
     /// Locks survive the end of every process that uses the store.
     pub durable: bool,
     /// The twelve low bits of the store's tokens are zero and stay free. So a client can pass a
-    /// lease from task to task, with a higher token each time. Otherwise each task asks the store.
+    /// lease from task to task, with a higher token each time. Otherwise each task must ask the
+    /// store for its token.
     pub local_tokens: bool,
     /// The store grants permits of a semaphore.
     pub permits: bool,
     /// Every release is published to the subscribers of the name. Otherwise waiters poll more
     /// often.
     pub publishes_releases: bool,
-    /// Waiters queue, and a release hands the lock to the first of them. Otherwise they ask again
-    /// and again.
+    /// Waiters queue, and a release hands the lock to the first of them. Otherwise waiters ask
+    /// again and again.
     pub queued: bool,
     /// If the store has forgotten a hold, the holder can take it back by its token, before the
     /// lease counts as lost. The store grants nobody else a name that may still be held.
@@ -108,8 +109,9 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     }
 
     /// The largest difference between the clocks of servers that take over from each other;
-    /// constant during the life of this store. A holder considers its lease over earlier than the
-    /// store does, by this difference. Zero if a lease ends by the clock on which it began.
+    /// constant during the life of this store. A holder stops relying on its lease earlier than the
+    /// store ends it: earlier by this difference. Zero if every lease ends by the same clock by
+    /// which it began.
     fn clock_offset(&self) -> Duration {
         Duration::ZERO
     }

@@ -8,7 +8,7 @@ use leasehold_core::text::percent_decode;
 
 use super::secret::Secret;
 
-/// The environment variable with a password, so that no URL needs one.
+/// The environment variable with a password, so that no URL needs to contain it.
 const PASSWORD: &str = "LEASEHOLD_PASSWORD";
 const PASSWORD_FILE: &str = "LEASEHOLD_PASSWORD_FILE";
 

@@ -215,9 +215,9 @@ impl Snapshot {
     ///
     /// The numbers are read first, so a process without a number in this list began later. A
     /// process that ended before this function looked at it may have left children that are not in
-    /// the list either; then the snapshot is not complete. A parent that ends meanwhile passes its
-    /// children on before it is gone: such a parent is missing in the list, or ended while this
-    /// function looked at it.
+    /// the list either; then the snapshot is not complete. A parent passes its children on before
+    /// its number disappears. So a parent that is missing in the list has already passed them on,
+    /// and a parent that ends later is noticed here.
     fn take() -> Option<Self> {
         let myself = fs::read_link("/proc/self").ok()?;
         // In a PID namespace without its own /proc, these numbers belong to other processes.

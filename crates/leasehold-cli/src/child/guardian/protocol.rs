@@ -132,8 +132,8 @@ pub(crate) fn line(message: &impl Serialize) -> io::Result<Vec<u8>> {
 pub(crate) struct Rights {
     /// The command's stdin, because the guardian's own stdin is the control socket.
     pub(crate) stdin: OwnedFd,
-    /// A descriptor that stays open as long as leasehold or the guardian lives, for a store that
-    /// watches that.
+    /// A descriptor that stays open as long as leasehold or the guardian lives, so that a store can
+    /// watch whether one of them lives.
     pub(crate) lifeline: Option<OwnedFd>,
 }
 
@@ -156,8 +156,8 @@ pub(crate) fn send_rights(
     Ok(begin)
 }
 
-/// Receives, in the guardian, the control socket (its stdin), the descriptors and the task. Waits
-/// for them, and returns `None` if leasehold has ended without sending them.
+/// In the guardian: takes its stdin as the control socket, and receives the descriptors and the
+/// task from it. Waits for them, and returns `None` if leasehold has ended without sending them.
 pub(crate) fn receive_begin() -> io::Result<Option<(UnixStream, Rights, Begin)>> {
     let mut control = UnixStream::from(rustix::stdio::stdin().try_clone_to_owned()?);
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];

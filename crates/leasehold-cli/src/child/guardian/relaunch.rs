@@ -14,9 +14,9 @@ use std::{
 /// the first argument is always a subcommand.
 pub(crate) const MODE: &str = "@guardian";
 
-/// The command that starts this program in one of these modes, even if its file was replaced or
-/// removed since. Without `/proc`, as in a bare `chroot`, it is the file from which this process
-/// was started.
+/// The command that starts this program in a mode such as [`MODE`], even if the program's file was
+/// replaced or removed since. Without `/proc`, as in a bare `chroot`, the command starts the file
+/// from which this process was started.
 pub(crate) fn relaunched(mode: &str) -> io::Result<Command> {
     #[cfg(target_os = "linux")]
     let program = own_program(Path::new("/proc/self/exe"), rustix::param::linux_execfn())?;

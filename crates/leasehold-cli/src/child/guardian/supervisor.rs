@@ -77,7 +77,8 @@ pub(super) struct Supervisor {
     over_at: Option<Instant>,
     phase: Phase,
     how: Option<CommandEnd>,
-    /// Whether leasehold has continued the command since it stopped. If so, leasehold itself runs.
+    /// Whether leasehold has continued the command since the command stopped. If so, leasehold
+    /// itself runs.
     is_continued: bool,
     reports: OwnedWriteHalf,
     /// Leasehold has died: nobody reads reports or sends orders.
@@ -128,8 +129,8 @@ impl Supervisor {
         if let Some(how) = self.how {
             self.report(&Report::Ended { how });
         }
-        // This line comes last: if the reader of stderr does not read it, the write blocks, and
-        // must not delay anything else.
+        // This message is printed last: if nobody reads stderr, the write blocks, and must not
+        // delay anything else.
         if self.alone && self.on_lost != OnLost::Ignore {
             Verbosity::usual().error("leasehold itself was killed, so its command was ended");
         }
@@ -240,8 +241,8 @@ impl Supervisor {
 
     /// Asks all processes to end, or kills them. A renewal that comes now is too late.
     fn stop(&mut self, why: EndReason) {
-        // If an outer guardian has killed this lease's leasehold, it had sent TERM before, and the
-        // outer lease's time between TERM and KILL is over. So no such time is left here.
+        // If an outer guardian has killed this lease's leasehold, it had sent TERM before. The
+        // outer lease's time between TERM and KILL is over, so no such time is left here.
         let had_its_grace = why == EndReason::Died && self.is_nested;
         let is_lost = matches!(why, EndReason::Died | EndReason::Lost | EndReason::Overdue);
         if had_its_grace || (self.on_lost == OnLost::Kill && is_lost) {

@@ -22,7 +22,7 @@ use crate::report::{Failure, Outcome, STORE, print, print_json};
 use crate::signals::Signals;
 use crate::watch::{Timekeeper, Update, Watcher};
 
-/// Before the first list, the pause between two checks whether all names have been found: 20 ms.
+/// The pause between two checks for the first list, which waits until all names are found: 20 ms.
 const SOON: Duration = Duration::from_millis(20);
 
 /// Shows the list until a signal comes, and then ends by that signal as if it had not been caught.

@@ -70,7 +70,7 @@ impl IntoResponses for Refused {
     }
 }
 
-/// Faults of a request are answered in JSON, like all other answers.
+/// Answers to faulty requests are JSON, like all other answers.
 macro_rules! refused_by {
     ($($rejection:ty),+) => {
         $(impl From<$rejection> for Refused {

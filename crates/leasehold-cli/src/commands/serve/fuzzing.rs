@@ -22,7 +22,7 @@ const ROOM: usize = 1 << 20;
 /// target waits for anything.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The locks that are served.
+/// The store whose locks are served.
 const URL: &str = "memory:";
 
 static PLACE: LazyLock<(Runtime, Client)> = LazyLock::new(|| {

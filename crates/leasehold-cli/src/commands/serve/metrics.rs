@@ -58,7 +58,7 @@ impl Collector for PictureMetrics {
         let help = "How many walks over all keys have ended.";
         let walks = gauges.0.encode_descriptor("walks", help, None, MetricType::Counter)?;
         ConstCounter::new(picture.walks()).encode(walks)?;
-        // Until everything was inspected one time, a count would not cover the whole store.
+        // Until everything was inspected once, a count would not cover the whole store.
         if picture.is_whole() {
             gauges.totals(&picture, now_ms)?;
         }

@@ -8,7 +8,7 @@ use crate::commands::lock_line::{Listing, LockLine};
 use crate::commands::totals::totals_in_words;
 use crate::watch::{Availability, Picture};
 
-/// How many lines the keys for a page move.
+/// By how many lines a page key moves the cursor.
 const PAGE: isize = 10;
 
 /// The state of the screen.

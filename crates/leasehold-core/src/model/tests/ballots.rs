@@ -228,7 +228,7 @@ fn nobody_takes_back_what_an_operator_has_ended() {
     }
 }
 
-/// A record that has lost the upgrade of its reader, the last write; and the writer's token.
+/// A record that has lost its last write, the upgrade of its reader; and the token of the writer.
 fn a_forgotten_upgrade() -> (Bench, FencingToken) {
     let mut bench = Bench::new();
     bench.take(id(1, 1), Mode::Shared);

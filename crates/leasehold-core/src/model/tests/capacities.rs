@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A bench on which clients, numbered from 1, hold a permit each of a semaphore of `capacity`.
+/// A bench on which clients, numbered from 1, each hold one permit of a semaphore of `capacity`.
 fn held_by(clients: u128, capacity: u32) -> Bench {
     let mut bench = Bench::new();
     for client in 1..=clients {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A bench whose lock was held, with client 2 in the queue. It is held back from now on.
+/// A bench whose lock was held, with client 2 in the queue. The lock is held back from now on.
 fn waited_for() -> Bench {
     let mut bench = Bench::held();
     bench.wait(id(2, 1), Mode::Exclusive);

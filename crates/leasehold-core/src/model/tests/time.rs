@@ -142,8 +142,8 @@ fn a_renewal_after_the_clock_went_back_leads_to_no_deadline_far_in_the_future() 
     assert!(grant.deadline_us <= bench.now_us + micros(TTL + CLAIM_WINDOW));
 }
 
-/// A hold of 100 s and one of 10 s. The clock was set back as far as nobody can notice, and
-/// `further_us` beyond that.
+/// A hold of 100 s and one of 10 s. The clock was set back by the longest span that nobody can
+/// notice, plus `further_us`.
 fn hardly_noticed(further_us: u64) -> Bench {
     let mut bench = Bench::new();
     let long = Acquire { ttl: seconds(100), ..bench.request(id(1, 1), Mode::Shared) };

@@ -1,4 +1,5 @@
-//! Upgradable readers: one together with plain readers, and its later modes.
+//! Upgradable readers: such a reader can hold together with plain readers, and can change its mode
+//! later.
 
 use super::*;
 

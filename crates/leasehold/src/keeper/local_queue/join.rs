@@ -98,8 +98,8 @@ impl Keeper {
         }
     }
 
-    /// Handles a caller that comes just after the lease was dropped: the caller gets the lease, or
-    /// releases it before it asks.
+    /// Handles a caller that comes just after the lease was dropped: the caller gets that lease, or
+    /// releases it before asking for another one.
     fn after_let_go(
         self: &Arc<Self>,
         table: &mut Table,
@@ -203,7 +203,7 @@ impl Keeper {
 impl Waiter {
     pub(in crate::keeper) fn new(attempt: &Attempt) -> (Self, oneshot::Receiver<Turn>) {
         let (sender, turn) = oneshot::channel();
-        // The attempt is about to be sent.
+        // The attempt is about to be sent, and is then unanswered at first.
         let attempt = Attempt { unanswered: true, ..attempt.clone() };
         let waiter =
             Self { attempt, turn: sender, sequence: None, in_flight: false, is_announced: false };
@@ -399,8 +399,8 @@ impl LocalQueues {
         (left, Wakeup { turn: None, replaced: own.map(|own| own.turn) })
     }
 
-    /// Takes out the waiter with this attempt, if it is of the caller with this place in line
-    /// (`None`: of a caller without a place).
+    /// Takes out the waiter with this attempt, if the waiter belongs to the caller with this place
+    /// in line (`None`: to a caller without a place).
     fn take_of(&mut self, id: HolderId, ticket: Option<Ticket>) -> Option<Waiter> {
         let is_own = self.asking.get(&id).is_some_and(|waiter| waiter.attempt.ticket == ticket);
         is_own.then(|| self.take(id)).flatten()

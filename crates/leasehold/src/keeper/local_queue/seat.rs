@@ -207,7 +207,7 @@ mod tests {
         }
     }
 
-    /// The number of messages, of twenty, that lead to a poll while no time passes, if no poll is
+    /// How many of twenty messages lead to a poll while the clock stands still, if no poll is
     /// granted.
     async fn asked_at_once(splits_votes: bool) -> usize {
         let (clock, name) = (FakeClock::new(), LockName::new("a").unwrap());

@@ -261,7 +261,7 @@ impl Executor {
 
     fn tidy_if_due(&self) {
         if self.shared.is_tidying_due() {
-            // If no thread can be started, nothing is tidied: that does no harm, but files grow.
+            // If no thread can be started, nothing is tidied. The only harm is that files grow.
             let _ = self.enqueue(Box::new(|shared| {
                 // An error here comes again in the next operation, which has a caller to report it
                 // to.

@@ -72,7 +72,7 @@ impl Opening<'_> {
     }
 
     /// The check once the database is open. If the database and the lock's file do not agree, the
-    /// store is refused unless nobody else uses it. Returns the files that are open.
+    /// store is refused while others use it. Returns the files that are open.
     pub(super) fn agree(&self, database: &mut Database) -> Result<Files, StoreError> {
         let failed = |error| self.location.io_error("look at it", error);
         let (files, _) = Files::at(self.location).map_err(failed)?;

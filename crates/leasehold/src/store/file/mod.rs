@@ -125,7 +125,7 @@ impl File {
 
     /// Runs `work` in one transaction on the database of this store: all of it or nothing. No
     /// operation on a lock runs at the same time. The result is as durable as the locks. `work`
-    /// keeps its data in tables with another prefix, which the store does not use.
+    /// keeps its data in tables whose prefix the store does not use.
     ///
     /// `work` may run several times, and only one run counts: on a full disk, the store tries again
     /// after it has found some space. `work` should be short, because all locks wait meanwhile. If
@@ -136,9 +136,9 @@ impl File {
     ///
     /// # Errors
     ///
-    /// The error that `work` returns. [`Full`](leasehold_core::StoreErrorKind::Full) if no disk
-    /// space is left but that which the store has set aside for renewals and releases. Otherwise
-    /// the same as an operation on a lock.
+    /// The error that `work` returns. [`Full`](leasehold_core::StoreErrorKind::Full) if the only
+    /// disk space left is what the store has set aside for renewals and releases. Otherwise the
+    /// same as an operation on a lock.
     ///
     /// # Cancel safety
     ///

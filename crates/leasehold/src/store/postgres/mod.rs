@@ -257,7 +257,8 @@ impl Shared {
     }
 
     /// Like [`step`](Self::step), for an operation that grants a token and cannot wait in the
-    /// queue. While a fenced transaction is open, it is tried again and again, until the timeout.
+    /// queue. While a fenced transaction is open, the operation is tried again and again, until the
+    /// timeout.
     async fn step_once_free(&self, operation: &Operation) -> Result<Answer, StoreError> {
         let give_up = Instant::now() + self.settings.timeout;
         loop {

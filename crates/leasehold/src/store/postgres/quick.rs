@@ -236,7 +236,7 @@ impl Functions {
     }
 }
 
-/// Joins two answers to renewals that were done in part: the second has the missing replies. The
+/// Joins two answers to renewals: the second has the replies that are missing from the first. The
 /// joined answer has the latest store time of both. The holder counts the rest of each lease from
 /// that time, so no lease ends later for its holder than at the store.
 pub(crate) fn joined(

@@ -405,8 +405,8 @@ fn number(token_us: u64) -> i64 {
     i64::try_from(FencingToken::from_micros(token_us).get()).unwrap_or(i64::MAX)
 }
 
-/// Whether somebody relies on the write once it is answered: then it must be on disk. If a crash
-/// loses any other write, the loss only delays somebody, and grants nothing.
+/// Whether somebody relies on the write once the request is answered: then it must be on disk. If a
+/// crash loses any other write, the loss only delays somebody, and grants nothing.
 fn is_flushed(operation: &Operation, reply: &Reply) -> bool {
     let Operation::On { action, .. } = operation else { return true };
     match action {

@@ -26,12 +26,12 @@ use crate::store::clocked::TimedAnswer;
 /// that began at the same moment no longer collide after one or two rounds.
 const ROUNDS: u32 = 4;
 
-/// The longest pause after a first split round: 2 ms, a few round trips of a local network, or the
-/// time that the round took, if that is more.
+/// The longest pause after a first split round: 2 ms (a few round trips of a local network), or as
+/// long as the round took, if that is longer.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 
-/// The delay before a call asks again after split rounds: the others have released their minorities
-/// by then.
+/// The delay before a call asks again after split rounds: by then, the other callers have released
+/// their minorities.
 const SPLIT_RETRY: Duration = Duration::from_millis(20);
 
 /// An acquire under way.
@@ -239,8 +239,9 @@ impl<'a> AcquireRounds<'a> {
     }
 
     /// Cancels the attempt at all nodes that have granted it, or may have granted it without an
-    /// answer: no caller has had the lease. Waits for the nodes that hold the lease: otherwise the
-    /// minority that this attempt still holds would be in the way of a retry.
+    /// answer. A cancel is enough, because no caller has had the lease. Waits for the nodes that
+    /// hold the lease: otherwise the minority that this attempt still holds would be in the way of
+    /// a retry.
     pub(super) async fn let_go(&mut self, round: &Round) -> Result<(), StoreError> {
         let (nodes, id) = (self.nodes, self.request.id);
         let now = nodes.clock.now();
@@ -313,8 +314,8 @@ impl<'a> AcquireRounds<'a> {
 
     /// Whether a lost round waits for the nodes that have not answered. If the votes were split,
     /// there is another round, in which a node that did not answer could not be asked. If some
-    /// nodes refuse for good, the call waits for the others: if they refuse, too, no round will be
-    /// won.
+    /// nodes refuse for good, the call waits for the other nodes: if those refuse, too, no round
+    /// will be won.
     fn is_worth_waiting(&self, round: &Round) -> bool {
         let open = round.count(|vote| vote == Vote::Open);
         let refusals = self.errors.iter().filter(|error| !error.kind().is_outage()).count();
@@ -350,8 +351,8 @@ async fn ask_one(
             Some(lease) => Action::Adopt(lease.adoption(acquire)),
         };
         let timed = node.ask(on(action)).await?;
-        // If the node does not know the lease, it is asked to grant the name. It is not asked for a
-        // reader: two adopters could each get a reader's lease there.
+        // If the node does not know the lease, it is asked to grant the name, unless the lease is a
+        // reader's: two adopters could each get a reader's lease there.
         let may_be_given = ballot_us.is_some() && !request.mode.is_reader();
         if lease.take_if(|lease| may_be_given && lease.is_unknown_to(&timed)).is_some() {
             continue;

@@ -12,7 +12,7 @@ use leasehold_core::{
 use super::nodes::Nodes;
 use super::replies::{Replies, ask, ask_holders};
 
-/// Makes a reader the writer, or a writer a reader. All nodes get the same number.
+/// Makes a reader the writer, or a writer a reader. All nodes get the same change number.
 pub(super) async fn run(
     nodes: &Arc<Nodes>,
     name: &LockName,
@@ -50,7 +50,7 @@ pub(super) async fn run(
     }
     match replies.count(|reply| *reply == Reply::WouldDeadlock) {
         0 => Err(replies.undecided(nodes, name)),
-        // At nodes where this request was first, its holder withdraws it.
+        // At nodes that got this request before the other reader's, its holder withdraws it.
         _ => Ok(nodes.answer(started, Reply::WouldDeadlock)),
     }
 }

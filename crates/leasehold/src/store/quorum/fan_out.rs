@@ -45,8 +45,8 @@ impl<'a, T: Send + 'a> FanOut<'a, T> {
         self.replies.push(Box::pin(async move { (index, answer.await) }));
     }
 
-    /// The next reply, or an error for a node that did not answer in time; `None` once there was
-    /// one for each node.
+    /// The next reply, or an error for a node that did not answer in time; `None` once each node
+    /// has had its reply or error.
     pub(super) async fn next(&mut self) -> Option<NodeReply<T>> {
         if !self.is_over {
             match select(self.replies.next(), &mut self.timer).await {

@@ -115,7 +115,7 @@ struct Inboxes {
     revocations: Revocations,
 }
 
-/// Revocations that some nodes have sent, and which nodes did.
+/// Revocations that some nodes have sent, each with the numbers of these nodes.
 struct Revocations {
     needed: usize,
     counted: Vec<(u64, FencingToken, Vec<usize>)>,

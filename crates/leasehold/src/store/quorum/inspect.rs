@@ -98,7 +98,7 @@ fn agreed_last(mut reports: Vec<&LastHolder>) -> LastHolder {
     agreed
 }
 
-/// A holder on a majority of the nodes that does not use leasehold.
+/// A holder that does not use leasehold, if it is on a majority of the nodes.
 fn foreign(nodes: &Nodes, seen: &[&Status]) -> Option<ForeignHolder> {
     let foreign = || seen.iter().filter_map(|status| status.foreign.as_ref());
     let often = |value: &str| foreign().filter(|other| other.value == value).count();
@@ -113,8 +113,8 @@ fn is_alike(one: &Holder, other: &Holder) -> bool {
 }
 
 /// Merges the reports of several nodes about one holder: the facts that most of them report, and
-/// the median of the time left. If `least` of them report a writer, the holder is a writer: with
-/// the silent nodes it may be one on a majority, however many others report a reader.
+/// the median of the time left. If `least` of them report a writer, the holder is a writer:
+/// counting the silent nodes, it may be a writer on a majority, however many nodes report a reader.
 fn agreed(mut reports: Vec<&Holder>, least: usize) -> Holder {
     reports.sort_by_key(|holder| std::cmp::Reverse(holder.ttl_left));
     let middle = reports[reports.len() / 2];

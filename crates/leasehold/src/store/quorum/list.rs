@@ -43,9 +43,9 @@ pub(super) async fn run(
     Ok(nodes.answer(started, Reply::Names(names.take(limit as usize).collect())))
 }
 
-/// Returns pages of one node after the other. A name that is held on a majority is on the pages of
-/// any majority of the nodes. A name on fewer nodes is listed, too, and inspecting it shows no
-/// holder. A node that does not answer is skipped, as long as a majority is left.
+/// Returns the pages of one node, then those of the next. A name that is held on a majority is on
+/// the pages of any majority of the nodes. A name on fewer nodes is listed, too, and inspecting it
+/// shows no holder. A node that does not answer is skipped, as long as a majority is left.
 pub(super) async fn page(
     nodes: &Arc<Nodes>,
     prefix: String,

@@ -83,17 +83,17 @@ const NODES: (usize, usize) = (3, 9);
 /// # Its nodes
 ///
 /// All clients must name the same servers: two lists of nodes may each have a majority. With
-/// `redis+quorum://` no server counts twice, even if an address later leads to another node. Each
-/// client leaves its list at every node, in `lh:%nodes`; that costs two round trips on connecting,
-/// then a small script once a minute. On connecting, a client warns of other lists that were used
-/// in the last 5 minutes, and `leasehold doctor` names them, too. With `layout=plain` there are no
-/// such lists, and without the right `+info` a client cannot tell servers apart.
+/// `redis+quorum://` no server counts twice, even if two addresses later lead to the same server.
+/// Each client leaves its list at every node, in `lh:%nodes`; that costs two round trips on
+/// connecting, then a small script once a minute. On connecting, a client warns of other lists that
+/// were used in the last 5 minutes, and `leasehold doctor` names them, too. With `layout=plain`
+/// there are no such lists, and without the right `+info` a client cannot tell servers apart.
 ///
 /// To move to other nodes, replace one node at a time. Stop the old node for good. Without a
 /// quarantine, wait for the longest ttl. Then give all clients the new list, before you stop the
 /// next node. During the move, each majority of the old list consists of nodes that stay. Each
-/// majority of the new list shares a node with it. Clients warn of the other list meanwhile, as
-/// they should.
+/// majority of the new list shares a node with each of those majorities. Clients warn of the other
+/// list meanwhile, as they should.
 ///
 /// If you write your own stores as nodes, they need a
 /// [retention](leasehold_core::model::LEAST_RETENTION) of at least 30 s. With less, a store could
@@ -268,8 +268,8 @@ impl Store for Quorum {
     }
 }
 
-/// Whether an action asks for permits of a semaphore with more than one, which nodes cannot count
-/// together.
+/// Whether an action asks for permits of a semaphore with more than one permit, which nodes cannot
+/// count together.
 fn asks_for_permits(action: &Action) -> bool {
     let mode = action.request().map(|request| request.mode);
     matches!(action, Action::SetCapacity { .. })

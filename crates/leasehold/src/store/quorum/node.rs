@@ -26,8 +26,8 @@ use crate::store::clocked::{ClockedStore, TimedAnswer};
 /// After this silence a node is away: 1 s.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// The first and the longest pause between two probes of a node that is away. A node may be back
-/// for the longest pause before that is noticed.
+/// The first and the longest pause between two probes of a node that is away. A node that is back
+/// may go unnoticed for the longest pause.
 const PROBE_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
 
 /// How long the background thread waits for the answer to a request that its caller has left: 500
@@ -59,8 +59,8 @@ struct Presence {
     silent_since: Option<Instant>,
     /// Whether the background thread probes the node, to find out when it is back.
     is_probed: bool,
-    /// The time before which no further request is followed, because a request is followed now, or
-    /// was a moment ago.
+    /// The time before which no further request is followed, because one is being followed now, or
+    /// was followed a moment ago.
     follows_after: Option<Instant>,
 }
 
@@ -247,7 +247,7 @@ impl Node {
     }
 
     /// The latest time, by the node's clock, at which a request that is sent at `now` may be
-    /// executed. The request counts for `span`, but no longer than any request does.
+    /// executed. The request is valid for `span`, but for no longer than [`NOT_AFTER`].
     pub(super) fn not_after_us(
         &self,
         name: &LockName,

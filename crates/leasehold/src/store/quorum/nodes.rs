@@ -14,9 +14,9 @@ use super::node::{Node, no_answer, seed};
 use crate::mutex::Mutex;
 use crate::store::{Capabilities, Store};
 
-/// The bounds of the time within which a node must answer an acquire, which is a hundredth of the
-/// ttl. It is at least 5 ms (a local network with a hiccup), and at most 50 ms, so that a dead
-/// minority costs little.
+/// A node must answer an acquire within a hundredth of the ttl. These are the bounds of that time:
+/// at least 5 ms (a local network with a hiccup), and at most 50 ms, so that a dead minority costs
+/// little.
 const ACQUIRE_TIMEOUT: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(50));
 
 /// The time within which a node must answer all other requests: 500 ms, as for a request to a
@@ -100,8 +100,8 @@ impl Nodes {
         Answer::new(now, reply)
     }
 
-    /// The number of answering nodes that must have something for a majority to have it, if every
-    /// silent node counts as having it, too.
+    /// How many of the answering nodes must have a hold or a name so that, together with all silent
+    /// nodes, a majority may have it.
     pub(super) fn least(&self, answered: usize) -> usize {
         self.needed.saturating_sub(self.len() - answered).max(1)
     }

@@ -25,8 +25,8 @@ impl PendingCleanups {
         self.0.lock().len()
     }
 
-    /// Adds a cleanup with its first listener. If it is pending already, it only adds the listener,
-    /// and returns false.
+    /// Adds a cleanup with its first listener. If the cleanup is pending already, only adds the
+    /// listener, and returns false.
     pub(super) fn add(&self, id: HolderId, listener: Listener) -> bool {
         match self.0.lock().entry(id) {
             Entry::Occupied(mut listeners) => {

@@ -169,7 +169,7 @@ fn note(nodes: &Nodes, index: usize, renewal: &RenewLease, timed: &TimedAnswer, 
     }
 }
 
-/// Restores a lease at a node that does not hold it, if there was no later holder. The node was
+/// Restores a lease at a node that does not hold it, if there was no later holder. Such a node was
 /// restarted, or could not be reached for as long as the lease lasts.
 async fn reclaim(
     nodes: &Nodes,
@@ -203,7 +203,7 @@ fn claim(
     let known = leases.get_mut(renewal.id)?;
     known.holds[index] = NodeHold::NotHeld;
     // After the end of the lease, another holder may have come and gone, on nodes that have
-    // forgotten it since.
+    // forgotten that holder since.
     if now >= known.until || newest.is_some_and(|newest| newest > known.token) {
         return None;
     }

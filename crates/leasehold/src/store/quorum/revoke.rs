@@ -39,9 +39,9 @@ pub(super) async fn run(
     Ok(nodes.answer(started, Reply::Revoked(was_held)))
 }
 
-/// Whether a majority still has this hold unrevoked. These nodes refuse the token of a former
-/// holder that has passed the lease on; other nodes do not know that holder's successor yet. Then
-/// nobody is asked to stop, and the operator has to inspect the name again.
+/// Whether a majority still has this hold unrevoked. If so, these nodes have refused the token
+/// because its holder has passed the lease on; the other nodes do not know that yet. Then nobody is
+/// asked to stop, and the operator has to inspect the name again.
 async fn is_held_by_majority(nodes: &Arc<Nodes>, name: &LockName, id: HolderId) -> bool {
     let has_it = |reply: &Reply| match reply {
         Reply::Status(status) => status

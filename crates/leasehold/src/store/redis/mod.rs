@@ -201,7 +201,7 @@ impl Redis {
         }
     }
 
-    /// Whether a URL with this scheme is for a Redis store, even one that is not supported.
+    /// Whether a URL with this scheme is for a Redis store, even if the scheme is not supported.
     pub(crate) fn is_named_by(scheme: &str) -> bool {
         ["redis", "valkey"].iter().any(|name| scheme.starts_with(name))
     }

@@ -13,15 +13,15 @@ use super::events::{Ballot, Event, event};
 use super::records::check_record;
 use super::*;
 
-/// The promise to a holder that the store keeps its hold until a time, by a clock that never goes
-/// back.
+/// What a holder was promised: its hold lasts until `until_us`, by a clock that never goes back.
 struct Promise {
     until_us: u64,
     token: FencingToken,
 }
 
-/// The state that a holder assumes: its mode, the number of the change that set it, its kind of
-/// reader, and the last number that it has drawn.
+/// What a holder believes about its hold: its mode, the number of the change that set this mode,
+/// and the read mode to which it returns after writing. `drawn` is the highest change number that
+/// it has used in a request.
 #[derive(Clone, Copy)]
 struct Believed {
     mode: Mode,
@@ -53,8 +53,8 @@ struct History {
     attempts: Vec<Acquire>,
     /// Copies of acquires, adoptions and reclaims that are still on their way, with their attempts.
     late: Vec<(HolderId, Action)>,
-    /// Changes of mode that are still on their way: copies, and requests that are taken back.
-    /// Nobody waits for their answers.
+    /// Changes of mode that are still on their way: copies, and requests whose callers have
+    /// withdrawn them. Nobody waits for their answers.
     late_changes: Vec<Action>,
     believed: BTreeMap<HolderId, Believed>,
     promises: BTreeMap<HolderId, Promise>,
@@ -64,7 +64,8 @@ struct History {
     adopters: BTreeSet<HolderId>,
     /// Attempts by their first token; a change of mode mints another token.
     tokens: BTreeMap<u64, HolderId>,
-    /// Whether an operator has set the capacity since nobody held or waited.
+    /// Whether an operator has set the capacity since the name was last idle (no holder, no
+    /// waiter).
     has_set_capacity: bool,
     /// Attempts that an operator has revoked.
     revoked: BTreeSet<HolderId>,
@@ -94,7 +95,7 @@ impl History {
         self.attempts.iter().rev().nth(newest_first).cloned()
     }
 
-    /// An attempt that holds or has held: a waiter polls and cancels, and does nothing else.
+    /// An attempt that holds or has held. Waiters are left out: a waiter only polls and cancels.
     fn pick_holder(&self, index: usize) -> Option<HolderId> {
         let id = self.pick(index)?.id;
         (!self.bench.record.sequences.contains_key(&id)).then_some(id)
@@ -111,9 +112,10 @@ impl History {
                 self.bench.now_us = self.bench.now_us.saturating_sub(ms * 1000).max(1);
                 self.back += Duration::from_millis(ms);
                 if self.back > TOMBSTONE_LIFE - NOT_AFTER {
-                    // If the clock is set back this far, a copy may be executed although its
-                    // tombstone is forgotten. It would be granted to nobody and end with its ttl.
-                    // That is the only harm.
+                    // If the clock is set back this far, the tombstone of an ended attempt may be
+                    // forgotten before its copies are too late. Then such a copy may be executed.
+                    // Its lease would be granted to nobody and end with its ttl. That is the only
+                    // harm.
                     self.late.clear();
                 }
                 return;
@@ -357,6 +359,7 @@ impl History {
             self.check_handed_on();
         }
         // A step that makes a reader the writer leaves dead waiters in the queue for the next step.
+        // So a repetition of the step would still change the record.
         let has_upgraded = before.upgrading.is_some() && self.bench.record.upgrading.is_none();
         if !self.bench.more && !has_upgraded {
             self.check_idempotent(action, &reply);
@@ -376,8 +379,8 @@ impl History {
         }
     }
 
-    /// Records a promise, if it has a later end: a reply never takes back what an earlier one has
-    /// promised.
+    /// Records a promise. Its end is never earlier than that of the promise before: a reply takes
+    /// back nothing that an earlier reply has promised.
     fn promise(&mut self, id: HolderId, until_us: u64, token: FencingToken) {
         let kept = self.promises.get(&id).map_or(0, |promise| promise.until_us);
         self.promises.insert(id, Promise { until_us: until_us.max(kept), token });

@@ -26,7 +26,7 @@ pub(crate) struct FileInbox {
     lifeline: Option<Note>,
     /// The pipe, registered with the runtime that first asks for a message.
     pipe: Option<Receiver>,
-    /// The processes that are watched; `None` once the death was reported.
+    /// The watched clients; `None` for a client whose death was reported.
     watches: HashMap<ClientId, Option<Sender>>,
     arrived: VecDeque<Message>,
     /// This field is dropped last: its drop checks whether somebody still has the client's pipe

@@ -205,7 +205,7 @@ impl Liveness {
 
     /// Removes the pipe of a client that no record mentions.
     pub(crate) fn forget(&self, id: ClientId) {
-        // A pipe that cannot be removed is only checked again now and then.
+        // A pipe that cannot be removed does no harm: it is just checked again now and then.
         let _ = unlinkat(&self.directory, id.to_string(), AtFlags::empty());
     }
 }

@@ -1,4 +1,5 @@
-//! Subscriptions to the news of names. Each has a named pipe, beside the pipes of the clients.
+//! Subscriptions to the news of names. Each subscription has a named pipe, beside the pipes of the
+//! clients.
 //!
 //! A publisher writes to every pipe whose file name begins with the mark of the lock's name. It
 //! removes the pipes that have no reader left.

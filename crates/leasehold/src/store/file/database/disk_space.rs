@@ -34,7 +34,7 @@ const LOG: u64 = 512 << 10;
 /// Whether a transaction may use the reserve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reserve {
-    /// The operation asks for something new, and must leave the reserve.
+    /// The operation asks for something new, and must not use the reserve.
     Keep,
     /// The operation ends or renews something, and may use the reserve.
     Use,
@@ -92,7 +92,7 @@ impl DiskSpace {
     }
 }
 
-/// The growth of each attempt, in pages.
+/// The growth of the file in each attempt, in pages.
 pub(crate) fn steps() -> impl Iterator<Item = u64> {
     std::iter::successors(Some(STEP), |step| Some(step * 8)).take_while(|step| *step <= MAX_STEP)
 }

@@ -14,8 +14,8 @@ pub(crate) const INTERVAL_US: u64 = RULES.retention.as_micros() as u64;
 /// longer than an ordinary request does.
 const ROWS: u32 = 256;
 
-/// The time of the next tidying, by the lease clock. Returns 0 for a time that is too far away: it
-/// was set before the machine was started, when the clock began anew.
+/// The time of the next tidying, by the lease clock. Returns 0 for a time that is too far away:
+/// such a time was set before the last start of the machine, which has reset the clock.
 pub(crate) fn next_us(writing: &Writing<'_>, now: Now) -> Result<u64, StoreError> {
     let next_us = writing.number("tidy_at_us")?;
     Ok(if next_us <= now.lease_us + INTERVAL_US { next_us } else { 0 })

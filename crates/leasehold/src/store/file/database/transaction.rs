@@ -27,7 +27,7 @@ use rusqlite::{OptionalExtension, Params, Transaction};
 use crate::store::file::clients::{self, Liveness};
 use crate::store::file::place::Location;
 
-/// The largest number of the table `number`: 2⁵³ − 1, which any program reads exactly.
+/// The largest value in the table `number`: 2⁵³ − 1, which any program reads exactly.
 pub(crate) const MAX_NUMBER: u64 = (1 << 53) - 1;
 
 const READ: &str = "SELECT record, boot FROM lock WHERE name = ?1";

@@ -2,9 +2,9 @@
 //!
 //! A file that was made for a group (`install -g GROUP -m 660 /dev/null PATH`) is used by several
 //! users. Each of them makes files beside it, and all the others must be able to open those: the
-//! file of the write lock, and each pipe to tell who is alive. So each new file gets the mode and
-//! the group of the database, whatever the umask is. If root creates it, it also gets the
-//! database's owner.
+//! file of the write lock, and each pipe, which shows whether its client is alive. So each new file
+//! gets the mode and the group of the database, whatever the umask is. If root creates it, it also
+//! gets the database's owner.
 
 use std::fs;
 use std::io;
@@ -29,7 +29,7 @@ const INHERITED: u32 = 0o2000;
 /// The users of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
-    /// The mode of a file; read and write go together.
+    /// The mode of a file: a user who may read it may also write it.
     mode: u32,
     /// The owner of the database; `None` if it does not exist yet, and will belong to this user.
     owner: Option<(Uid, Gid)>,

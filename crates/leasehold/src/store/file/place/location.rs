@@ -277,7 +277,8 @@ impl Location {
     }
 
     /// The error for an I/O error in the directory beside the database. If access to it is denied,
-    /// another user has made it. The parent directory may be fine, so the remedy is another one.
+    /// another user has made it. The parent directory may be fine, so the remedy differs from that
+    /// of `io_error`.
     pub(crate) fn beside_error(&self, error: io::Error) -> StoreError {
         let (shown, side) = (self.database.display(), self.side.display());
         if error.kind() != io::ErrorKind::PermissionDenied {

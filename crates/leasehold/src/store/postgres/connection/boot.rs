@@ -105,8 +105,8 @@ impl Boot {
         self.pause.lock().is_some()
     }
 
-    /// Asks over a new session, unless its data are those of the earlier sessions. They differ if
-    /// the server is another one, was promoted, or had its data replaced.
+    /// Asks over a new session, unless its server has the data of the earlier sessions. The data
+    /// differ if the server is another one, was promoted, or had its data replaced.
     pub(super) async fn greet(
         &self,
         (client, server): (&Client, &str),

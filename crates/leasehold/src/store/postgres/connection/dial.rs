@@ -20,8 +20,7 @@ const APPLICATION: &str = "leasehold";
 /// The oldest usable server: 15, which the tests run on.
 const OLDEST: i32 = 150_000;
 
-/// The first statement in each new session. A server that is not PostgreSQL shows it in its
-/// version.
+/// The first statement in each new session. The version tells whether the server is PostgreSQL.
 const GREETING: &str = "SELECT pg_is_in_recovery(), current_setting('server_version_num')::int, \
     version(), current_setting('server_encoding'), \
     CASE WHEN NOT pg_is_in_recovery() THEN concat_ws(' ', \
@@ -88,8 +87,8 @@ impl Dialer {
             }
         }
         let all: Vec<_> = failures.iter().map(ToString::to_string).collect();
-        // If several servers failed, the error of one that is no primary says less than that of one
-        // that refuses the login.
+        // If several servers failed, a refused login says more than a server that cannot be reached
+        // or is no primary.
         let last = failures.pop().unwrap_or_else(StoreError::unknown_request);
         let worst = failures.into_iter().find(|failure| !failure.kind().is_outage());
         let worst = worst.unwrap_or(last);

@@ -157,8 +157,8 @@ impl Sessions {
         self.pool.retain(|_, metrics| metrics.last_used() < rested);
     }
 
-    /// Runs a single statement, which does no harm if it runs twice. It runs again if the session
-    /// had ended.
+    /// Runs a single statement, and runs it again if the session had ended. So it must be a
+    /// statement that does no harm if it runs twice.
     pub(crate) async fn query(
         &self,
         sql: &str,
@@ -180,8 +180,8 @@ impl Sessions {
         }
     }
 
-    /// Makes the quarantine long enough for an operation: one more round trip for the first lease
-    /// that is longer than any before.
+    /// Makes the quarantine long enough for an operation. This costs one round trip, and only if
+    /// the lease is longer than any before.
     pub(crate) async fn reckon_with(&self, operation: &Operation) -> Result<(), StoreError> {
         let Some(longest) = self.boot.longer(operation) else { return Ok(()) };
         self.ask_boot(longest, false).await?;
@@ -228,8 +228,8 @@ impl Sessions {
     }
 }
 
-/// A session in use. It goes back to the others only if its user gives it back: a session that
-/// failed half-way is closed.
+/// A session in use. If its user does not give it back, it is closed, because it may have failed
+/// half-way.
 pub(crate) struct Taken {
     session: Option<Object<SessionManager>>,
     give_up: Instant,

@@ -31,8 +31,8 @@ use crate::store::{Inbox, Subscription};
 /// How long the session stays open after the last waiter: 10 s.
 const LINGER: Duration = Duration::from_secs(10);
 
-/// How long a waiter's first request waits for the session: 1 s. After that, the waiter asks again
-/// anyway.
+/// How long a waiter's first request waits for the session: 1 s. A waiter repeats its request after
+/// that time in any case.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The longest payload of a notification, in bytes. (NOTIFY_PAYLOAD_MAX_LENGTH in async.c)
@@ -120,7 +120,8 @@ impl Inboxes {
         Box::new(PostgresInbox(receiver))
     }
 
-    /// Whether a waiter of this client would be notified of its turn.
+    /// Whether a waiter of this client would be notified of its turn. True as well if messages
+    /// cannot arrive: then there is nothing to wait for.
     pub(crate) fn hears(&self, client: ClientId) -> bool {
         !self.wakes() || self.listening.has(&message::inbox(client)) || self.listening.is_silent()
     }

@@ -16,7 +16,7 @@ use crate::store::postgres::connection::dial::Dialed;
 use crate::store::postgres::connection::error;
 
 /// The interval at which a quiet session is pinged: 5 s. Waiters also ask the store once a second,
-/// so the ping only limits how long they depend on that.
+/// so the ping only limits for how long waiters depend on asking.
 const PING_EVERY: Duration = Duration::from_secs(5);
 
 /// How long a notification to the session itself may take: 3 s. If none arrives, there is a pooler

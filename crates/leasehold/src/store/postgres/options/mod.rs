@@ -55,8 +55,8 @@ impl PostgresOptions {
 
     /// Asks `source` for the password for each new session, so that the password can rotate.
     /// `source` must answer within what is left of `connect_timeout`. If `source` fails, the
-    /// session fails as if the server were not reached. The session's error has the error of
-    /// `source` as its cause, but does not show it in its text.
+    /// session fails as if the server were not reached. The error of `source` is the cause of the
+    /// session's error, whose own text does not quote it.
     pub fn password_from<F, P>(mut self, source: F) -> Self
     where
         F: Fn() -> P + Send + Sync + 'static,

@@ -26,7 +26,7 @@ const DEFAULT_CONNECTIONS: u32 = 4;
 /// The largest difference between the clocks of servers that take over from each other: 500 ms.
 const DEFAULT_OFFSET: Duration = Duration::from_millis(500);
 
-/// The range of `offset`: up to the 10 s after which copies of requests are too late.
+/// The range of `offset`: at most 10 s, the age at which the copy of a request is refused.
 const OFFSETS: Range = (Duration::ZERO, Duration::from_secs(10));
 
 /// The range of the time after which fenced transactions are ended. A second is enough for a
@@ -102,8 +102,8 @@ option_table! {
      `off`",
     "`on`";
 
-    /// `None` is `quarantine=off`. A longer lease extends the quarantine to its length, for all
-    /// clients.
+    /// `None` is `quarantine=off`. If a lease is longer than the quarantine, the quarantine becomes
+    /// as long as the lease, for all clients.
     quarantine: QuarantineSpan = QuarantineSpan::Default; (span: Option<Duration>) => span.into(),
         within QUARANTINES;
     "how long nothing new is granted at the least, once a server may have forgotten something, \

@@ -59,7 +59,7 @@ BEGIN
         ended_since_us = NULL, ended_us = NULL
       WHERE l.name = names[i] COLLATE "C" AND l.epoch = epochs[i] AND l.changes = close_1.changes[i];
     END IF;
-    -- The mutex of the name prevents such a change, unless `open` ran in another transaction.
+    -- The mutex keeps others from changing the row, unless `open` ran in another transaction.
     IF NOT FOUND THEN
       RAISE EXCEPTION 'leasehold: % was changed meanwhile', names[i] USING ERRCODE = 'LH003';
     END IF;

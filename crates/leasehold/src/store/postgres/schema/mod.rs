@@ -49,7 +49,7 @@ const NUMBERS: [(&str, u64); 3] = [
     ("CLAIM_WINDOW_US", micros(model::CLAIM_WINDOW)),
 ];
 
-/// The functions that a role may call which takes locks.
+/// The functions that are granted to roles that take locks.
 const OF_HOLDERS: [&str; 12] = [
     "layout()",
     "boot_1(bigint, boolean, boolean)",

@@ -6,7 +6,7 @@
 -- gifts: their holds, as records whose times are zero. keep_us: how long a record outlives its
 -- lease. blank: a record of a new name. is_guarded: whether a quarantine prevents grants.
 --
--- Returns three numbers for each name: the clock, the token and its deadline. If another attempt
+-- Returns three numbers for each name: the clock, the token and the deadline. If another attempt
 -- holds the name, the token is NULL, and the deadline is the end of that hold. If the quick path
 -- gives up on a name, both are NULL. Returns an empty array if this session cannot use quick paths.
 CREATE FUNCTION leasehold.quick_acquire_1(

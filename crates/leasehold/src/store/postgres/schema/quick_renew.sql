@@ -47,7 +47,7 @@ BEGIN
       AND seen.bound_us <= now_us + seen.longest_ttl_us + CLAIM_WINDOW_US
     THEN
       IF now_us >= seen.bound_us THEN
-        seen.bound_us := seen.deadline_us; -- what a sweep finds
+        seen.bound_us := seen.deadline_us; -- the bound that a sweep would find
       END IF;
       IF now_us + ttls_us[i] > seen.deadline_us THEN
         seen.deadline_us := now_us + ttls_us[i];

@@ -5,12 +5,12 @@
 -- old snapshot keeps.
 --
 -- `quick_from_us`: the time from which quick paths may grant an idle record, or NULL if they may
--- not. `quick_sum`: a checksum of `record`, by which they see that it is not damaged. The columns
--- after these have the changes by quick paths since `record` was written, and are NULL if there are
--- none. These columns have the exclusive hold that a quick path granted, if it has not ended, with
--- the bounds of the sweep. `given` is that hold, as a record whose times are zero. The columns from
--- `ended` on have the hold before it, if that was released. Any other write of `record` includes
--- these changes in it, and sets the columns to NULL.
+-- not. `quick_sum`: a checksum of `record`, by which quick paths see that `record` is not damaged.
+-- The columns after these have the changes by quick paths since `record` was written, and are NULL
+-- if there are none. These columns have the exclusive hold that a quick path granted, if it has not
+-- ended, with the bounds of the sweep. `given` is that hold, as a record whose times are zero. The
+-- columns from `ended` on have the hold before it, if that was released. Any other write of
+-- `record` includes these changes in `record`, and sets the columns to NULL.
 CREATE TABLE leasehold.lock (
   name text COLLATE "C",
   epoch bigint,

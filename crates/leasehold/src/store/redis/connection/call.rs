@@ -17,11 +17,12 @@ pub struct ScriptText {
     pub sha1: String,
     /// Whether a replica would run the script, too, and answer with old data.
     pub is_read_only: bool,
-    /// Whether calls with one key each may be joined to one call. That call has the shared first
-    /// argument, then the second argument of each. It returns the list of their replies.
+    /// Whether calls with one key each may be joined into one. The joined call has the shared first
+    /// argument, then the second argument of each call, and returns the list of the replies.
     pub takes_many: bool,
     /// The same script, but it first checks whether the server may have forgotten something. Its
-    /// keys end with the boot record, and its arguments with the run of the server and the span.
+    /// keys end with the boot record, and its arguments with the server's run id and the span of a
+    /// quarantine.
     pub guarded: Option<Box<Self>>,
 }
 

@@ -120,9 +120,9 @@ impl Dialer {
         self.connect_timeout
     }
 
-    /// Opens a connection on the calling runtime. If nothing listened at the address before, the
-    /// call waits until it is time to try again. Messages that the server pushes go to `pushes`; a
-    /// connection for messages needs no database, because channels have none.
+    /// Opens a connection on the calling runtime. If nothing listened at the address at the last
+    /// try, the call waits until the next try is due. Messages that the server pushes go to
+    /// `pushes`; a connection for messages needs no database, because channels have none.
     pub(crate) async fn dial(
         &self,
         address: &Address,

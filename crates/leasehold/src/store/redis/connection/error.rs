@@ -163,12 +163,12 @@ pub(crate) fn unexpected_reply(server: &str, what: &str) -> StoreError {
 
 /// The error for a login without a password.
 pub(crate) fn no_password(server: &str, error: Box<dyn Error + Send + Sync>) -> StoreError {
-    // The text is not shown: it comes from the program, and may have a secret in it.
+    // The error's text is not shown: it comes from the program, and may contain a secret.
     let why = format!("{server}: there is no password to log in with: its source has failed");
     StoreError::new(StoreErrorKind::Unreachable, why).with_source(io::Error::other(error))
 }
 
-/// The error for a host without a name, which TLS needs to check the server.
+/// The error for a host that is no valid name: TLS needs a name to check the server.
 pub(crate) fn no_name(host: &str) -> StoreError {
     let why = format!("the host {host:?} in the store URL is no name that a certificate can have");
     StoreError::new(StoreErrorKind::Unsupported, why)
@@ -236,7 +236,7 @@ pub(crate) fn greeting(server: &str, tls: bool, error: RedisError) -> StoreError
         (StoreErrorKind::Denied, words.to_owned())
     } else if tls {
         (StoreErrorKind::Unreachable, format!("no greeting: {}", quote(&text)))
-    // A TLS port answers in TLS that it did not understand. This error does not pass by itself.
+    // A TLS port replies with a TLS message instead of RESP. This error does not pass by itself.
     } else if error.kind() == ErrorKind::Parse {
         let words =
             "the server does not answer as Redis does: if this is a TLS port, use rediss://";

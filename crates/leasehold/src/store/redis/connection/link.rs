@@ -96,7 +96,7 @@ impl Item {
         self.answer.as_ref().is_some_and(|answer| !answer.is_closed())
     }
 
-    /// If the time is over, tells the caller. Otherwise returns when it is over.
+    /// If the time is over, tells the caller. Otherwise returns the time at which it will be over.
     fn expire(&mut self, now: Instant) -> Option<Instant> {
         if self.is_awaited() && now < self.until {
             return Some(self.until);
@@ -162,7 +162,7 @@ impl Link {
         self.flights.is_empty() && self.output.is_empty()
     }
 
-    /// Makes calls of requests, and records which callers get the replies.
+    /// Packs requests into calls, and records which callers get the replies.
     pub(super) fn pack(&mut self, items: Vec<Item>) {
         if self.flights.is_empty() {
             self.quiet_since = Instant::now();

@@ -25,7 +25,7 @@ impl Frame {
     ///
     /// # Errors
     ///
-    /// If the bytes are no reply of a server: then no bytes after them can be one.
+    /// If the bytes are no reply of a server. The bytes after them are then no replies, either.
     pub(crate) fn reply(&mut self, bytes: &[u8]) -> RedisResult<Option<(Value, usize)>> {
         loop {
             let Some((line, after)) = line(bytes, self.at)? else { return Ok(None) };

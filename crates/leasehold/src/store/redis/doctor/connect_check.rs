@@ -96,7 +96,7 @@ pub(crate) async fn check_servers(
 async fn check_once(topology: &Topology, settings: &Settings) -> Result<ConnectCheck, StoreError> {
     let primaries = topology.primaries().await?.into_iter();
     let (there, missing): (Vec<_>, Vec<_>) = primaries.partition(Result::is_ok);
-    // The nodes of a cluster that answer serve their slots, even while others do not.
+    // In a cluster, the nodes that answer serve their slots, even while other nodes do not.
     let checked = if there.is_empty() { missing } else { there };
     let mut found = ConnectCheck::default();
     for server in checked {

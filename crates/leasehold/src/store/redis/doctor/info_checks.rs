@@ -12,7 +12,7 @@ use crate::store::redis::options::Settings;
 const OLDEST_REDIS: (u32, u32) = (7, 0);
 const OLDEST_VALKEY: (u32, u32) = (7, 2);
 
-/// The part of its memory limit that a server which evicts nothing may use without a warning: nine
+/// The part of the memory limit up to which a server that evicts nothing causes no warning: nine
 /// tenths.
 const NEARLY_FULL: f64 = 0.9;
 

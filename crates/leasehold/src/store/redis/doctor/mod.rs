@@ -94,7 +94,7 @@ pub(crate) async fn diagnose(url: &str) -> leasehold_core::Result<Diagnosis> {
     Ok(Diagnosis { findings, place: settings.servers.to_string(), nodes, sees_no_waits })
 }
 
-/// Why this user's search for waits is left out, if so: the server would refuse it, and log that.
+/// Why the search for waits is left out for this user, if so: the server would refuse and log it.
 fn sees_no_waits(settings: &Settings, reports: &[ServerReport]) -> Option<Blindness> {
     if settings.layout != LayoutName::Native || matches!(settings.servers, Servers::Quorum(_)) {
         return Some(Blindness::NoQueue);

@@ -1,5 +1,5 @@
-//! Reads which node of a quorum a server is, and the lists of nodes that its clients use. Clients
-//! write this record.
+//! Reads the record that clients write at a node of a quorum: the id of the node, and the lists of
+//! nodes that the clients use.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ use crate::store::redis::options::Settings;
 /// The record of a node about itself.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NodeRecord {
-    /// The id of the node; `None` if the user may not read it. It is empty, and on no list, if no
-    /// client has used the node yet.
+    /// The id of the node; `None` if the user may not read it. The id is empty, and on no list, if
+    /// no client has used the node yet.
     pub(crate) id: Option<String>,
     /// The lists in use: the ids of the nodes, and their addresses.
     pub(crate) lists: Vec<(String, String)>,

@@ -1,4 +1,4 @@
-//! Finds the rights that the user lacks, without using them: a script may ask for its user's
+//! Finds the rights that the user lacks, without trying any: a script can ask for its user's
 //! rights.
 
 use std::time::Duration;
@@ -35,10 +35,10 @@ const WAKING: [&str; 4] = ["+publish", "+spublish", "+ssubscribe", "+subscribe"]
 pub(crate) struct Rights {
     /// The missing right to ask. If it is set, nothing is known about the other rights.
     missing_to_ask: Option<&'static str>,
-    /// The rights of a holder that are missing.
+    /// The missing rights of a holder.
     missing: Vec<String>,
     pub(crate) may_read_settings: bool,
-    /// The rights to read all locks that are missing.
+    /// The missing rights for reading all locks.
     pub(crate) missing_to_look: Vec<String>,
 }
 

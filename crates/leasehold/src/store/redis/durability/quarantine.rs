@@ -19,7 +19,7 @@
 //!   for the record.
 //! - *A slot that comes back* brings the record of the server that had it meanwhile, if anybody
 //!   used it there. If nobody did, not even for a renewal, then no lease of the slot was extended
-//!   meanwhile. Only a loss of data at that server meanwhile is not noticed.
+//!   meanwhile. But a loss of data at that server is then not noticed.
 //! - *A server that was a replica for a while* still has its run id, but the data of another
 //!   server. So the record also names the last server whose replication it followed.
 //!
@@ -55,7 +55,7 @@ const PARTS_AT_ONCE: usize = 128;
 pub(crate) enum Pause {
     /// The slot is moving to another server.
     Moving,
-    /// The server may have forgotten something: the rest of its quarantine.
+    /// The server may have forgotten something. The value is the rest of its quarantine.
     Quarantine(Duration),
 }
 
@@ -120,9 +120,9 @@ impl Quarantine {
         [run_id.into(), self.span.as_micros().to_string().into_bytes()]
     }
 
-    /// The guarded script and the command of a call, which the server refuses without a trace while
-    /// it is in quarantine. `None` if the call grants nothing new, and in a cluster: there the boot
-    /// record of a moving slot may be at another server than the lock.
+    /// The guarded script of a call, and the command for it. A server in quarantine refuses the
+    /// command without a trace. `None` if the call grants nothing new, and in a cluster: there the
+    /// boot record of a moving slot may be at another server than the lock.
     pub(super) fn guard<A>(
         &self,
         call: &Call<A>,
@@ -261,7 +261,7 @@ impl Quarantine {
     }
 }
 
-/// The result if no boot record answers: in a cluster, the slot is at another server or moving.
+/// The result if the boot record cannot be read: in a cluster, its slot is elsewhere or moving.
 fn not_here(failure: Failure, part: Part) -> Result<Option<Pause>, StoreError> {
     match failure {
         Failure::NotServed { .. } if part.is_some() => Ok(Some(Pause::Moving)),

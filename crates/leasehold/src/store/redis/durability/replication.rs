@@ -45,7 +45,7 @@ impl Replication {
         })
     }
 
-    /// Checks whether the server has the commands, and its user the rights, and counts the
+    /// Checks that the server knows the commands and that our user may call them, and counts the
     /// replicas.
     pub(crate) async fn check_server(
         &self,
@@ -110,7 +110,7 @@ impl Replication {
 
     /// The command that waits until enough replicas have all earlier writes of its connection. With
     /// `waitaof`, it waits for the disks of the replicas and of the server. Its time limit is never
-    /// 0, which would mean none.
+    /// 0: 0 would mean no limit.
     pub(crate) fn wait(&self, needed: u32) -> Cmd {
         let patience_ms = u64::try_from(self.patience.as_millis()).unwrap_or(u64::MAX).max(1);
         let mut wait = redis::cmd(if self.on_disk { "WAITAOF" } else { "WAIT" });

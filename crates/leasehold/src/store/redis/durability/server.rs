@@ -229,7 +229,7 @@ impl Durable {
             self.note_begun(quarantine, part, verdict.pause);
         }
         let value = eval::check(connection, value).inspect_err(|failure| {
-            // The slot may come back from a server that has forgotten something.
+            // Ask again once the slot is back: the other server may have forgotten something.
             if let Failure::NotServed { .. } = failure {
                 self.asked.lock().remove(&part);
             }
@@ -360,8 +360,7 @@ impl Durable {
     }
 
     /// Sends a command that waits for no replicas, on the usual connection. The boot record is not
-    /// read after a renewal. A holder whose lease was forgotten is often the first to notice a
-    /// flush. That client must not begin to ask for new locks then.
+    /// read after a renewal, because a quarantine refuses new grants only.
     async fn with_boot_record(
         &self,
         connection: &Connection,

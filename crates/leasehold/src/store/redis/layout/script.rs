@@ -143,9 +143,9 @@ fn bytes_of(values: &[(&str, &str)]) -> u64 {
 /// A word in capitals that stands for a value, and the value in Lua's notation.
 type Constant = (&'static str, String);
 
-/// The constants and all texts. The first thread that needs them makes them; several threads at the
-/// same time each make them. No thread waits for another. So after a fork(2) at that moment, the
-/// child does not wait for a thread that it does not have.
+/// The constants and all texts. The first thread that needs them makes them; threads that need them
+/// at the same time each make them. No thread waits for another. So after a fork(2) at that moment,
+/// the child does not wait for a thread that it does not have.
 static CONSTANTS: OnceBox<Vec<Constant>> = OnceBox::new();
 static TEXTS: OnceBox<Texts> = OnceBox::new();
 

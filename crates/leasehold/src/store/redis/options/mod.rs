@@ -55,7 +55,7 @@ impl RedisOptions {
     }
 
     /// Independent primaries, of which a majority decides: `redis+quorum://HOST:PORT,…`.
-    /// [`store::open`](crate::store::open) opens a store of several servers.
+    /// [`store::open`](crate::store::open) opens such a store.
     pub fn quorum<H: Into<String>>(nodes: impl IntoIterator<Item = (H, u16)>) -> Self {
         Self::of(Servers::Quorum(Address::of_each(nodes)))
     }
@@ -85,8 +85,8 @@ impl RedisOptions {
     /// Asks `source` for the password of servers with each new connection: for a password that
     /// rotates. `source` runs on the runtime that opens the connection, for the rest of
     /// `connect_timeout` at most. If `source` fails, the connection fails as if the server were not
-    /// reached. The failure has the error of `source` as its source, but does not show it in its
-    /// text.
+    /// reached. The error that `source` returned is in the chain of [`Error::source`] of this
+    /// failure, but not in the failure's text.
     pub fn password_from<F, P>(mut self, source: F) -> Self
     where
         F: Fn() -> P + Send + Sync + 'static,

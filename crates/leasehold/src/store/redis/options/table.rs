@@ -19,7 +19,7 @@ use crate::store::span::{RETENTIONS, Range, TIMEOUTS};
 /// server.
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The range of `offset`: up to the 10 s after which copies of requests are too late.
+/// The range of `offset`: at most 10 s, the age at which the copy of a request is refused.
 const OFFSETS: Range = (Duration::ZERO, Duration::from_secs(10));
 
 /// The servers of a Redis store and its options: everything that a store URL can have, as values.

@@ -1,7 +1,7 @@
 //! Subscriptions to the channel of a client or of a name, each on a separate connection.
 //!
 //! These connections carry no requests, because a server treats subscribed connections as a
-//! separate class. The server closes such a connection if it reads too slowly. A failover, or an
+//! separate class, and closes a connection whose client reads too slowly. A failover, or an
 //! operator's `CLIENT KILL TYPE pubsub`, closes all of them. No renewal must suffer from that.
 
 use std::future::pending;
@@ -127,7 +127,7 @@ impl ChannelSubscription {
         Ok(())
     }
 
-    /// The server at which it must listen, if it must be a certain one.
+    /// The only server at which to listen; `None` if any server will do.
     pub(crate) fn node(&self) -> Option<&Address> {
         self.node.as_ref()
     }

@@ -5,7 +5,7 @@
 -- cluster each slot has a record, and another run id may also mean that the slot has moved.
 --
 -- KEYS  1 the boot record: `run`, `followed`, `since` (µs)
--- ARGV  1 the run id that the server gave on this connection, which ends with its process
+-- ARGV  1 the server's run id, read on this connection (which ends with the server's process)
 --       2 span of a quarantine, µs   3 'end' if an operator says that nothing was forgotten
 -- reply µs that the quarantine still lasts, 0 for none
 --@include clock

@@ -123,7 +123,7 @@ impl Layout for Plain {
         peek
     }
 
-    /// With a prefix, all keys that a scan finds are locks. Without one, other data are among them.
+    /// With a prefix, a scan finds only keys of locks; without a prefix, it also finds other data.
     fn is_lock(&self, value: &[u8], _idle: bool) -> bool {
         match self.prefix.is_empty() {
             true => value == value::MARK.as_bytes(),
@@ -139,8 +139,8 @@ fn reclaimed(value: Value) -> Result<Answer, StoreError> {
     })
 }
 
-/// The warning about a missing prefix: a program that uses other keys for its locks excludes
-/// nobody, and nothing else would show that.
+/// The warning about a missing prefix: programs that write their keys differently do not exclude
+/// each other, and nothing else would show that.
 pub(crate) fn keys_note(prefix: &str) -> [String; 2] {
     let found = format!("with layout=plain the key of a lock is {prefix:?} and its name");
     let remedy = "give prefix= as the other programs write their keys, with nothing behind it if \

@@ -4,7 +4,7 @@
 //! The client has a map of the slots, which may be out of date. The node then names another node
 //! (MOVED), or the node to which the slot is moving and which may have the key (ASK). Nothing was
 //! executed, so the client immediately follows with the same request. When a node does not answer,
-//! others are asked for the map, and the caller asks again, as after any outage.
+//! other nodes are asked for the map, and the caller asks again, as after any outage.
 //!
 //! Scripts go to primaries only: a replica that is asked names its primary.
 
@@ -287,8 +287,8 @@ impl Cluster {
     /// Asks nodes for the map, a few at a time, until one answers.
     async fn ask_any(&self, failed: Option<&Address>) -> Result<Arc<Map>, StoreError> {
         let known = self.known.lock().map.clone();
-        // Once the nodes are known, there are enough of them to ask one by one, so the client
-        // does not wait for a slow one.
+        // Once the nodes are known, there are enough others to ask, so the client does not wait
+        // long for slow ones.
         let patience = match known {
             Some(_) => self.pool.opener.timeout(),
             None => self.pool.opener.connect_timeout() + self.pool.opener.timeout(),

@@ -163,8 +163,8 @@ impl Discovery {
     async fn ask(&self, sentinel: &Address) -> Result<Opinion, StoreError> {
         let connection = self.to_sentinels.dial(sentinel, None).await?;
         let mut questions = redis::pipe();
-        // The first command shows a failover earlier than the second, but only the second has the
-        // epoch.
+        // The first command shows a failover earlier than the second command does, but only the
+        // second replies with the epoch.
         questions.cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(&self.service);
         questions.cmd("SENTINEL").arg("MASTER").arg(&self.service);
         let answers = connection.ask_all(&questions).await?;

@@ -77,8 +77,8 @@ impl SwitchListener {
         };
         let pool = self.pool.lock();
         for (_, closer) in pool.iter().filter(|(address, _)| *address != primary) {
-            // Requests on this connection have an unknown outcome, and are sent again to the new
-            // primary.
+            // Requests under way on this connection then have an unknown outcome, and are sent
+            // again to the new primary.
             closer.abort();
         }
     }

@@ -1,6 +1,6 @@
--- The fast path of a release that hands the lock over. The head of the queue must be alive and fit;
--- the next waiter must be alive and not fit. Returns the reply, or nothing if there is anything
--- unusual.
+-- The fast path of a release that hands the lock over. The head of the queue and the next waiter
+-- must be alive; the head's request must fit, and that of the next waiter must not. Returns the
+-- reply, or nothing if there is anything unusual.
 local function hand_on(state)
   local ALONE_FIELDS = struct.unpack(ALONE, state)
   if hold_state == COOLDOWN or not (deadline > now) or version ~= VERSION

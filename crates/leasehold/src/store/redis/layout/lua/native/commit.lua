@@ -1,5 +1,5 @@
--- Raises the token of a hold, and confirms the hold. So all nodes of a quorum get the same token
--- (model/commit.rs).
+-- Raises the token of a hold, so that all nodes of a quorum have the same token, and confirms the
+-- hold (model/commit.rs).
 --
 -- KEYS  1 the lock's record
 -- ARGV  1 the prefix of the names of all inboxes

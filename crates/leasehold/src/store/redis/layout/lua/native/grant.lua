@@ -1,4 +1,5 @@
--- Ends holds by time, and grants to waiters; no other file does either (model/promote.rs).
+-- Ends holds by time, and grants to waiters (model/promote.rs). `live_hold` is the only other place
+-- that ends a hold by time.
 
 local step
 step = {
@@ -52,8 +53,8 @@ step = {
     record.last_token = math.max(record.last_token, hold.token)
   end,
 
-  -- Writes the hold. It ends at `claim_by`, the deadline for its claim, or without one after its
-  -- ttl.
+  -- Writes the hold, which ends at `claim_by`, the deadline for its claim. Without a `claim_by`, it
+  -- ends after its ttl.
   grant = function(waiter, state, token, claim_by)
     local deadline = claim_by or now + waiter.ttl
     holds.add_hold({

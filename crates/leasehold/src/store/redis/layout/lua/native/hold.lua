@@ -72,8 +72,8 @@ holds = {
   end,
 
   -- Chooses the last hold when another hold ends: the one with the later end. An end in the future
-  -- does not count, because the server's clock went back since then. Also returns the facts if the
-  -- choice is the new one.
+  -- does not count, because the server's clock went back since then. Also returns the facts if it
+  -- chooses the new hold.
   later = function(last, hold, ending)
     local ended = math.min(hold.deadline, now)
     if last then
@@ -198,8 +198,8 @@ holds = {
   end,
 
   -- Confirms a hold for `ttl` from now. A deadline never moves back, because the holder may rely on
-  -- it. A later deadline keeps its ttl: with a shorter ttl, `clamp` would take the deadline for one
-  -- that was set before the clock went back.
+  -- it. A hold with a later deadline also keeps its ttl: with a shorter ttl, `clamp` would take the
+  -- deadline for one that was set before the clock went back.
   confirm = function(index, ttl)
     local hold = holds.hold_at(index)
     hold.state = CLAIMED
