@@ -29,7 +29,7 @@ _VARIABLE = "LEASEHOLD_STORE"
 
 
 class Family(NamedTuple):
-    """The types that a client of threads or of tasks makes, and the function that identifies its
+    """The types of a client for threads or for tasks, and the function that identifies its
     caller."""
 
     who: Callable[[], Hashable]

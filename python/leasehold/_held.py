@@ -110,8 +110,8 @@ class _Held:
         # If `__init__` failed, `_native` is missing.
         native = getattr(self, "_native", None)
         if native is not None and native.is_kept and native.is_held:
-            # This passes no `source=`: code that records warnings would keep the guard, and so the
-            # lease.
+            # This passes no `source=`: code that records warnings would keep the guard alive, and
+            # so the lease.
             warnings.warn(
                 f"{native.name}: a guard was forgotten, which is released now: use `with`, or "
                 "release it",

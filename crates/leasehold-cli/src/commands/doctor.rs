@@ -21,7 +21,7 @@ pub(super) struct Checkup {
     store: String,
     pub(super) dangers: usize,
     pub(super) warnings: usize,
-    /// The findings, the worst first, for readers of the first lines.
+    /// The findings, the worst first, because some people read only the first lines.
     findings: Vec<FindingView>,
 }
 
@@ -74,8 +74,7 @@ pub(crate) fn doctor(args: &Doctor) -> Outcome {
     Ok(if is_sick { NO } else { 0 })
 }
 
-/// The findings that `--json` prints, without deadlocks, because finding them takes a scan of all
-/// names.
+/// The same findings as `--json`, except deadlocks: to find those takes a scan of all names.
 pub(super) async fn report(url: &StoreUrl) -> Checkup {
     match examine_setup(url.reveal()).await {
         Ok(findings) => Checkup::new(url.to_string(), findings),

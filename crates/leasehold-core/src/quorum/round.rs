@@ -117,7 +117,7 @@ impl Round {
             *counted = vote;
         }
         if let Some(minted) = self.minted.as_mut().and_then(|minted| minted.get_mut(node)) {
-            // A later token of the node was committed, not minted.
+            // Only the first token of a node was minted; a later one was committed.
             *minted = minted.or(vote.token());
         }
     }
@@ -165,8 +165,8 @@ impl Round {
             Verdict::Refused
         } else if tokens.len() + open >= self.needed || refusals + open > spare {
             // In the second case the round is lost, but only the open votes show whether the name
-            // is busy. With one node down, the answer must not depend on whether the outage or the
-            // second refusal was noticed first.
+            // is busy. For example, one of three nodes is down, and two refuse: the answer must not
+            // depend on whether the outage or the second refusal is noticed first.
             Verdict::Open
         } else {
             Verdict::TooFew
@@ -185,8 +185,8 @@ impl Round {
         {
             return Verdict::Agreed(self.own(same[0]));
         }
-        // The other nodes would refuse to commit such a token. One of the open votes may allow a
-        // lower one.
+        // The other nodes would refuse to commit a token so far above the ballot. With one of the
+        // open votes, a lower token may do.
         if open > 0 && lowest.micros() > ballot_us.saturating_add(micros(BALLOT_LEAD)) {
             return Verdict::Open;
         }
@@ -203,8 +203,8 @@ impl Round {
     }
 
     /// Whether a lost round was split between present callers: this caller has a few nodes, other
-    /// callers have the rest, and all of them release. Then it is worth trying again after a random
-    /// pause.
+    /// callers have the rest, and all of them will release their nodes. Then it is worth trying
+    /// again after a random pause.
     pub fn is_split(&self) -> bool {
         self.verdict() == Verdict::Refused
             && self.count(|vote| matches!(vote, Vote::Granted(_))) > 0

@@ -1,10 +1,11 @@
-//! The keeper renews leases, finishes releases and cancels that nobody waits for, polls on behalf
-//! of waiters and hands grants to them. Its renewing half is what other libraries call a watchdog.
+//! The keeper renews leases, completes releases and cancellations that nobody waits for, polls on
+//! behalf of waiters, and hands grants to them. Its renewing half is what other libraries call a
+//! watchdog.
 //!
 //! There is one future for each client. In production, the one background thread of the process
 //! drives it. So a caller that blocks its runtime does not lose its lease, a guard can be dropped
-//! anywhere, and no slow command delays a renewal. With a clock that a test moves, the caller's
-//! runtime drives that future.
+//! anywhere, and no slow command delays a renewal. In a test that moves the clock itself, the
+//! caller's runtime drives that future.
 
 mod cleanups;
 mod due_queue;

@@ -29,7 +29,7 @@ const IDLE: Duration = Duration::from_hours(1);
 /// The first and the longest delay before an inbox that could not be opened is tried again.
 const INBOX_BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
-/// The number of messages that are taken in a row before the jobs have a turn: 64, some
+/// The number of messages that are taken in a row before the jobs have a turn: 64, which take some
 /// microseconds. A store that always has another message must not delay a renewal for ever.
 const MESSAGES_IN_A_ROW: usize = 64;
 
@@ -39,8 +39,8 @@ pub(super) struct Due {
     pub(super) cleanups: Vec<Cleanup>,
     pub(super) leases: DueLeases,
     pub(super) polls: Vec<Poll>,
-    /// Leases that their callers have not fetched. If the next in line has such a lease now, the
-    /// entry has the message to that caller.
+    /// Leases that their callers have not fetched. If such a lease was passed on to the next caller
+    /// in line, the second field is the message to that next caller.
     pub(super) unfetched: Vec<(Arc<LeaseState>, Option<Wakeup>)>,
     pub(super) wakeups: Vec<Wakeup>,
     /// Empty seats, which are dropped with this value.
@@ -72,7 +72,7 @@ struct Listener {
     jitter: Jitter,
 }
 
-/// The reason for which the keeper woke.
+/// Why the keeper woke.
 enum Woken {
     Message(Message),
     /// A job is done, or the table has something that is due.
@@ -211,15 +211,17 @@ impl Running {
                     table.queues.end_kept(id);
                     table.leases.get(id).cloned()
                 };
-                // A higher token may belong to the same lease: to an upgrade that the guard does
-                // not assume yet, or has given up.
+                // A message with a higher token than the guard's may be about this lease, too. The
+                // store may have granted an upgrade that the guard has not taken over yet or has
+                // given up.
                 if let Some(state) = state
                     && token.micros() >= state.grant_token().micros()
                 {
                     keeper.lose(&state, LossReason::Revoked);
                 }
             }
-            // A gap, or a message that only a later release understands. It may be about anything.
+            // A gap, or a message that only a newer version of leasehold understands. It may be
+            // about anything.
             _ => {
                 let now = keeper.store.now();
                 let mut table = keeper.table();
@@ -251,8 +253,8 @@ impl Listener {
         self.is_wanted || self.inbox.is_some() || self.opening.is_some()
     }
 
-    /// The next message. A new inbox begins with a gap, because a waiter that joined before may
-    /// have been granted. Dropping the future loses nothing.
+    /// The next message. A new inbox begins with a gap, because a waiter that joined before the
+    /// inbox was open may have been granted. Dropping the future loses nothing.
     async fn next(&mut self) -> Message {
         loop {
             if let Some(inbox) = &mut self.inbox {
@@ -282,7 +284,7 @@ impl Listener {
                 self.backoff.reset();
                 self.is_warned = false;
                 // The client may have ended meanwhile. The new inbox has registered it at the store
-                // again.
+                // again, so the store must forget it again.
                 keeper.forget_if_over();
                 true
             }

@@ -4,9 +4,10 @@
 /// Makes `Settings`, the setters of `$options` and `TABLE`.
 ///
 /// First come the fields that are not options of a URL, with their first values; the caller of
-/// `Settings::of` gives `servers`. Then comes a row for each option: `name: field = default;
-/// (argument of the setter) => the field from it`. The row ends with the range of a span, the
-/// meaning of the option, and its default in the words of the manual.
+/// `Settings::of` gives `servers`. Then comes a row for each option: `name: type of the field =
+/// default; (argument of the setter) => value of the field, made from the argument`. A span
+/// of time then has its allowed range. The row ends with the meaning of the option, and its default
+/// in the words of the manual.
 macro_rules! option_table {
     (
         $options:ident at $servers:ty;

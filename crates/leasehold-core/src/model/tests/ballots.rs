@@ -228,7 +228,8 @@ fn nobody_takes_back_what_an_operator_has_ended() {
     }
 }
 
-/// A record that has lost its last write, the upgrade of its reader; and the token of the writer.
+/// A record whose reader was upgraded, but which has lost that last write. Also returns the token
+/// that the upgrade got.
 fn a_forgotten_upgrade() -> (Bench, FencingToken) {
     let mut bench = Bench::new();
     bench.take(id(1, 1), Mode::Shared);

@@ -3,7 +3,8 @@
 use super::*;
 use crate::model::rows::NEVER_US;
 
-/// Client 1 holds, `count` clients from 100 on wait and are never seen again, client 2 waits last.
+/// Client 1 holds. Behind it wait `count` clients, numbered from 100, that are never seen again.
+/// Client 2 waits last.
 fn behind_the_dead(count: u128) -> Bench {
     let mut bench = Bench::held();
     for client in 100..100 + count {
@@ -13,7 +14,8 @@ fn behind_the_dead(count: u128) -> Bench {
     bench
 }
 
-/// Polls as a live client does, once per interval, and immediately if there is more, until granted.
+/// Polls until granted, as a live client does: once per interval, and immediately when the last
+/// step says `more`.
 fn poll_until_granted(bench: &mut Bench, who: HolderId) -> Duration {
     let start_us = bench.now_us;
     loop {

@@ -11,8 +11,8 @@ use leasehold_core::{
 use super::nodes::Nodes;
 use super::replies::{Replies, ask};
 
-/// Returns the holders of a name: the attempts that hold it on a majority of the nodes. Each silent
-/// node counts as one where they hold it.
+/// Returns the holders of a name: the attempts that hold it on a majority of the nodes. A silent
+/// node counts as if each of these attempts held the name there.
 pub(super) async fn run(
     nodes: &Arc<Nodes>,
     name: &LockName,
@@ -37,7 +37,7 @@ fn statuses(replies: &Replies) -> Vec<&Status> {
 }
 
 /// Whether no missing answer can add or remove a holder, or change what most nodes report about
-/// one. A majority has the newest label and mode, but the nodes that answer first may not.
+/// a holder. A majority has the newest label and mode, but the nodes that answer first may not.
 fn is_certain(nodes: usize, needed: usize, seen: &[&Status]) -> bool {
     if seen.len() < needed {
         return false;
@@ -113,8 +113,9 @@ fn is_alike(one: &Holder, other: &Holder) -> bool {
 }
 
 /// Merges the reports of several nodes about one holder: the facts that most of them report, and
-/// the median of the time left. If `least` of them report a writer, the holder is a writer:
-/// counting the silent nodes, it may be a writer on a majority, however many nodes report a reader.
+/// the median of the time left. If `least` of them report a writer, the holder counts as a
+/// writer, however many nodes report a reader: those `least` nodes and the silent ones can be a
+/// majority.
 fn agreed(mut reports: Vec<&Holder>, least: usize) -> Holder {
     reports.sort_by_key(|holder| std::cmp::Reverse(holder.ttl_left));
     let middle = reports[reports.len() / 2];

@@ -42,7 +42,7 @@ fn start() -> Instant {
     Instant::from_origin(Duration::from_secs(1_000))
 }
 
-/// The token of a grant: one microsecond of the store's clock after that of the attempt before.
+/// The token of an attempt's grant: one microsecond later than the token of the previous attempt.
 fn granted(attempt: u64) -> FencingToken {
     FencingToken::from_micros(TOKEN_EPOCH_US + attempt)
 }
@@ -129,7 +129,7 @@ impl Scene {
         state
     }
 
-    /// A line whose first caller holds, since a grant at the start.
+    /// A line whose first caller holds the lease; it was granted at `start()`.
     fn held(&mut self) -> Arc<LeaseState> {
         let (ticket, _) = self.first(1);
         self.grant(1, Some(ticket), start())
@@ -175,7 +175,7 @@ impl Scene {
         was_kept
     }
 
-    /// A call gives up its place. Returns what is left of the place.
+    /// A call gives up its place. Returns what becomes of the place.
     fn leave(&mut self, ticket: Ticket, attempt: u64) -> Left {
         self.0.leave(&name(), Some(ticket), id(attempt))
     }
@@ -204,7 +204,7 @@ impl Scene {
     }
 }
 
-/// Marks a lease that was sent as finished, so that its drop does not release it.
+/// Marks as finished the lease that this wakeup delivers, so that dropping it does not release it.
 fn keep(wakeup: &Wakeup) {
     if let Some((_, Step::Held(held))) = &wakeup.turn {
         held.state.finish();

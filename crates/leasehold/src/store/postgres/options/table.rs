@@ -106,17 +106,17 @@ option_table! {
     /// as long as the lease, for all clients.
     quarantine: QuarantineSpan = QuarantineSpan::Default; (span: Option<Duration>) => span.into(),
         within QUARANTINES;
-    "how long nothing new is granted at the least, once a server may have forgotten something, \
-     `1s` to `24h`; `on` is `1m`; or `off`",
+    "for at least how long nothing new is granted once a server may have forgotten something: \
+     `1s` to `24h`, `on` (`1m`) or `off`",
     "`on`";
 
     offset: Duration = DEFAULT_OFFSET; (span: Duration) => span, within OFFSETS;
-    "how far apart the clocks of servers may be that take over from each other, up to `10s`",
+    "how far apart the clocks of servers that take over from each other may be, up to `10s`",
     "`500ms`";
 
     end_fenced: Option<Duration> = None; (span: Duration) => Some(span), within ENDS;
-    "how long after the end of its lease a fenced transaction may keep its name from others before \
-     its session is ended, `1s` to `24h`",
+    "the time after the end of a lease at which its fenced transaction, if it is still open, is \
+     ended: `1s` to `24h`",
     "without limit";
 
     sslmode: Option<SslMode> = None; (mode: SslMode) => Some(mode);

@@ -100,9 +100,11 @@ pub(crate) struct Offset {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClockReading {
     pub(crate) asked: Instant,
-    /// The time since 1970: at the server, and on this machine before and after the request.
+    /// The time since 1970 by the server's clock.
     pub(crate) there: Duration,
+    /// The time since 1970 by this machine's clock, before the request.
     before: Duration,
+    /// The time since 1970 by this machine's clock, after the answer.
     after: Duration,
 }
 
@@ -158,8 +160,8 @@ impl Offset {
         Duration::from_millis(ms as u64)
     }
 
-    /// The finding about a large difference. Leases do not depend on the difference. The order of
-    /// tokens after a loss of data does, and so do the times that an operator compares.
+    /// The finding about a large difference. Leases do not depend on the difference. But it can
+    /// disturb the order of tokens after a loss of data, and the times that an operator compares.
     pub(crate) fn finding(self, server: &str) -> Option<Finding> {
         self.exceeds(CLOCK_OFFSET).then(|| {
             let far = show_duration(Duration::from_secs_f64(self.ahead.abs()));

@@ -111,7 +111,7 @@ option_table! {
     "none";
 
     offset: Option<Duration> = None; (span: Duration) => Some(span), within OFFSETS;
-    "how far apart the clocks of servers may be that take over from each other, up to `10s`",
+    "how far apart the clocks of servers that take over from each other may be, up to `10s`",
     "`500ms` where a server may take over, else `0s`";
 
     replicas: Replicas = Replicas::None; (replicas: Replicas) => replicas;

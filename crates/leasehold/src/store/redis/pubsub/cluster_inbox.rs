@@ -33,8 +33,8 @@ pub(crate) struct ClusterInbox {
 }
 
 impl ClusterInbox {
-    /// Subscribes at these nodes. Once this has returned, at least one subscription is active; each
-    /// other one begins with a gap.
+    /// Subscribes at these nodes. Once this has returned, at least one subscription is active. A
+    /// subscription that is not active yet will first deliver a gap.
     pub(crate) async fn open(
         topology: Arc<Topology>,
         warnings: Arc<Warnings>,

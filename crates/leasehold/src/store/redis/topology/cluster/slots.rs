@@ -96,7 +96,8 @@ impl Map {
     }
 }
 
-/// The node that a refusal (MOVED or ASK) of the node at `asked` names: `3999 10.0.0.1:6381`.
+/// The node to which the node at `asked` redirects by MOVED or ASK; `details` is such as
+/// `3999 10.0.0.1:6381`.
 pub(crate) fn redirection(details: &str, asked: &Address) -> Option<Address> {
     let (_, place) = details.split_once(' ')?;
     let (host, port) = place.rsplit_once(':')?;
