@@ -301,6 +301,10 @@ impl Observers {
         observers
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(crate) fn observe(&self, event: &Event<'_>) {
         for observer in &*self.0 {
             observer.observe(event);

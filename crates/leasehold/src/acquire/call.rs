@@ -49,9 +49,9 @@ pub(crate) async fn acquire(mut asked: Asked<'_>) -> Result<Option<Held>> {
     }
 }
 
-/// Whether enough of a lease's validity is left.
-pub(crate) fn is_enough(held: &Held, options: &LeaseOptions) -> bool {
-    let (signal, now) = (&held.state.signal, held.keeper.store.now());
+/// Whether enough of a lease's validity is left at `now`.
+pub(crate) fn is_enough(held: &Held, options: &LeaseOptions, now: Instant) -> bool {
+    let signal = &held.state.signal;
     let left = signal.valid_until().saturating_since(now);
     let is_unchecked = bugs::is_on(Bug::NoCheckAfterReply) || bugs::is_on(Bug::LocalHandOffTooLate);
     signal.check_at(now).is_none() && (left > options.least_validity() || is_unchecked)
@@ -100,9 +100,7 @@ impl<'a> AcquireCall<'a> {
                         self.poller = None;
                         self.asked.report_behind(&mut self.reported, behind);
                     }
-                    let step = self.wait(turn).await?;
-                    self.read_clock();
-                    step
+                    self.wait(turn).await?
                 }
                 Step::Busy => return Ok(None),
                 Step::Held(held) => return Ok(Some(held)),
@@ -208,12 +206,15 @@ impl<'a> AcquireCall<'a> {
         let accepted = match asked.keeper.grant(attempt, token, valid_until, is_waiter, now) {
             Some(held) => {
                 let is_accepted = held.state.is_delivered()
-                    || asked.pulse.is_some() && is_enough(&held, asked.options);
+                    || asked.pulse.is_some() && is_enough(&held, asked.options, now);
                 is_accepted.then_some(held)
             }
             // A message was faster: the keeper has already made a lease of the grant.
             None => match turn.await {
-                Ok(Ok(Step::Held(held))) => self.fetch(held),
+                Ok(Ok(Step::Held(held))) => {
+                    self.read_clock();
+                    self.fetch(held)
+                }
                 Ok(_) => return Ok(Step::Join),
                 Err(_) => {
                     self.own.finish();
@@ -243,7 +244,7 @@ impl<'a> AcquireCall<'a> {
     /// A lease with too little validity left is dropped, which gives it back.
     pub(super) fn fetch(&self, held: Held) -> Option<Held> {
         let Asked { options, pulse, .. } = self.asked;
-        let is_fetched = is_enough(&held, options)
+        let is_fetched = is_enough(&held, options, self.now)
             && (pulse.is_some() || Held::mark_delivered(std::slice::from_ref(&held)));
         is_fetched.then_some(held)
     }

@@ -274,6 +274,13 @@ impl OwnAttempt {
         Ok(())
     }
 
+    /// Records that the caller has got a lease from the keeper: neither the keeper nor the store has
+    /// anything left of the attempt.
+    pub(super) fn had_turn(&mut self) {
+        self.is_waiter = false;
+        self.finish();
+    }
+
     /// Marks the attempt as ended: the store has nothing left of it, or somebody else looks after
     /// it.
     pub(super) fn finish(&mut self) {

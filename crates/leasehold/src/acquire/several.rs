@@ -205,8 +205,9 @@ impl Gathering<'_> {
     /// Drops leases that were taken early and have too little validity left: their renewals failed,
     /// or nothing renews them.
     fn drop_lost(&mut self) {
+        let now = self.like.keeper.store.now();
         for (held, request) in self.held.iter_mut().zip(&self.requests) {
-            held.take_if(|held| !is_enough(held, request.options));
+            held.take_if(|held| !is_enough(held, request.options, now));
         }
     }
 

@@ -87,13 +87,14 @@ impl AcquireCall<'_> {
                 turn.await
             }
         };
+        self.read_clock();
         match turn {
             Ok(Ok(Step::Ask(mut ask))) => Ok(match self.own.take_over(&mut ask) {
                 true => Step::Ask(ask),
                 false => Step::Join,
             }),
             Ok(Ok(Step::Held(held))) => {
-                self.own.finish();
+                self.own.had_turn();
                 match self.fetch(held) {
                     Some(held) => Ok(Step::Held(held)),
                     None if asked.is_over() => Err(asked.timeout(asked.leave_until(), true).await),

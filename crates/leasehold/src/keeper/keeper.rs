@@ -137,6 +137,11 @@ impl Keeper {
         HolderId { client: self.client, attempt }
     }
 
+    /// Whether anybody observes this client. If not, nothing is looked up for an event.
+    pub(crate) fn is_observed(&self) -> bool {
+        !self.store.observers.is_empty()
+    }
+
     pub(crate) fn observe(&self, event: &Event<'_>) {
         self.store.observers.observe(event);
     }

@@ -133,7 +133,7 @@ impl Keeper {
     ) -> Held {
         table.queues.granted(&attempt, now);
         let signal = Signal::new(Arc::clone(&self.store.clock), renewing.valid_until());
-        let state = Arc::new(LeaseState::new(attempt, token, signal, now));
+        let state = LeaseState::new(attempt, token, signal, now);
         let due = table.leases.add(Arc::clone(&state), renewing, handoff);
         // Revocations arrive in the inbox.
         let opens_inbox = !std::mem::replace(&mut table.wants_inbox, true);

@@ -128,7 +128,7 @@ impl LeaseState {
         token: FencingToken,
         signal: Arc<Signal>,
         now: Instant,
-    ) -> Self {
+    ) -> Arc<Self> {
         let Attempt { name, id, mode, options, unanswered, .. } = attempt;
         let changing = Changing {
             ttl: options.ttl,
@@ -150,8 +150,8 @@ impl LeaseState {
         passed_on: PassedOn,
         signal: Arc<Signal>,
         now: Instant,
-    ) -> Self {
-        Self {
+    ) -> Arc<Self> {
+        Arc::new(Self {
             name,
             id,
             options,
@@ -163,12 +163,12 @@ impl LeaseState {
             passed_on,
             changing: Mutex::new(changing),
             observed: Mutex::default(),
-        }
+        })
     }
 
     /// The same lease for the next caller in line. `None` if its tokens are used up, or if its mode
     /// or ttl was changed since the grant.
-    pub(super) fn passed_on(&self, options: LeaseOptions, now: Instant) -> Option<Self> {
+    pub(super) fn passed_on(&self, options: LeaseOptions, now: Instant) -> Option<Arc<Self>> {
         let PassedOn { times, after } = self.passed_on;
         let after = after + now.saturating_since(self.granted_at);
         let passed_on = PassedOn { times: times + 1, after };

@@ -49,6 +49,11 @@ pub(super) struct DueLeases {
 }
 
 impl KeptLease {
+    /// Whether this holder has the lease.
+    fn is_of(&self, state: &LeaseState) -> bool {
+        std::ptr::eq(&*self.state, state)
+    }
+
     fn wake_at(&self) -> Instant {
         let wake_at = self.renewing.wake_at();
         match &self.handoff {
@@ -139,7 +144,7 @@ impl Leases {
 
     /// Whether the table has this lease, and with this holder.
     pub(super) fn keeps(&self, state: &LeaseState) -> bool {
-        self.get(state.id).is_some_and(|kept| std::ptr::eq(&**kept, state))
+        self.entries.get(&state.id).is_some_and(|entry| entry.is_of(state))
     }
 
     /// Removes a lease and returns its renewal, if the table had it with this holder. The caller
@@ -160,18 +165,15 @@ impl Leases {
         &mut self,
         state: &LeaseState,
         now: Instant,
-        next: impl FnOnce() -> Option<LeaseState>,
+        next: impl FnOnce() -> Option<Arc<LeaseState>>,
     ) -> Option<(Arc<LeaseState>, Instant)> {
-        if !self.keeps(state) {
-            return None;
-        }
-        let entry = self.entries.get_mut(&state.id)?;
+        let entry = self.entries.get_mut(&state.id).filter(|entry| entry.is_of(state))?;
         let validity = entry.renewing.valid_until().saturating_since(now);
         let least = state.options.least_validity();
         if validity <= least && !bugs::is_on(Bug::LocalHandOffTooLate) {
             return None;
         }
-        entry.state = Arc::new(next()?);
+        entry.state = next()?;
         entry.tell_at = entry.state.tell_at();
         entry.handoff = Handoff::waiting(now, validity);
         entry.reschedule_earlier(&mut self.due);
@@ -211,10 +213,7 @@ impl Leases {
     /// Plans to tell the store at `at` who has a lease, if it still has this holder. Returns when
     /// the lease is due.
     pub(super) fn tell_at(&mut self, state: &LeaseState, at: Instant) -> Option<Instant> {
-        if !self.keeps(state) {
-            return None;
-        }
-        let entry = self.entries.get_mut(&state.id)?;
+        let entry = self.entries.get_mut(&state.id).filter(|entry| entry.is_of(state))?;
         entry.tell_at = Some(at);
         entry.reschedule_earlier(&mut self.due);
         Some(entry.due)

@@ -14,6 +14,9 @@ use crate::lost::End;
 impl Keeper {
     /// Reports the grant of a delivered lease to the caller that asked at `started`.
     pub(crate) fn report_granted(&self, call: u64, state: &LeaseState, started: Instant) {
+        if !self.is_observed() {
+            return;
+        }
         let mode = state.mode();
         let waited = state.held_from().saturating_since(started);
         self.observe(&Event::Granted { call, lease: state.facts(mode), waited });
@@ -33,6 +36,9 @@ impl Keeper {
 
     /// Reports the end, at `now`, of a lease that was in the table.
     pub(super) fn report_end(&self, state: &LeaseState, end: End, now: Instant) {
+        if !self.is_observed() {
+            return;
+        }
         if !state.is_delivered() {
             let held = now.saturating_since(state.granted_at);
             self.observe(&Event::Undelivered { lease: state.facts(state.mode()), held });

@@ -84,7 +84,10 @@ impl Keeper {
             _ if !waits => Step::Busy,
             head => {
                 let (first, own) = match *head {
-                    Head::Held { id, .. } => (0, table.leases.get(id).map(|own| own.token())),
+                    Head::Held { id, .. } if self.is_observed() => {
+                        (0, table.leases.get(id).map(|own| own.token()))
+                    }
+                    Head::Held { .. } => (0, None),
                     Head::Asking { .. } | Head::LetGo => (1, None),
                 };
                 let ahead = u32::try_from(line.callers.len()).unwrap_or(u32::MAX);
@@ -118,7 +121,7 @@ impl Keeper {
             || bugs::is_on(Bug::LocalHandOffTooLate);
         let is_passed = now < kept.slice_until && is_enough;
         let next = is_passed.then(|| kept.state.passed_on(attempt.options.clone(), now));
-        if let Some(state) = next.flatten().map(Arc::new) {
+        if let Some(state) = next.flatten() {
             line.head = Head::Held { id: state.id, slice_until: kept.slice_until };
             state.mark_delivered(now);
             // The answer to a renewal may have come while nobody had the lease.

@@ -15,7 +15,7 @@ use leasehold_core::{
 };
 use tokio::sync::oneshot;
 
-use crate::event::Observers;
+use crate::event::{Event, Observers};
 use crate::keeper::handoff::Handoff;
 use crate::keeper::keeping::LetGo;
 use crate::keeper::lease::{Attempt, LeaseState, Ticket};
@@ -66,11 +66,11 @@ fn call(attempt: u64) -> Attempt {
     }
 }
 
-/// A keeper that nobody drives.
+/// A keeper that nobody drives, with an observer.
 fn keeper(clock: &FakeClock, slice: Duration) -> Arc<Keeper> {
-    let (bounds, observers) = (Bounds::default(), Observers::default());
+    let observers = Observers::new(vec![Box::new(|_: &Event<'_>| {})]);
     let store = Box::new(Memory::with_clock(clock.clone()));
-    let store = ClockedStore::new(store, Arc::new(clock.clone()), bounds, observers);
+    let store = ClockedStore::new(store, Arc::new(clock.clone()), Bounds::default(), observers);
     let (who, defaults) = (HolderInfo::default(), LeaseOptions::default());
     let keeper = Arc::new(Keeper::new(store, [1, 1], who, defaults, slice));
     keeper.table().running = true;
@@ -124,7 +124,7 @@ impl Scene {
         let renewing = Renewing::new(TTL, Renewal::Auto, now + TTL, now, token.get());
         let signal = Signal::new(Arc::new(FakeClock::new()), now + TTL);
         table.queues.granted(&attempt, now);
-        let state = Arc::new(LeaseState::new(attempt, token, signal, now));
+        let state = LeaseState::new(attempt, token, signal, now);
         table.leases.add(Arc::clone(&state), renewing, Handoff::Done);
         state
     }

@@ -46,7 +46,6 @@ fn add_lease(
     let signal = Signal::new(Arc::new(FakeClock::new()), until);
     let token = FencingToken::from_micros(number);
     let state = LeaseState::new(attempt(number, on, mode), token, signal, at(0));
-    let state = Arc::new(state);
     keeper.table().leases.add(Arc::clone(&state), renewing, handoff);
     state
 }
