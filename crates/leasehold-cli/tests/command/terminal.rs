@@ -5,6 +5,7 @@ use std::io::{Read, Write as _};
 use std::process::ChildStdin;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::harness::{Background, PATIENCE, PROGRAM, Place, until};
 
@@ -57,14 +58,35 @@ impl Terminal {
     /// Reads the screen until it shows `words`, and returns what was on it since the last time.
     #[track_caller]
     pub(crate) fn until(&mut self, words: &str) -> String {
-        while !self.seen.contains(words) {
-            match self.screen.recv_timeout(PATIENCE) {
-                Ok(bytes) => self.seen.push_str(&String::from_utf8_lossy(&bytes)),
-                Err(_) => panic!("{words:?} was never shown: {:?}", self.seen),
-            }
-        }
+        assert!(self.shows(words, PATIENCE), "{words:?} was never shown: {:?}", self.seen);
         let end = self.seen.find(words).unwrap() + words.len();
         self.seen.drain(..end).collect()
+    }
+
+    /// Reads the screen until it shows `words`, or shows nothing new for as long as `patience`.
+    fn shows(&mut self, words: &str, patience: Duration) -> bool {
+        while !self.seen.contains(words) {
+            match self.screen.recv_timeout(patience) {
+                Ok(bytes) => self.seen.push_str(&String::from_utf8_lossy(&bytes)),
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    /// Ends a shell whose last command ended with this exit code. A busy bash may drop a line that
+    /// is typed right after an interrupt, so the line is typed until its output is shown.
+    #[track_caller]
+    fn end_shell(mut self, code: i32) {
+        let (shown, since) = (format!("code {code}\r\n"), Instant::now());
+        loop {
+            self.type_in("echo co''de $?; exit\n");
+            if self.shows(&shown, Duration::from_secs(5)) {
+                break;
+            }
+            assert!(since.elapsed() < PATIENCE, "{shown:?} was never shown: {:?}", self.seen);
+        }
+        assert_eq!(self.end().0, Some(0));
     }
 
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
@@ -152,9 +174,7 @@ fn ctrl_c_stops_the_loop_of_an_interactive_shell() {
         let screen = terminal.until("$ ");
         assert!(!screen.contains("round 2"), "{wrapper}: {screen}");
         assert!(!screen.contains("went on"), "{wrapper}: {screen}");
-        terminal.type_in("echo co''de $?; exit\n");
-        terminal.until("code 130");
-        terminal.end();
+        terminal.end_shell(130);
     }
 }
 
@@ -244,9 +264,7 @@ fn after_fg_ctrl_z_and_ctrl_c_are_the_commands_again() {
     assert!(place.token("x").is_some(), "it holds the lock all the while");
     shell.type_in("\x03");
     shell.until("$ ");
-    shell.type_in("echo co''de $?; exit\n");
-    shell.until("code 130");
-    assert_eq!(shell.end().0, Some(0));
+    shell.end_shell(130);
     place.end(&["run", "x", "-n", "--", "true"]).assert_silent(0);
 }
 
@@ -276,9 +294,7 @@ fn a_job_that_was_stopped_for_longer_than_its_lease_has_ended_when_fg_asks_for_i
     shell.until("lost the lease");
     let screen = shell.until("$ ");
     assert!(!screen.contains("went on"), "{screen}");
-    shell.type_in("echo co''de $?; exit\n");
-    shell.until("code 76");
-    assert_eq!(shell.end().0, Some(0));
+    shell.end_shell(76);
 }
 
 #[test]
@@ -391,9 +407,7 @@ fn ctrl_z_stops_top_and_gives_the_terminal_back_and_fg_draws_it_again() {
     shell.until("invoices/42");
     shell.type_in("q");
     shell.until("$ ");
-    shell.type_in("echo co''de $?; exit\n");
-    shell.until("code 0");
-    assert_eq!(shell.end().0, Some(0));
+    shell.end_shell(0);
     holder.close_stdin();
 }
 
