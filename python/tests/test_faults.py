@@ -55,7 +55,8 @@ def test_a_lease_outlives_a_server_that_is_killed_and_comes_back(
             with Client(own_redis.url) as other:
                 assert other.lock(name).try_acquire() is None
             guard.ensure_held()
-        assert client.lock(name).status().is_free
+        # If the connection was not there yet, the keeper repeats the release.
+        eventually(lambda: client.lock(name).status().is_free)
     assert "lost" not in kinds(told)
 
 
@@ -152,8 +153,11 @@ def test_connections_that_are_killed_lose_no_update(own_redis: Redis, name: str)
     ):
 
         def kill() -> int:
-            killed = 0
+            killed = last = 0
             while not ended.wait(0.02):
+                if count == last:
+                    continue  # On a slow machine, no connection would live long enough to be used.
+                last = count
                 for kind in ("normal", "pubsub"):
                     killed += r.client_kill_filter(_type=kind, skipme=True)
             return killed
