@@ -274,7 +274,7 @@ impl OwnAttempt {
         Ok(())
     }
 
-    /// Records that the caller has got a lease from the keeper: neither the keeper nor the store has
+    /// Records that the keeper has sent the caller a lease: neither the keeper nor the store has
     /// anything left of the attempt.
     pub(super) fn had_turn(&mut self) {
         self.is_waiter = false;
