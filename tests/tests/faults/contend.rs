@@ -225,19 +225,10 @@ async fn contend_until(
     }
     let history = std::mem::take(&mut *work.history.lock().unwrap());
     assert_eq!(history.calls.len(), visits);
-    let mut violations = history.violations(PATIENCE);
-    if matches!(memory, Memory::Lost) {
-        // A lease that the store has forgotten is passed on in its process until the client
-        // notices, below a token that was granted meanwhile. What the store grants is in order.
-        let is_grant = |call: &&Call| match &call.outcome {
-            Outcome::Held(hold) => hold.token.passes() == 0,
-            Outcome::GaveUp { .. } | Outcome::Died { .. } => false,
-        };
-        let calls = history.calls.iter().filter(is_grant).cloned().collect();
-        let grants = History { calls, ..History::default() };
-        let is_in_order = !grants.violations(PATIENCE).contains(&Violation::TokenOrder);
-        violations.retain(|what| *what != Violation::TokenOrder || !is_in_order);
-    }
+    let violations = match memory {
+        Memory::Lost => history.violations_if_forgotten(PATIENCE),
+        Memory::Kept => history.violations(PATIENCE),
+    };
     let forbidden: Vec<_> = violations.iter().filter(|what| !memory.allows(**what)).collect();
     assert!(forbidden.is_empty(), "{forbidden:?} in {history:#?}");
 }

@@ -78,7 +78,7 @@ impl Crowd {
             must(ended);
         }
         let calls = std::mem::take(&mut *self.shared.calls.lock().unwrap());
-        History { calls, ..History::default() }.violations(LONGEST_GAP)
+        History { calls, ..History::default() }.violations_if_forgotten(LONGEST_GAP)
     }
 
     fn turns(&self) -> usize {
