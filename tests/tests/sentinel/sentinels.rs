@@ -74,6 +74,12 @@ async fn d9_without_any_sentinel_the_connections_that_there_are_keep_working() {
     let guard = client.mutex("a").ttl(LONG).acquire().await.unwrap();
     let waiting = tokio::spawn(async move { other.mutex("a").acquire().await });
     queued(&client, "a", 1).await;
+    // Without the sentinels, a connection for messages could not be made any more.
+    let listeners = || {
+        let channels: Vec<String> = fleet.servers()[0].command("PUBSUB CHANNELS *").unwrap();
+        channels.iter().filter(|channel| !channel.starts_with("__sentinel__")).count()
+    };
+    until("both clients listen for messages", async || listeners() == 2).await;
     for sentinel in fleet.sentinels_mut() {
         sentinel.kill9().unwrap();
     }
