@@ -5,7 +5,7 @@ use std::process::Command;
 
 use leasehold::store::shown_url;
 
-use crate::harness::{Background, PROGRAM, Place, children, ended};
+use crate::harness::{Background, PROGRAM, Place, children, ended, until};
 
 /// Texts that must be nowhere: the parts of the passwords below.
 const SECRETS: [&str; 2] = ["hunter", "5ecret"];
@@ -128,8 +128,10 @@ fn what_is_shown_of_a_sound_url_is_all_but_its_password() {
 #[track_caller]
 fn assert_shows_no_password(pid: impl std::fmt::Display) {
     for file in ["cmdline", "environ"] {
-        let bytes = std::fs::read(format!("/proc/{pid}/{file}")).unwrap();
-        assert!(!bytes.is_empty());
+        let read = || std::fs::read(format!("/proc/{pid}/{file}")).unwrap();
+        // It is empty while a process replaces its program.
+        until("there is something to see", || !read().is_empty());
+        let bytes = read();
         assert_hidden(file, &String::from_utf8_lossy(&bytes));
     }
 }
