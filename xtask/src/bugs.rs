@@ -12,7 +12,7 @@ const TABLE: &str = include_str!("../../evidence/bugs.txt");
 /// The variable that turns a bug on. Then a shorter history, which is enough for each bug. Last, a
 /// failure that random tests find with a bug is no regression to keep.
 const BUG: &str = "LEASEHOLD_BUG";
-const SHORT: (&str, &str) = ("LEASEHOLD_DIFFERENTIAL_STEPS", "2000");
+const SHORT: (&str, &str) = ("LEASEHOLD_DIFFERENTIAL_STEPS", "20000");
 const KEEP_NOTHING: (&str, &str) = ("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1");
 
 /// How long the tests of one bug may take, in the form of `timeout`. With the bug they may hang,
