@@ -51,10 +51,11 @@ const MAX_MINUTES_EAST: i32 = 14 * 60;
 /// **Never twice, also after a failover that lost the last writes**: a block begins at the larger
 /// of "last + 1" and a floor that grows with the store's clock. Numbers never run ahead of that
 /// floor by more than 200 ms. A replica that takes over more than 200 ms after the last write that
-/// it missed begins above all numbers that were given out. A store that has lost everything needs
-/// no such delay: it begins above all numbers that were given out. This assumes that the new
-/// primary's clock is behind the old primary's by no more than the duration of the failover. An old
-/// primary that still runs at the same time as the new one gives out the same numbers;
+/// it missed begins above all numbers that were given out. This assumes that the new primary's
+/// clock is behind the old primary's by less than the rest of that time, without the first 200 ms.
+/// A store that has lost everything needs no such delay: it begins above all numbers that were
+/// given out, if its clock was not set back. An old primary that still runs at the same time as the
+/// new one gives out the same numbers;
 /// `min-replicas-to-write 1` on the servers prevents that. The price is long numbers with jumps,
 /// and a rate limit ([`per_second`](Numbers::per_second)). [`short`](Numbers::short) numbers count
 /// from one, and lack that promise.
@@ -126,7 +127,8 @@ impl Numbers {
 
     /// How many numbers may be given out per second on average: 1 to 1 000 000, by default 100 000.
     /// A caller that asks faster waits. A lower rate makes shorter numbers: at 100 a second,
-    /// numbers that begin anew each day have seven digits.
+    /// numbers that begin anew each day have seven digits. Below 5 a second, a single caller also
+    /// waits, for less than the time of one number.
     ///
     /// Never lower the rate of a sequence that is in use: the floor would fall below numbers that
     /// were given out.

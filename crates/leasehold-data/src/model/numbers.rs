@@ -2,9 +2,10 @@
 //!
 //! A plain counter issues a number twice when the store loses its last writes: a promoted replica
 //! continues from its older state. So a block begins at max(last + 1, floor). The floor grows with
-//! the store's clock, as fencing tokens do. A counter that runs ahead of its floor by more than
-//! [`LEAD_US`] has to wait. A missing record may have been lost a moment ago. So a new record
-//! begins at the floor plus that lead, above all numbers that can have been given out.
+//! the store's clock, as fencing tokens do. It is rounded up, and the highest number that may be
+//! given out is rounded down. A counter that runs ahead of its floor by more than [`LEAD_US`] has
+//! to wait. A missing record may have been lost a moment ago. So a new record begins above the
+//! highest number that may be given out.
 
 /// How far the numbers may run ahead of the clock: 200 ms. A failover takes longer than that (a
 /// Sentinel needs seconds), so a promoted replica that has lost writes begins above their numbers.
@@ -83,17 +84,18 @@ pub fn step(sequence: &mut Option<Sequence>, now_us: u64, action: &NumbersAction
     let day = sequence.map_or(today, |found| found.day.max(today));
     let last = sequence.filter(|found| found.day == day).map_or(0, |found| found.last);
     let since_us = local_us.saturating_sub(day.unwrap_or(0).saturating_mul(DAY_US));
-    let floor = |at_us: u64| at_us.checked_div(plan.step_us).unwrap_or(0);
+    let highest = (since_us + LEAD_US).checked_div(plan.step_us).unwrap_or(0);
     if sequence.is_none() && plan.step_us > 0 {
-        *sequence = Some(Sequence { last: floor(since_us + LEAD_US), day });
+        *sequence = Some(Sequence { last: highest, day });
         return NumbersReply::Early { retry_after_us: count * plan.step_us };
     }
-    let first = (last + 1).max(floor(since_us));
+    let floor = if plan.step_us > 0 { since_us.div_ceil(plan.step_us) } else { 0 };
+    let first = (last + 1).max(floor);
     let end = first + count - 1;
     if end > super::limits::MAX_NUMBER {
         return NumbersReply::UsedUp;
     }
-    if plan.step_us > 0 && end > floor(since_us + LEAD_US) {
+    if plan.step_us > 0 && end > highest {
         let caught_up_us = end.saturating_mul(plan.step_us).saturating_sub(LEAD_US);
         let retry_after_us = caught_up_us.saturating_sub(since_us).clamp(1, LONGEST_RETRY_US);
         return NumbersReply::Early { retry_after_us };
@@ -144,18 +146,39 @@ mod tests {
 
     #[test]
     fn after_a_failover_that_takes_longer_than_the_lead_no_number_comes_again() {
-        let (mut sequence, mut now_us) = (None, NOON_US);
-        (_, now_us) = take(&mut sequence, now_us, 1, FAST);
-        let replica = sequence;
-        let mut highest = 0;
-        while let NumbersReply::Block { first, .. } =
-            step(&mut sequence, now_us, &NumbersAction::Take { count: 100, plan: FAST })
-        {
-            highest = first + 99;
+        for per_second in [1, 3, 7, 100, 100_000] {
+            let plan = Plan { day_offset_us: None, step_us: 1_000_000 / per_second };
+            for late in 0..10 {
+                let mut sequence = None;
+                let (_, now_us) = take(&mut sequence, NOON_US, 1, plan);
+                let replica = sequence;
+                let now_us = now_us + late * plan.step_us / 10;
+                let mut highest = 0;
+                while let NumbersReply::Block { first, .. } =
+                    step(&mut sequence, now_us, &NumbersAction::Take { count: 1, plan })
+                {
+                    highest = first;
+                }
+                sequence = replica;
+                let (first, _) = take(&mut sequence, now_us + LEAD_US + 1, 1, plan);
+                assert!(first > highest, "{per_second} a second: {first} after {highest}");
+            }
         }
-        sequence = replica;
-        let (first, _) = take(&mut sequence, now_us + LEAD_US + FAST.step_us, 100, FAST);
-        assert!(first > highest, "{first} after {highest}");
+    }
+
+    #[test]
+    fn the_largest_block_is_given_out_at_any_time_if_nobody_took_numbers_for_a_while() {
+        for per_second in [7, 100, 999, 100_000] {
+            let plan = Plan { day_offset_us: None, step_us: 1_000_000 / per_second };
+            let count = LEAD_US / plan.step_us;
+            let mut sequence = None;
+            let (_, mut now_us) = take(&mut sequence, NOON_US, 1, plan);
+            for _ in 0..10 {
+                now_us += LEAD_US + plan.step_us + 1;
+                let (_, at_us) = take(&mut sequence, now_us, count, plan);
+                assert_eq!(at_us, now_us, "{per_second} a second");
+            }
+        }
     }
 
     #[test]

@@ -22,11 +22,6 @@ local found = redis.call('HMGET', KEYS[1], 'last', 'day')
 local last, day = found[1] and tonumber(found[1]), found[2] and tonumber(found[2])
 if last and (day ~= nil and day ~= false) ~= is_dated then return { now, 'other_plan' } end
 
-local function floor(at)
-  if step == 0 then return 0 end
-  return (at - at % step) / step
-end
-
 local function save(number)
   if is_dated then
     redis.call('HSET', KEYS[1], 'last', string.format('%.0f', number),
@@ -42,15 +37,20 @@ if is_dated then
   if not day or today > day then day, last = today, nil end
   since = math.max(here - day * DAY, 0)
 end
+-- The least number of the next block, rounded up, and the highest one that may be given out.
+local floor, highest = 0, 0
+if step > 0 then
+  floor, highest = math.ceil(since / step), math.floor((since + LEAD) / step)
+end
 if is_new and step > 0 then
-  save(floor(since + LEAD))
+  save(highest)
   return { now, 'early', count * step }
 end
 
-local first = math.max((last or 0) + 1, floor(since))
+local first = math.max((last or 0) + 1, floor)
 local last_one = first + count - 1
 if last_one > TIME_MAX then return { now, 'used_up' } end
-if step > 0 and last_one > floor(since + LEAD) then
+if step > 0 and last_one > highest then
   local retry_after = math.max(last_one * step - LEAD - since, 1)
   return { now, 'early', math.min(retry_after, LONGEST_RETRY) }
 end
