@@ -292,6 +292,11 @@ impl Keeper {
         cleanup: Option<&dyn Fn() -> Cleanup>,
         now: Instant,
     ) -> LetGo {
+        if state.was_passed_on() {
+            // The caller was too late to fetch the lease.
+            let wakeup = Wakeup::default();
+            return LetGo { is_passed: true, was_kept: false, rings: false, wakeup };
+        }
         if !table.closed
             && let Some((wakeup, due)) = self.pass_on(table, state, now)
         {

@@ -33,6 +33,8 @@ pub(crate) struct LeaseState {
     pub(crate) upgraded: Notify,
     /// A caller or the keeper has taken on the release, or the lease was handed out.
     finished: AtomicBool,
+    /// The next caller in line has the lease.
+    was_passed_on: AtomicBool,
     /// The number of times that the lease was passed on since the grant. The token of this guard is
     /// higher than that of the grant by that number.
     passed_on: PassedOn,
@@ -160,6 +162,7 @@ impl LeaseState {
             delivered: OnceLock::new(),
             upgraded: Notify::new(),
             finished: AtomicBool::new(false),
+            was_passed_on: AtomicBool::new(false),
             passed_on,
             changing: Mutex::new(changing),
             observed: Mutex::default(),
@@ -340,6 +343,16 @@ impl LeaseState {
     /// Takes on the duty to release. Returns true for the first caller only.
     pub(crate) fn finish(&self) -> bool {
         !self.finished.swap(true, Ordering::AcqRel)
+    }
+
+    /// Records, under the lock of the table, that the next caller in line has the lease.
+    pub(super) fn mark_passed_on(&self) {
+        self.was_passed_on.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the next caller in line has the lease, and the duty to release it.
+    pub(super) fn was_passed_on(&self) -> bool {
+        self.was_passed_on.load(Ordering::Relaxed)
     }
 
     /// Records that the caller has the lease. The hold counts from `from`.

@@ -173,7 +173,8 @@ impl Leases {
         if validity <= least && !bugs::is_on(Bug::LocalHandOffTooLate) {
             return None;
         }
-        entry.state = next()?;
+        let before = std::mem::replace(&mut entry.state, next()?);
+        before.mark_passed_on();
         entry.tell_at = entry.state.tell_at();
         entry.handoff = Handoff::waiting(now, validity);
         entry.reschedule_earlier(&mut self.due);

@@ -169,17 +169,15 @@ fn a_renewal_that_is_answered_while_the_lease_is_passed_on_counts_for_its_holder
 #[test]
 fn a_caller_too_late_for_its_grant_is_served_as_is_the_one_that_has_it_instead() {
     explore(|| {
-        let world = World::new();
-        let client = world.client(LONG_SLICE);
-        let first = acquire(&client);
-        let visits = [(); 2].map(|()| {
-            let client = client.clone();
-            thread::spawn(move || drop(acquire(&client)))
-        });
+        let (world, section) = (World::new(), Arc::default());
+        let clients = [(); 2].map(|()| world.client(LONG_SLICE));
+        let first = acquire(&clients[0]);
+        let visits = [0, 0, 1].map(|client| visit(&clients[client], &section, true));
         drop(first);
         world.clock.advance(CLAIM_WINDOW);
         join(visits);
-        world.close(client);
+        clients.into_iter().for_each(|client| block_on(client.close()).unwrap());
+        assert!(world.record().is_idle());
     });
 }
 

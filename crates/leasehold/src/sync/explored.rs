@@ -99,6 +99,11 @@ atomics! {
 }
 
 impl AtomicBool {
+    pub(crate) fn load(&self, order: Ordering) -> bool {
+        point();
+        self.0.load(order)
+    }
+
     pub(crate) fn store(&self, value: bool, order: Ordering) {
         point();
         self.0.store(value, order);

@@ -25,14 +25,14 @@ fn what_is_let_go_of_goes_to_the_next_in_line_with_a_token_one_higher() {
 }
 
 #[test]
-fn what_was_passed_on_is_not_passed_on_by_its_former_holder() {
+fn what_was_passed_on_is_neither_passed_on_nor_released_by_its_former_holder() {
     let mut scene = Scene::new(SLICE);
     let state = scene.held();
     let (_, _second) = scene.behind(2);
     let (_, mut third) = scene.behind(3);
     let next = scene.pass_on(&state, start());
-    let again = scene.let_go(&state, None, start());
-    assert!(!again.is_passed && !again.was_kept);
+    let again = scene.let_go(&state, Some(&cleanup), start());
+    assert!(!again.was_kept && !again.rings && scene.table().cleanups.is_empty());
     assert!(waits(&mut third) && scene.table().leases.keeps(&next));
 }
 
