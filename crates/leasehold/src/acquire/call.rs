@@ -110,6 +110,9 @@ impl<'a> AcquireCall<'a> {
 
     pub(super) fn read_clock(&mut self) {
         self.now = self.asked.keeper.store.now();
+        if let Some(poller) = &self.poller {
+            poller.beat(self.now);
+        }
     }
 
     /// Decides whether the call asks the store, or stands in line behind other callers of its

@@ -52,7 +52,8 @@ fn patience(validity: Duration) -> Duration {
     CLAIM_WINDOW.min(validity / 4 * 3)
 }
 
-/// The last poll of a call that keeps some names while it asks for others.
+/// The last poll of a call on which other calls depend: it keeps some names while it asks for
+/// others, or it has the seat of callers that poll.
 #[derive(Debug)]
 pub(crate) struct Pulse {
     /// The time of the last poll, in nanoseconds since the clock's origin.
@@ -66,7 +67,14 @@ impl Pulse {
         Arc::new(Self { polled_at: AtomicU64::new(0), patience: patience(ttl) })
     }
 
-    fn beat(&self, now: Instant) {
+    /// The pulse of a seat, from `now` on.
+    pub(super) fn of_seat(now: Instant) -> Arc<Self> {
+        let pulse = Self { polled_at: AtomicU64::new(0), patience: CLAIM_WINDOW };
+        pulse.beat(now);
+        Arc::new(pulse)
+    }
+
+    pub(super) fn beat(&self, now: Instant) {
         let nanos = u64::try_from(now.since_origin().as_nanos()).unwrap_or(u64::MAX);
         self.polled_at.store(nanos, Ordering::Release);
     }

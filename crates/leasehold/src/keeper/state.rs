@@ -16,6 +16,7 @@ use leasehold_core::{
 use tokio::sync::{Notify, OnceCell, oneshot};
 
 use super::due_queue::DueQueue;
+use super::handoff::Pulse;
 use super::lease::{Attempt, LeaseState, Terms, Ticket};
 use super::leases::Leases;
 use crate::failures::FailureStreak;
@@ -280,6 +281,8 @@ pub(super) struct Poll {
 /// subscription, if the store has subscriptions.
 pub(super) struct Seat {
     pub(super) subscription: SharedSubscription,
+    /// The last poll of the caller that has the seat.
+    pub(super) pulse: Arc<Pulse>,
     pub(super) used: Instant,
 }
 

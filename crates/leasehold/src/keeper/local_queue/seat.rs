@@ -5,6 +5,7 @@
 //! seat subscribes and polls. So a name costs one subscription, and a release wakes one caller of
 //! each process instead of all.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use leasehold_core::model::POLL_INTERVAL;
 use leasehold_core::{Instant, LockName};
 use tokio::sync::OwnedMutexGuard;
 
+use crate::keeper::handoff::Pulse;
 use crate::keeper::state::{Keeper, LocalQueues, Seat, SharedSubscription};
 use crate::store::Subscription;
 use crate::store::clocked::ClockedStore;
@@ -39,13 +41,19 @@ impl Keeper {
     /// Waits for the seat until all callers before this one have had a turn.
     pub(crate) async fn poller(&self, name: &LockName, jitter: Jitter) -> Poller {
         let store = &self.store;
-        let seat = {
-            let mut table = self.table();
-            let (seat, due) = table.queues.seat(name, store.now());
-            self.wake_by(&mut table, due);
-            seat
+        let (mut subscription, pulse) = loop {
+            let (seat, pulse) = {
+                let now = store.now();
+                let mut table = self.table();
+                self.wake_by(&mut table, now + IDLE);
+                let seat = table.queues.seat(name, now);
+                (Arc::clone(&seat.subscription), Arc::clone(&seat.pulse))
+            };
+            if let Some(subscription) = wait_for(store, seat, &pulse).await {
+                break (subscription, pulse);
+            }
         };
-        let mut subscription = seat.lock_owned().await;
+        pulse.beat(store.now());
         let can = store.inner.capabilities();
         if can.publishes_releases && subscription.is_none() {
             // Without messages the caller finds out by polling.
@@ -53,23 +61,51 @@ impl Keeper {
         }
         let spread = can.splits_votes.then_some(SPREAD.0);
         let releases_are_published = can.publishes_releases;
-        let mut poller = Poller { subscription, releases_are_published, spread, jitter };
+        let mut poller = Poller { subscription, pulse, releases_are_published, spread, jitter };
         poller.skip_published();
         poller
     }
 }
 
+/// Waits for a seat. Returns `None` if the caller that has it is not polled any more.
+async fn wait_for(
+    store: &ClockedStore,
+    seat: SharedSubscription,
+    pulse: &Pulse,
+) -> Option<OwnedMutexGuard<Option<Box<dyn Subscription>>>> {
+    let mut seat = pin!(seat.lock_owned());
+    loop {
+        let until = pulse.until();
+        if until <= store.now() {
+            return seat.now_or_never();
+        }
+        match select(seat.as_mut(), store.clock.sleep_until(until)).await {
+            Either::Left((subscription, _)) => return Some(subscription),
+            Either::Right(_) => {}
+        }
+    }
+}
+
+impl Seat {
+    fn new(now: Instant) -> Self {
+        Self { subscription: Arc::default(), pulse: Pulse::of_seat(now), used: now }
+    }
+}
+
 impl LocalQueues {
-    /// The seat for a name, and when the keeper has to check whether it is empty.
-    fn seat(&mut self, name: &LockName, now: Instant) -> (SharedSubscription, Instant) {
+    /// The seat for a name. A caller that is not polled any more keeps its seat to itself: the
+    /// others get a new one.
+    fn seat(&mut self, name: &LockName, now: Instant) -> &Seat {
         let queue = self.by_name.entry(name.clone()).or_default();
         if queue.seat.is_none() {
             self.seats.insert(now + IDLE, name.clone());
         }
-        let seat =
-            queue.seat.get_or_insert_with(|| Seat { subscription: Arc::default(), used: now });
+        let seat = queue.seat.get_or_insert_with(|| Seat::new(now));
+        if seat.pulse.until() <= now && seat.subscription.try_lock().is_err() {
+            *seat = Seat::new(now);
+        }
         seat.used = now;
-        (Arc::clone(&seat.subscription), now + IDLE)
+        seat
     }
 
     /// Takes out the seats that nobody uses, because messages that nobody reads would pile up.
@@ -97,6 +133,7 @@ impl LocalQueues {
 /// The caller that has a seat.
 pub(crate) struct Poller {
     subscription: OwnedMutexGuard<Option<Box<dyn Subscription>>>,
+    pulse: Arc<Pulse>,
     /// All holders publish their release.
     releases_are_published: bool,
     /// The span within which all pollers ask after a message, if they do not ask immediately.
@@ -105,6 +142,11 @@ pub(crate) struct Poller {
 }
 
 impl Poller {
+    /// Records that the caller is polled at `now`.
+    pub(crate) fn beat(&self, now: Instant) {
+        self.pulse.beat(now);
+    }
+
     /// Waits for as long as other clients pause, before a client that has just had its turn polls
     /// again.
     pub(crate) async fn make_way(store: &ClockedStore, jitter: &mut Jitter) {
@@ -125,6 +167,7 @@ impl Poller {
         took: Duration,
     ) {
         let clock = &store.clock;
+        self.beat(clock.now());
         let (low, high) = (Duration::from_millis(1), Duration::from_millis(5));
         let freed = retry_after + self.jitter.between(low, high);
         let (least, most) = match self.releases_are_published {
@@ -139,7 +182,7 @@ impl Poller {
             }
         };
         let sleeping = clock.sleep_until(clock.now() + pause);
-        let is_told = matches!(select(std::pin::pin!(message), sleeping).await, Either::Left(_));
+        let is_told = matches!(select(pin!(message), sleeping).await, Either::Left(_));
         if is_told {
             self.spread_out(store, took).await;
         } else {
@@ -170,6 +213,7 @@ impl Poller {
 
 #[cfg(test)]
 mod tests {
+    use leasehold_core::model::CLAIM_WINDOW;
     use leasehold_core::{
         Answer, BoxFuture, ClientId, FakeClock, HolderInfo, LeaseOptions, Operation, StoreError,
     };
@@ -207,16 +251,19 @@ mod tests {
         }
     }
 
+    fn keeper(store: Polled, clock: FakeClock) -> Keeper {
+        let (bounds, observers) = (leasehold_core::Bounds::default(), Observers::default());
+        let store = ClockedStore::new(Box::new(store), Arc::new(clock), bounds, observers);
+        let (who, defaults) = (HolderInfo::default(), LeaseOptions::default());
+        Keeper::new(store, [1, 1], who, defaults, Duration::ZERO)
+    }
+
     /// How many of twenty messages lead to a poll while the clock stands still, if no poll is
     /// granted.
     async fn asked_at_once(splits_votes: bool) -> usize {
         let (clock, name) = (FakeClock::new(), LockName::new("a").unwrap());
         let memory = Memory::with_clock(clock.clone());
-        let store = Polled { memory: memory.clone(), splits_votes };
-        let (bounds, observers) = (leasehold_core::Bounds::default(), Observers::default());
-        let store = ClockedStore::new(Box::new(store), Arc::new(clock), bounds, observers);
-        let (who, defaults) = (HolderInfo::default(), LeaseOptions::default());
-        let keeper = Keeper::new(store, [1, 1], who, defaults, Duration::ZERO);
+        let keeper = keeper(Polled { memory: memory.clone(), splits_votes }, clock);
         let mut poller = keeper.poller(&name, Jitter::new(1)).await;
         let mut asked = 0;
         for _ in 0..20 {
@@ -235,5 +282,26 @@ mod tests {
     #[tokio::test]
     async fn where_votes_may_be_split_nobody_asks_in_the_moment_of_a_message() {
         assert_eq!(asked_at_once(true).await, 0);
+    }
+
+    #[tokio::test]
+    async fn a_caller_that_has_the_seat_and_is_not_polled_costs_the_next_caller_two_seconds() {
+        let (clock, name) = (FakeClock::new(), LockName::new("a").unwrap());
+        let memory = Memory::with_clock(clock.clone());
+        let keeper = keeper(Polled { memory, splits_votes: false }, clock.clone());
+        let first = keeper.poller(&name, Jitter::new(1)).await;
+        let mut second = pin!(keeper.poller(&name, Jitter::new(2)));
+        for _ in 0..3 {
+            assert!(second.as_mut().now_or_never().is_none(), "the first is polled");
+            clock.advance(CLAIM_WINDOW / 2);
+            first.beat(keeper.store.now());
+        }
+        assert!(second.as_mut().now_or_never().is_none());
+        clock.advance(CLAIM_WINDOW);
+        let second = second.now_or_never().expect("it gets another seat");
+        let mut third = pin!(keeper.poller(&name, Jitter::new(3)));
+        assert!(third.as_mut().now_or_never().is_none(), "it waits for the second");
+        drop(second);
+        assert!(third.now_or_never().is_some());
     }
 }
