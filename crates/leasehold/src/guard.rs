@@ -415,7 +415,8 @@ impl Guard {
         let info = self.keeper().info(label.clone());
         info.check()?;
         for held in self.held.iter() {
-            let action = Action::Describe { id: held.state.id, info: info.clone() };
+            let info = info.clone().with_passed_on(held.state.passed_on_since());
+            let action = Action::Describe { id: held.state.id, info };
             let timed = held.keeper.store.apply(&held.state.name, action).await?;
             match &timed.answer.reply {
                 Reply::Granted(_) => held.state.described(label.clone()),

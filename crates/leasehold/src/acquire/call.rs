@@ -135,7 +135,8 @@ impl<'a> AcquireCall<'a> {
                 Err(error) => {
                     Box::pin(self.after_failure(error)).await?;
                     if self.own.shows_life().is_none() {
-                        return Ok(Step::Join);
+                        // The call was skipped, or a message has brought its grant.
+                        return Ok(Step::Wait { turn, behind: None });
                     }
                     self.read_clock();
                     continue;

@@ -3,7 +3,7 @@
 
 mod crowd;
 mod renewing;
-mod world;
+pub(crate) mod world;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -43,6 +43,42 @@ async fn a_lease_goes_from_caller_to_caller_in_their_order_without_the_store() {
     guard.release().await.unwrap();
     assert_eq!(world.asked(), ["release"]);
     assert!(Call::new(&world.client().await).granted().token() > last);
+}
+
+#[tokio::test]
+async fn a_holder_whose_lease_was_passed_on_can_change_its_label() {
+    let world = World::new();
+    let client = world.client().await;
+    let guard = Call::new(&client).granted();
+    let mut next = Call::waiting(&client).await;
+    drop(guard);
+    let guard = next.granted();
+    // By then the keeper has told the store who has the lease.
+    world.clock.advance(Duration::from_secs(1));
+    settle().await;
+    guard.set_label("phase 2").await.unwrap();
+    let holders = client.admin().inspect("a").await.unwrap().holders;
+    assert_eq!(holders[0].info.label.as_deref(), Some("phase 2"));
+}
+
+#[tokio::test]
+async fn a_grant_in_a_message_counts_although_the_reply_to_its_request_was_lost() {
+    let world = World::new();
+    let (client, other) = (world.client().await, world.client().await);
+    Call::new(&client).granted().release().await.unwrap();
+    let guard = Call::new(&other).granted();
+    world.lose_replies(Some("acquire"));
+    let mut first = Call::waiting(&client).await;
+    let mut second = Call::waiting(&client).await;
+    world.lose_replies(None);
+    assert_eq!(world.waiting_at_the_store().await, 1);
+    guard.release().await.unwrap();
+    settle().await;
+    world.clock.advance(Duration::from_millis(50));
+    settle().await;
+    assert!(second.poll().is_none());
+    drop(first.granted());
+    drop(second.granted());
 }
 
 #[tokio::test]

@@ -11,19 +11,21 @@ use std::time::Duration;
 use leasehold::store::{Capabilities, Inbox, Memory, Store};
 use leasehold::{Client, Guard};
 use leasehold_core::{
-    Action, Answer, BoxFuture, ClientId, FakeClock, Message, Operation, StoreError,
+    Action, Answer, BoxFuture, ClientId, FakeClock, Message, Operation, StoreError, StoreErrorKind,
 };
 use tokio::sync::watch;
 
 pub(crate) const SLICE: Duration = Duration::from_millis(5);
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 
-/// A store in memory that records its requests, and holds some back if a test says so.
+/// A store in memory that records its requests. If a test says so, it holds some back, or loses the
+/// replies to some.
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
     pub(crate) memory: Memory,
     asked: Arc<Mutex<Vec<&'static str>>>,
     held_back: watch::Sender<Option<&'static str>>,
+    unanswered: Arc<Mutex<Option<&'static str>>>,
     is_mute: Arc<AtomicBool>,
 }
 
@@ -52,7 +54,11 @@ impl Store for Watched {
             let let_on = |held_back: &Option<&str>| *held_back != Some(kind);
             // The wait fails only when the store ends, and then this call ends, too.
             let _ = held_back.wait_for(let_on).await;
-            self.memory.execute(operation).await
+            let answer = self.memory.execute(operation).await;
+            match *lock(&self.unanswered) == Some(kind) {
+                true => Err(StoreError::new(StoreErrorKind::Timeout, "no answer").maybe_executed()),
+                false => answer,
+            }
         })
     }
 
@@ -101,8 +107,13 @@ impl World {
         let clock = FakeClock::new();
         clock.advance(Duration::from_secs(1_000));
         let memory = Memory::with_clock(clock.clone());
-        let (asked, is_mute) = (Arc::default(), Arc::default());
-        let store = Watched { memory, asked, held_back: watch::Sender::new(None), is_mute };
+        let store = Watched {
+            memory,
+            asked: Arc::default(),
+            held_back: watch::Sender::new(None),
+            unanswered: Arc::default(),
+            is_mute: Arc::default(),
+        };
         Self { clock, store }
     }
 
@@ -124,6 +135,11 @@ impl World {
     /// From now on no message arrives.
     pub(crate) fn lose_messages(&self) {
         self.store.is_mute.store(true, Ordering::Relaxed);
+    }
+
+    /// From now on these requests are executed and not answered.
+    pub(crate) fn lose_replies(&self, kind: Option<&'static str>) {
+        *lock(&self.store.unanswered) = kind;
     }
 
     pub(crate) fn hold_back(&self, kind: Option<&'static str>) {
