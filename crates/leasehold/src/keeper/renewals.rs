@@ -155,9 +155,14 @@ impl Keeper {
 
     /// Asks for a lease by its token, and records the answer.
     async fn reclaim(&self, state: &Arc<LeaseState>, reason: LossReason) -> Result<(), StoreError> {
-        // If the guard is dropped meanwhile, its release must win even if it arrives before the
+        // If the guard is dropped from here on, its release must win even if it arrives before the
         // reclaim.
-        state.expect_late_copies();
+        let state = &{
+            let table = self.table();
+            let Some(holder) = table.leases.get(state.id) else { return Ok(()) };
+            holder.expect_late_copies();
+            Arc::clone(holder)
+        };
         let ttl = state.ttl();
         let now = self.store.now();
         let deadline = (now + ttl / 6).min(state.signal.valid_until());

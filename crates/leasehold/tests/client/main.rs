@@ -2,6 +2,7 @@
 #![cfg(test)]
 
 mod election;
+mod forgotten;
 mod job;
 mod line;
 mod messages;

@@ -1,0 +1,88 @@
+//! Leases that their store has forgotten, and that the keeper takes back.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use leasehold::event::Event;
+use leasehold::store::{Capabilities, Inbox, Memory, Store};
+use leasehold::{Client, Guard};
+use leasehold_core::{
+    Action, Answer, BoxFuture, ClientId, FakeClock, Operation, Reply, StoreError,
+};
+
+use crate::line::world::{lock, settle};
+
+const TTL: Duration = Duration::from_secs(30);
+
+/// A store whose renewals say that the first lease is forgotten, and the others are revoked. The
+/// store records whether it was asked to give a lease back.
+#[derive(Clone, Debug)]
+struct Forgetful {
+    memory: Memory,
+    was_asked: Arc<AtomicBool>,
+}
+
+impl Store for Forgetful {
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = self.memory.capabilities();
+        capabilities.reclaims = true;
+        capabilities
+    }
+
+    fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
+        Box::pin(async move {
+            let renewed = match &operation {
+                Operation::Renew(leases) => leases.len(),
+                Operation::On { action: Action::Reclaim(_), .. } => {
+                    self.was_asked.store(true, Ordering::Relaxed);
+                    0
+                }
+                _ => 0,
+            };
+            let mut answer = self.memory.execute(operation).await?;
+            if renewed > 0 {
+                let mut replies = vec![Reply::Revoked(true); renewed];
+                replies[0] = Reply::NotHeld { newest: None };
+                answer.reply = Reply::Many(replies);
+            }
+            Ok(answer)
+        })
+    }
+
+    fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
+        self.memory.inbox(client)
+    }
+}
+
+#[tokio::test]
+async fn a_lease_that_is_released_just_before_it_would_be_taken_back_is_not_taken_back() {
+    let clock = FakeClock::new();
+    clock.advance(Duration::from_secs(1_000));
+    let memory = Memory::with_clock(clock.clone());
+    let store = Forgetful { memory, was_asked: Arc::default() };
+    let guards: Arc<Mutex<Vec<Guard>>> = Arc::default();
+    let held = Arc::clone(&guards);
+    // When one lease is lost, the other is released.
+    let observer = move |event: &Event<'_>| {
+        if let Event::Lost { lease, .. } = event {
+            let mut guards = lock(&held);
+            let other = guards.iter().position(|guard| guard.name() != lease.name).unwrap();
+            let released = guards.remove(other).release();
+            released.now_or_never().expect("the store answers immediately").unwrap();
+        }
+    };
+    let builder = Client::builder().store(store.clone()).clock(clock.clone());
+    let client = builder.observer(observer).build().await.unwrap();
+    for name in ["a", "b"] {
+        let guard = client.mutex(name).ttl(TTL).acquire().await.unwrap();
+        lock(&guards).push(guard);
+    }
+    settle().await;
+    clock.advance(TTL / 2);
+    settle().await;
+    let lost = lock(&guards).pop().unwrap();
+    assert!(lost.loss().is_some());
+    assert!(!store.was_asked.load(Ordering::Relaxed), "it would be held by nobody");
+}
