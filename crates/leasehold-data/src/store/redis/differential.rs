@@ -95,7 +95,7 @@ fn queue_action() -> impl Strategy<Value = QueueAction> {
 fn action() -> impl Strategy<Value = Action> {
     let version = prop_oneof![Just(None), (0..6u64).prop_map(Some)];
     let value = vec(any::<u8>(), 0..4);
-    let step_us = prop_oneof![Just(0), Just(10), Just(1000)];
+    let step_us = prop_oneof![Just(0), Just(7), Just(1000), Just(333_333)];
     let take = (1..50u64, step_us).prop_map(|(count, step_us)| (count, step_us));
     prop_oneof![
         6 => stock_action().prop_map(Action::Stock),
