@@ -441,6 +441,7 @@ pub async fn an_operator_sees_who_holds_and_who_waits(subject: &Subject) {
     let [held] = &status.holders[..] else { panic!("{status:?}") };
     assert_eq!((held.id, held.mode, held.token), (holder, ALONE, token));
     assert!(held.held_for >= Duration::from_millis(20) && held.ttl_left < LONG);
+    assert!(held.held_for < LONG, "a lease that nobody renews has not ended: {held:?}");
     let seen = |info: &HolderInfo| {
         assert_eq!((info.host.as_str(), info.pid), ("host", 42));
         assert_eq!(info.label.as_deref(), Some("a label"));

@@ -6,9 +6,10 @@ use leasehold::error::StoreErrorKind;
 use leasehold::lease::{Mode, Renewal};
 use leasehold::store::{Redis, Store};
 use leasehold::{Client, Error};
+use leasehold_core::time::micros;
 use leasehold_core::{
-    Acquire, Action, Cancelled, ClientId, HolderId, HolderInfo, LockName, Operation, Reply,
-    StoreError,
+    Acquire, Action, Adopt, Answer, Cancelled, ClientId, HolderId, HolderInfo, LockName, Operation,
+    Reply, StoreError,
 };
 use leasehold_testkit::{Cluster, RedisServer, must, options_of};
 use redis::Connection;
@@ -24,15 +25,32 @@ struct Shared {
 
 impl Shared {
     async fn start() -> Self {
+        Self::start_with("").await
+    }
+
+    async fn start_with(options: &str) -> Self {
         let server = must(RedisServer::start());
-        let store = must(Redis::open(options_of(&url(&server))).await);
+        let url = format!("{}{options}", url(&server));
+        let store = must(Redis::open(options_of(&url)).await);
         let theirs = must(server.connection());
         Self { server, store, theirs }
     }
 
     async fn act(&self, action: Action) -> Result<Reply, StoreError> {
+        Ok(self.answer(action).await?.reply)
+    }
+
+    async fn answer(&self, action: Action) -> Result<Answer, StoreError> {
         let name = must(LockName::new("a"));
-        Ok(self.store.execute(Operation::On { name, action }).await?.reply)
+        self.store.execute(Operation::On { name, action }).await
+    }
+
+    /// The time since which the only holder holds, in µs by the server's clock.
+    async fn since_us(&self) -> u64 {
+        let answer = must(self.answer(Action::Inspect { limit: 2 }).await);
+        let Reply::Status(status) = &answer.reply else { panic!("{answer:?}") };
+        let [holder] = &status.holders[..] else { panic!("{answer:?}") };
+        answer.now.lease_us - micros(holder.held_for)
     }
 
     async fn acquire(&self, attempt: u64, mode: Mode) -> Reply {
@@ -192,6 +210,24 @@ async fn the_trace_of_a_reader_that_had_ended_keeps_no_writer_out() {
         must(shared.act(release(3)).await);
         must(redis::cmd("DEL").arg(&entry).exec(&mut shared.theirs));
     }
+}
+
+#[tokio::test]
+async fn who_has_a_counted_token_holds_since_its_grant() {
+    let shared = Shared::start_with("&fenced=on").await;
+    let granted = must(shared.answer(Action::Acquire(request(1, Mode::Exclusive))).await);
+    let Reply::Granted(grant) = granted.reply else { panic!("{granted:?}") };
+    assert_eq!(shared.since_us().await, granted.now.lease_us);
+    must(shared.act(Action::Describe { id: id(1), info: HolderInfo::default() }).await);
+    must(shared.act(Action::Renew { id: id(1), ttl: TTL, mode: Mode::Exclusive, change: 0 }).await);
+    assert_eq!(shared.since_us().await, granted.now.lease_us);
+    let adopt = Adopt::new(id(1), Some(grant.token), request(2, Mode::Exclusive));
+    let adopted = must(shared.answer(Action::Adopt(adopt)).await);
+    let Reply::Granted(grant) = adopted.reply else { panic!("{adopted:?}") };
+    assert_eq!(shared.since_us().await, adopted.now.lease_us);
+    let revoke = Action::Revoke { id: id(2), token: grant.token, force: false };
+    assert_eq!(must(shared.act(revoke).await), Reply::Revoked(true));
+    assert_eq!(shared.since_us().await, adopted.now.lease_us);
 }
 
 #[tokio::test]

@@ -163,7 +163,9 @@ impl Step<'_> {
     }
 
     fn put(&mut self, id: HolderId, token_us: u64, info: &HolderInfo, end_ms: u64) {
-        let value = Value::Hold(Hold { id, token_us, state: "held", facts: facts(info) });
+        let since_us = self.fenced.then_some(self.now_us);
+        let hold = Hold { id, token_us, since_us, state: "held", facts: facts(info) };
+        let value = Value::Hold(hold);
         self.record.entries.insert((owner(id), 1), Entry { value, end_ms });
     }
 
@@ -211,8 +213,9 @@ impl Step<'_> {
         match self.hold(id) {
             Some((hold, _)) if hold.state == "revoked" => Reply::Revoked(true),
             Some((hold, _)) if hold.state == "held" => {
-                let end_ms = self.entry(id).end_ms;
-                self.put(id, hold.token_us, info, end_ms);
+                if let Value::Hold(hold) = &mut self.entry(id).value {
+                    hold.facts = facts(info);
+                }
                 self.granted(id, hold.token_us)
             }
             _ => self.not_held(),

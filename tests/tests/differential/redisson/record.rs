@@ -47,6 +47,8 @@ pub(crate) enum Value {
 pub(crate) struct Hold {
     pub(crate) id: HolderId,
     pub(crate) token_us: u64,
+    /// The time of the grant, if the token is a counter.
+    pub(crate) since_us: Option<u64>,
     pub(crate) state: &'static str,
     /// Process, host and label.
     pub(crate) facts: String,
@@ -58,8 +60,9 @@ impl Value {
         match self {
             Self::Theirs => "1".to_owned(),
             Self::Trace => "leasehold-1 ended".to_owned(),
-            Self::Hold(Hold { id, token_us, state, facts }) => {
-                format!("leasehold-1 {id} {token_us} {state} {facts}")
+            Self::Hold(Hold { id, token_us, since_us, state, facts }) => {
+                let since = since_us.map(|since_us| format!("/{since_us}")).unwrap_or_default();
+                format!("leasehold-1 {id} {token_us}{since} {state} {facts}")
             }
         }
     }

@@ -5,7 +5,8 @@
 //! time of the grant in microseconds, STATE is `held`, `cooldown` or `revoked`. Only the attempt
 //! that ID names ends or renews the hold; no other attempt ever has that ID. `PID/TIMES/AFTER` says
 //! that the lease was passed on TIMES times inside the process, the last time AFTER microseconds
-//! after the grant.
+//! after the grant. The layout `redisson` uses the same values; if its tokens are a counter, TOKEN
+//! is no time, and `/TIME` follows it.
 
 use std::time::Duration;
 
@@ -79,7 +80,7 @@ pub(crate) fn status(packed: &mut Reader<'_>, now_us: u64) -> Option<Status> {
 pub(crate) fn parse(value: &[u8], now_us: u64, ttl_left: Duration) -> Option<Holder> {
     let mut parts = std::str::from_utf8(value).ok()?.strip_prefix(MARK)?.splitn(5, ' ');
     let id = parts.next()?.parse().ok()?;
-    let token_us = parts.next()?.parse().ok()?;
+    let (token_us, since_us) = token(parts.next()?)?;
     let state = match parts.next()? {
         "held" => HoldState::Claimed,
         "cooldown" => HoldState::Cooldown,
@@ -91,7 +92,7 @@ pub(crate) fn parse(value: &[u8], now_us: u64, ttl_left: Duration) -> Option<Hol
     let (host, label) = rest.split_once('\t').map_or((rest, None), |(a, b)| (a, Some(b)));
     let info =
         HolderInfo::new(host, pid).with_label(label.map(str::to_owned)).with_passed_on(passed_on);
-    let held_for = Duration::from_micros(now_us.saturating_sub(token_us));
+    let held_for = Duration::from_micros(now_us.saturating_sub(since_us));
     let holder = Holder::new(id, Mode::Exclusive, FencingToken::from_micros(token_us))
         .with_state(state)
         .with_info(info)
@@ -99,6 +100,12 @@ pub(crate) fn parse(value: &[u8], now_us: u64, ttl_left: Duration) -> Option<Hol
         .with_ttl_left(ttl_left)
         .as_passed_on();
     Some(holder)
+}
+
+/// A token, and the time of its grant.
+fn token(text: &str) -> Option<(u64, u64)> {
+    let (token, since) = text.split_once('/').unwrap_or((text, text));
+    Some((token.parse().ok()?, since.parse().ok()?))
 }
 
 /// A process, and how many times its lease was passed on inside it.

@@ -18,10 +18,10 @@ if hold and hold.state == 'held' then return answer(extend(hold, ttl)) end
 if hold or trace then return answer('S') end
 local is_free = redis.call('EXISTS', lock) == 0
 if is_free or (reads and redis.call('HGET', lock, 'mode') == 'read') then
-  local token = exact(mint(KEYS[3], 0))
+  local token, since = mint(KEYS[3], 0)
   local field = reads and owner or owner .. ':write'
   redis.call('HSET', lock, 'mode', reads and 'read' or 'write', field, 1)
-  redis.call('SET', key, begin .. token .. rest, 'PXAT', exact(end_of(1)))
+  redis.call('SET', key, begin .. token .. since .. rest, 'PXAT', exact(end_of(1)))
   return answer(extend({ lock = lock, key = key, writes = not reads, token = token }, ttl))
 end
 -- A key ends when its last millisecond is over. A waiter for a key without an end asks now and

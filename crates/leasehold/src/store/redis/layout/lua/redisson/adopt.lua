@@ -24,10 +24,11 @@ hold = find(lock, KEYS[3], before)
 local is_theirs = hold and tonumber(hold.token) == expected and reads == not hold.writes
 if not is_theirs or hold.state == 'cooldown' then return answer(not_held(lock, key, owner)) end
 if hold.state == 'revoked' then return answer('V\1') end
-local token = exact(mint(KEYS[4], expected + 1))
+local token, since = mint(KEYS[4], expected + 1)
 local suffix = hold.writes and ':write' or ''
 redis.call('HSET', lock, owner .. suffix, 1)
 redis.call('HDEL', lock, before .. suffix)
-redis.call('SET', key, begin .. token .. rest, 'PXAT', exact(redis.call('PEXPIRETIME', KEYS[3])))
+local at = exact(redis.call('PEXPIRETIME', KEYS[3]))
+redis.call('SET', key, begin .. token .. since .. rest, 'PXAT', at)
 redis.call('DEL', KEYS[3])
 return answer(extend({ lock = lock, key = key, writes = hold.writes, token = token }, ttl))

@@ -12,5 +12,5 @@ if not hold or hold.state ~= 'held' then return answer(not_held(KEYS[1], KEYS[2]
 -- A late request that was sent before the lease was passed on changes nothing.
 local said = ARGV[2]
 if passes_of(string.sub(said, 7)) < passes_of(hold.facts) then said = ' held ' .. hold.facts end
-redis.call('SET', hold.key, hold.begin .. hold.token .. said, 'KEEPTTL')
+redis.call('SET', hold.key, hold.begin .. hold.token .. hold.since .. said, 'KEEPTTL')
 return answer(granted(tonumber(hold.token), redis.call('PEXPIRETIME', hold.key)))

@@ -5,7 +5,8 @@
 --
 -- A hold of ours is one more owner, with one entry, as a reader or as a writer. A writer excludes,
 -- and is excluded by, every kind of lock with that name that Redisson has. The key of the hold has
--- the value `leasehold-1 ID TOKEN STATE FACTS`. Redisson reads only the time to live of such a key.
+-- the value `leasehold-1 ID TOKEN STATE FACTS`. With fenced=on, `/TIME` follows the TOKEN: the time
+-- of the grant (µs). Redisson reads only the time to live of such a key.
 --
 -- A hold exists while both its field and its key do: a forced unlock deletes the hash, and the key
 -- expires with the lease.
@@ -19,13 +20,13 @@ end
 local function find(lock, key, owner)
   local fields = redis.call('HMGET', lock, owner, owner .. ':write')
   local value = redis.call('GET', key)
-  local begin, token, state, facts =
-    string.match(value or '', '^(leasehold%-1 %x+%-%d+ )(%d+) (%a+) (.*)$')
+  local begin, token, since, state, facts =
+    string.match(value or '', '^(leasehold%-1 %x+%-%d+ )(%d+)(/?%d*) (%a+) (.*)$')
   if not token or not (fields[1] or fields[2]) then
     return nil, value or fields[1] or fields[2]
   end
   return { lock = lock, key = key, owner = owner, writes = fields[2], begin = begin,
-    token = token, state = state, facts = facts }
+    token = token, since = since, state = state, facts = facts }
 end
 
 -- How often a lease was passed on inside its process, read from its facts.
@@ -62,7 +63,8 @@ end
 
 -- Writes the new state of a hold. Its end stays.
 local function write(hold)
-  local value = hold.begin .. hold.token .. ' ' .. hold.state .. ' ' .. hold.facts
+  local token = hold.token .. hold.since
+  local value = hold.begin .. token .. ' ' .. hold.state .. ' ' .. hold.facts
   redis.call('SET', hold.key, value, 'KEEPTTL')
 end
 
@@ -119,7 +121,7 @@ local function not_held(lock, key, owner)
   for _, field in ipairs(redis.call('HKEYS', lock)) do
     local other = string.gsub(field, ':write$', '')
     local value = redis.call('GET', base .. ':' .. other .. ':rwlock_timeout:1')
-    local token = string.match(value or '', '^leasehold%-1 %x+%-%d+ (%d+) ')
+    local token = string.match(value or '', '^leasehold%-1 %x+%-%d+ (%d+)')
     newest = math.max(newest, tonumber(token or 0))
   end
   return struct.pack('<c1d', 'N', newest)
@@ -130,10 +132,11 @@ local function leave_tombstone(key)
   redis.call('SET', key, 'leasehold-1 ended', 'PXAT', exact(end_of(TOMBSTONE_LIFE)))
 end
 
--- The token of a grant: the server's clock, or with fenced=on the lock's counter.
+-- The token of a grant, and what follows it in the value. The token is the server's clock. With
+-- fenced=on it is the lock's counter, and the time of the grant follows.
 local function mint(counter, least)
-  if counter then return TOKEN_EPOCH + redis.call('INCR', counter) end
-  return math.max(now, least)
+  if not counter then return exact(math.max(now, least)), '' end
+  return exact(TOKEN_EPOCH + redis.call('INCR', counter)), '/' .. exact(now)
 end
 
 local function answer(reply)
