@@ -190,6 +190,20 @@ async fn a_late_copy_of_an_acquire_that_was_given_up_takes_nothing() {
 }
 
 #[tokio::test]
+async fn a_late_copy_of_an_acquire_whose_lease_was_adopted_takes_nothing() {
+    let mut shared = Shared::start().await;
+    for (from, mode) in [(1, Mode::Exclusive), (3, Mode::Shared)] {
+        let Reply::Granted(grant) = shared.acquire(from, mode).await else { panic!("{mode:?}") };
+        let adopt = Adopt::new(id(from), Some(grant.token), request(from + 1, mode));
+        assert!(matches!(shared.act(Action::Adopt(adopt)).await, Ok(Reply::Granted(_))));
+        assert_eq!(shared.acquire(from, mode).await, Reply::Stale, "while the adopter holds");
+        assert!(matches!(shared.act(release(from + 1)).await, Ok(Reply::Released)));
+        assert_eq!(shared.acquire(from, mode).await, Reply::Stale);
+        assert!(shared.fields().is_empty());
+    }
+}
+
+#[tokio::test]
 async fn the_trace_of_a_reader_that_had_ended_keeps_no_writer_out() {
     let mut shared = Shared::start().await;
     for gives_up in [

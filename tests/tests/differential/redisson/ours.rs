@@ -194,6 +194,7 @@ impl Step<'_> {
         self.record.owners.insert(field(request.id), 1);
         let entry = self.record.entries.remove(&(owner(*from), 1)).unwrap();
         self.put(request.id, token_us, &request.info, entry.end_ms);
+        self.bury(*from);
         self.extend(request.id, request.ttl)
     }
 

@@ -127,7 +127,8 @@ local function not_held(lock, key, owner)
   return struct.pack('<c1d', 'N', newest)
 end
 
--- Leaves a tombstone, by which a late copy of an acquire finds that its attempt has ended.
+-- Leaves a tombstone, by which a late copy of an acquire finds that its attempt has ended. Redisson
+-- overlooks it, because no field of the hash counts it as an entry.
 local function leave_tombstone(key)
   redis.call('SET', key, 'leasehold-1 ended', 'PXAT', exact(end_of(TOMBSTONE_LIFE)))
 end
