@@ -11,6 +11,7 @@ use leasehold_core::{
     Acquire, Action, Adopt, Answer, Cancelled, ClientId, HolderId, HolderInfo, LockName, Operation,
     Reply, StoreError,
 };
+use leasehold_testkit::harness::until;
 use leasehold_testkit::{Cluster, RedisServer, must, options_of};
 use redis::Connection;
 
@@ -199,6 +200,24 @@ async fn a_late_copy_of_an_acquire_whose_lease_was_adopted_takes_nothing() {
         assert_eq!(shared.acquire(from, mode).await, Reply::Stale, "while the adopter holds");
         assert!(matches!(shared.act(release(from + 1)).await, Ok(Reply::Released)));
         assert_eq!(shared.acquire(from, mode).await, Reply::Stale);
+        assert!(shared.fields().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_late_copy_of_an_acquire_takes_nothing_after_a_cooldown_either() {
+    let mut shared = Shared::start().await;
+    for (first, mode) in [(1, Mode::Exclusive), (3, Mode::Shared)] {
+        assert!(matches!(shared.acquire(first, mode).await, Reply::Granted(_)));
+        let cooldown = Duration::from_millis(1);
+        let release_late = Action::Release { id: id(first), cooldown, unanswered: true };
+        assert_eq!(must(shared.act(release_late).await), Reply::Released);
+        let writer = first + 1;
+        let is_over =
+            async || matches!(shared.acquire(writer, Mode::Exclusive).await, Reply::Granted(_));
+        until("the cooldown is over", is_over).await;
+        must(shared.act(release(writer)).await);
+        assert_eq!(shared.acquire(first, mode).await, Reply::Stale);
         assert!(shared.fields().is_empty());
     }
 }

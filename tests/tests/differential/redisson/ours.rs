@@ -80,7 +80,8 @@ impl Step<'_> {
 
     fn is_known(&self, id: HolderId) -> bool {
         let owner = owner(id);
-        self.record.entries.contains_key(&(owner.clone(), 1))
+        let has_key = |number| self.record.entries.contains_key(&(owner.clone(), number));
+        (1..=2).any(has_key)
             || self.record.owners.contains_key(&owner)
             || self.record.owners.contains_key(&writer(&owner))
     }
@@ -194,7 +195,7 @@ impl Step<'_> {
         self.record.owners.insert(field(request.id), 1);
         let entry = self.record.entries.remove(&(owner(*from), 1)).unwrap();
         self.put(request.id, token_us, &request.info, entry.end_ms);
-        self.bury(*from);
+        self.bury(*from, 1);
         self.extend(request.id, request.ttl)
     }
 
@@ -243,7 +244,7 @@ impl Step<'_> {
                 self.drop_hold(id, false);
             }
             if unknown {
-                self.bury(id);
+                self.bury(id, 1);
             }
             return reply;
         };
@@ -256,11 +257,15 @@ impl Step<'_> {
             self.entry(id).end_ms = end_ms;
             let others = if writes { None } else { self.record.last_end_ms() };
             self.record.end_ms = others.unwrap_or(0).max(end_ms);
+            // The first key ends with the cooldown, or a reader would keep writers out for longer.
+            if held {
+                self.bury(id, 2);
+            }
             return Reply::Released;
         }
         self.drop_hold(id, writes);
         if held {
-            self.bury(id);
+            self.bury(id, 1);
         }
         Reply::Released
     }
@@ -271,9 +276,9 @@ impl Step<'_> {
         }
     }
 
-    fn bury(&mut self, id: HolderId) {
+    fn bury(&mut self, id: HolderId, number: u64) {
         let end_ms = self.end_ms(TOMBSTONE_LIFE);
-        self.record.entries.insert((owner(id), 1), Entry { value: Value::Trace, end_ms });
+        self.record.entries.insert((owner(id), number), Entry { value: Value::Trace, end_ms });
     }
 
     /// Ends a hold as Redisson does, and publishes that.

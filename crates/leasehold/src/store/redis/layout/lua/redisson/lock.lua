@@ -16,6 +16,11 @@ local function base_of(key, owner)
   return string.sub(key, 1, -1 - #(':' .. owner .. ':rwlock_timeout:1'))
 end
 
+-- The key of a second entry. A hold has only one, so Redisson never reads this key.
+local function second(key)
+  return string.sub(key, 1, -2) .. '2'
+end
+
 -- The hold of an attempt, or nothing. Also returns whether there is a trace of the attempt.
 local function find(lock, key, owner)
   local fields = redis.call('HMGET', lock, owner, owner .. ':write')
@@ -23,7 +28,7 @@ local function find(lock, key, owner)
   local begin, token, since, state, facts =
     string.match(value or '', '^(leasehold%-1 %x+%-%d+ )(%d+)(/?%d*) (%a+) (.*)$')
   if not token or not (fields[1] or fields[2]) then
-    return nil, value or fields[1] or fields[2]
+    return nil, value or fields[1] or fields[2] or redis.call('GET', second(key))
   end
   return { lock = lock, key = key, owner = owner, writes = fields[2], begin = begin,
     token = token, since = since, state = state, facts = facts }

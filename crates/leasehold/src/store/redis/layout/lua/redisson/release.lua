@@ -26,6 +26,8 @@ if cooldown > 0 then
   redis.call('PEXPIREAT', key, exact(end_of(cooldown)))
   local of_hash = hold.writes and 0 or last_end(lock, base_of(key, owner))
   redis.call('PEXPIREAT', lock, exact(math.max(end_of(cooldown), of_hash)))
+  -- The hold's key has to end with the cooldown, perhaps before the last copy has arrived.
+  if late == 1 then leave_tombstone(second(key)) end
   return answer('F')
 end
 local is_free = drop(hold)
