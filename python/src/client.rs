@@ -73,8 +73,18 @@ impl Client {
         if self.is_closed.load(Ordering::Acquire) {
             return Err(Error::Closed.into());
         }
-        let made = self.made.as_ref().ok_or(Error::Closed)?;
-        made.this().map_err(Error::from)?.get_or_try_init(|| self.make()).await
+        let cell = self.made.as_ref().ok_or(Error::Closed)?.this().map_err(Error::from)?;
+        if let Some(made) = cell.get() {
+            return Ok(made);
+        }
+        let made = cell.get_or_try_init(|| self.make()).await?;
+        // A `close` may have come meanwhile. It and this line both change the flag, so the later of
+        // them sees what the other has done: `close` sees `made`, or this line sees the close.
+        if self.is_closed.fetch_or(false, Ordering::AcqRel) {
+            made.client.clone().close().await?;
+            return Err(Error::Closed.into());
+        }
+        Ok(made)
     }
 
     async fn make(self: &Arc<Self>) -> Result<Made, Failure> {
@@ -114,7 +124,8 @@ impl Close for Client {
     /// Releases all leases and ends all waits. A second call does nothing more.
     fn close(&self) -> Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + '_>> {
         Box::pin(async {
-            self.is_closed.store(true, Ordering::Release);
+            // A change, and not a mere store, because of `here`.
+            self.is_closed.swap(true, Ordering::AcqRel);
             match self.known() {
                 Some(made) => Ok(made.client.clone().close().await?),
                 None => Ok(()),

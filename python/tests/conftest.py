@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
 import socket
+import socketserver
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -63,6 +66,45 @@ class Redis:
     def end(self) -> None:
         self.stop()
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class Gate:
+    """A proxy in front of a server. It accepts connections, and forwards once it is opened."""
+
+    def __init__(self, server: Redis) -> None:
+        self.reached, self.opened = reached, opened = threading.Event(), threading.Event()
+
+        class Handler(socketserver.BaseRequestHandler):
+            def handle(self) -> None:
+                reached.set()
+                opened.wait(PATIENCE)
+                with socket.create_connection(("127.0.0.1", server.port)) as behind:
+                    sending = threading.Thread(target=forward, args=(self.request, behind))
+                    sending.start()
+                    forward(behind, self.request)
+                    sending.join()
+
+        self._proxy = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
+        self._proxy.daemon_threads = True
+        self._thread = threading.Thread(target=self._proxy.serve_forever)
+        self._thread.start()
+        port = self._proxy.server_address[1]
+        self.url = f"redis://127.0.0.1:{port}/0?connect_timeout=60s&timeout=60s"
+
+    def end(self) -> None:
+        self.opened.set()
+        self._proxy.shutdown()
+        self._thread.join()
+        self._proxy.server_close()
+
+
+def forward(source: socket.socket, sink: socket.socket) -> None:
+    """Sends on what a socket receives, and its end."""
+    with contextlib.suppress(OSError):
+        while received := source.recv(65536):
+            sink.sendall(received)
+    with contextlib.suppress(OSError):
+        sink.shutdown(socket.SHUT_WR)
 
 
 class Postgres:
@@ -169,6 +211,14 @@ def own_redis() -> Iterator[Redis]:
     server = Redis()
     yield server
     server.end()
+
+
+@pytest.fixture
+def gate(redis: Redis) -> Iterator[Gate]:
+    """A closed gate in front of the Redis of all tests."""
+    gate = Gate(redis)
+    yield gate
+    gate.end()
 
 
 @pytest.fixture(params=["memory", "file", "redis", "postgres"])

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from conftest import PATIENCE, Program, Redis
+from conftest import PATIENCE, Gate, Program, Redis
 from leasehold import (
     AsyncClient,
     AsyncGuard,
@@ -281,6 +281,22 @@ def test_a_closed_client_ends_waits_and_blocks(store: str | Memory, name: str) -
             await client.lock(name).acquire()
 
     run(store, test, name)
+
+
+def test_a_client_that_is_closed_while_it_connects_takes_no_lock(
+    redis: Redis, gate: Gate, name: str
+) -> None:
+    async def test(client: AsyncClient, name: str) -> None:
+        waiting = asyncio.ensure_future(client.lock(name).acquire())
+        assert await asyncio.to_thread(gate.reached.wait, PATIENCE)
+        await client.close()
+        gate.opened.set()
+        with pytest.raises(ClientClosed):
+            await waiting
+
+    run(gate.url, test, name)
+    with Client(redis.url) as another:
+        assert another.lock(name).status().is_free
 
 
 def test_a_client_serves_loops_one_after_another_and_at_once(redis: Redis, name: str) -> None:

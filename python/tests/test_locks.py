@@ -14,7 +14,7 @@ from datetime import timedelta
 import psycopg
 import pytest
 
-from conftest import PATIENCE, Postgres, eventually
+from conftest import PATIENCE, Gate, Postgres, Redis, eventually
 from leasehold import (
     Client,
     ClientClosed,
@@ -408,6 +408,21 @@ def test_a_closed_client_ends_waits_and_loses_its_guards(store: str | Memory, na
     with pytest.raises(LeaseLost):
         guard.release()
     with Client(store) as another:
+        assert another.lock(name).status().is_free
+
+
+def test_a_client_that_is_closed_while_it_connects_takes_no_lock(
+    redis: Redis, gate: Gate, name: str
+) -> None:
+    client = Client(gate.url)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(client.lock(name).acquire)
+        assert gate.reached.wait(PATIENCE)
+        client.close()
+        gate.opened.set()
+        with pytest.raises(ClientClosed):
+            waiting.result(PATIENCE)
+    with Client(redis.url) as another:
         assert another.lock(name).status().is_free
 
 
