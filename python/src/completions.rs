@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use leasehold::process::{MadeIn, PerProcess};
 use pyo3::prelude::*;
@@ -16,33 +16,28 @@ use crate::process::{self, lock, next_number};
 use crate::queue::Queue;
 use crate::verb::{Doing, Verb};
 
-static RUNTIME: PerProcess<OnceLock<Handle>> = PerProcess::new([const { OnceLock::new() }; _]);
+static RUNTIME: PerProcess<Mutex<Option<Handle>>> =
+    PerProcess::new([const { Mutex::new(None) }; _]);
 
 /// The runtime of this process. Its thread lives as long as the process.
-fn runtime() -> Result<&'static Handle, Failure> {
-    let slot = RUNTIME.this().map_err(leasehold::Error::from)?;
-    if let Some(runtime) = slot.get() {
-        return Ok(runtime);
+fn runtime() -> Result<Handle, Failure> {
+    let mut made = lock(RUNTIME.this().map_err(leasehold::Error::from)?);
+    if let Some(handle) = &*made {
+        return Ok(handle.clone());
     }
     let failed = |error: io::Error| full("no thread for asyncio", &error);
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let handle = runtime.handle().clone();
-    let mut made = None;
-    // Another thread may be faster; then the runtime made here stays unused.
-    let used = slot.get_or_init(|| {
-        made = Some(runtime);
-        handle
-    });
-    if let Some(runtime) = made {
-        let run = move || {
-            process::begin_thread();
-            runtime.block_on(std::future::pending::<()>());
-        };
-        let thread = std::thread::Builder::new().name("leasehold-asyncio".to_owned());
-        thread.spawn(run).map_err(failed)?;
-    }
-    Ok(used)
+    let run = move || {
+        process::begin_thread();
+        runtime.block_on(std::future::pending::<()>());
+    };
+    let thread = std::thread::Builder::new().name("leasehold-asyncio".to_owned());
+    thread.spawn(run).map_err(failed)?;
+    // Kept only once the thread runs: a verb on a runtime without a thread would never end.
+    *made = Some(handle.clone());
+    Ok(handle)
 }
 
 /// The kind of result that a key of a loop waits for.
@@ -98,7 +93,8 @@ impl Shared {
 pub(crate) struct Completions {
     /// Forgotten in a forked child: the tasks belong to the parent's runtime.
     shared: Arc<Shared>,
-    runtime: &'static Handle,
+    /// Dropped in a forked child: [`RUNTIME`] has another clone, so nothing ends.
+    runtime: Handle,
     /// The verbs that were begun since [`gather`](Self::gather).
     gathered: Mutex<Option<Vec<Begun>>>,
     made_in: MadeIn,

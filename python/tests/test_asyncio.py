@@ -299,6 +299,41 @@ def test_a_client_that_is_closed_while_it_connects_takes_no_lock(
         assert another.lock(name).status().is_free
 
 
+def test_a_process_that_could_start_no_thread_for_tasks_tries_again(program: Program) -> None:
+    ended = program(
+        """
+import asyncio, os, resource, sys, threading
+from leasehold import AsyncClient, Memory, StoreError
+client = AsyncClient(Memory())
+async def pair():
+    async with client.lock("a"):
+        pass
+asyncio.run(asyncio.sleep(0))
+if os.getuid() == 0:
+    os.setuid(65534)  # The limit does not hold for root.
+limits = resource.getrlimit(resource.RLIMIT_NPROC)
+resource.setrlimit(resource.RLIMIT_NPROC, (0, limits[1]))
+try:
+    threading.Thread(target=int).start()
+except RuntimeError:
+    pass
+else:
+    print("unlimited")
+    sys.exit()
+try:
+    asyncio.run(pair())
+except StoreError as error:
+    assert "no thread for asyncio" in str(error), error
+else:
+    raise AssertionError
+resource.setrlimit(resource.RLIMIT_NPROC, limits)
+asyncio.run(asyncio.wait_for(pair(), 30))
+"""
+    )
+    if ended.stdout:
+        pytest.skip("this system does not limit the number of threads")
+
+
 def test_a_client_serves_loops_one_after_another_and_at_once(redis: Redis, name: str) -> None:
     client = AsyncClient(redis.url)
 
