@@ -59,9 +59,12 @@ def start() -> None:
     _thread = threading.Thread(target=_run, name="leasehold-events", daemon=True)
     try:
         _thread.start()
-    except RuntimeError:
-        # The interpreter is shutting down, so no listener is left.
+    except RuntimeError as error:
         _thread = None
+        # When the interpreter is shutting down, no listener is left. Each version of Python says so
+        # in the text. Otherwise the process has too many threads, and the next verb tries again.
+        if "at interpreter shutdown" not in str(error):
+            raise
 
 
 def join(seconds: float) -> None:

@@ -71,7 +71,12 @@ fn state() -> Result<&'static State, Failure> {
 pub(crate) fn begin(py: Python<'_>) -> PyResult<&'static State> {
     let state = state()?;
     if !state.has_begun.swap(true, Ordering::AcqRel) {
-        py.import("leasehold._process")?.call_method0("begin")?;
+        let begun = py.import("leasehold._process").and_then(|it| it.call_method0("begin"));
+        if begun.is_err() {
+            // No thread could be started, for example: the next verb tries again.
+            state.has_begun.store(false, Ordering::Release);
+        }
+        begun?;
     }
     Ok(state)
 }

@@ -14,7 +14,7 @@ from datetime import timedelta
 import psycopg
 import pytest
 
-from conftest import PATIENCE, Gate, Postgres, Redis, eventually
+from conftest import PATIENCE, Gate, Postgres, Program, Redis, eventually
 from leasehold import (
     Client,
     ClientClosed,
@@ -227,6 +227,36 @@ def test_a_callback_that_fails_is_logged_and_the_next_is_called(
     eventually(lambda: any("a callback failed" in record.message for record in caplog.records))
     with pytest.raises(LeaseLost):
         guard.release()
+
+
+def test_a_process_that_could_start_no_thread_for_callbacks_tries_again(program: Program) -> None:
+    program(
+        """
+import logging, queue, threading
+from leasehold import Client, Memory
+logging.getLogger("leasehold").addHandler(logging.NullHandler())
+start = threading.Thread.start
+def fails(thread):
+    threading.Thread.start = start
+    raise RuntimeError("can't start new thread")
+threading.Thread.start = fails
+events, losses = queue.Queue(), queue.Queue()
+client = Client(Memory(), on_event=events.put)
+lock = client.lock("a")
+try:
+    lock.acquire()
+except RuntimeError as error:
+    assert str(error) == "can't start new thread", error
+else:
+    raise AssertionError
+guard = lock.acquire()
+guard.on_lost(losses.put)
+client.admin.revoke("a", guard.token, now=True)
+assert losses.get(timeout=30) == "revoked"
+while events.get(timeout=30).kind != "lost":
+    pass
+"""
+    )
 
 
 def test_a_lease_is_renewed_while_other_code_keeps_the_gil(client: Client, name: str) -> None:
