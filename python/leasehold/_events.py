@@ -7,6 +7,7 @@ import itertools
 import logging
 import select
 import threading
+import traceback
 from collections.abc import Callable
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
@@ -78,11 +79,20 @@ def _run() -> None:
     while (told := _core.next_told(descriptor is None)) is not None:
         items, dropped = told
         if dropped:
-            logger.warning("%d events were dropped: on_event is too slow", dropped)
+            _guarded(logger.warning, "%d events were dropped: on_event is too slow", dropped)
         for item in items:
-            _tell(item)
+            _guarded(_tell, item)
         if descriptor is not None:
             select.select([descriptor], [], [])
+
+
+def _guarded(function: Callable[..., object], *arguments: object) -> None:
+    """Calls a function. Its error is printed and does not end the thread: a filter or a handler of
+    the logger may raise."""
+    try:
+        function(*arguments)
+    except BaseException:
+        traceback.print_exc()
 
 
 def _tell(item: tuple[Any, ...]) -> None:
@@ -90,7 +100,7 @@ def _tell(item: tuple[Any, ...]) -> None:
     if kind == "event":
         event = Event(*item[3])
         if item[2]:
-            logger.warning("%s", event.text)
+            _guarded(logger.warning, "%s", event.text)
         _call(_listeners.get(key), event)
     elif kind == "lost":
         _call(_callbacks.pop(key, None), item[2])
@@ -104,5 +114,6 @@ def _call(listener: tuple[Context, Callable[[Any], object]] | None, value: objec
     context, callback = listener
     try:
         context.run(callback, value)
-    except Exception:
+    except BaseException:
+        # Not even `sys.exit()` in a callback ends the thread, which also calls all others.
         logger.exception("a callback failed: %r", callback)

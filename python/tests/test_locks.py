@@ -229,6 +229,39 @@ def test_a_callback_that_fails_is_logged_and_the_next_is_called(
         guard.release()
 
 
+def test_a_callback_that_exits_does_not_keep_others_from_being_called() -> None:
+    told: list[str] = []
+    with Client(Memory()) as client:
+        guards = [client.lock(name).acquire() for name in "ab"]
+        guards[0].on_lost(lambda reason: sys.exit(1))
+        guards[1].on_lost(told.append)
+        for guard in guards:
+            client.admin.revoke(guard.name, guard.token, now=True)
+            guard.wait_lost(PATIENCE)
+        eventually(lambda: told == ["revoked"])
+
+
+def test_a_filter_of_the_logger_that_fails_keeps_no_listener_from_being_called(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fails(record: logging.LogRecord) -> bool:
+        raise ZeroDivisionError(record.msg)
+
+    told: list[str] = []
+    logger = logging.getLogger("leasehold")
+    logger.addFilter(fails)
+    try:
+        with Client(Memory(), on_event=lambda event: told.append(event.kind)) as client:
+            guards = [client.lock(name).acquire() for name in "ab"]
+            for guard in guards:
+                client.admin.revoke(guard.name, guard.token, now=True)
+                guard.wait_lost(PATIENCE)
+            eventually(lambda: told.count("lost") == 2)
+    finally:
+        logger.removeFilter(fails)
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
 def test_a_process_that_could_start_no_thread_for_callbacks_tries_again(program: Program) -> None:
     program(
         """
