@@ -388,9 +388,8 @@ impl NativeGuard {
                 return Err(InvalidInput::new("lease", why).into());
             }
         };
-        // `into_lease` consumes its guard even if it fails, so this line refuses a lost lease
-        // first.
-        if let Err(error) = lease.ensure_held() {
+        // `into_lease` consumes its guard even if it fails, so its refusals come first.
+        if let Err(error) = lease.check_handing_out() {
             taken.lease = Some(lease.into());
             return Err(error.into());
         }

@@ -399,6 +399,23 @@ def test_a_lease_goes_to_another_process_once_and_pickles(client: Client, name: 
             client.adopt(lease)
 
 
+def test_a_guard_whose_lease_cannot_be_handed_out_stays_held(
+    client: Client, store: str | Memory, name: str
+) -> None:
+    names = [f"{name}/{part}" for part in "abc"]
+    with (
+        Client(store) as another,
+        client.multi(names[:2]) as several,
+        client.lock(names[2]) as outer,
+        outer.reenter(),
+    ):
+        for guard in (several, outer):
+            with pytest.raises(InvalidInput, match="cannot be handed out"):
+                guard.into_lease()
+            assert guard.is_held
+        assert [another.lock(name).try_acquire() for name in names] == [None] * 3
+
+
 def test_who_leads_is_seen_and_follows_what_it_says(client: Client, name: str) -> None:
     election = client.election(name)
     assert election.leader() is None

@@ -527,14 +527,21 @@ impl Guard {
     /// [`Error::Lost`] if the lease is lost; [`Error::Invalid`] while another guard of the lease
     /// lives, and for a guard of several names.
     pub fn into_lease(self) -> Result<Lease> {
-        self.ensure_held()?;
-        self.check_only_guard("handed out")?;
-        self.check_single("handed out")?;
+        self.check_handing_out()?;
         self.state().finish();
         self.keeper().forget(self.state());
         let state = self.state();
         // The store knows the lease by the token of the grant.
         let (name, token) = (state.name.clone(), state.grant_token());
         Ok(Lease::new(name, state.id, state.mode(), token, state.ttl()))
+    }
+
+    /// What [`into_lease`](Guard::into_lease) refuses. Language bindings ask this first, to keep a
+    /// guard that cannot be handed out.
+    #[doc(hidden)]
+    pub fn check_handing_out(&self) -> Result<()> {
+        self.ensure_held()?;
+        self.check_only_guard("handed out")?;
+        self.check_single("handed out")
     }
 }
