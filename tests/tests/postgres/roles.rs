@@ -53,6 +53,29 @@ async fn a_role_needs_a_right_to_each_function_and_none_to_a_table() {
 }
 
 #[tokio::test]
+async fn the_trigger_calls_the_casts_of_a_roles_own_types_with_the_rights_of_that_role() {
+    let Some(database) = Database::new() else { return };
+    let fencer = role(&database, "fencer");
+    let owner = PostgresOptions::from_url(&database.url()).unwrap();
+    Store::install(owner, &PostgresRoles::new().fencer(&fencer)).await.unwrap();
+    let guard = database.client().await.mutex("a").acquire().await.unwrap();
+    let who = database.ask(&format!(
+        "CREATE SCHEMA {fencer} AUTHORIZATION {fencer}; \
+         SET ROLE {fencer}; SET search_path = {fencer}; \
+         CREATE TYPE mood AS ENUM ('good'); \
+         CREATE TABLE diary (today mood); CREATE TABLE ran (who text); \
+         CREATE FUNCTION as_json(mood) RETURNS json LANGUAGE sql AS \
+             'INSERT INTO {fencer}.ran VALUES (current_user); SELECT to_json(1)'; \
+         CREATE CAST (mood AS json) WITH FUNCTION as_json(mood); \
+         CREATE TRIGGER fenced AFTER INSERT ON diary FOR EACH ROW \
+             EXECUTE FUNCTION @.require_fence('a'); \
+         SELECT @.fence('a', {}); INSERT INTO diary VALUES ('good'); SELECT who FROM ran",
+        guard.token().get()
+    ));
+    assert_eq!(who, fencer);
+}
+
+#[tokio::test]
 async fn a_right_that_is_taken_away_is_told() {
     let Some(database) = Database::new() else { return };
     let holder = role(&database, "holder");
