@@ -271,9 +271,32 @@ impl Guard {
         options.check()?;
         for held in self.held.iter() {
             held.state.set_min_hold(least);
-            held.keeper.leave_line(held);
         }
+        self.leave_line();
         Ok(())
+    }
+
+    /// The statement that fences a transaction like [`FENCE`](crate::fence::postgres::FENCE), with
+    /// the same values and for the same schema, and ends the lease with its commit: the writes and
+    /// the end of the lease take effect together. The locks and the data must be in one PostgreSQL
+    /// database.
+    ///
+    /// Release or drop the guard after the commit: the lease is over already, but the release hands
+    /// the name to the next waiter. If the process dies before that, the name is free nevertheless,
+    /// and the next waiter gets it within a second. Make this statement the last of its
+    /// transaction. Do not use it inside [`run`](crate::Lock::run), which would treat the end as a
+    /// loss. The statement does not keep a `min_hold`.
+    ///
+    /// The client does not learn of the commit. So from this call on, it passes the lease to no
+    /// other caller.
+    pub fn release_at_commit(&self) -> &'static str {
+        self.leave_line();
+        "SELECT leasehold.release_at_commit($1, $2)"
+    }
+
+    /// Takes the leases out of their lines: the next caller of this client asks for a new lease.
+    fn leave_line(&self) {
+        self.held.iter().for_each(|held| held.keeper.leave_line(held));
     }
 
     /// A second guard on the same lease: re-entry. It is explicit, because a task, unlike a thread,

@@ -1,8 +1,11 @@
 //! Leases that begin or end with a transaction of an application: `release_at_commit`, `try_hold`,
 //! and the trigger that refuses a row without a fence.
 
-use leasehold::FencingToken;
-use leasehold::fence::postgres::{FENCE, OVERTAKEN, RELEASE_AT_COMMIT, TRY_HOLD};
+use std::time::Duration;
+
+use futures_util::poll;
+use leasehold::fence::postgres::{FENCE, OVERTAKEN, TRY_HOLD};
+use leasehold::{Client, FencingToken, Guard};
 use tokio_postgres::types::ToSql;
 
 use crate::Database;
@@ -36,8 +39,9 @@ impl Transaction {
         self.call(FENCE, &[&name, &i64::try_from(token.get()).unwrap()]).await
     }
 
-    async fn release(&self, token: FencingToken) -> Result<(), String> {
-        self.call(RELEASE_AT_COMMIT, &[&NAME, &i64::try_from(token.get()).unwrap()]).await
+    async fn release(&self, guard: &Guard) -> Result<(), String> {
+        let token = i64::try_from(guard.token().get()).unwrap();
+        self.call(guard.release_at_commit(), &[&NAME, &token]).await
     }
 
     async fn tries_to_hold(&self, name: &str) -> Result<bool, String> {
@@ -61,7 +65,7 @@ async fn what_is_written_and_the_end_of_the_lease_are_one_commit() {
         let guard = client.mutex(NAME).acquire().await.unwrap();
         let transaction = Transaction::begin(&database, level).await;
         transaction.run("INSERT INTO @.value VALUES (1)").await.unwrap();
-        transaction.release(guard.token()).await.unwrap();
+        transaction.release(&guard).await.unwrap();
         guard.renew().await.unwrap();
         assert!(other.mutex(NAME).try_acquire().await.unwrap().is_none(), "{level}: not yet");
         transaction.run("COMMIT").await.unwrap();
@@ -88,12 +92,12 @@ async fn a_rollback_leaves_the_lease_as_it_was() {
         let (client, other) = (database.client().await, database.client().await);
         let guard = client.mutex(NAME).acquire().await.unwrap();
         let transaction = Transaction::begin(&database, level).await;
-        transaction.release(guard.token()).await.unwrap();
+        transaction.release(&guard).await.unwrap();
         transaction.run("ROLLBACK").await.unwrap();
         guard.renew().await.unwrap();
         assert!(other.mutex(NAME).try_acquire().await.unwrap().is_none(), "{level}");
         let again = Transaction::begin(&database, level).await;
-        again.release(guard.token()).await.unwrap();
+        again.release(&guard).await.unwrap();
         again.run("COMMIT").await.unwrap();
         guard.release().await.expect("the commit has let go, and so does its holder");
         assert!(other.mutex(NAME).try_acquire().await.unwrap().is_some(), "{level}");
@@ -111,10 +115,39 @@ async fn a_waiter_is_granted_what_a_commit_has_released_although_nobody_lets_go_
         tokio::task::yield_now().await;
     }
     let transaction = Transaction::begin(&database, "READ COMMITTED").await;
-    transaction.release(guard.token()).await.unwrap();
+    transaction.release(&guard).await.unwrap();
     transaction.run("COMMIT").await.unwrap();
     let next = waiting.await.unwrap().unwrap();
     assert!(next.token() > guard.token());
+}
+
+#[tokio::test]
+async fn a_lease_that_a_commit_has_ended_is_not_passed_on_to_another_caller_of_its_client() {
+    let Some(database) = Database::new() else { return };
+    let slice = Duration::from_secs(3_600);
+    let client = Client::builder().url(database.url()).slice(slice).build().await.unwrap();
+    let other = database.client().await;
+    let guard = client.mutex(NAME).acquire().await.unwrap();
+    let waits = other.mutex(NAME);
+    let waiting = tokio::spawn(async move { waits.acquire().await });
+    while other.admin().inspect(NAME).await.unwrap().waiting == 0 {
+        tokio::task::yield_now().await;
+    }
+    let waits = client.mutex(NAME);
+    let mut in_line = Box::pin(async move { waits.acquire().await });
+    assert!(poll!(&mut in_line).is_pending());
+    let in_line = tokio::spawn(in_line);
+    let transaction = Transaction::begin(&database, "READ COMMITTED").await;
+    transaction.release(&guard).await.unwrap();
+    transaction.run("COMMIT").await.unwrap();
+    let next = waiting.await.unwrap().unwrap();
+    drop(guard);
+    let token = next.token();
+    next.release().await.unwrap();
+    let last = in_line.await.unwrap().unwrap();
+    assert!(last.token() > token, "it has a lease that is over");
+    let fenced = Transaction::begin(&database, "READ COMMITTED").await;
+    fenced.fence(NAME, last.token()).await.unwrap();
 }
 
 #[tokio::test]

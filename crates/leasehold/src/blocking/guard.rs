@@ -59,6 +59,7 @@ impl Guard {
         get validity() -> Duration;
         get is_held() -> bool;
         get loss() -> Option<LossReason>;
+        get release_at_commit() -> &'static str;
         get on_lost(call: impl FnOnce(LossReason) + Send + 'static);
         check ensure_held() -> Result<()>;
         check set_min_hold(least: Duration) -> Result<()>;

@@ -29,21 +29,12 @@
 //! ```
 
 /// The statement that passes or fails a transaction: `$1` is the name, a `text`, and `$2` the
-/// token, a `bigint`.
+/// token, a `bigint`. [`Guard::release_at_commit`](crate::Guard::release_at_commit) returns a
+/// statement that also ends the lease with the commit.
 ///
 /// This is for the schema `leasehold`. With another `schema=`, write that name in place of
 /// `leasehold`.
 pub const FENCE: &str = "SELECT leasehold.fence($1, $2)";
-
-/// The statement that fences a transaction like [`FENCE`], with the same values, and ends the lease
-/// with its commit: the writes and the end of the lease take effect together.
-///
-/// Release or drop the guard after the commit: the lease is over already, but the release hands the
-/// name to the next waiter. If the process dies before that, the name is free nevertheless, and the
-/// next waiter gets it within a second. Make this statement the last of its transaction. Do not use
-/// it inside [`run`](crate::Lock::run), which would treat the end as a loss. The statement does not
-/// keep a `min_hold`.
-pub const RELEASE_AT_COMMIT: &str = "SELECT leasehold.release_at_commit($1, $2)";
 
 /// The statement that selects true if nobody holds the name `$1`. In that case, nobody is granted
 /// the name before this transaction ends. This is a lock for one transaction: it has no lease and

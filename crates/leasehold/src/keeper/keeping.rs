@@ -227,7 +227,8 @@ impl Keeper {
         wakeup.into_iter().for_each(Wakeup::deliver);
     }
 
-    /// Takes a changed lease out of its line: the next in line asks for a new one.
+    /// Takes a lease out of its line, because it was changed or may end at any time: the next in
+    /// line asks for a new one.
     pub(crate) fn leave_line(&self, held: &Held) {
         let now = self.store.now();
         let wakeup = {
