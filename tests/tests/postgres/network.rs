@@ -1,5 +1,6 @@
 //! The network between a client and the server, and a server that stops.
 
+use std::net::TcpListener;
 use std::time::Duration;
 
 use leasehold::fence::postgres::OVERTAKEN;
@@ -111,4 +112,30 @@ async fn p5_a_holder_is_told_while_the_server_stands_still_and_the_name_is_free_
     scene.server.cont().unwrap();
     // A renewal that was on its way may prolong the lease once.
     until("it is free", async || !is_taken(&scene.near).await).await;
+}
+
+#[tokio::test]
+async fn a_client_connects_although_the_first_server_of_its_url_never_answers() {
+    let Some(server) = installed("PostgreSQL", must(Postgres::start_on_tcp(&[]))) else { return };
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = silent.local_addr().unwrap().port();
+    let url = url_of([silent, server.port()], "timeout=4s&connect_timeout=5s");
+    let client = must(soon(Client::connect(&url)).await);
+    must(soon(held(&client)).await.release().await);
+}
+
+#[tokio::test]
+async fn a_client_goes_on_with_the_next_server_if_the_first_one_falls_silent() {
+    let Some(scene) = Scene::new().await else { return };
+    let ports = [scene.proxy.port(), scene.server.port()];
+    let url = url_of(ports, "timeout=2s&connect_timeout=60s");
+    let client = must(Client::connect(&url).await);
+    scene.proxy.swallow(true);
+    must(soon(held(&client)).await.release().await);
+}
+
+/// The URL of two servers.
+fn url_of([first, second]: [u16; 2], options: &str) -> String {
+    let hosts = format!("127.0.0.1:{first},127.0.0.1:{second}");
+    format!("postgres://postgres@{hosts}/postgres?sslmode=disable&{options}")
 }

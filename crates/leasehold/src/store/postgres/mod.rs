@@ -109,6 +109,7 @@ impl Postgres {
         let opened = store.clone();
         on_keeper(Box::pin(async move {
             let Shared { sessions, statements, warnings, settings, .. } = &*opened.shared;
+            sessions.connect(settings).await?;
             statements.prepare(sessions).await?;
             sessions.ask_boot(Duration::ZERO, false).await?;
             doctor::connecting::check(sessions, settings, warnings).await
@@ -127,8 +128,11 @@ impl Postgres {
     /// the right.
     pub async fn install(options: PostgresOptions, roles: &PostgresRoles) -> Result<bool, Error> {
         let (store, roles) = (Self::closed(options)?, roles.clone());
-        let installing =
-            async move { store.shared.statements.install(&store.shared.sessions, &roles).await };
+        let installing = async move {
+            let Shared { sessions, statements, settings, .. } = &*store.shared;
+            sessions.connect(settings).await?;
+            statements.install(sessions, &roles).await
+        };
         Ok(on_keeper(Box::pin(installing)).await?)
     }
 

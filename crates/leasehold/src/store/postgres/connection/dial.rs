@@ -2,6 +2,7 @@
 //! primary.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use leasehold_core::{StoreError, StoreErrorKind};
 use tokio::time::{Instant, timeout_at};
@@ -37,6 +38,9 @@ pub(crate) struct Dialer {
     settings: Settings,
     /// Each server with its TLS configuration.
     servers: Vec<(Server, Option<Arc<ClientConfig>>)>,
+    /// The server to dial first. A caller that gives up while it dials leaves this at the server
+    /// after the one that did not answer.
+    first: AtomicUsize,
 }
 
 /// A session that is not driven yet.
@@ -68,17 +72,24 @@ impl Dialer {
             let tls = settings.tls_for(server)?;
             Ok((server.clone(), tls))
         });
-        Ok(Self { servers: servers.collect::<Result<_, _>>()?, settings: settings.clone() })
+        let servers = servers.collect::<Result<_, _>>()?;
+        Ok(Self { servers, settings: settings.clone(), first: AtomicUsize::new(0) })
     }
 
-    /// Opens a session with the first server that is a primary.
+    /// Opens a session with the first server that is a primary. Begins with the server that was
+    /// one the last time.
     pub(crate) async fn dial(&self) -> Result<Dialed, StoreError> {
         let (mut failures, limit) = (Vec::new(), self.settings.connect_timeout);
-        for (server, tls) in &self.servers {
+        let (first, count) = (self.first.load(Ordering::Relaxed), self.servers.len());
+        for (at, (server, tls)) in self.servers.iter().enumerate().cycle().skip(first).take(count) {
+            self.first.store((at + 1) % count, Ordering::Relaxed);
             let give_up = Instant::now() + limit;
             let opening = async { greeted(self.dial_one(server, tls.as_ref()).await?).await };
             match timeout_at(give_up, opening).await {
-                Ok(Ok(dialed)) => return Ok(dialed),
+                Ok(Ok(dialed)) => {
+                    self.first.store(at, Ordering::Relaxed);
+                    return Ok(dialed);
+                }
                 Ok(Err(failure)) => failures.push(failure),
                 Err(_) => {
                     let server = server.to_string();

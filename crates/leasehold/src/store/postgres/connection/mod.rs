@@ -134,6 +134,14 @@ impl Sessions {
         Ok(Self { pool, timeout: settings.timeout, boot })
     }
 
+    /// Opens the first session. Each server may take as long for that as `connect_timeout` says,
+    /// although no request waits so long.
+    pub(crate) async fn connect(&self, settings: &Settings) -> Result<(), StoreError> {
+        let opening: Duration = settings.servers.iter().map(|_| settings.connect_timeout).sum();
+        let patient = Self { timeout: opening + self.timeout, ..self.clone() };
+        patient.take(patient.give_up()).await.map(|mut taken| taken.give_back())
+    }
+
     /// A session for one caller. Callers are served in the order in which they come.
     pub(crate) async fn take(&self, give_up: Instant) -> Result<Taken, StoreError> {
         match timeout_at(give_up, self.pool.get()).await {

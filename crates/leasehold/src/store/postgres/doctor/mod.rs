@@ -46,6 +46,7 @@ pub(crate) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
     let sessions = Sessions::new(&settings)?;
     let inboxes = Inboxes::new(&settings, sessions.clone(), Arc::new(Warnings::default()))?;
     let found = on_keeper(Box::pin(async move {
+        sessions.connect(&settings).await?;
         let facts = Facts::read(&sessions, &settings).await?;
         let place = &facts.place;
         let mut findings = vec![Finding::ok(place, "server", facts.version.clone())];
