@@ -16,6 +16,10 @@ const WRONG_ISOLATION: &str = "LH002";
 /// The code at the end of a step whose record has changed meanwhile.
 const NO_MUTEX: &str = "LH003";
 
+/// The class of codes for a session that was cut. A pooler reports with such a code that its own
+/// session with the server has ended, whatever the server did with the request.
+const CUT: &str = "08";
+
 /// The code of a session that the server has ended because a transaction took longer than
 /// `transaction_timeout`. The driver has no name for it.
 const TRANSACTION_TIMEOUT: &str = "25P04";
@@ -74,7 +78,7 @@ pub(crate) fn is_broken(error: &StoreError) -> bool {
     let Some(source) = error.source().and_then(|source| source.downcast_ref::<Error>()) else {
         return false;
     };
-    source.code().is_none_or(|code| code.code().starts_with("57P"))
+    source.code().is_none_or(|code| is_cut(code) || code.code().starts_with("57P"))
 }
 
 /// Whether the server has become a standby, because another server takes over.
@@ -93,7 +97,11 @@ pub(crate) fn lacks_schema(error: &StoreError) -> bool {
 
 /// Whether the server has refused the request, so that nothing of it was done.
 pub(crate) fn is_refusal(error: &StoreError) -> bool {
-    code(error).is_some()
+    code(error).is_some_and(|code| !is_cut(code))
+}
+
+fn is_cut(code: &SqlState) -> bool {
+    code.code().starts_with(CUT)
 }
 
 /// The server's code for an error.
@@ -118,7 +126,7 @@ fn kind(refusal: &DbError) -> StoreErrorKind {
         _ if [WRONG_ISOLATION, NO_MUTEX, TRANSACTION_TIMEOUT].contains(&code.code()) => {
             StoreErrorKind::Timeout
         }
-        "08" => StoreErrorKind::Unreachable,
+        CUT => StoreErrorKind::Unreachable,
         "28" => StoreErrorKind::Denied,
         "40" | "55" => StoreErrorKind::Timeout,
         "53" | "54" => StoreErrorKind::Full,
@@ -157,4 +165,60 @@ fn causes(error: &Error) -> String {
         cause = inner.source();
     }
     text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+    use tokio_postgres::config::SslMode;
+    use tokio_postgres::{Config, NoTls};
+
+    use super::*;
+
+    /// The bytes of a message of the server.
+    fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(body.len() + 4).unwrap();
+        [&[kind][..], &length.to_be_bytes(), body].concat()
+    }
+
+    /// Reads the rest of a message of the client, from its length on.
+    async fn read_rest(stream: &mut DuplexStream) {
+        let length = stream.read_u32().await.unwrap() as usize;
+        stream.read_exact(&mut vec![0; length - 4]).await.unwrap();
+    }
+
+    /// The error for a request that is answered with this code.
+    async fn answered(code: &str) -> StoreError {
+        let (ours, mut theirs) = duplex(1024);
+        let answer = format!("SFATAL\0VFATAL\0C{code}\0Mserver conn crashed?\0\0");
+        let serving = async {
+            read_rest(&mut theirs).await;
+            let welcome = [message(b'R', &[0; 4]), message(b'Z', b"I")].concat();
+            theirs.write_all(&welcome).await.unwrap();
+            assert_eq!(theirs.read_u8().await.unwrap(), b'Q');
+            read_rest(&mut theirs).await;
+            theirs.write_all(&message(b'E', answer.as_bytes())).await.unwrap();
+        };
+        let asking = async {
+            let mut config = Config::new();
+            config.user("app").ssl_mode(SslMode::Disable);
+            let (client, connection) = config.connect_raw(ours, NoTls).await.unwrap();
+            tokio::spawn(connection);
+            client.batch_execute("COMMIT").await.unwrap_err()
+        };
+        let ((), failure) = tokio::join!(serving, asking);
+        request("pooler", failure)
+    }
+
+    #[tokio::test]
+    async fn a_pooler_that_reports_the_loss_of_its_own_session_has_refused_nothing() {
+        for code in ["08P01", "08006"] {
+            let lost = answered(code).await;
+            assert!(is_broken(&lost) && !is_refusal(&lost), "{lost}");
+        }
+        let ended = answered("57P01").await;
+        assert!(is_broken(&ended) && is_refusal(&ended), "{ended}");
+        let refused = answered("42501").await;
+        assert!(!is_broken(&refused) && is_refusal(&refused), "{refused}");
+    }
 }
