@@ -27,6 +27,20 @@ async fn a_fenced_transaction_that_hangs_is_ended_some_time_after_its_lease_if_t
 }
 
 #[tokio::test]
+async fn a_transaction_with_the_fence_of_the_present_holder_is_not_ended() {
+    let Some(database) = Database::new() else { return };
+    let client = database.client().await;
+    let guard = client.mutex(NAME).acquire().await.unwrap();
+    let fenced = Transaction::begin(&database, "READ COMMITTED").await;
+    fenced.fence(NAME, guard.token()).await.unwrap();
+    let end = "SELECT @.end_fenced_1('invoices/42')";
+    assert_eq!(database.ask(end), "0");
+    fenced.run("SELECT").await.expect("nobody has ended it");
+    guard.release().await.unwrap();
+    assert_eq!(database.ask(end), "1", "nobody holds the name any more");
+}
+
+#[tokio::test]
 async fn a_transaction_that_holds_a_name_as_a_lock_is_not_ended() {
     let Some(database) = Database::new() else { return };
     let url = format!("{}&end_fenced=1s", database.url());

@@ -16,10 +16,15 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 
   ORDER BY wanted.name, k.pid
 $$;
 
--- Ends the sessions whose fenced transactions hold a name back, and returns their number. The owner
--- of this function needs the role `pg_signal_backend`.
+-- Ends the sessions whose fenced transactions hold a name back, and returns their number. It ends
+-- none while somebody has the name, because the transaction may be that holder's. The mutex keeps
+-- the name from being granted meanwhile. The owner of this function needs the role
+-- `pg_signal_backend`.
 CREATE FUNCTION leasehold.end_fenced_1(name text) RETURNS bigint
 LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  SELECT pg_advisory_xact_lock(leasehold.mutex_1(end_fenced_1.name));
   SELECT count(*) FILTER (WHERE pg_terminate_backend(h.pid))
   FROM leasehold.held_back_1(ARRAY[end_fenced_1.name]) AS h WHERE h.is_fenced AND h.pid IS NOT NULL
+    AND NOT EXISTS (SELECT FROM leasehold.lock l
+      WHERE l.name = end_fenced_1.name COLLATE "C" AND l.fence IS NOT NULL)
 $$;
