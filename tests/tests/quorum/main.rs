@@ -15,6 +15,7 @@ mod permanent;
 mod refusals;
 mod renewals;
 mod replicated_nodes;
+mod same_attempt;
 mod taken;
 
 use leasehold::error::StoreErrorKind;

@@ -16,7 +16,7 @@ use leasehold_core::{
 
 use super::fan_out::FanOut;
 use super::handed_out::HandedOut;
-use super::leases::{Claim, KnownLease, granted};
+use super::leases::{Claim, KnownLease, Run, granted};
 use super::nodes::Nodes;
 use super::{cleanup, renew};
 use crate::store::clocked::TimedAnswer;
@@ -42,6 +42,7 @@ pub(super) struct AcquireRounds<'a> {
     /// The lease to adopt, if this is an adoption.
     pub(super) lease: Option<HandedOut>,
     pub(super) started: Instant,
+    run: Run<'a>,
     /// The nodes that must not be asked for this attempt again: a cancel of it may be on its way to
     /// them.
     barred: Vec<bool>,
@@ -62,6 +63,7 @@ impl<'a> AcquireRounds<'a> {
             request,
             lease: None,
             started: nodes.clock.now(),
+            run: Run::begin(&nodes.leases, request.id),
             barred,
             holds,
             errors: Vec::new(),
@@ -85,7 +87,9 @@ impl<'a> AcquireRounds<'a> {
             if let Verdict::Agreed(token) = verdict {
                 return Ok(self.won(token));
             }
-            self.let_go(&round).await?;
+            if !self.let_go(&round).await? {
+                break;
+            }
             if !round.is_split() || round_number == ROUNDS {
                 return self.lost(&round, &verdict);
             }
@@ -93,8 +97,12 @@ impl<'a> AcquireRounds<'a> {
             let pause = nodes.between(Duration::ZERO, longest_pause);
             nodes.clock.sleep_until(nodes.clock.now() + pause).await;
             longest_pause *= 2;
+            if !self.run.is_newest() {
+                break;
+            }
         }
-        Ok(nodes.answer(self.started, Reply::Stale)) // unreachable: the last round returns
+        // Another caller has the attempt now.
+        Ok(nodes.answer(self.started, Reply::Stale))
     }
 
     /// The answer to a request that is late or has ended, and to a copy of a request that was
@@ -150,7 +158,9 @@ impl<'a> AcquireRounds<'a> {
                         None => round.close(),
                     }
                 }
-                Verdict::Commit { token, nodes } => self.commit(&mut round, token, &nodes).await,
+                Verdict::Commit { token, nodes } if self.run.is_newest() => {
+                    self.commit(&mut round, token, &nodes).await;
+                }
                 // Every majority has a node with the lease, unless the lease has ended or was
                 // adopted.
                 Verdict::Agreed(_) if self.lease.is_some() && !found.load(Ordering::Relaxed) => {
@@ -217,8 +227,10 @@ impl<'a> AcquireRounds<'a> {
         }
     }
 
+    /// The answer to a round that was won. It is stale if another caller has the attempt now: that
+    /// caller gets the same grants.
     pub(super) fn won(self, token: FencingToken) -> Answer {
-        let Self { nodes, request, started, .. } = self;
+        let Self { nodes, request, started, run, .. } = self;
         let left = quorum_validity(&self.holds, nodes.needed, started);
         let known = KnownLease {
             claim: Claim {
@@ -233,7 +245,9 @@ impl<'a> AcquireRounds<'a> {
             holds: self.holds,
             until: started + left,
         };
-        nodes.leases.lock().insert(request.id, known, nodes.clock.now());
+        let Some(mut leases) = run.leases() else { return nodes.answer(started, Reply::Stale) };
+        leases.insert(request.id, known, nodes.clock.now());
+        drop(leases);
         let deadline_us = micros((started + left).since_origin());
         nodes.answer(started, Reply::Granted(Grant::new(token, deadline_us)))
     }
@@ -241,11 +255,14 @@ impl<'a> AcquireRounds<'a> {
     /// Cancels the attempt at all nodes that have granted it, or may have granted it without an
     /// answer. A cancel is enough, because no caller has had the lease. Waits for the nodes that
     /// hold the lease: otherwise the minority that this attempt still holds would be in the way of
-    /// a retry.
-    pub(super) async fn let_go(&mut self, round: &Round) -> Result<(), StoreError> {
+    /// a retry. Returns false, and cancels nothing, if another caller has the attempt now.
+    pub(super) async fn let_go(&mut self, round: &Round) -> Result<bool, StoreError> {
         let (nodes, id) = (self.nodes, self.request.id);
         let now = nodes.clock.now();
-        nodes.leases.lock().end(id, now, now + self.request.ttl.max(TOMBSTONE_LIFE));
+        match self.run.leases() {
+            Some(mut leases) => leases.end(id, now, now + self.request.ttl.max(TOMBSTONE_LIFE)),
+            None => return Ok(false),
+        };
         let mut actions = Vec::new();
         let mut holding = 0;
         for (index, vote) in round.votes().iter().enumerate() {
@@ -273,7 +290,7 @@ impl<'a> AcquireRounds<'a> {
             // All requests of the attempt were answered, so it can be asked for again.
             nodes.leases.lock().reopen(id);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The answer or the error for a lost round.

@@ -1,12 +1,14 @@
 //! The state of each lease: how every node holds it, by the node's last reply.
 
 use std::collections::HashMap;
+use std::sync::MutexGuard;
 use std::time::Duration;
 
 use leasehold_core::model::NOT_AFTER;
 use leasehold_core::quorum::NodeHold;
 use leasehold_core::{FencingToken, Grant, HolderId, HolderInfo, Instant, Mode, Reply};
 
+use crate::mutex::Mutex;
 use crate::store::clocked::TimedAnswer;
 
 /// From this number of leases on, the leases that are no longer renewed are removed.
@@ -43,6 +45,9 @@ pub(super) struct Leases {
     known: HashMap<HolderId, KnownLease>,
     /// Attempts that were given up while a request was unanswered, and until when that matters.
     over: HashMap<HolderId, Instant>,
+    /// The number of the newest run of each attempt, until that run is dropped.
+    runs: HashMap<HolderId, u64>,
+    last_run: u64,
     sweep_at: usize,
     sweep_over_at: usize,
 }
@@ -52,6 +57,8 @@ impl Default for Leases {
         Self {
             known: HashMap::new(),
             over: HashMap::new(),
+            runs: HashMap::new(),
+            last_run: 0,
             sweep_at: SWEEP_AT,
             sweep_over_at: SWEEP_AT,
         }
@@ -77,7 +84,9 @@ impl Leases {
         self.known.get_mut(&id)
     }
 
+    /// Removes a lease that ends. If a call still acquires its attempt, that call wins nothing.
     pub(super) fn remove(&mut self, id: HolderId) -> Option<KnownLease> {
+        self.runs.remove(&id);
         self.known.remove(&id)
     }
 
@@ -102,6 +111,44 @@ impl Leases {
     }
 }
 
+/// One call that acquires an attempt. If a caller is not polled, its client gives the attempt to
+/// the next caller, while the call of the first one still exists. Only the newest call may win the
+/// attempt or end it: otherwise the older one could end the lease that the newer one has won.
+#[derive(Debug)]
+pub(super) struct Run<'a> {
+    leases: &'a Mutex<Leases>,
+    id: HolderId,
+    number: u64,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn begin(leases: &'a Mutex<Leases>, id: HolderId) -> Self {
+        let mut table = leases.lock();
+        table.last_run += 1;
+        let number = table.last_run;
+        table.runs.insert(id, number);
+        Self { leases, id, number }
+    }
+
+    /// The leases, or `None` if a newer run has begun. While they are locked, no other run begins.
+    pub(super) fn leases(&self) -> Option<MutexGuard<'a, Leases>> {
+        let leases = self.leases.lock();
+        (leases.runs.get(&self.id) == Some(&self.number)).then_some(leases)
+    }
+
+    pub(super) fn is_newest(&self) -> bool {
+        self.leases().is_some()
+    }
+}
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        if let Some(mut leases) = self.leases() {
+            leases.runs.remove(&self.id);
+        }
+    }
+}
+
 /// The token of a lease that a node has granted, and how the node holds it.
 pub(super) fn granted(timed: &TimedAnswer) -> Option<(FencingToken, NodeHold)> {
     match &timed.answer.reply {
@@ -114,4 +161,27 @@ pub(super) fn granted(timed: &TimedAnswer) -> Option<(FencingToken, NodeHold)> {
 pub(super) fn held(timed: &TimedAnswer, grant: &Grant) -> NodeHold {
     let left_us = grant.deadline_us.saturating_sub(timed.answer.now.lease_us);
     NodeHold::Held { sent: timed.sent, left: Duration::from_micros(left_us) }
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_core::ClientId;
+
+    use super::*;
+
+    #[test]
+    fn only_the_newest_run_of_an_attempt_counts_and_nothing_is_kept_of_an_attempt_that_is_over() {
+        let leases = Mutex::<Leases>::default();
+        let id = HolderId { client: ClientId(1), attempt: 1 };
+        let first = Run::begin(&leases, id);
+        assert!(first.is_newest());
+        let second = Run::begin(&leases, id);
+        assert!(!first.is_newest());
+        drop(first);
+        assert!(second.is_newest());
+        leases.lock().remove(id);
+        assert!(!second.is_newest());
+        drop(Run::begin(&leases, id));
+        assert!(leases.lock().runs.is_empty());
+    }
 }

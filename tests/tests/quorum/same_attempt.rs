@@ -1,0 +1,168 @@
+//! One attempt that is sent twice: by the first caller of a line that is not polled, and by the
+//! caller that took its place.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::poll;
+use leasehold::admin::{ClientId, HolderId};
+use leasehold::error::StoreError;
+use leasehold::store::{Capabilities, Inbox, Memory, Quorum, Store};
+use leasehold::time::FakeClock;
+use leasehold_core::{Action, Answer, BoxFuture, Operation, Reply};
+use leasehold_testkit::harness::request;
+use leasehold_testkit::{Subject, must};
+use tokio::sync::watch;
+
+use crate::fleet::{memory_nodes, name, subject};
+
+/// Longer than a quorum waits for any answer, and much shorter than a lease.
+const LONG: Duration = Duration::from_secs(10);
+
+/// The attempt that is sent twice, and another client's.
+const OURS: HolderId = HolderId { client: ClientId(1), attempt: 1 };
+const THEIRS: HolderId = HolderId { client: ClientId(2), attempt: 1 };
+
+/// A node that counts the cancels that it gets, and whose answers may be held back.
+#[derive(Clone, Debug)]
+struct Node {
+    memory: Memory,
+    answers: Arc<watch::Sender<bool>>,
+    cancels: Arc<AtomicUsize>,
+}
+
+impl Node {
+    fn new(memory: Memory) -> Self {
+        Self { memory, answers: Arc::new(watch::Sender::new(true)), cancels: Arc::default() }
+    }
+
+    fn answer(&self, answers: bool) {
+        self.answers.send_replace(answers);
+    }
+
+    async fn pass(&self, operation: Operation) -> Result<Answer, StoreError> {
+        if let Operation::On { action: Action::Cancel { .. }, .. } = &operation {
+            self.cancels.fetch_add(1, Ordering::Relaxed);
+        }
+        // A request that comes while nothing is answered gets no answer later either.
+        if !*self.answers.borrow() {
+            std::future::pending::<()>().await;
+        }
+        self.memory.execute(operation).await
+    }
+
+    /// Who holds the name here.
+    fn holders(&self) -> Vec<HolderId> {
+        let record = self.memory.record(&name("a")).unwrap_or_default();
+        record.holds.iter().map(|hold| hold.id).collect()
+    }
+}
+
+impl Store for Node {
+    fn capabilities(&self) -> Capabilities {
+        self.memory.capabilities()
+    }
+
+    fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
+        Box::pin(self.pass(operation))
+    }
+
+    fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
+        self.memory.inbox(client)
+    }
+}
+
+/// A quorum without a client.
+struct World {
+    clock: FakeClock,
+    subject: Subject,
+    nodes: Vec<Node>,
+    quorum: Quorum,
+}
+
+impl World {
+    async fn new(count: usize) -> Self {
+        let clock = FakeClock::new();
+        let subject = subject(&clock);
+        let nodes: Vec<_> = memory_nodes(count, &clock).into_iter().map(Node::new).collect();
+        let stores = nodes.iter().map(|node| Box::new(node.clone()) as Box<dyn Store>);
+        let quorum = must(Quorum::with_clock(stores.collect(), clock.clone()));
+        let world = Self { clock, subject, nodes, quorum };
+        // From now on, the quorum has a sample of each node's clock.
+        world.ask(&world.quorum, Action::Inspect { limit: 1 }).await;
+        world.subject.pass(LONG).await;
+        world
+    }
+
+    async fn ask(&self, store: &impl Store, action: Action) -> Reply {
+        must(self.subject.drive(store.execute(on(action))).await).reply
+    }
+
+    fn answers(&self, indexes: &[usize], answers: bool) {
+        indexes.iter().for_each(|index| self.nodes[*index].answer(answers));
+    }
+
+    /// Another client acquires or releases at some nodes.
+    async fn they(&self, indexes: std::ops::Range<usize>, action: Action) {
+        for node in &self.nodes[indexes] {
+            self.ask(&node.memory, action.clone()).await;
+        }
+    }
+
+    fn cancels(&self) -> usize {
+        self.nodes.iter().map(|node| node.cancels.load(Ordering::Relaxed)).sum()
+    }
+
+    fn holders(&self) -> Vec<Vec<HolderId>> {
+        self.nodes.iter().map(Node::holders).collect()
+    }
+}
+
+fn on(action: Action) -> Operation {
+    Operation::On { name: name("a"), action }
+}
+
+fn acquire(id: HolderId) -> Action {
+    Action::Acquire(request(id))
+}
+
+fn release(id: HolderId) -> Action {
+    Action::Release { id, cooldown: Duration::ZERO, unanswered: false }
+}
+
+#[tokio::test]
+async fn a_call_that_comes_back_too_late_does_not_cancel_the_lease_that_its_successor_has_won() {
+    let world = World::new(3).await;
+    world.answers(&[0, 1], false);
+    let mut first = world.quorum.execute(on(acquire(OURS)));
+    assert!(poll!(&mut first).is_pending());
+    world.answers(&[0, 1], true);
+    let won = world.ask(&world.quorum, acquire(OURS)).await;
+    assert!(matches!(won, Reply::Granted(_)), "{won:?}");
+    // The first call finds that two of three nodes have not answered it in time.
+    world.clock.advance(LONG);
+    assert_eq!(must(world.subject.drive(first).await).reply, Reply::Stale);
+    world.subject.pass(LONG).await;
+    assert_eq!((world.cancels(), world.holders()), (0, vec![vec![OURS]; 3]));
+}
+
+#[tokio::test]
+async fn a_call_that_pauses_asks_no_more_once_its_successor_has_won_and_released() {
+    let world = World::new(3).await;
+    world.they(1..3, acquire(THEIRS)).await;
+    let mut first = world.quorum.execute(on(acquire(OURS)));
+    // It has let go of the first node, and is about to ask again.
+    while world.cancels() == 0 || world.holders()[0] == [OURS] {
+        assert!(poll!(&mut first).is_pending());
+        tokio::task::yield_now().await;
+    }
+    assert!(poll!(&mut first).is_pending());
+    world.they(1..3, release(THEIRS)).await;
+    let won = world.ask(&world.quorum, acquire(OURS)).await;
+    assert!(matches!(won, Reply::Granted(_)), "{won:?}");
+    assert_eq!(world.ask(&world.quorum, release(OURS)).await, Reply::Released);
+    world.subject.pass(LONG).await;
+    assert_eq!(must(world.subject.drive(first).await).reply, Reply::Stale);
+    assert_eq!(world.holders(), [[]; 3]);
+}
