@@ -1,5 +1,5 @@
 //! One attempt that is sent twice: by the first caller of a line that is not polled, and by the
-//! caller that took its place.
+//! caller that took its place. And an attempt that some node has yet to end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -165,4 +165,25 @@ async fn a_call_that_pauses_asks_no_more_once_its_successor_has_won_and_released
     world.subject.pass(LONG).await;
     assert_eq!(must(world.subject.drive(first).await).reply, Reply::Stale);
     assert_eq!(world.holders(), [[]; 3]);
+}
+
+#[tokio::test]
+async fn an_attempt_that_a_silent_node_has_yet_to_end_is_not_won_and_the_next_ends_everywhere() {
+    let world = World::new(5).await;
+    world.they(2..5, acquire(THEIRS)).await;
+    world.answers(&[1], false);
+    let mut split = world.quorum.execute(on(acquire(OURS)));
+    assert!(poll!(&mut split).is_pending(), "one node has not answered");
+    world.they(2..5, release(THEIRS)).await;
+    let mut reply = must(world.subject.drive(split).await).reply;
+    let mut id = OURS;
+    while let Reply::Busy { .. } = reply {
+        id.attempt += 1;
+        reply = world.ask(&world.quorum, acquire(id)).await;
+    }
+    assert!(matches!(reply, Reply::Granted(_)), "{reply:?}");
+    world.answers(&[1], true);
+    assert_eq!(world.ask(&world.quorum, release(id)).await, Reply::Released);
+    world.subject.pass(LONG).await;
+    assert_eq!(world.holders(), [[]; 5]);
 }

@@ -43,9 +43,9 @@ pub(super) struct AcquireRounds<'a> {
     pub(super) lease: Option<HandedOut>,
     pub(super) started: Instant,
     run: Run<'a>,
-    /// The nodes that must not be asked for this attempt again: a cancel of it may be on its way to
-    /// them.
-    barred: Vec<bool>,
+    /// Whether a cancel of this attempt may still be on its way to a node. Then no further round
+    /// may win the attempt.
+    is_ending: bool,
     /// How each node holds the lease.
     holds: Vec<NodeHold>,
     /// Why nodes did not vote in this round.
@@ -56,7 +56,6 @@ pub(super) struct AcquireRounds<'a> {
 
 impl<'a> AcquireRounds<'a> {
     pub(super) fn new(nodes: &'a Arc<Nodes>, name: &'a LockName, request: &'a Acquire) -> Self {
-        let (barred, holds) = (vec![false; nodes.len()], vec![NodeHold::NotHeld; nodes.len()]);
         Self {
             nodes,
             name,
@@ -64,8 +63,8 @@ impl<'a> AcquireRounds<'a> {
             lease: None,
             started: nodes.clock.now(),
             run: Run::begin(&nodes.leases, request.id),
-            barred,
-            holds,
+            is_ending: false,
+            holds: vec![NodeHold::NotHeld; nodes.len()],
             errors: Vec::new(),
             without: RenewTally::new(nodes.len(), nodes.needed),
         }
@@ -90,7 +89,7 @@ impl<'a> AcquireRounds<'a> {
             if !self.let_go(&round).await? {
                 break;
             }
-            if !round.is_split() || round_number == ROUNDS {
+            if !round.is_split() || round_number == ROUNDS || self.is_ending {
                 return self.lost(&round, &verdict);
             }
             longest_pause = longest_pause.max(nodes.clock.now().saturating_since(began));
@@ -143,12 +142,8 @@ impl<'a> AcquireRounds<'a> {
         self.holds.fill(NodeHold::Open);
         self.errors.clear();
         for index in 0..nodes.len() {
-            if self.barred[index] {
-                round.vote(index, Vote::Silent(false));
-            } else {
-                let acquire = (self.name, request, self.lease);
-                fan_out.add(index, ask_one(nodes, index, acquire, (ballot_us, &found)));
-            }
+            let acquire = (self.name, request, self.lease);
+            fan_out.add(index, ask_one(nodes, index, acquire, (ballot_us, &found)));
         }
         loop {
             match round.verdict() {
@@ -272,7 +267,7 @@ impl<'a> AcquireRounds<'a> {
                     holding += 1;
                 }
                 Trace::MayBeHeld => {
-                    self.barred[index] = true;
+                    self.is_ending = true;
                     actions.push((index, Action::Cancel { id, unanswered: true }));
                 }
                 Trace::None => {}
@@ -283,10 +278,10 @@ impl<'a> AcquireRounds<'a> {
             let Some((index, outcome)) = replies.recv().await else { break };
             if round.votes()[index].trace() == Trace::Held {
                 holding -= 1;
-                self.barred[index] |= outcome.is_err();
+                self.is_ending |= outcome.is_err();
             }
         }
-        if !self.barred.contains(&true) {
+        if !self.is_ending {
             // All requests of the attempt were answered, so it can be asked for again.
             nodes.leases.lock().reopen(id);
         }
@@ -308,7 +303,7 @@ impl<'a> AcquireRounds<'a> {
                 Some(error) if granted + in_quarantine >= nodes.needed => error.clone(),
                 // A node that was slow, or still has to end this attempt, may be in time for the
                 // next one.
-                Some(_) | None if self.barred.contains(&true) => {
+                Some(_) | None if self.is_ending => {
                     nodes.no_quorum(self.name, granted).maybe_executed()
                 }
                 Some(_) | None => nodes.no_quorum(self.name, granted),
@@ -330,9 +325,8 @@ impl<'a> AcquireRounds<'a> {
     }
 
     /// Whether a lost round waits for the nodes that have not answered. If the votes were split,
-    /// there is another round, in which a node that did not answer could not be asked. If some
-    /// nodes refuse for good, the call waits for the other nodes: if those refuse, too, no round
-    /// will be won.
+    /// there is another round only once all nodes have answered. If some nodes refuse for good, the
+    /// call waits for the other nodes: if those refuse, too, no round will be won.
     fn is_worth_waiting(&self, round: &Round) -> bool {
         let open = round.count(|vote| vote == Vote::Open);
         let refusals = self.errors.iter().filter(|error| !error.kind().is_outage()).count();
