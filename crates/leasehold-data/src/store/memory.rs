@@ -76,9 +76,54 @@ impl Records {
 impl DataStore for Memory {
     fn apply(&self, request: Request) -> BoxFuture<'_, Result<Answer, StoreError>> {
         Box::pin(async move {
-            let now_us = self.clock.wall_us();
             let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+            // A time from before the lock could be earlier than that of the step before.
+            let now_us = self.clock.wall_us();
             Ok(Answer { now_us, reply: records.step(now_us, request) })
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::OnceLock;
+
+    use leasehold::time::{FakeClock, Instant};
+
+    use super::*;
+    use crate::model::cell::CellAction;
+
+    /// A clock that notes whether the records were locked when it was read.
+    #[derive(Clone, Debug, Default)]
+    struct Noting {
+        clock: FakeClock,
+        records: Arc<OnceLock<Arc<Mutex<Records>>>>,
+        was_locked: Arc<OnceLock<bool>>,
+    }
+
+    impl Clock for Noting {
+        fn now(&self) -> Instant {
+            self.clock.now()
+        }
+
+        fn wall_us(&self) -> u64 {
+            let is_locked = self.records.get().is_some_and(|records| records.try_lock().is_err());
+            self.was_locked.set(is_locked).unwrap();
+            self.clock.wall_us()
+        }
+
+        fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
+            self.clock.sleep_until(at)
+        }
+    }
+
+    #[tokio::test]
+    async fn the_clock_is_read_only_once_the_data_is_locked() {
+        let clock = Noting::default();
+        let memory = Memory::with_clock(clock.clone());
+        clock.records.set(Arc::clone(&memory.records)).unwrap();
+        let (name, action) = (Id::new("cell", "a").unwrap(), Action::Cell(CellAction::Read));
+        memory.apply(Request { name, fence: None, action }).await.unwrap();
+        assert_eq!(clock.was_locked.get(), Some(&true));
     }
 }

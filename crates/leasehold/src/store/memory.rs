@@ -99,8 +99,10 @@ impl Memory {
     }
 
     fn apply(&self, operation: &Operation) -> Answer {
-        let now = Now::of(&*self.clock);
         let mut shared = self.shared();
+        // A thread that had read the clock before could then be stopped. Its late step would end
+        // the leases that others have renewed meanwhile, as if the clock had been set back.
+        let now = Now::of(&*self.clock);
         shared.collect(now);
         let Ok((answer, messages)) = model::apply(&mut shared.names, now, operation);
         for (client, message) in messages {
@@ -242,5 +244,57 @@ impl Subscription for MemorySubscription {
                 None => std::future::pending().await, // unreachable: the store keeps the other end
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::OnceLock;
+
+    use leasehold_core::{FakeClock, Instant};
+
+    use super::*;
+
+    /// A clock that notes how often the records had been locked when it was read.
+    #[derive(Clone, Debug, Default)]
+    struct Noting {
+        clock: FakeClock,
+        records: Arc<OnceLock<Arc<Mutex<Shared>>>>,
+        locked: Arc<Mutex<Vec<usize>>>,
+    }
+
+    impl Noting {
+        fn note(&self) {
+            if let Some(records) = self.records.get() {
+                self.locked.lock().push(records.locked());
+            }
+        }
+    }
+
+    impl Clock for Noting {
+        fn now(&self) -> Instant {
+            self.note();
+            self.clock.now()
+        }
+
+        fn wall_us(&self) -> u64 {
+            self.note();
+            self.clock.wall_us()
+        }
+
+        fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
+            self.clock.sleep_until(at)
+        }
+    }
+
+    #[test]
+    fn the_clock_is_read_only_once_the_records_are_locked() {
+        let clock = Noting::default();
+        let memory = Memory::with_clock(clock.clone());
+        clock.records.set(Arc::clone(&memory.shared)).unwrap();
+        let before = memory.shared.locked();
+        let inspect = Action::Inspect { limit: 1 };
+        memory.apply(&Operation::On { name: LockName::new("a").unwrap(), action: inspect });
+        assert_eq!(*clock.locked.lock(), [before + 1; 2], "one time for leases, one for tokens");
     }
 }
