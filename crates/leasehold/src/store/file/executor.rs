@@ -398,14 +398,17 @@ impl OpenFile {
             self.locked(|database| database.shorten_log())?;
             self.log_pages.store(0, Ordering::Relaxed);
         }
-        let now = self.now();
-        if self.tidy_at_us.load(Ordering::Relaxed) > now.lease_us {
+        let now_us = self.now().lease_us;
+        if self.tidy_at_us.load(Ordering::Relaxed) > now_us {
             return Ok(());
         }
-        self.tidy_at_us.store(now.lease_us + tidy::INTERVAL_US, Ordering::Relaxed);
-        if !self
-            .locked(|database| database.write(Reserve::Use, |writing| tidy::claim(writing, now)))?
-        {
+        self.tidy_at_us.store(now_us + tidy::INTERVAL_US, Ordering::Relaxed);
+        // Like every step, tidying reads the clock under the write lock. With the time from before
+        // it waited, a grant might be over before its waiter could claim it.
+        let is_due = self.locked(|database| {
+            database.write(Reserve::Use, |writing| tidy::claim(writing, self.now()))
+        })?;
+        if !is_due {
             return Ok(());
         }
         // This happens under the write lock, as does making and opening a client's pipe. A client
@@ -416,7 +419,8 @@ impl OpenFile {
         let mut next = Some(String::new());
         while let Some(from) = next {
             next = self.deliver(self.locked(|database| {
-                database.write(Reserve::Use, |writing| tidy::part(writing, now, &from, &dead))
+                database
+                    .write(Reserve::Use, |writing| tidy::part(writing, self.now(), &from, &dead))
             })?);
         }
         self.locked(|_| {
@@ -503,3 +507,6 @@ fn reserve_for(operation: &Operation) -> Reserve {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests;
