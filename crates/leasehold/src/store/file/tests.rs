@@ -28,6 +28,10 @@ mod subscription;
 mod transact;
 
 const TTL: Duration = Duration::from_secs(30);
+
+/// How long a test waits for anything: 60 s, generous for a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 const ALICE: ClientId = ClientId(0xa11ce);
 const BOB: ClientId = ClientId(0xb0b);
 
@@ -134,6 +138,28 @@ async fn the_death_of_a_holder_wakes_its_waiter_who_gets_the_lock() {
     assert_eq!(inbox.next().await, Message::Gap);
     let poll = Action::Poll { id: HolderId { client: BOB, attempt: 7 }, ttl: TTL };
     token(on(&bobs, "a", poll).await);
+}
+
+#[tokio::test]
+async fn the_deaths_of_all_who_wait_before_it_and_of_the_holder_wake_a_waiter() {
+    let place = Place::new();
+    let mut before: Vec<_> = (0..3).map(|_| place.open()).collect();
+    for (number, store) in (0..).zip(&before) {
+        on(store, "a", acquire(ClientId(number), 1, true)).await;
+    }
+    let bobs = place.open();
+    let mut inbox = bobs.inbox(BOB).await.unwrap();
+    let mut reply = on(&bobs, "a", acquire(BOB, 7, true)).await;
+    // The holder is the first of them, and the last to die.
+    while let Some(store) = before.pop() {
+        assert!(matches!(reply, Reply::Queued(_)), "{reply:?}");
+        drop(store);
+        let told = tokio::time::timeout(PATIENCE, inbox.next()).await;
+        assert_eq!(told, Ok(Message::Gap), "with {} left before it", before.len());
+        let poll = Action::Poll { id: HolderId { client: BOB, attempt: 7 }, ttl: TTL };
+        reply = on(&bobs, "a", poll).await;
+    }
+    token(reply);
 }
 
 #[tokio::test]

@@ -68,19 +68,27 @@ fn holders(record: &Record, now: Now) -> Vec<ClientId> {
 
 /// The clients whose deaths concern an attempt that has to wait.
 ///
-/// Every waiter watches the waiter before it, and the head watches the holders. So a death wakes
-/// one process instead of a hundred, and no death is missed: the waiter behind a dead one takes its
-/// place, and watches the same clients. If a living waiter leaves the queue, the next poll notices
-/// that.
-pub(crate) fn watched(record: &Record, action: &Action, reply: &Reply) -> Vec<ClientId> {
+/// Every waiter watches the last living waiter before it, and the head watches the holders. So a
+/// death wakes one process instead of a hundred, and no death is missed: the waiter behind a dead
+/// one asks again, and then watches the next living one. If a living waiter leaves the queue, the
+/// next poll notices that.
+pub(crate) fn watched(
+    record: &Record,
+    action: &Action,
+    reply: &Reply,
+    liveness: &Liveness,
+) -> Vec<ClientId> {
     let Some(id) = action.holder() else { return Vec::new() };
     let before = match reply {
-        Reply::Queued(place) => record.queue.range(..place.sequence).next_back(),
+        Reply::Queued(place) => {
+            let before = record.queue.range(..place.sequence).rev().take(LOOK_BOUND);
+            before.map(|(_, waiting)| waiting.id.client).find(|client| !liveness.is_dead(*client))
+        }
         Reply::Busy { .. } if record.upgrading == Some(id) => None,
         _ => return Vec::new(),
     };
     let watched: Vec<ClientId> = match before {
-        Some((_, before)) => vec![before.id.client],
+        Some(before) => vec![before],
         None => record.holds.iter().take(WATCH_BOUND).map(|hold| hold.id.client).collect(),
     };
     watched.into_iter().filter(|client| *client != id.client).collect()

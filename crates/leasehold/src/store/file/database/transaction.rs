@@ -114,7 +114,7 @@ impl<'a> Writing<'a> {
                 // before.
                 reaped.append(clients::reap_dead_clients(record, now, rules, liveness));
             }
-            let watched = clients::watched(record, action, &outcome.reply);
+            let watched = clients::watched(record, action, &outcome.reply, liveness);
             reaped.messages.extend(outcome.messages);
             let (messages, more) = (reaped.messages, reaped.more | outcome.more);
             Ok((Outcome { reply: outcome.reply, messages, more }, watched))
