@@ -26,13 +26,20 @@ use super::database::disk_space::Reserve;
 use super::database::{Database, FileTransaction, Writing, schema, tidy};
 use super::identity::Opening;
 use super::options::FileOptions;
-use super::place::{Access, Location, Users, WriteLock};
+use super::place::{Access, Location, Users, WriteLock, WriteLockGuard};
 use crate::process::{MadeIn, Note};
 
-/// The longest wait of an operation for the write lock: 5 s. A process holds that lock for less
-/// than a millisecond. After 5 s, the process must have been stopped while it held the lock, or the
-/// disk hangs.
+/// The longest wait of an operation, or of opening the store, for the write lock: 5 s. A process
+/// holds that lock for less than a millisecond. After 5 s, the process must have been stopped while
+/// it held the lock, or the disk hangs.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The error after that time.
+const NO_TURN: &str = "no turn in 5 s: is one of its users stopped?";
+
+/// How often opening the store tries to take the write lock: each millisecond, about as long as
+/// opening takes.
+const TRY_EVERY: Duration = Duration::from_millis(1);
 
 /// The longest wait of a dropped store for its thread: 1 s, enough for a thousand transactions.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
@@ -109,7 +116,7 @@ impl Executor {
         let write_lock = WriteLock::open(liveness.directory(), access).map_err(failed)?;
         let failed = |error| location.io_error("look into its directory", error);
         let users = Users::open(&location).map_err(failed)?;
-        let guard = write_lock.lock().map_err(failed)?;
+        let guard = locked_in_time(&write_lock, &*clock, &location)?;
         let opening = Opening {
             location: &location,
             write_lock: &write_lock,
@@ -222,7 +229,7 @@ impl Executor {
         match tokio::time::timeout(PATIENCE, receiver).await {
             Ok(Ok(done)) => done,
             Ok(Err(_)) => Err(self.shared.late("the thread of the file store has ended")),
-            Err(_) => Err(self.shared.late("no turn in 5 s: is one of its users stopped?")),
+            Err(_) => Err(self.shared.late(NO_TURN)),
         }
     }
 
@@ -309,7 +316,7 @@ impl OpenFile {
         match write_lock.try_lock() {
             Ok(Some(_guard)) => Some(work(database)),
             Ok(None) => None,
-            Err(error) => Some(Err(self.lock_error(error))),
+            Err(error) => Some(Err(lock_error(&self.location, error))),
         }
     }
 
@@ -329,7 +336,7 @@ impl OpenFile {
     ) -> Result<T, StoreError> {
         let mut guarded = lock(&self.guarded);
         let Guarded { write_lock, database } = &mut *guarded;
-        let _guard = write_lock.lock().map_err(|error| self.lock_error(error))?;
+        let _guard = write_lock.lock().map_err(|error| lock_error(&self.location, error))?;
         work(database)
     }
 
@@ -433,14 +440,38 @@ impl OpenFile {
         Now::of(&*self.clock)
     }
 
-    fn lock_error(&self, error: std::io::Error) -> StoreError {
-        self.location.io_error("take the write lock beside it", error)
-    }
-
     fn late(&self, why: &str) -> StoreError {
-        let shown = self.location.database.display();
-        StoreError::new(StoreErrorKind::Timeout, format!("file:{shown}: {why}")).maybe_executed()
+        late(&self.location, why).maybe_executed()
     }
+}
+
+/// Takes the write lock for opening the store. A thread that waited in the kernel could not give
+/// up, so this tries again and again.
+fn locked_in_time<'a>(
+    write_lock: &'a WriteLock,
+    clock: &dyn Clock,
+    location: &Location,
+) -> Result<WriteLockGuard<'a>, StoreError> {
+    let until = clock.now() + PATIENCE;
+    loop {
+        let taken = write_lock.try_lock().map_err(|error| lock_error(location, error))?;
+        if let Some(guard) = taken {
+            return Ok(guard);
+        }
+        if clock.now() >= until {
+            return Err(late(location, NO_TURN));
+        }
+        std::thread::sleep(TRY_EVERY);
+    }
+}
+
+fn lock_error(location: &Location, error: std::io::Error) -> StoreError {
+    location.io_error("take the write lock beside it", error)
+}
+
+fn late(location: &Location, why: &str) -> StoreError {
+    let shown = location.database.display();
+    StoreError::new(StoreErrorKind::Timeout, format!("file:{shown}: {why}"))
 }
 
 /// The records of all names, in one transaction.

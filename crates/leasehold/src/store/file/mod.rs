@@ -84,7 +84,8 @@ impl File {
     ///
     /// # Cost
     ///
-    /// Some milliseconds of blocking file operations.
+    /// Some milliseconds of blocking file operations. Behind a process that was stopped while it
+    /// used the database, this fails after 5 s.
     pub fn open(options: impl Into<FileOptions>) -> Result<Self, Error> {
         Self::with_clock(options, SystemClock::new(), boot()?)
     }

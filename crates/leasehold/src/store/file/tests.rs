@@ -61,6 +61,12 @@ impl Place {
         File::with_clock(self.path(), self.clock.clone(), "first".to_owned()).unwrap_err()
     }
 
+    /// The write lock of the database, as another process has it.
+    fn write_lock(&self) -> WriteLock {
+        let directory = fs::File::open(self.directory.path().join("locks.db.clients")).unwrap();
+        WriteLock::open(directory.as_fd(), Access::of(&self.path()).unwrap()).unwrap()
+    }
+
     /// The record of a name in the database.
     fn record(&self, name: &LockName) -> Option<Record> {
         record_by(&Connection::open(self.path()).unwrap(), name)
@@ -397,9 +403,7 @@ fn a_place_where_nothing_may_be_written_is_said_to_be_denied() {
 async fn an_operation_waits_for_its_turn_without_stopping_its_runtime() {
     let place = Place::new();
     let store = place.open();
-    let directory = fs::File::open(place.directory.path().join("locks.db.clients")).unwrap();
-    let access = Access::of(&place.path()).unwrap();
-    let write_lock = WriteLock::open(directory.as_fd(), access).unwrap();
+    let write_lock = place.write_lock();
     let guard = write_lock.lock().unwrap();
     let mut waits = Box::pin(on(&store, "a", acquire(ALICE, 1, true)));
     // If the call waited in this thread, nobody could ever give up the lock.
@@ -409,6 +413,27 @@ async fn an_operation_waits_for_its_turn_without_stopping_its_runtime() {
         () = tokio::task::yield_now() => drop(guard),
     }
     token(waits.await);
+}
+
+#[test]
+fn opening_gives_up_behind_a_process_that_is_stopped_in_its_transaction() {
+    let place = Place::new();
+    drop(place.open());
+    let write_lock = place.write_lock();
+    let stopped = write_lock.lock().unwrap();
+    let (path, clock) = (place.path(), place.clock.clone());
+    let opening = std::thread::spawn(move || File::with_clock(path, clock, "first".to_owned()));
+    let began = std::time::Instant::now();
+    while !opening.is_finished() && began.elapsed() < PATIENCE {
+        place.clock.advance(Duration::from_secs(1));
+        std::thread::yield_now();
+    }
+    drop(stopped);
+    let Err(Error::Store(error)) = opening.join().unwrap() else { panic!("it was opened") };
+    assert_eq!(error.kind(), StoreErrorKind::Timeout, "{error}");
+    assert!(error.to_string().contains("is one of its users stopped?"), "{error}");
+    assert!(!error.may_have_executed());
+    drop(place.open());
 }
 
 #[test]

@@ -10,7 +10,7 @@ pub(crate) use self::access::{Access, NEW};
 pub(crate) use self::files::{Files, Lengths, id};
 pub(crate) use self::location::Location;
 pub(crate) use self::users::Users;
-pub(crate) use self::write_lock::WriteLock;
+pub(crate) use self::write_lock::{WriteLock, WriteLockGuard};
 
 /// FNV-1a: the same in every process and release.
 pub(crate) fn hash(bytes: &[u8]) -> u64 {
