@@ -250,6 +250,21 @@ fn children_that_leasehold_had_before_it_was_leasehold_are_left_alone() {
     kill_process(stranger, Signal::KILL).unwrap();
 }
 
+#[test]
+fn what_is_in_the_commands_group_ends_also_if_leasehold_had_a_child_before() {
+    let place = Place::on_file();
+    let command = "echo $$; sleep 1000 >&- 2>&- & echo $!; wait";
+    let script =
+        format!("sleep 1000 >&- 2>&- & echo $!; exec {PROGRAM} run x -- sh -c '{command}'");
+    let mut holder = Background::start(place.program("sh", &["-c", &script]));
+    let [stranger, command, worker] = [(); 3].map(|()| pid(&holder.line()));
+    let guardian = children(holder.pid()).into_iter().find(|child| *child != stranger).unwrap();
+    kill_process(guardian, Signal::KILL).unwrap();
+    holder.end().assert_failed(137, "guardian");
+    assert!(is_gone(command) && is_gone(worker) && !is_gone(stranger));
+    kill_process(stranger, Signal::KILL).unwrap();
+}
+
 /// `leasehold run x OPTIONS -- sh -c SCRIPT` by a user who may not send signals to others. The
 /// script has `$NOBODY` before commands that must run as another user. Only root can do that.
 fn among_users(place: &Place, options: &[&str], script: &str) -> Option<Background> {

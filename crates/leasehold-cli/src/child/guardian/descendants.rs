@@ -75,15 +75,24 @@ impl Tree {
         }
     }
 
+    /// The command's group, if its orphans may be found only by this number: this process is not
+    /// their reaper, so they leave the tree when the guardian dies. While the group has a process,
+    /// no other group gets its number.
+    fn group_of_orphans(&self) -> Option<i32> {
+        self.group.filter(|_| self.root != getpid()).map(Pid::as_raw_pid)
+    }
+
     /// Selects the descendants among all processes.
     fn among(&self, processes: Vec<Process>) -> Descendants {
         let myself = getpid().as_raw_pid();
         let own = processes.iter().find(|process| process.pid == myself);
         let session = own.map(|process| process.session);
         let below = below(self.root.as_raw_pid(), &processes);
+        let orphaned = self.group_of_orphans();
         let (ours, others): (Vec<_>, Vec<_>) = processes.into_iter().partition(|process| {
-            let is_ours = below.contains(&process.pid) && Some(process.session) == session;
-            is_ours && process.pid != self.guardian.as_raw_pid()
+            let is_ours = below.contains(&process.pid) || Some(process.group) == orphaned;
+            let is_in_session = Some(process.session) == session;
+            is_ours && is_in_session && process.pid != self.guardian.as_raw_pid()
         });
         let shared: HashSet<i32> = others.iter().map(|process| process.group).collect();
         let processes: Vec<_> = ours.into_iter().filter(|process| !process.has_ended).collect();

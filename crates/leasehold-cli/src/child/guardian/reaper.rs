@@ -16,7 +16,7 @@ pub(super) fn become_reaper() -> io::Result<()> {
 /// Makes leasehold the parent of the command's orphans if the guardian dies, so that leasehold
 /// finds them. It does nothing if leasehold already has another child: then a program with children
 /// has become leasehold (exec), and orphans of these children would look like orphans of the
-/// command.
+/// command. Then leasehold finds only the orphans that are in the command's group.
 pub(super) fn become_second_reaper() -> bool {
     let is_childless = matches!(wait(WaitOptions::NOHANG), Err(Errno::CHILD));
     is_childless && become_reaper().is_ok()
