@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::AsFd;
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
-use rustix::process::{Pid, getpgrp};
+use rustix::process::{Pid, getpgrp, test_kill_process_group};
 use rustix::termios::{LocalModes, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetpgrp};
 
 /// The controlling terminal of this process.
@@ -26,6 +26,14 @@ impl Terminal {
     /// Whether keys and Ctrl-C go to this process's group.
     pub(crate) fn is_in_foreground(&self) -> bool {
         tcgetpgrp(&self.tty).is_ok_and(|group| group == self.own_group)
+    }
+
+    /// Whether keys and Ctrl-C go to the processes of another group than this one. A group that had
+    /// the terminal and has ended is no such group.
+    pub(crate) fn listens_to_other_than(&self, group: Pid) -> bool {
+        tcgetpgrp(&self.tty).is_ok_and(|now| {
+            now != group && test_kill_process_group(now) != Err(rustix::io::Errno::SRCH)
+        })
     }
 
     /// Makes the terminal listen to a group of this session, or with `None` to the group of this

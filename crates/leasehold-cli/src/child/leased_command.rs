@@ -156,7 +156,7 @@ impl<'a> LeasedCommand<'a> {
 
     async fn note(&mut self, report: Report) {
         match report {
-            Report::Started { .. } => self.terminal.note_start(),
+            Report::Started { .. } => self.terminal.note_start(self.link.group()),
             Report::Stopped { signal } => self.note_stop(signal).await,
             Report::LeftBehind { wait } => {
                 let wait = show_duration(wait);

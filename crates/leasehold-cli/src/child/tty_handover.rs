@@ -10,7 +10,8 @@ use crate::terminal::Terminal;
 pub(super) struct TtyHandover {
     terminal: Option<Terminal>,
     is_lent_at_once: bool,
-    is_lent: bool,
+    /// The command's group, if the terminal was lent to it.
+    lent_to: Option<Pid>,
 }
 
 impl TtyHandover {
@@ -19,7 +20,7 @@ impl TtyHandover {
         let terminal = Terminal::of_this_process();
         let is_in_foreground = terminal.as_ref().is_some_and(Terminal::is_in_foreground);
         let is_lent_at_once = is_in_foreground && !stdout_is_a_pipe();
-        Self { terminal, is_lent_at_once, is_lent: false }
+        Self { terminal, is_lent_at_once, lent_to: None }
     }
 
     /// Whether the command has the terminal from the start. In a pipeline the command gets the
@@ -29,9 +30,10 @@ impl TtyHandover {
         self.is_lent_at_once
     }
 
-    /// Records that the command was started, with the terminal if it is lent from the start.
-    pub(super) fn note_start(&mut self) {
-        self.is_lent |= self.is_lent_at_once;
+    /// Records that the command was started as this group, with the terminal if it is lent from the
+    /// start.
+    pub(super) fn note_start(&mut self, group: Option<Pid>) {
+        self.lent_to = group.filter(|_| self.is_lent_at_once);
     }
 
     /// Lends the terminal to the command's group, if the group is known and the terminal listens to
@@ -39,13 +41,21 @@ impl TtyHandover {
     pub(super) fn lend(&mut self, group: Option<Pid>) -> bool {
         let terminal = self.terminal.as_ref().filter(|terminal| terminal.is_in_foreground());
         let (Some(terminal), Some(group)) = (terminal, group) else { return false };
-        self.is_lent = terminal.listen_to(Some(group)).is_ok();
+        self.lent_to = terminal.listen_to(Some(group)).is_ok().then_some(group);
         true
     }
 
-    /// Takes the terminal back, and returns whether it was lent.
+    /// Whether the command has the terminal. It has lost it if a shell took the terminal: a shell
+    /// does so when leasehold, its job, is stopped.
+    fn is_lent(&self) -> bool {
+        let (Some(terminal), Some(group)) = (&self.terminal, self.lent_to) else { return false };
+        !terminal.listens_to_other_than(group)
+    }
+
+    /// Takes the terminal back, and returns whether the command had it.
     pub(super) fn take_back(&mut self) -> bool {
-        let was_lent = std::mem::take(&mut self.is_lent);
+        let was_lent = self.is_lent();
+        self.lent_to = None;
         if let Some(terminal) = self.terminal.as_ref().filter(|_| was_lent) {
             // If the terminal is gone there is nothing to take back.
             let _gone = terminal.listen_to(None);

@@ -7,6 +7,8 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::harness::{Background, PATIENCE, PROGRAM, Place, until};
 
 /// Prints whether the shell's process group has the terminal.
@@ -281,6 +283,27 @@ fn a_stopped_job_goes_on_in_the_background_and_lets_go_at_its_end() {
     until("it has let go", || place.token("x").is_none());
     shell.type_in("wait; exit\n");
     assert_eq!(shell.end().0, Some(0));
+}
+
+#[test]
+fn a_shell_that_took_the_terminal_from_a_stopped_job_keeps_it_when_the_job_ends() {
+    let place = Place::on_file();
+    let mut shell = Terminal::start(&place, "bash --norc --noprofile -i");
+    shell.until("$ ");
+    let script = "mkfifo go; echo ru''ns; read line < go";
+    shell.type_in(&format!("{PROGRAM} run x --ttl 5m -- sh -c '{script}'\n"));
+    shell.until("runs");
+    let leasehold = place.show("x")["holders"][0]["pid"].as_i64().unwrap();
+    kill_process(Pid::from_raw(leasehold as i32).unwrap(), Signal::STOP).unwrap();
+    shell.until("Stopped");
+    shell.until("$ ");
+    shell.type_in("bg\n");
+    let mut go = File::options().read(true).write(true).open(place.path("go")).unwrap();
+    go.write_all(b"\n").unwrap();
+    until("it has let go", || place.token("x").is_none());
+    shell.type_in("wait; echo sti''ll here\n");
+    shell.until("still here");
+    shell.end_shell(0);
 }
 
 #[test]
