@@ -227,7 +227,13 @@ impl<'a> LeasedCommand<'a> {
             self.link.order(Order::Signal { number: Signal::CONT.as_raw() }).await;
             return;
         }
-        if !wants_terminal && signal != Some(Signal::TSTP) {
+        let is_for_job = match signal {
+            Some(Signal::TSTP) => true,
+            // After Ctrl-Z, some programs stop themselves by STOP: top of procps, or leasehold.
+            Some(Signal::STOP) => self.terminal.is_lent(),
+            _ => wants_terminal,
+        };
+        if !is_for_job {
             return; // a signal stopped only the command; the lease is kept
         }
         let left = show_duration(self.guard.validity());

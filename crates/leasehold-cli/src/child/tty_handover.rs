@@ -47,7 +47,7 @@ impl TtyHandover {
 
     /// Whether the command has the terminal. It has lost it if a shell took the terminal: a shell
     /// does so when leasehold, its job, is stopped.
-    fn is_lent(&self) -> bool {
+    pub(super) fn is_lent(&self) -> bool {
         let (Some(terminal), Some(group)) = (&self.terminal, self.lent_to) else { return false };
         !terminal.listens_to_other_than(group)
     }

@@ -230,6 +230,22 @@ fn ctrl_z_stops_both_with_a_warning_and_fg_goes_on() {
     assert_eq!(terminal.end().0, Some(0));
 }
 
+/// As top of procps does after Ctrl-Z.
+#[test]
+fn a_command_that_stops_itself_by_stop_gives_the_shell_its_terminal_back() {
+    let place = Place::on_file();
+    let mut shell = Terminal::start(&place, "bash --norc --noprofile -i");
+    shell.until("$ ");
+    shell.type_in(&format!("{PROGRAM} run x -- sh -c 'kill -STOP $$; echo goes o''n'\n"));
+    shell.until("stopped: the lease ends in");
+    shell.until("Stopped");
+    shell.until("$ ");
+    foreground(&mut shell);
+    shell.until("goes on");
+    shell.until("$ ");
+    shell.end_shell(0);
+}
+
 /// An interactive shell with a job that Ctrl-Z has stopped: `leasehold run x` with these options.
 /// The script prints when it runs, and has no child then. A child that is stopped between fork and
 /// exec would keep its parent from stopping, on any terminal.
