@@ -5,7 +5,9 @@ use std::io;
 use std::sync::LazyLock;
 use std::task::Poll;
 
-use rustix::process::{Pid, Signal, getpid, kill_current_process_group};
+use rustix::process::{
+    Pid, Signal, getpgid, getpgrp, getpid, getppid, getsid, kill_current_process_group,
+};
 #[cfg(target_os = "linux")]
 use rustix_libc_wrappers::process::SignalExt as _;
 use tokio::signal::unix::{self, SignalKind};
@@ -91,6 +93,33 @@ pub(crate) fn numbered(number: i32) -> Option<Signal> {
     return Signal::from_raw(number);
     #[cfg(not(target_os = "linux"))]
     Signal::from_named_raw(number)
+}
+
+/// Whether a process can continue this one after a stop: an ancestor in the same session and in
+/// another process group, such as an interactive shell. Without one, the kernel stops no process by
+/// Ctrl-Z.
+pub(crate) fn can_be_continued() -> bool {
+    let (session, group) = (getsid(None), getpgrp());
+    let mut ancestor = getppid();
+    while let Some(process) = ancestor {
+        if getsid(Some(process)) != session {
+            return false;
+        }
+        if getpgid(Some(process)) != Ok(group) {
+            return true;
+        }
+        let Some(parent) = parent_of(process) else { return true };
+        ancestor = Pid::from_raw(parent);
+    }
+    false
+}
+
+/// The number of a process's parent, or `None` without a `/proc` that shows it.
+fn parent_of(process: Pid) -> Option<i32> {
+    let stat = std::fs::read(format!("/proc/{}/stat", process.as_raw_pid())).ok()?;
+    // The name of the program may have spaces, and is in the outermost brackets.
+    let stat = String::from_utf8_lossy(&stat);
+    stat.rsplit(") ").next()?.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// The number of a real-time signal, counted from the first one.

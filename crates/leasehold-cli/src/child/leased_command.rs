@@ -19,7 +19,7 @@ use crate::args::{EndArgs, Limit, OnLost};
 use crate::connection::{Connection, reentry};
 use crate::report::{Failure, LOST, NOT_EXECUTABLE, Outcome, Verbosity};
 use crate::secrets;
-use crate::signals::{Death, numbered, signal_name};
+use crate::signals::{Death, can_be_continued, numbered, signal_name};
 
 /// How a command under a lease is ended.
 #[derive(Clone, Copy, Debug)]
@@ -235,6 +235,11 @@ impl<'a> LeasedCommand<'a> {
         };
         if !is_for_job {
             return; // a signal stopped only the command; the lease is kept
+        }
+        if !wants_terminal && !can_be_continued() {
+            // Ctrl-Z stops nothing here: the command goes on, and keeps the terminal.
+            self.link.order(Order::Signal { number: Signal::CONT.as_raw() }).await;
+            return;
         }
         let left = show_duration(self.guard.validity());
         self.remark(format_args!("stopped: the lease ends in {left} unless continued"));

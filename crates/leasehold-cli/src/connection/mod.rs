@@ -24,7 +24,7 @@ pub(crate) use self::describe::{holders, joined};
 use self::events::{LeaseEvents, WaitReason};
 use crate::args::LockArgs;
 use crate::report::{self, Failure, Outcome, Verbosity};
-use crate::signals::{Signals, is_end, signal_name};
+use crate::signals::{Signals, can_be_continued, is_end, signal_name};
 use crate::store_choice::Choice;
 
 /// How long leasehold waits for the store before it exits: 5 s, because the user waits for the
@@ -231,12 +231,13 @@ fn given_up(events: &LeaseEvents, names: &[LockName]) -> &'static str {
     }
 }
 
-/// Completes with the signal that ends the wait. A signal that stops processes stops this one.
+/// Completes with the signal that ends the wait. A signal that stops processes stops this one, if
+/// another process can continue it.
 pub(crate) async fn interruption(signals: &mut Signals) -> Signal {
     loop {
         match signals.next().await {
             signal if is_end(signal) => return signal,
-            Signal::TSTP => {
+            Signal::TSTP if can_be_continued() => {
                 let _continued = kill_process(getpid(), Signal::STOP);
             }
             _ => {}

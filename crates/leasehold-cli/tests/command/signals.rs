@@ -1,5 +1,7 @@
 //! Signals: which are passed on to the command, and which settings stay as they were.
 
+use std::os::unix::process::CommandExt as _;
+
 use rustix::process::Signal;
 use rustix_libc_wrappers::process::SignalExt as _;
 
@@ -179,8 +181,10 @@ fn stop_and_continue_are_mirrored_with_a_warning() {
     // Without a child: a child that is stopped between fork and exec would keep its parent from
     // stopping, on any terminal.
     let script = "trap 'echo continued' CONT; echo ready; while :; do read -t 0.02; done";
-    let arguments = ["run", "x", "--", "bash", "-c", script];
-    let mut running = Background::fed(place.leasehold(&arguments));
+    let mut command = place.leasehold(&["run", "x", "--", "bash", "-c", script]);
+    // Its parent is in the same session and in another group, so it can continue leasehold.
+    command.process_group(0);
+    let mut running = Background::fed(command);
     assert_eq!(running.line(), "ready");
     running.signal(Signal::TSTP);
     let warning = running.error_line();

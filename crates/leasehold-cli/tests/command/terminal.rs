@@ -230,6 +230,26 @@ fn ctrl_z_stops_both_with_a_warning_and_fg_goes_on() {
     assert_eq!(terminal.end().0, Some(0));
 }
 
+#[test]
+fn ctrl_z_stops_nothing_where_no_shell_could_continue_it() {
+    let place = Place::on_file();
+    let mut holder = place.holder("x", &[]);
+    let command = "leasehold run x -- sh -c 'echo runs; read line; echo got $line'";
+    let mut terminal = Terminal::start(&place, command);
+    terminal.until("waiting for x");
+    terminal.type_in("\x1a");
+    terminal.until("^Z");
+    holder.close_stdin();
+    terminal.until("runs");
+    terminal.type_in("\x1a");
+    terminal.until("^Z");
+    terminal.type_in("a line\n");
+    let screen = terminal.until("got a line");
+    assert!(!screen.contains("stopped"), "{screen}");
+    assert_eq!(terminal.end().0, Some(0));
+    holder.end().assert_silent(0);
+}
+
 /// As top of procps does after Ctrl-Z.
 #[test]
 fn a_command_that_stops_itself_by_stop_gives_the_shell_its_terminal_back() {
