@@ -31,7 +31,7 @@ pub(super) struct Access {
     pub(super) protects_reading: bool,
     /// Names by which this server is reached, besides addresses.
     hosts: Vec<String>,
-    pub(super) is_tls: bool,
+    is_tls: bool,
     pub(super) sessions: Sessions,
 }
 
@@ -115,16 +115,29 @@ impl Access {
         is_address || self.hosts.contains(&name)
     }
 
-    /// Whether a request comes from a page of another origin.
+    /// Whether a request comes from a page of another origin. Without TLS, the page may have come
+    /// by https: from a proxy that does TLS and leaves the host as it is.
     pub(super) fn is_foreign(&self, headers: &HeaderMap) -> bool {
-        let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
-        let scheme = if self.is_tls { "https" } else { "http" };
-        let own = text("host").map(|host| format!("{scheme}://{host}"));
-        let is_elsewhere = text("origin").is_some_and(|origin| Some(origin) != own.as_deref());
-        let is_cross =
-            text("sec-fetch-site").is_some_and(|site| !["same-origin", "none"].contains(&site));
+        let is_own = |origin: &str| {
+            let (scheme, host) = origin.split_once("://").unwrap_or_default();
+            let is_ours = scheme == "https" || (scheme == "http" && !self.is_tls);
+            is_ours && text(headers, "host") == Some(host)
+        };
+        let is_elsewhere = text(headers, "origin").is_some_and(|origin| !is_own(origin));
+        let site = text(headers, "sec-fetch-site");
+        let is_cross = site.is_some_and(|site| !["same-origin", "none"].contains(&site));
         is_elsewhere || is_cross
     }
+
+    /// Whether the sender of a request uses TLS, to this server or to a proxy before it.
+    pub(super) fn is_by_tls(&self, headers: &HeaderMap) -> bool {
+        let origin = text(headers, "origin").unwrap_or_default();
+        self.is_tls || origin.starts_with("https://")
+    }
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).map(|value| value.to_str().unwrap_or_default())
 }
 
 /// A host without its port. An IPv6 address is in brackets.

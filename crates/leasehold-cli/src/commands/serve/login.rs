@@ -22,6 +22,7 @@ pub(super) struct Login {
 /// Signs in.
 pub(super) async fn login(
     State(app): State<Arc<App>>,
+    headers: HeaderMap,
     login: Result<Form<Login>, FormRejection>,
 ) -> Result<Response, Refused> {
     let Form(login) = login?;
@@ -30,7 +31,7 @@ pub(super) async fn login(
     }
     let sessions = &app.access.sessions;
     let id = sessions.begin().ok_or_else(|| Refused::away("no random numbers: try again"))?;
-    let cookie = sessions.cookie(&id, LIFE, app.access.is_tls);
+    let cookie = sessions.cookie(&id, LIFE, app.access.is_by_tls(&headers));
     Ok(([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response())
 }
 
@@ -38,6 +39,6 @@ pub(super) async fn login(
 pub(super) async fn logout(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     let sessions = &app.access.sessions;
     sessions.end(&headers);
-    let cookie = sessions.cookie("", Duration::ZERO, app.access.is_tls);
+    let cookie = sessions.cookie("", Duration::ZERO, app.access.is_by_tls(&headers));
     ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response()
 }

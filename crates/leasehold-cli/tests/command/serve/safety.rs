@@ -136,6 +136,33 @@ fn people_sign_in_with_the_token_and_their_cookie_is_of_no_use_to_other_pages() 
 }
 
 #[test]
+fn people_sign_in_and_revoke_through_a_proxy_that_does_tls() {
+    let place = Place::on_redis();
+    let file = token_file(&place, TOKEN, 0o600);
+    let options = ["--allow-revoke", "--token-file", &file, "--allow-host", "locks.example"];
+    let served = Served::start(&place, &options);
+    let proxied = |line: &str, kind: &str, cookie: &str, body: &str| {
+        let kind = format!("Content-Type: application/{kind}");
+        let page = ["Host: locks.example", "Origin: https://locks.example"];
+        let headers = [&page[..], &["Sec-Fetch-Site: same-origin", &kind, cookie]].concat();
+        send(served.address, line, &headers, body)
+    };
+    let form = ("x-www-form-urlencoded", format!("token={TOKEN}"));
+    let signed_in = proxied("POST /login", form.0, "X: ", &form.1);
+    assert_eq!(signed_in.status, 303, "{signed_in:?}");
+    let cookie = signed_in.header("set-cookie").unwrap();
+    assert!(cookie.ends_with("; secure"), "{cookie}");
+    let cookie = format!("Cookie: {}", cookie.split(';').next().unwrap());
+    let mut held = place.holder("x", &["--ttl", "3s"]);
+    let body = revoke_body(&place.token("x").unwrap());
+    let revoked = proxied("POST /api/v1/locks/x/revoke", "json", &cookie, &body);
+    assert_eq!(revoked.status, 200, "{revoked:?}");
+    loses_it(&mut held);
+    let elsewhere = ["Host: locks.example", "Origin: https://locks.example:8443"];
+    assert_eq!(send(served.address, "GET /api/v1/locks", &elsewhere, "").status, 403);
+}
+
+#[test]
 fn where_others_can_reach_it_nothing_of_any_lock_is_told_without_the_token() {
     let place = Place::on_file();
     let file = token_file(&place, TOKEN, 0o600);
