@@ -22,6 +22,9 @@ use crate::store_choice::Choice;
 /// because the first argument is always a subcommand.
 pub(crate) const MODE: &str = "@holder";
 
+/// The first descriptor after stdin, stdout and stderr.
+const FIRST_BEYOND_STDIO: i32 = 3;
+
 /// The task of the holder process, a line of JSON on its stdin. Arguments and environment of the
 /// process would be visible to others for as long as it lives.
 #[derive(Serialize, Deserialize)]
@@ -48,6 +51,9 @@ pub(crate) async fn take(names: &str, arguments: Vec<OsString>, choice: Choice) 
     command.arg(names);
     secrets::keep_from(&mut command);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    // The holder process outlives the caller, and must not keep the caller's files open: a pipe
+    // would not end, and a lock on a file (flock) would stay.
+    close_fds::set_fds_cloexec(FIRST_BEYOND_STDIO, &[]);
     let mut holder = Command::from(command).spawn().map_err(failed)?;
     let (Some(mut go), Some(said)) = (holder.stdin.take(), holder.stdout.take()) else {
         return Err(failed(io::Error::other("there is no pipe to the holder process")));

@@ -17,6 +17,7 @@ on_each_store!(
     a_user_who_stops_waiting_leaves_no_holder_process_behind,
     a_holder_process_that_is_ended_says_so_in_its_log,
     others_see_until_when_and_by_whom_it_is_taken,
+    what_is_taken_keeps_no_file_of_its_caller_open,
 );
 
 on_postgres!(
@@ -191,6 +192,19 @@ fn a_user_who_stops_waiting_leaves_no_holder_process_behind(place: &Place) {
     }
     other.close_stdin();
     until("it is free", || !is_held(place, "a"));
+}
+
+fn what_is_taken_keeps_no_file_of_its_caller_open(place: &Place) {
+    let take = "$0 take a --for 1h --log log";
+    let script = format!("exec 9>file; flock 9; {take}; exec 9>&-; flock -n file echo free");
+    let mut caller = place.program("bash", &["-c", &script, PROGRAM]);
+    caller.env("XDG_RUNTIME_DIR", place.directory.path());
+    let taken = ended(caller);
+    taken.assert_silent(0);
+    let (handle, free) = taken.stdout.trim_end().split_once('\n').unwrap();
+    assert_eq!(free, "free");
+    assert!(is_held(place, "a"));
+    give(place, handle).assert_silent(0);
 }
 
 #[test]
