@@ -1,8 +1,10 @@
 //! The guardian: the command never runs when another client could have the lease, whatever happens
 //! to leasehold.
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::os::unix::process::CommandExt as _;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::harness::{Background, PROGRAM, Place, children, ended, group_is_gone, until};
 
@@ -45,6 +47,7 @@ on_each_store!(
     when_leaseholds_whole_group_is_killed_its_command_ends_too,
     a_stopped_leasehold_loses_its_command_in_time_and_says_so_first,
     when_the_guardian_is_killed_the_command_and_its_group_end_too,
+    a_guardian_that_was_stopped_past_the_deadline_that_it_knew_learns_of_the_renewals_first,
     a_signal_to_everything_called_leasehold_reaches_the_command_and_leaves_the_guardian,
     a_guardian_that_waits_for_the_lease_outlives_signals_and_is_replaced_if_it_was_killed,
     a_guardian_that_waits_for_the_lease_ends_with_leasehold,
@@ -122,6 +125,26 @@ fn when_the_guardian_is_killed_the_command_and_its_group_end_too(place: &Place) 
     holder.end().assert_failed(137, "guardian");
     until("the group is gone", || group_is_gone(group));
     place.end(&["run", "x", "-n", "--", "true"]).assert_silent(0);
+}
+
+fn a_guardian_that_was_stopped_past_the_deadline_that_it_knew_learns_of_the_renewals_first(
+    place: &Place,
+) {
+    let script = "exec 2>/dev/null; trap 'exit 5' TERM; trap 'echo told' USR1
+        echo $$; while :; do sleep 0.02; done";
+    let options = ["--ttl", "4s", "--kill-after", "200ms"];
+    let mut holder = Background::start(place.shell("x", &options, script));
+    group(&mut holder);
+    let guardian = children(holder.pid())[0];
+    kill_process(guardian, Signal::STOP).unwrap();
+    let stopped = Instant::now();
+    // The lease is renewed every 1.3 s.
+    until("the first renewal is over, too", || stopped.elapsed() > Duration::from_secs(6));
+    kill_process(guardian, Signal::CONT).unwrap();
+    holder.signal(Signal::USR1);
+    assert_eq!(holder.line(), "told");
+    holder.signal(Signal::TERM);
+    holder.end().assert_silent(5);
 }
 
 fn a_signal_to_everything_called_leasehold_reaches_the_command_and_leaves_the_guardian(

@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use leasehold::time::{Clock as _, Instant};
 use rustix::io::Errno;
 use rustix::process::{
@@ -10,6 +11,7 @@ use rustix::process::{
 };
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::signal::unix::{self, SignalKind};
+use tokio::task::yield_now;
 
 use super::descendants::{Descendants, Tree};
 use super::protocol::{self, Begin, CommandEnd, EndReason, Incoming, Order, Report};
@@ -121,6 +123,7 @@ impl Supervisor {
                 _ = watched.dropped.next() => {}
                 () = sleep_until(self.wake_at()) => {}
             }
+            self.obey_all(&mut watched.orders).await;
             self.reap();
             self.check_clock(CLOCK.now());
         }
@@ -201,6 +204,18 @@ impl Supervisor {
         match self.alone {
             true => Verbosity::usual().error(process.sentence()),
             false => self.report(&Report::Remains { process }),
+        }
+    }
+
+    /// Obeys all orders that have arrived. If this process was stopped meanwhile, the last of them
+    /// has the deadline that counts.
+    async fn obey_all(&mut self, orders: &mut Incoming) {
+        // This makes the runtime look at the socket: a timer alone would wake it without that.
+        yield_now().await;
+        while !self.alone
+            && let Some(order) = protocol::receive(orders).now_or_never()
+        {
+            self.obey(order);
         }
     }
 
