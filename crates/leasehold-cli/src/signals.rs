@@ -45,8 +45,12 @@ impl Signals {
     /// script, hide signals from the command in this way. If leasehold caught the signal, exec
     /// would reset it to its default.
     pub(crate) fn catch_all() -> io::Result<Self> {
-        let all = PASSED_ON.into_iter().chain(of_this_system());
-        let wanted = all.filter(|signal| !is_in(*IGNORED, *signal));
+        Self::catch(PASSED_ON.into_iter().chain(of_this_system()))
+    }
+
+    /// Catches these signals, without those that were ignored when this process began.
+    pub(crate) fn catch(signals: impl IntoIterator<Item = Signal>) -> io::Result<Self> {
+        let wanted = signals.into_iter().filter(|signal| !is_in(*IGNORED, *signal));
         let streams = wanted.map(|signal| {
             let stream = unix::signal(SignalKind::from_raw(signal.as_raw()))?;
             Ok((signal, stream))

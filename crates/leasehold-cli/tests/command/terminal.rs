@@ -471,6 +471,24 @@ fn ctrl_z_stops_top_and_gives_the_terminal_back_and_fg_draws_it_again() {
 }
 
 #[test]
+fn a_signal_that_ends_top_leaves_the_terminal_as_it_was() {
+    let place = Place::on_file();
+    let _holder = place.holder("invoices/42", &[]);
+    let command = "stty rows 24 cols 80; sh -c 'echo $$ >pid; exec leasehold top'; echo code $?
+        stty -a | grep -o ' -*icanon'";
+    for signal in [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM] {
+        let mut terminal = Terminal::start(&place, command);
+        terminal.until("invoices/42");
+        let top = place.read("pid").trim().parse().unwrap();
+        kill_process(Pid::from_raw(top).unwrap(), signal).unwrap();
+        terminal.until(LEAVES_ITS_SCREEN);
+        terminal.until(&format!("code {}\r\n", 128 + signal.as_raw()));
+        let (_, rest) = terminal.end();
+        assert_eq!(rest, " icanon\r\n");
+    }
+}
+
+#[test]
 fn a_holder_is_revoked_in_top_after_a_question() {
     let place = Place::on_file();
     let holder = place.holder("invoices/42", &[]);

@@ -19,7 +19,6 @@ use ratatui::crossterm::terminal::{
 };
 use ratatui::{DefaultTerminal, Terminal};
 use rustix::process::Signal;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -28,8 +27,13 @@ use super::lock_line::Listing;
 use crate::args::{StoreArgs, Top};
 use crate::connection::ask;
 use crate::report::{Failure, Outcome, STORE, USAGE};
+use crate::signals::Signals;
 use crate::terminal::is_cooked;
 use crate::watch::{Timekeeper, Watcher};
+
+/// The signals that are caught: CONT, after which the screen is drawn again, and those by which
+/// others end a program. The terminal must be restored first.
+const CAUGHT: [Signal; 5] = [Signal::CONT, Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
 
 /// The locks that are shown, and how often the screen is updated.
 #[derive(Debug)]
@@ -60,7 +64,8 @@ pub(super) fn show_live(live: Live<'_>) -> Outcome {
     ask(&choice, live.store.verbosity, async |client| {
         let mut terminal = ratatui::try_init().map_err(broken)?;
         let shown = show(live, client.admin(), choice.url.to_string(), &mut terminal).await;
-        ratatui::restore();
+        // If the terminal is gone, there is nothing to restore.
+        let _gone = ratatui::try_restore();
         shown
     })?;
     Ok(0)
@@ -77,8 +82,7 @@ async fn show(
     let mut view = View::new(store, live.listing);
     let mut typed = typed();
     let (answer, mut answers) = unbounded_channel();
-    let mut ended = signal(SignalKind::terminate()).map_err(broken)?;
-    let mut continued = signal(SignalKind::from_raw(Signal::CONT.as_raw())).map_err(broken)?;
+    let mut signals = Signals::catch(CAUGHT).map_err(broken)?;
     let mut ticks = interval(live.interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -88,10 +92,10 @@ async fn show(
             never = &mut watching => match never {},
             _ = ticks.tick() => {}
             Some(words) = answers.recv() => view.tell(words),
-            _ = ended.recv() => {
-                return Err(Failure::interrupted(Signal::TERM.as_raw(), String::new()));
-            }
-            _ = continued.recv() => resume(terminal).map_err(broken)?,
+            signal = signals.next() => match signal {
+                Signal::CONT => resume(terminal).map_err(broken)?,
+                end => return Err(Failure::interrupted(end.as_raw(), String::new())),
+            },
             event = typed.recv() => {
                 // The terminal is gone, so there is nobody to show anything to.
                 let Some(event) = event else { return Ok(()) };
