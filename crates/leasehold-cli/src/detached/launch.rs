@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
 use std::process::Stdio;
 
 use rustix::fs::{OFlags, fcntl_getfl, fstat, stat};
@@ -36,7 +37,12 @@ pub(super) struct Errand {
 
 /// Takes a lease in a separate process, and prints the handle. The process inherits stderr, and
 /// prints its messages itself.
-pub(crate) async fn take(names: &str, arguments: Vec<OsString>, choice: Choice) -> Outcome {
+pub(crate) async fn take(
+    names: &str,
+    log: Option<&Path>,
+    arguments: Vec<OsString>,
+    choice: Choice,
+) -> Outcome {
     let failed = |error: io::Error| Failure::new(STORE, format!("cannot take: {error}"));
     if is_stdout_closed() {
         return Err(Failure::new(NO, "stdout is closed, so nobody would get the handle"));
@@ -53,7 +59,8 @@ pub(crate) async fn take(names: &str, arguments: Vec<OsString>, choice: Choice) 
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     // The holder process outlives the caller, and must not keep the caller's files open: a pipe
     // would not end, and a lock on a file (flock) would stay.
-    close_fds::set_fds_cloexec(FIRST_BEYOND_STDIO, &[]);
+    let log = log.and_then(descriptor);
+    close_fds::set_fds_cloexec(FIRST_BEYOND_STDIO, log.as_slice());
     let mut holder = Command::from(command).spawn().map_err(failed)?;
     let (Some(mut go), Some(said)) = (holder.stdin.take(), holder.stdout.take()) else {
         return Err(failed(io::Error::other("there is no pipe to the holder process")));
@@ -81,6 +88,12 @@ pub(crate) async fn take(names: &str, arguments: Vec<OsString>, choice: Choice) 
         Ok(()) => Ok(0),
         Err(_) => ended(&mut holder).await,
     }
+}
+
+/// The descriptor that a path names, as a shell writes it for `>(logger)`.
+fn descriptor(path: &Path) -> Option<i32> {
+    let number = path.strip_prefix("/dev/fd").or_else(|_| path.strip_prefix("/proc/self/fd"));
+    number.ok()?.to_str()?.parse().ok()
 }
 
 /// Whether the parent closed stdout, as with `>&-`. Every program in Rust then opens `/dev/null` in

@@ -208,6 +208,17 @@ fn what_is_taken_keeps_no_file_of_its_caller_open(place: &Place) {
 }
 
 #[test]
+fn the_log_of_a_lease_that_is_taken_may_be_a_pipe_to_a_program() {
+    let place = Place::on_file();
+    let script = "$0 take a --for 1h --log >(cat >log 2>&1)";
+    let mut caller = place.program("bash", &["-c", script, PROGRAM]);
+    caller.env("XDG_RUNTIME_DIR", place.directory.path());
+    let taken = ended(caller);
+    taken.assert_silent(0);
+    give(&place, taken.stdout.trim_end()).assert_silent(0);
+}
+
+#[test]
 fn a_handle_that_nobody_read_holds_nothing() {
     let place = Place::on_file();
     let script = format!("{PROGRAM} take a --for 1h --log log >/dev/full; echo $?");
