@@ -10,6 +10,7 @@ mod places;
 mod policy;
 mod quarantine;
 mod questions;
+mod writes;
 
 use std::time::{Duration, Instant};
 

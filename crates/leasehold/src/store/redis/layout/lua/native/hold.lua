@@ -193,7 +193,10 @@ holds = {
     return index
   end,
 
+  -- The record of a grant is written even if nothing changes: the client waits for replicas to
+  -- acknowledge this write, and a script without a write would count as acknowledged immediately.
   granted = function(hold)
+    record.must_write = true
     return struct.pack('<c1ddB', 'G', hold.token, hold.deadline, record.waiting > 0 and 1 or 0)
   end,
 

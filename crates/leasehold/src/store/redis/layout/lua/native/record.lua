@@ -232,7 +232,7 @@ store = {
   -- `changed`.
   note_changes = function()
     local changed, state, term = record.changed, store.pack_state()
-    if state ~= record.loaded_state then changed.s = state end
+    if record.must_write or state ~= record.loaded_state then changed.s = state end
     if term ~= (record.loaded_term or false) then changed.b = term end
     store.note_facts(term)
     if record.queue then
