@@ -26,9 +26,21 @@ const MAX_QUOTE: usize = 200;
 pub(crate) const CLUSTER: &str = "redis+cluster://";
 
 /// The error for a request that the server refused. Redis checks before it executes, so for every
-/// code in the table nothing was done. After an error with any other code, a script may have
-/// stopped half-way.
+/// code in the table nothing was done. After an error with any other code, or of a command in a
+/// script, the script may have stopped half-way.
 pub(crate) fn refused(server: &str, reply: &ServerError) -> StoreError {
+    let refusal = by_code(server, reply);
+    if is_in_script(reply) { refusal.maybe_executed() } else { refusal }
+}
+
+/// Whether a command in a script failed. A server adds the script and the line to the text of such
+/// an error: `script: SHA1, on @user_script:7.`
+pub(crate) fn is_in_script(reply: &ServerError) -> bool {
+    reply.details().is_some_and(|text| text.contains("script: ") || text.contains("in script"))
+}
+
+/// The error by the code of a refusal, as if no script had begun.
+fn by_code(server: &str, reply: &ServerError) -> StoreError {
     let details = quote(reply.details().unwrap_or_default());
     let (kind, words) = match reply.code() {
         "ARGUMENT" => (StoreErrorKind::Unsupported, format!("a number is out of range: {details}")),
@@ -59,7 +71,7 @@ pub(crate) fn refused(server: &str, reply: &ServerError) -> StoreError {
             "the server asks for a password: give it in LEASEHOLD_PASSWORD or in the store URL"
                 .to_owned(),
         ),
-        "NOPERM" if details.contains("in script") => return lacking(server, &details),
+        "NOPERM" if is_in_script(reply) => return lacking(server, &details),
         "NOPERM" => (
             StoreErrorKind::Denied,
             format!("the user lacks a right that leasehold needs: {details}"),
@@ -344,6 +356,11 @@ mod tests {
             ("ERR user_script:3: Script attempted to access nonexistent global variable", Corrupt),
             ("UNBLOCKED force unblock from blocking operation", Corrupt),
             ("NEWCODE something", Corrupt),
+            (
+                "WRONGTYPE Operation against a key holding the wrong kind of value \
+                 script: 67b1b64ccda1c1d53fbbcfa5ba5a0f9ff67f1ae3, on @user_script:7.",
+                Corrupt,
+            ),
         ] {
             assert_eq!((reply(line).kind(), reply(line).may_have_executed()), (kind, true));
         }
