@@ -14,11 +14,12 @@ use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use redis::{PushInfo, PushKind, RedisError, RedisResult, Value};
+use redis::{PushInfo, PushKind, RedisError, RedisResult, ServerError, Value};
 use tokio::task::{AbortHandle, JoinHandle, yield_now};
 use tokio::time::Instant;
 
 use super::bundle;
+use super::error;
 use super::link::{Ask, Item, Link, Stream, over};
 use super::pushes::PushSender;
 use crate::mutex::Mutex;
@@ -192,8 +193,10 @@ impl Shared {
     fn hand_out(&self, items: Vec<Item>, value: Value) {
         let count = items.len();
         // If the user may not use one of the keys, the server refuses the whole call before it does
-        // anything. Then each request is sent alone.
-        if count > 1 && matches!(&value, Value::ServerError(no) if no.code() == "NOPERM") {
+        // anything. Then each request is sent alone. A script that has begun may have executed some
+        // of the requests.
+        let is_refused_whole = |no: &ServerError| no.code() == "NOPERM" && !error::is_in_script(no);
+        if count > 1 && matches!(&value, Value::ServerError(no) if is_refused_whole(no)) {
             self.state().waiting.extend(items.into_iter().map(Item::alone));
             return;
         }

@@ -161,6 +161,27 @@ async fn who_shares_a_call_that_is_refused_for_a_right_asks_again_alone() {
 }
 
 #[tokio::test]
+async fn who_shares_a_call_that_stopped_half_way_for_a_right_is_told_and_asks_nothing_again() {
+    let (wire, mut server) = open(4096);
+    let asking = async {
+        let [a, b, c] = ["a", "b", "c"].map(|key| wire.send(call(key), PATIENCE));
+        tokio::join!(a, b, c)
+    };
+    let serving = async {
+        expect(&mut server, &packed(&["1", "a", "inbox:", "a"])).await;
+        expect(&mut server, &packed(&["2", "b", "c", "inbox:", "b", "c"])).await;
+        let half_way = b"$1\r\nA\r\n-NOPERM ACL failure in script: no permission for 'hset'\r\n";
+        server.write_all(half_way).await.unwrap();
+        // A request that was sent again would get no answer.
+        drop(server);
+    };
+    let ((_, b, c), ()) = tokio::join!(asking, serving);
+    for told in [b, c] {
+        assert!(matches!(told, Ok(Value::ServerError(_))), "{told:?}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_pushed_between_replies_goes_its_own_way() {
     let (ours, mut server) = duplex(4096);
     let (sender, mut pushed) = pushes();
