@@ -103,6 +103,26 @@ async fn e7_a_node_that_was_taken_out_of_the_cluster_is_not_listened_at_any_more
     assert_eq!(soon(news.next()).await.as_deref(), Some("hello"));
 }
 
+/// The channels of Redisson's messages are in the slot of the lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e7_who_listens_to_a_slot_that_has_moved_follows_it_whatever_the_own_map_says() {
+    let cluster = must(Cluster::start(0));
+    let url = format!("{}?layout=redisson", cluster.url());
+    let open = async || must(Redis::open(options_of(&url)).await);
+    let (name, slot) = (must(LockName::new("a")), must(cluster.slot_of("a")));
+    let to = (must(cluster.owner(slot)) + 1) % 3;
+    let (before, after) = (open().await, open().await);
+    let mut heard_before = must(before.subscribe(&name).await).expect("there are messages");
+    must(cluster.move_slot(slot, to));
+    // Neither store has asked for anything in this slot since.
+    let mut heard_after = must(after.subscribe(&name).await).expect("there are messages");
+    assert_eq!(soon(heard_before.next()).await, None);
+    must(cluster.node(to).command::<()>(&format!("SPUBLISH redisson_rwlock:{{{name}}} 1")));
+    for heard in [&mut heard_before, &mut heard_after] {
+        assert_eq!(soon(heard.next()).await.as_deref(), Some("1"));
+    }
+}
+
 /// The answering nodes at which somebody listens to a channel.
 fn hearers(cluster: &Cluster, channel: &str) -> Vec<usize> {
     let asked = format!("PUBSUB NUMSUB {channel}");

@@ -24,6 +24,7 @@ use tokio::sync::OnceCell;
 use tokio::task::AbortHandle;
 
 use self::call::Request;
+use self::eval::Failure;
 use self::info::Info;
 use self::link::Ask;
 pub(crate) use self::link::SILENCE;
@@ -158,18 +159,14 @@ impl Connection {
     }
 
     /// Subscribes to each of some channels, with SUBSCRIBE or SSUBSCRIBE.
-    pub(crate) async fn subscribe(
-        &self,
-        verb: &str,
-        channels: &[Vec<u8>],
-    ) -> Result<(), StoreError> {
+    pub(crate) async fn subscribe(&self, verb: &str, channels: &[Vec<u8>]) -> Result<(), Failure> {
         // Each channel has a separate reply.
         let mut each = Pipeline::new();
         for channel in channels {
             each.cmd(verb).arg(channel);
         }
         let replies = self.ask_all(&each).await?;
-        replies.into_iter().try_for_each(|reply| self.check(reply).map(drop))
+        replies.into_iter().try_for_each(|reply| eval::check(self, reply).map(drop))
     }
 
     /// Sends something. A connection that failed is not used again.

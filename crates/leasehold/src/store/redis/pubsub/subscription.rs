@@ -14,8 +14,9 @@ use tokio::time::{Instant, timeout_at};
 
 use super::message;
 use crate::store::Inbox;
-use crate::store::redis::connection::Connection;
+use crate::store::redis::connection::eval::Failure;
 use crate::store::redis::connection::pushes::{Pushes, pushes};
+use crate::store::redis::connection::{Connection, error};
 use crate::store::redis::options::Address;
 use crate::store::redis::topology::Topology;
 use crate::store::warnings::Warnings;
@@ -206,22 +207,43 @@ struct SubscribedConnection {
 }
 
 impl SubscribedConnection {
+    /// Subscribes. If a node does not serve the sharded channels, their slot may have moved: this
+    /// reads the map of slots again, and tries the node that serves the slot now.
     async fn open(
         topology: Arc<Topology>,
         channels: Channels,
         node: Option<Address>,
     ) -> Result<Self, StoreError> {
-        let (sender, pushes) = pushes();
-        let node = match &channels.sharded {
-            Some((key, _)) => Some(topology.serving(key).await?.address().clone()),
-            None => node,
-        };
-        let connection = Arc::new(topology.listen(node.as_ref(), sender).await?);
-        connection.subscribe("SUBSCRIBE", &channels.all).await?;
-        if let Some((_, sharded)) = channels.sharded {
-            connection.subscribe("SSUBSCRIBE", &sharded).await?;
+        match Self::try_open(&topology, &channels, node.as_ref()).await {
+            Err(Failure::NotServed { .. }) => topology.refresh().await?,
+            outcome => return Ok(outcome?),
         }
-        let opened = Instant::now();
+        let again = Self::try_open(&topology, &channels, node.as_ref()).await;
+        again.map_err(|failure| match failure {
+            Failure::NotServed { server, refusal } => {
+                error::unserved(&server, refusal.details().unwrap_or_default())
+            }
+            Failure::Store(error) => error,
+        })
+    }
+
+    async fn try_open(
+        topology: &Arc<Topology>,
+        channels: &Channels,
+        node: Option<&Address>,
+    ) -> Result<Self, Failure> {
+        let (sender, pushes) = pushes();
+        let serving = match &channels.sharded {
+            Some((key, _)) => Some(topology.serving(key).await?),
+            None => None,
+        };
+        let node = serving.as_ref().map(|server| server.address()).or(node);
+        let connection = Arc::new(topology.listen(node, sender).await?);
+        connection.subscribe("SUBSCRIBE", &channels.all).await?;
+        if let Some((_, sharded)) = &channels.sharded {
+            connection.subscribe("SSUBSCRIBE", sharded).await?;
+        }
+        let (topology, opened) = (Arc::clone(topology), Instant::now());
         Ok(Self { topology, connection, pushes, opened, ping_at: opened + PING_EVERY, ping: None })
     }
 
