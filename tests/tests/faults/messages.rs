@@ -2,9 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::LossReason;
-use leasehold::store::Redis;
-use leasehold_testkit::RedisServer;
+use leasehold::store::{Redis, Store};
+use leasehold::{LockName, LossReason};
+use leasehold_core::{Action, ClientId, HolderId, Message, Operation, Reply};
+use leasehold_testkit::harness::{request, until};
+use leasehold_testkit::{RedisServer, fresh_number, options_of};
 
 use crate::contend::{Hurting, Memory, connect_all, contend, contend_during};
 use crate::scene::{LONG, NAME, PATIENCE, Scene, loss, soon};
@@ -79,4 +81,58 @@ async fn c16_without_the_right_to_publish_waiters_find_out_by_asking() {
     let rights = Redis::HOLDER_RIGHTS.replace("+publish ", "");
     let server = RedisServer::options().user(&format!("mute on >pw {rights}")).start().unwrap();
     contend(&connect_all(&server.url_as("mute", "pw"), 2).await, 1).await;
+}
+
+/// C16: a user may not listen for a while.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c16_who_may_listen_again_hears_messages_again_and_asks_meanwhile() {
+    let server = RedisServer::options().holder().start().unwrap();
+    let store = async || Redis::open(options_of(&server.holder_url())).await.unwrap();
+    let (name, client) = (LockName::new(NAME).unwrap(), ClientId(fresh_number()));
+    let (waits, observes) = (store().await, store().await);
+    let mut inbox = waits.inbox(client).await.unwrap();
+    let mut news = observes.subscribe(&name).await.unwrap().unwrap();
+
+    // The server closes the connections that the user may no longer have.
+    server.command::<()>("ACL SETUSER holder resetchannels").unwrap();
+    for _ in 0..2 {
+        assert_eq!(soon(news.next()).await, None, "each refusal makes an observer ask");
+    }
+    let listening = tokio::spawn(async move {
+        let heard = inbox.next().await;
+        (inbox, heard)
+    });
+    let is_refused = || waits.warnings().iter().any(|text| text.contains("without messages"));
+    until("the inbox is refused", async || is_refused()).await;
+    assert!(!listening.is_finished(), "a refusal would renew all leases");
+
+    server.command::<()>("ACL SETUSER holder &lh:inbox:*").unwrap();
+    let (mut inbox, heard) = soon(listening).await.unwrap();
+    assert_eq!(heard, Message::Gap);
+    let act = async |action| {
+        let operation = Operation::On { name: name.clone(), action };
+        waits.execute(operation).await.unwrap().reply
+    };
+    let holder = HolderId { client: ClientId(fresh_number()), attempt: 1 };
+    let waiter = HolderId { client, attempt: 1 };
+    assert!(matches!(act(Action::Acquire(request(holder))).await, Reply::Granted(_)));
+    let waiting = request(waiter).with_wait(true);
+    assert!(matches!(act(Action::Acquire(waiting)).await, Reply::Queued(_)));
+    let release = Action::Release { id: holder, cooldown: Duration::ZERO, unanswered: false };
+    assert_eq!(act(release).await, Reply::Released);
+    assert!(matches!(soon(inbox.next()).await, Message::Granted { attempt: 1, .. }));
+
+    let hearing = tokio::spawn(async move {
+        loop {
+            if let Some(text) = news.next().await {
+                return text;
+            }
+        }
+    });
+    until("the observer hears", async || {
+        observes.publish(&name, "hello").await.unwrap();
+        hearing.is_finished()
+    })
+    .await;
+    assert_eq!(hearing.await.unwrap(), "hello");
 }

@@ -48,7 +48,8 @@ impl From<Vec<u8>> for Channels {
 /// Subscribes. Once this has returned, the subscription is active at the server.
 ///
 /// A user without the right to subscribe gets a subscription that stays silent, and a warning:
-/// waiters then find out by asking.
+/// waiters then find out by asking. If the user loses the right later, the subscription goes on
+/// trying.
 pub(crate) async fn open(
     topology: Arc<Topology>,
     warnings: Arc<Warnings>,
@@ -77,26 +78,8 @@ enum Subscribing {
     /// The subscription is lost, and is being renewed. The future is kept, so that nothing is lost
     /// when the caller stops waiting for the next message.
     Mending(BoxFuture<'static, Result<SubscribedConnection, StoreError>>),
-    /// The user may not subscribe.
+    /// The user was not allowed to subscribe when the subscription was opened.
     Silent,
-}
-
-impl Subscribing {
-    fn from(
-        outcome: Result<SubscribedConnection, StoreError>,
-        warnings: &Warnings,
-    ) -> Result<Self, StoreError> {
-        match outcome {
-            Ok(subscribed) => Ok(Self::Listening(subscribed)),
-            Err(error) if error.kind() == StoreErrorKind::Denied => {
-                warnings.add(format!(
-                    "{error} (without messages, waiters are not woken: they ask once a second)"
-                ));
-                Ok(Self::Silent)
-            }
-            Err(error) => Err(error),
-        }
-    }
 }
 
 impl ChannelSubscription {
@@ -115,12 +98,28 @@ impl ChannelSubscription {
         Self { topology, warnings, channels, node, jitter, backoff, state }
     }
 
-    /// Subscribes, unless it is subscribed already. After a failure, another attempt is under way.
+    /// Subscribes, unless it is subscribed already. If the user may not subscribe, the subscription
+    /// stays silent. After another failure, another attempt is under way.
     pub(crate) async fn open(&mut self) -> Result<(), StoreError> {
+        let opened = self.mended().await;
+        if opened.as_ref().is_err_and(|error| error.kind() == StoreErrorKind::Denied) {
+            self.state = Subscribing::Silent;
+            return Ok(());
+        }
+        opened
+    }
+
+    /// Waits for the attempt that is under way. After a failure, another attempt is under way.
+    async fn mended(&mut self) -> Result<(), StoreError> {
         let Subscribing::Mending(opening) = &mut self.state else { return Ok(()) };
-        match Subscribing::from(opening.await, &self.warnings) {
-            Ok(state) => self.state = state,
+        match opening.await {
+            Ok(subscribed) => self.state = Subscribing::Listening(subscribed),
             Err(error) => {
+                if error.kind() == StoreErrorKind::Denied {
+                    self.warnings.add(format!(
+                        "{error} (without messages, waiters are not woken: they ask once a second)"
+                    ));
+                }
                 self.state = self.mend();
                 return Err(error);
             }
@@ -151,9 +150,18 @@ impl ChannelSubscription {
     /// The next payload, or `None` if messages may have been lost.
     pub(crate) async fn receive(&mut self) -> Option<Vec<u8>> {
         loop {
+            if let Ok(received) = self.try_receive().await {
+                return received;
+            }
+        }
+    }
+
+    /// Like [`receive`](Self::receive), but returns the error of each failed attempt to subscribe.
+    async fn try_receive(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
+        loop {
             match &mut self.state {
                 Subscribing::Listening(subscribed) => match subscribed.next().await {
-                    Some(payload) => return Some(payload),
+                    Some(payload) => return Ok(Some(payload)),
                     None => {
                         // A server may flood one subscription after the other. The client must not
                         // renew all leases at each of these gaps.
@@ -163,12 +171,8 @@ impl ChannelSubscription {
                         self.state = self.mend();
                     }
                 },
-                Subscribing::Mending(_) => {
-                    if self.open().await.is_ok() {
-                        // Whatever was published since the last message is lost.
-                        return None;
-                    }
-                }
+                // Whatever was published since the last message is lost.
+                Subscribing::Mending(_) => return self.mended().await.map(|()| None),
                 Subscribing::Silent => pending::<()>().await,
             }
         }
@@ -189,7 +193,17 @@ impl Inbox for ChannelSubscription {
 
 impl crate::store::Subscription for ChannelSubscription {
     fn next(&mut self) -> BoxFuture<'_, Option<String>> {
-        Box::pin(async { self.receive().await.and_then(|payload| String::from_utf8(payload).ok()) })
+        Box::pin(async {
+            loop {
+                match self.try_receive().await {
+                    Ok(received) => return received.and_then(|text| String::from_utf8(text).ok()),
+                    // It may take long until the user has the right again. Until then, each attempt
+                    // counts as a gap, so that an observer asks the store instead.
+                    Err(error) if error.kind() == StoreErrorKind::Denied => return None,
+                    Err(_) => {}
+                }
+            }
+        })
     }
 }
 
