@@ -113,9 +113,13 @@ pub(crate) fn unexpected_reply(reply: &Reply) -> StoreError {
 }
 
 /// The error for a reply that does not fit the request, or that says why the record of the name
-/// cannot be read.
+/// cannot be read. The reply to a renewal may also say that the outcome is unknown.
 pub(crate) fn unusable_reply(name: &LockName, reply: &Reply) -> StoreError {
     match reply {
+        Reply::Busy { .. } => {
+            let why = format!("{name}: its server, or a majority of the nodes, did not answer");
+            StoreError::new(StoreErrorKind::Unreachable, why).maybe_executed()
+        }
         Reply::Refused(refusal) => refused(name, Mode::Exclusive, *refusal),
         other => unexpected_reply(other),
     }
@@ -124,4 +128,21 @@ pub(crate) fn unusable_reply(name: &LockName, reply: &Reply) -> StoreError {
 /// The message that is published under a name when a lease on it has ended.
 pub(crate) fn end_notice(token: FencingToken) -> String {
     format!("left {token}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_renewal_without_an_outcome_is_an_outage_of_its_own_name() {
+        let name = LockName::new("a").unwrap();
+        let none = Reply::Busy { retry_after: Duration::ZERO };
+        assert!(renewal_outcome(&none, FencingToken::from_micros(1)).is_none());
+        let error = unusable_reply(&name, &none);
+        assert!(error.kind().is_outage() && error.may_have_executed());
+        assert!(error.to_string().starts_with("a: "), "{error}");
+    }
 }

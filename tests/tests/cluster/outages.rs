@@ -8,13 +8,15 @@ use std::time::Duration;
 
 use leasehold::error::StoreErrorKind;
 use leasehold::event::Event;
-use leasehold::lease::Renewal;
-use leasehold::{Client, Error, Guard, LossReason};
-use leasehold_testkit::{Cluster, Data, must};
+use leasehold::lease::{Mode, Renewal};
+use leasehold::store::{Redis, Store};
+use leasehold::{Client, Error, Guard, LockName, LossReason};
+use leasehold_core::{Action, ClientId, HolderId, Operation, RenewLease, Reply};
+use leasehold_testkit::{Cluster, Data, fresh_number, must, options_of};
 use tokio::time::sleep;
 
 use super::{
-    LONG, TTL, assert_nothing_denied, client, loss, queued, soon, three_alone, url,
+    LONG, TTL, assert_nothing_denied, client, loss, queued, request, soon, three_alone, url,
     with_least_rights,
 };
 
@@ -238,4 +240,29 @@ async fn a_node_that_hangs_costs_its_own_leases_and_no_others() {
     cluster.cont(1).unwrap();
     let lock = client.mutex(hanging[0].name()).ttl(HANGING_TTL);
     assert!(soon(lock.acquire()).await.unwrap().token() > hanging[0].token());
+}
+
+/// While a slot moves, a lease in it may already be at the other node.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_node_costs_a_lease_that_has_moved_there_its_renewal_and_no_other_lease() {
+    let mut cluster = three_alone();
+    let store = must(Redis::open(options_of(&url(&cluster))).await);
+    let (moved, slot) = cluster.fresh_name(0);
+    let (stays, _) = cluster.fresh_name(0);
+    must(cluster.begin_move(slot, 1));
+    let id = HolderId { client: ClientId(fresh_number()), attempt: 1 };
+    for name in [&moved, &stays] {
+        let operation = Operation::On { name: name.clone(), action: Action::Acquire(request(id)) };
+        assert!(matches!(must(store.execute(operation).await).reply, Reply::Granted(_)));
+    }
+    must(cluster.kill(1));
+    let renew = async |names: &[&LockName]| {
+        let lease = |name: &&LockName| RenewLease::new((*name).clone(), id, LONG, Mode::Exclusive);
+        let renewals = Operation::Renew(names.iter().map(lease).collect());
+        store.execute(renewals).await.map(|answer| answer.reply)
+    };
+    let Reply::Many(replies) = must(renew(&[&moved, &stays]).await) else { panic!("not many") };
+    assert!(matches!(replies[..], [Reply::Busy { .. }, Reply::Granted(_)]), "{replies:?}");
+    let error = renew(&[&moved]).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unreachable, "{error}");
 }

@@ -38,6 +38,8 @@ impl Answer {
 pub enum Reply {
     /// The name is busy. The record is unchanged, with one exception: it remembers a reader that
     /// asked to become the writer.
+    ///
+    /// As the answer to a renewal, it means that too few servers answered: the outcome is unknown.
     Busy {
         /// The time until the earliest hold ends, unless it is renewed.
         retry_after: Duration,

@@ -24,7 +24,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::try_join_all;
+use futures_util::future::join_all;
 use leasehold_core::{
     Action, Answer, BoxFuture, ClientId, LockName, Operation, RenewLease, StoreError,
 };
@@ -267,8 +267,7 @@ impl Redis {
             // same time still share a packet for each node.
             Topology::Cluster(_) => {
                 let calls = leases.iter().map(|lease| together(std::slice::from_ref(lease)));
-                let answers = try_join_all(calls).await.map_err(StoreError::maybe_executed)?;
-                Ok(reply::merge(answers))
+                reply::merge(join_all(calls).await)
             }
         }
     }

@@ -180,21 +180,31 @@ pub fn message(payload: &[u8]) -> Option<Message> {
     packed.0.is_empty().then_some(message)
 }
 
-/// Merges the answers of several servers, one request each, into one answer.
+/// Merges the answers of several servers, one request each, into one answer. A request that failed
+/// gets a reply without an outcome.
 ///
 /// Each answer has the time of a different server. Only the time left until a deadline matters. So
-/// all deadlines are converted to the clock of the first server.
-pub(crate) fn merge(answers: Vec<Answer>) -> Answer {
-    let now = answers.first().map_or(Now { lease_us: 0, token_us: 0 }, |answer| answer.now);
-    let more = answers.iter().any(|answer| answer.more);
-    let translated = |answer: Answer| match answer.reply {
-        Reply::Many(replies) => {
-            replies.into_iter().map(|reply| translate(reply, answer.now, now)).collect()
-        }
-        reply => vec![translate(reply, answer.now, now)],
+/// all deadlines are converted to the clock of the first server that has answered.
+///
+/// # Errors
+///
+/// The first error, if no server has answered.
+pub(crate) fn merge(outcomes: Vec<Result<Answer, StoreError>>) -> Result<Answer, StoreError> {
+    let now = match outcomes.iter().find(|outcome| outcome.is_ok()).or(outcomes.first()) {
+        Some(Ok(answer)) => answer.now,
+        Some(Err(error)) => return Err(error.clone().maybe_executed()),
+        None => Now { lease_us: 0, token_us: 0 },
     };
-    let replies = Reply::Many(answers.into_iter().flat_map(translated).collect());
-    Answer::new(now, replies).with_more(more)
+    let more = outcomes.iter().flatten().any(|answer| answer.more);
+    let translated = |outcome: Result<Answer, StoreError>| match outcome {
+        Ok(Answer { reply: Reply::Many(replies), now: own, .. }) => {
+            replies.into_iter().map(|reply| translate(reply, own, now)).collect()
+        }
+        Ok(answer) => vec![translate(answer.reply, answer.now, now)],
+        Err(_) => vec![Reply::Busy { retry_after: Duration::ZERO }],
+    };
+    let replies = Reply::Many(outcomes.into_iter().flat_map(translated).collect());
+    Ok(Answer::new(now, replies).with_more(more))
 }
 
 /// Converts a reply of a server whose time was `from` to the clock of a server whose time was `to`.
@@ -276,11 +286,25 @@ mod tests {
         let granted = |deadline_us| Reply::Granted(Grant::new(token, deadline_us));
         let not_held = Reply::NotHeld { newest: None };
         let merged = merge(vec![
-            answer(1_000, false, Reply::Many(vec![granted(1_300)])),
-            answer(9_000, true, Reply::Many(vec![granted(9_500), not_held.clone()])),
-            answer(10, false, Reply::Many(vec![granted(5)])),
+            Ok(answer(1_000, false, Reply::Many(vec![granted(1_300)]))),
+            Ok(answer(9_000, true, Reply::Many(vec![granted(9_500), not_held.clone()]))),
+            Ok(answer(10, false, Reply::Many(vec![granted(5)]))),
         ]);
         let replies = vec![granted(1_300), granted(1_500), not_held, granted(1_000)];
-        assert_eq!(merged, answer(1_000, true, Reply::Many(replies)));
+        assert_eq!(merged.unwrap(), answer(1_000, true, Reply::Many(replies)));
+    }
+
+    #[test]
+    fn a_server_that_fails_costs_the_others_no_reply_and_only_if_all_fail_there_is_an_error() {
+        let now = Now { lease_us: 7, token_us: 7 };
+        let answer = Answer::new(now, Reply::Many(vec![Reply::Revoked(true)]));
+        let gone = |why| Err(StoreError::new(StoreErrorKind::Unreachable, why));
+        let none = Reply::Busy { retry_after: Duration::ZERO };
+        let replies = vec![none.clone(), Reply::Revoked(true), none];
+        let merged = merge(vec![gone("a"), Ok(answer), gone("b")]).unwrap();
+        assert_eq!(merged, Answer::new(now, Reply::Many(replies)));
+        let error = merge(vec![gone("a"), gone("b")]).unwrap_err();
+        assert_eq!((error.to_string().as_str(), error.may_have_executed()), ("a", true));
+        assert_eq!(merge(Vec::new()).unwrap().reply, Reply::Many(Vec::new()));
     }
 }
