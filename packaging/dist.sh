@@ -14,6 +14,7 @@ flags=CARGO_TARGET_$(echo "$target" | tr a-z- A-Z_)_RUSTFLAGS
 export "$flags=--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
 
 packaging/apt.sh musl-tools which musl-gcc
+export "CC_$(echo "$target" | tr - _)=musl-gcc"
 packaging/apt.sh man-db which man
 packaging/apt.sh redis-server which redis-server
 rustup target add "$target"

@@ -27,7 +27,7 @@ Linux)
     lock --zig --target "$machine-unknown-linux-musl" --compatibility musllinux_1_2
     # The program is static, so it runs on every Linux: its wheel says so.
     rustup target add "$machine-unknown-linux-musl"
-    command_alone --target "$machine-unknown-linux-musl" --compatibility musllinux_1_2
+    command_alone --zig --target "$machine-unknown-linux-musl" --compatibility musllinux_1_2
     wheel tags --remove "--platform-tag=+manylinux_2_17_$machine" "$out"/leasehold_cli-*.whl
     ;;
 *)

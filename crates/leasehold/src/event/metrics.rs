@@ -260,12 +260,15 @@ fn begin_store() {
 
 /// Registers the metrics of leases that alerts are made for, for all names or for one group.
 fn begin_leases(group: Option<&Label>) {
-    let begin = |metric, label, value| {
-        counter(&key(metric, &[(label, value)], group.cloned())).increment(0);
+    let begin = |metric, labels: &[(&'static str, &'static str)]| {
+        counter(&key(metric, labels, group.cloned())).increment(0);
     };
-    LossReason::WORDS.iter().for_each(|reason| begin(LOSSES, "reason", reason));
-    RENEWAL_OUTCOMES.iter().for_each(|outcome| begin(RENEWALS, "outcome", outcome));
-    Mode::WORDS.iter().for_each(|mode| begin(UNDELIVERED, "mode", mode));
+    LossReason::WORDS.iter().for_each(|reason| begin(LOSSES, &[("reason", reason)]));
+    RENEWAL_OUTCOMES.iter().for_each(|outcome| begin(RENEWALS, &[("outcome", outcome)]));
+    for mode in Mode::WORDS {
+        begin(UNDELIVERED, &[("mode", mode)]);
+        begin(ACQUIRES, &[("mode", mode), ("outcome", "granted")]);
+    }
 }
 
 fn key(metric: &'static str, labels: &[(&'static str, &'static str)], group: Option<Label>) -> Key {
