@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use leasehold::fence::postgres::OVERTAKEN;
 use leasehold::{Client, FencingToken, LossReason};
 use leasehold_testkit::harness::{soon, until};
@@ -132,6 +133,20 @@ async fn a_client_goes_on_with_the_next_server_if_the_first_one_falls_silent() {
     let client = must(Client::connect(&url).await);
     scene.proxy.swallow(true);
     must(soon(held(&client)).await.release().await);
+}
+
+#[tokio::test]
+async fn a_second_server_that_never_answers_is_not_asked_while_the_first_one_is_well() {
+    let Some(server) = installed("PostgreSQL", must(Postgres::start_on_tcp(&[]))) else { return };
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = silent.local_addr().unwrap().port();
+    let url = url_of([server.port(), silent], "timeout=2s&connect_timeout=60s");
+    let client = must(Client::connect(&url).await);
+    // Each of these opens a session.
+    let locks = ["a", "b", "c", "d"].map(|name| client.mutex(name));
+    for granted in join_all(locks.iter().map(|lock| lock.try_acquire())).await {
+        assert!(must(granted).is_some());
+    }
 }
 
 /// The URL of two servers.

@@ -82,13 +82,27 @@ pub(super) async fn end(
     (sessions, statements): (&Sessions, &Statements),
     name: &LockName,
 ) -> Result<(), StoreError> {
-    let values = [(&name.as_str() as _, Type::TEXT)];
-    let ended = sessions.query(&statements.end_fenced, &values).await;
-    ended.map(drop).map_err(|refused| {
-        let text = format!(
-            "`end_fenced` could end no session ({refused}): give the owner of the schema the role \
-             pg_signal_backend, or leave the option out"
+    let ended = async {
+        let values = [(&name.as_str() as _, Type::TEXT)];
+        let mut taken = sessions.take(sessions.give_up()).await?;
+        let (begun, ended) = tokio::join!(
+            taken.batch(&statements.begin),
+            taken.query(&statements.end_fenced, &values)
         );
-        StoreError::new(refused.kind(), text)
+        begun?;
+        ended?;
+        taken.batch("COMMIT").await?;
+        taken.give_back();
+        Ok(())
+    };
+    ended.await.map_err(|failure: StoreError| match failure.kind() {
+        StoreErrorKind::Denied => {
+            let text = format!(
+                "`end_fenced` could end no session ({failure}): give the owner of the schema the \
+                 role pg_signal_backend, or leave the option out"
+            );
+            StoreError::new(StoreErrorKind::Denied, text)
+        }
+        _ => failure,
     })
 }

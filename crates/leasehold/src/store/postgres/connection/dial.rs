@@ -62,6 +62,18 @@ pub(crate) enum Driver {
 type TlsConnection =
     Connection<Socket, <MakeRustlsConnect as tokio_postgres::tls::MakeTlsConnect<Socket>>::Stream>;
 
+/// The server to dial first after an attempt. An attempt that is given up leaves the next server.
+struct NextFirst<'a> {
+    first: &'a AtomicUsize,
+    at: usize,
+}
+
+impl Drop for NextFirst<'_> {
+    fn drop(&mut self) {
+        self.first.store(self.at, Ordering::Relaxed);
+    }
+}
+
 impl Dialer {
     /// A dialer for the servers of the URL, or for the server at which to listen.
     pub(crate) fn new(
@@ -82,15 +94,18 @@ impl Dialer {
         let (mut failures, limit) = (Vec::new(), self.settings.connect_timeout);
         let (first, count) = (self.first.load(Ordering::Relaxed), self.servers.len());
         for (at, (server, tls)) in self.servers.iter().enumerate().cycle().skip(first).take(count) {
-            self.first.store((at + 1) % count, Ordering::Relaxed);
+            let mut next = NextFirst { first: &self.first, at: (at + 1) % count };
             let give_up = Instant::now() + limit;
             let opening = async { greeted(self.dial_one(server, tls.as_ref()).await?).await };
             match timeout_at(give_up, opening).await {
                 Ok(Ok(dialed)) => {
-                    self.first.store(at, Ordering::Relaxed);
+                    next.at = at;
                     return Ok(dialed);
                 }
-                Ok(Err(failure)) => failures.push(failure),
+                Ok(Err(failure)) => {
+                    next.at = first;
+                    failures.push(failure);
+                }
                 Err(_) => {
                     let server = server.to_string();
                     failures.push(error::too_slow(&server, "opening a session", limit));
