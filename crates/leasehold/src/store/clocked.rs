@@ -19,6 +19,13 @@ use crate::failures::no_answer;
 use crate::mutex::Mutex;
 use crate::replies::unusable_reply;
 
+/// Whether the shard of the first name has answered: the reply to a renewal of names of several
+/// shards has no outcome for a shard that did not.
+fn is_answered(answer: &Answer) -> bool {
+    let Reply::Many(replies) = &answer.reply else { return true };
+    !matches!(replies.first(), Some(Reply::Busy { .. }))
+}
+
 /// The latest time for an acquire at a store whose time is not known yet: any time.
 const ANY_TIME_US: u64 = (1 << 53) - 1;
 
@@ -78,7 +85,7 @@ impl ClockedStore {
         let name = shard_name(&operation).cloned();
         let answer = self.inner.execute(operation).await?;
         let received = self.now();
-        if let Some(name) = name {
+        if let Some(name) = name.filter(|_| is_answered(&answer)) {
             self.keep_sample(&name, ClockSample::of_answer(&answer, sent, received));
         }
         Ok(TimedAnswer { answer, sent, received })
@@ -113,8 +120,9 @@ impl ClockedStore {
             took: ended.saturating_since(sent),
             error,
         });
-        if let Some(name) = &name {
-            self.note_outage(name, error, ended);
+        let is_known = result.as_ref().ok().is_none_or(|timed| is_answered(&timed.answer));
+        if let Some(name) = name.filter(|_| is_known) {
+            self.note_outage(&name, error, ended);
         }
         result
     }

@@ -24,10 +24,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::FutureExt as _;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use leasehold_core::{
     Action, Answer, BoxFuture, ClientId, LockName, Operation, RenewLease, StoreError,
+    StoreErrorKind,
 };
+use tokio::time::{Instant, timeout_at};
 
 use self::connection::dial::Admission;
 use self::doctor::clocks::{self, ClockReading};
@@ -244,7 +247,7 @@ impl Redis {
             false => Ok(&self.topology),
             true => {
                 let text = "the store was opened before a fork: open it anew in this process";
-                Err(StoreError::new(leasehold_core::StoreErrorKind::Unsupported, text))
+                Err(StoreError::new(StoreErrorKind::Unsupported, text))
             }
         }
     }
@@ -267,9 +270,34 @@ impl Redis {
             // same time still share a packet for each node.
             Topology::Cluster(_) => {
                 let calls = leases.iter().map(|lease| together(std::slice::from_ref(lease)));
-                reply::merge(join_all(calls).await)
+                reply::merge(answers(calls, self.settings.timeout()).await)
             }
         }
+    }
+}
+
+/// The outcomes of some calls, in their order. Once a call was answered, the others get `limit`
+/// more: a node that is silent must not hold back the answers of the other nodes.
+async fn answers<T>(
+    calls: impl Iterator<Item = impl Future<Output = Result<T, StoreError>>>,
+    limit: Duration,
+) -> Vec<Result<T, StoreError>> {
+    let numbered = calls.enumerate().map(|(at, call)| call.map(move |outcome| (at, outcome)));
+    let mut under_way: FuturesUnordered<_> = numbered.collect();
+    let silent = || StoreError::new(StoreErrorKind::Timeout, "its node is silent").maybe_executed();
+    let mut outcomes: Vec<_> = (0..under_way.len()).map(|_| Err(silent())).collect();
+    let mut give_up = None;
+    loop {
+        let next = under_way.next();
+        let ended = match give_up {
+            Some(give_up) => timeout_at(give_up, next).await.unwrap_or_default(),
+            None => next.await,
+        };
+        let Some((at, outcome)) = ended else { return outcomes };
+        if outcome.is_ok() {
+            give_up.get_or_insert_with(|| Instant::now() + limit);
+        }
+        outcomes[at] = outcome;
     }
 }
 
@@ -358,5 +386,25 @@ impl Store for Redis {
 
     fn warnings(&self) -> Vec<String> {
         self.warnings.all()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use futures_util::future::Either;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_is_silent_holds_back_the_answers_of_no_other_node() {
+        let calls = [None, Some(1), None].map(|answer| match answer {
+            Some(answer) => Either::Left(ready(Ok(answer))),
+            None => Either::Right(pending()),
+        });
+        let outcomes = answers(calls.into_iter(), Duration::from_millis(500)).await;
+        let [Err(silent), Ok(1), Err(_)] = &outcomes[..] else { panic!("{outcomes:?}") };
+        assert!(silent.kind().is_outage() && silent.may_have_executed(), "{silent}");
     }
 }

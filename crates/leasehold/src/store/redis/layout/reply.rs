@@ -188,13 +188,15 @@ pub fn message(payload: &[u8]) -> Option<Message> {
 ///
 /// # Errors
 ///
-/// The first error, if no server has answered.
+/// The first refusal, or the first error if no server has answered.
 pub(crate) fn merge(outcomes: Vec<Result<Answer, StoreError>>) -> Result<Answer, StoreError> {
-    let now = match outcomes.iter().find(|outcome| outcome.is_ok()).or(outcomes.first()) {
-        Some(Ok(answer)) => answer.now,
-        Some(Err(error)) => return Err(error.clone().maybe_executed()),
-        None => Now { lease_us: 0, token_us: 0 },
-    };
+    let answered = outcomes.iter().flatten().next();
+    let failures = || outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
+    let refusal = failures().find(|error| !error.kind().is_outage());
+    if let Some(error) = refusal.or(failures().next().filter(|_| answered.is_none())) {
+        return Err(error.clone().maybe_executed());
+    }
+    let now = answered.map_or(Now { lease_us: 0, token_us: 0 }, |answer| answer.now);
     let more = outcomes.iter().flatten().any(|answer| answer.more);
     let translated = |outcome: Result<Answer, StoreError>| match outcome {
         Ok(Answer { reply: Reply::Many(replies), now: own, .. }) => {
@@ -303,6 +305,9 @@ mod tests {
         let replies = vec![none.clone(), Reply::Revoked(true), none];
         let merged = merge(vec![gone("a"), Ok(answer), gone("b")]).unwrap();
         assert_eq!(merged, Answer::new(now, Reply::Many(replies)));
+        let refused = || Err(StoreError::new(StoreErrorKind::Denied, "c"));
+        let error = merge(vec![gone("a"), refused(), gone("b")]).unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Denied);
         let error = merge(vec![gone("a"), gone("b")]).unwrap_err();
         assert_eq!((error.to_string().as_str(), error.may_have_executed()), ("a", true));
         assert_eq!(merge(Vec::new()).unwrap().reply, Reply::Many(Vec::new()));
