@@ -110,9 +110,6 @@ impl<'a> AcquireCall<'a> {
 
     pub(super) fn read_clock(&mut self) {
         self.now = self.asked.keeper.store.now();
-        if let Some(poller) = &self.poller {
-            poller.beat(self.now);
-        }
     }
 
     /// Decides whether the call asks the store, or stands in line behind other callers of its
@@ -177,8 +174,21 @@ impl<'a> AcquireCall<'a> {
         }
     }
 
-    /// Sends a request of the attempt, after the release of the lease that its line had before.
+    /// Sends a request of the attempt. If the call has a seat, it keeps that seat meanwhile.
     async fn send(&mut self, release: Option<PendingRelease>) -> Result<TimedAnswer, StoreError> {
+        let (asked, seat) = (self.asked, self.poller.as_ref().map(Poller::pulse));
+        let sending = pin!(self.send_after(release));
+        match seat {
+            Some(seat) => seat.of(&*asked.keeper.store.clock, sending).await,
+            None => sending.await,
+        }
+    }
+
+    /// Sends a request of the attempt, after the release of the lease that its line had before.
+    async fn send_after(
+        &mut self,
+        release: Option<PendingRelease>,
+    ) -> Result<TimedAnswer, StoreError> {
         let (waits, until) = (self.asked.waits(), self.asked.answer_until());
         let acquire = |request: Acquire| Action::Acquire(request.with_wait(waits));
         let sent = pin!(self.own.send(acquire, self.now, until));

@@ -57,7 +57,8 @@ impl Keeper {
         let can = store.inner.capabilities();
         if can.publishes_releases && subscription.is_none() {
             // Without messages the caller finds out by polling.
-            *subscription = store.inner.subscribe(name).await.ok().flatten();
+            let subscribing = store.inner.subscribe(name);
+            *subscription = pulse.of(&*store.clock, subscribing).await.ok().flatten();
         }
         let spread = can.splits_votes.then_some(SPREAD.0);
         let releases_are_published = can.publishes_releases;
@@ -142,9 +143,9 @@ pub(crate) struct Poller {
 }
 
 impl Poller {
-    /// Records that the caller is polled at `now`.
-    pub(crate) fn beat(&self, now: Instant) {
-        self.pulse.beat(now);
+    /// The pulse of the caller, which has the seat while it is polled.
+    pub(crate) fn pulse(&self) -> Arc<Pulse> {
+        Arc::clone(&self.pulse)
     }
 
     /// Waits for as long as other clients pause, before a client that has just had its turn polls
@@ -167,7 +168,7 @@ impl Poller {
         took: Duration,
     ) {
         let clock = &store.clock;
-        self.beat(clock.now());
+        self.pulse.beat(clock.now());
         let (low, high) = (Duration::from_millis(1), Duration::from_millis(5));
         let freed = retry_after + self.jitter.between(low, high);
         let (least, most) = match self.releases_are_published {
@@ -294,7 +295,7 @@ mod tests {
         for _ in 0..3 {
             assert!(second.as_mut().now_or_never().is_none(), "the first is polled");
             clock.advance(CLAIM_WINDOW / 2);
-            first.beat(keeper.store.now());
+            first.pulse.beat(keeper.store.now());
         }
         assert!(second.as_mut().now_or_never().is_none());
         clock.advance(CLAIM_WINDOW);
