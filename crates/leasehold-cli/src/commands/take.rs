@@ -19,5 +19,5 @@ pub(crate) fn take(args: &Take) -> Outcome {
     choice.secrets = Secrets::passed_on();
     // The arguments as they were typed: the holder process parses them as this one did.
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    block_on(detached::take(&joined(&args.names), args.log.as_deref(), arguments, choice))?
+    block_on(detached::take(&joined(&args.names), arguments, choice))?
 }

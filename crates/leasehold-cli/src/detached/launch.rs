@@ -1,9 +1,9 @@
 //! The side of `take`: starts a holder process, prints its handle, and lets the process continue.
 
+use std::env;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::Path;
 use std::process::Stdio;
 
 use rustix::fs::{OFlags, fcntl_getfl, fstat, stat};
@@ -23,6 +23,9 @@ use crate::store_choice::Choice;
 /// because the first argument is always a subcommand.
 pub(crate) const MODE: &str = "@holder";
 
+/// The beginning of the variables that leasehold reads.
+const PREFIX: &[u8] = b"LEASEHOLD_";
+
 /// The first descriptor after stdin, stdout and stderr.
 const FIRST_BEYOND_STDIO: i32 = 3;
 
@@ -37,12 +40,7 @@ pub(super) struct Errand {
 
 /// Takes a lease in a separate process, and prints the handle. The process inherits stderr, and
 /// prints its messages itself.
-pub(crate) async fn take(
-    names: &str,
-    log: Option<&Path>,
-    arguments: Vec<OsString>,
-    choice: Choice,
-) -> Outcome {
+pub(crate) async fn take(names: &str, arguments: Vec<OsString>, choice: Choice) -> Outcome {
     let failed = |error: io::Error| Failure::new(STORE, format!("cannot take: {error}"));
     if is_stdout_closed() {
         return Err(Failure::new(NO, "stdout is closed, so nobody would get the handle"));
@@ -59,8 +57,7 @@ pub(crate) async fn take(
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     // The holder process outlives the caller, and must not keep the caller's files open: a pipe
     // would not end, and a lock on a file (flock) would stay.
-    let log = log.and_then(descriptor);
-    close_fds::set_fds_cloexec(FIRST_BEYOND_STDIO, log.as_slice());
+    close_fds::set_fds_cloexec(FIRST_BEYOND_STDIO, &named_descriptors());
     let mut holder = Command::from(command).spawn().map_err(failed)?;
     let (Some(mut go), Some(said)) = (holder.stdin.take(), holder.stdout.take()) else {
         return Err(failed(io::Error::other("there is no pipe to the holder process")));
@@ -90,10 +87,20 @@ pub(crate) async fn take(
     }
 }
 
-/// The descriptor that a path names, as a shell writes it for `>(logger)`.
-fn descriptor(path: &Path) -> Option<i32> {
-    let number = path.strip_prefix("/dev/fd").or_else(|_| path.strip_prefix("/proc/self/fd"));
-    number.ok()?.to_str()?.parse().ok()
+/// The descriptors that an argument or a variable names as files, as a shell does for `>(logger)`
+/// and `<(pass redis)`: the holder process opens these files itself.
+fn named_descriptors() -> Vec<i32> {
+    let variables = env::vars_os().filter(|(key, _)| key.as_encoded_bytes().starts_with(PREFIX));
+    let texts = env::args_os().chain(variables.map(|(_, value)| value));
+    let named = texts.flat_map(|text| {
+        let text = text.to_string_lossy();
+        let after = ["/dev/fd/", "/proc/self/fd/"].map(|begin| text.split(begin).skip(1));
+        let digits = after.into_iter().flatten().map(|rest| {
+            rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default().parse()
+        });
+        digits.filter_map(Result::ok).collect::<Vec<_>>()
+    });
+    named.collect()
 }
 
 /// Whether the parent closed stdout, as with `>&-`. Every program in Rust then opens `/dev/null` in
