@@ -10,6 +10,7 @@
 //! call releases the names behind its first missing name, and asks for the missing names again for
 //! up to 500 ms. So at least one call gets all its names.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use leasehold_core::{Error, Instant, InvalidInput, LockName, Result};
 
 use super::call::{self, is_enough};
 use super::request::{Asked, Limit};
+use crate::failures::no_answer;
 use crate::keeper::{Held, Keeper, Pulse};
 
 /// The largest number of names in one lock: 64. Each of them is a lease that is renewed. A caller
@@ -79,12 +81,16 @@ pub(crate) async fn acquire_all(
     let mut sorted: Vec<&LockName> = names.iter().collect();
     sorted.sort();
     let (store, pulse) = (&like.keeper.store, Pulse::new(like.options.ttl));
-    let like = Asked { pulse: Some(Arc::clone(&pulse)), ..like };
+    let does_not_wait = like.limit == Limit::Within(Duration::ZERO);
+    let limit = if does_not_wait { Limit::Try } else { like.limit };
+    let like = Asked { pulse: Some(Arc::clone(&pulse)), limit, ..like };
     let mut gathering = Gathering {
         requests: sorted.into_iter().map(|name| Asked { name, ..like.clone() }).collect(),
         held: names.iter().map(|_| None).collect(),
+        outage: None,
         like,
         meanwhile,
+        does_not_wait,
     };
     let gathered = pulse.of(&*store.clock, gathering.run()).await?;
     let Some(mut held) = gathered else { return Ok(None) };
@@ -100,7 +106,11 @@ struct Gathering<'a> {
     requests: Vec<Asked<'a>>,
     /// The lease of each request, if it has one.
     held: Vec<Option<Held>>,
+    /// The outage that the last requests met, if they met one.
+    outage: Option<Error>,
     meanwhile: Meanwhile,
+    /// The limit of the call is zero: the call is a try that ends with an error.
+    does_not_wait: bool,
 }
 
 impl Gathering<'_> {
@@ -118,15 +128,17 @@ impl Gathering<'_> {
                     return Ok(Some(held));
                 }
                 // One of the leases has just ended.
-                give_back(held).await;
+                until_end(&self.like, give_back(held)).await;
                 continue;
             };
             self.let_go_for(busy).await;
             if self.like.limit == Limit::Try {
-                if self.asks_on(busy).await? {
-                    continue;
-                }
+                let Some(busy) = self.asks_on(busy).await? else { continue };
                 give_back(self.held.drain(..).flatten().collect()).await;
+                if self.does_not_wait {
+                    let request = &self.requests[busy];
+                    return Err(request.timeout(request.leave_until(), false).await);
+                }
                 return Ok(None);
             }
             let so_far = self.like.keeper.store.now().saturating_since(self.like.started);
@@ -142,7 +154,8 @@ impl Gathering<'_> {
             }
             if collided && self.meanwhile == Meanwhile::KeepNone {
                 let store = &self.like.keeper.store;
-                store.clock.sleep_until(store.now() + backoff.next_delay(&mut jitter)).await;
+                let pause = store.clock.sleep_until(store.now() + backoff.next_delay(&mut jitter));
+                until_end(&self.like, pause).await;
             }
             collided = true;
             self.held[busy] = self.wait_for(busy).await?;
@@ -158,35 +171,40 @@ impl Gathering<'_> {
             match call::acquire(request.tried(now)).await {
                 Ok(granted) => *held = granted,
                 // The wait that follows rides out outages, as far as its limit allows.
-                Err(error) if rides_out && is_outage(&error) => {}
+                Err(error) if rides_out && is_outage(&error) => return Ok(Some(error)),
                 Err(error) => return Err(error),
             }
-            Ok(())
+            Ok(None)
         });
-        let requests = join_all(requests);
-        let answers = match self.like.answer_until().filter(|_| rides_out) {
-            None => requests.await,
-            Some(end) => match select(requests, store.clock.sleep_until(end)).await {
-                Either::Left((answers, _)) => answers,
-                // A name without an answer is missing; the wait that follows ends the call.
-                Either::Right(_) => return Ok(()),
-            },
+        let Some(answers) = until_end(&self.like, join_all(requests)).await else {
+            // A name without an answer is missing; the wait that follows ends the call. Requests
+            // that were sent after the end had no time for an answer.
+            let had_time = self.like.answer_until().is_some_and(|end| now < end);
+            let missing = self.held.iter().position(Option::is_none).filter(|_| had_time);
+            if let Some(missing) = missing {
+                let (name, ttl) = (self.requests[missing].name.clone(), self.like.options.ttl);
+                self.outage.get_or_insert(Error::indeterminate(name, ttl, no_answer()));
+            }
+            return Ok(());
         };
-        answers.into_iter().collect()
+        let outages = answers.into_iter().collect::<Result<Vec<Option<Error>>>>()?;
+        self.outage = outages.into_iter().flatten().next();
+        Ok(())
     }
 
     /// Asks again for the missing names, one after the other, so that only names before the missing
-    /// one are held. Returns true if all of them were free in the end.
-    async fn asks_on(&mut self, busy: usize) -> Result<bool> {
+    /// one are held. Returns the name that stays busy, or `None` if all were free in the end.
+    async fn asks_on(&mut self, busy: usize) -> Result<Option<usize>> {
         if busy == 0 {
-            return Ok(false);
+            return Ok(Some(busy));
         }
         let store = &self.like.keeper.store;
         let end = store.now() + TRY_MOMENT;
         let (first, longest) = TRY_BACKOFF;
         let mut backoff = Backoff::new(first, longest);
         let mut jitter = self.like.keeper.jitter();
-        for (held, request) in self.held.iter_mut().zip(&self.requests).skip(busy) {
+        let names = self.held.iter_mut().zip(&self.requests).enumerate();
+        for (nth, (held, request)) in names.skip(busy) {
             while held.is_none() {
                 *held = call::acquire(request.tried(store.now())).await?;
                 if held.is_some() {
@@ -194,12 +212,12 @@ impl Gathering<'_> {
                 }
                 let again = store.now() + backoff.next_delay(&mut jitter);
                 if again >= end || is_in_use(self.like.keeper, request.name).await {
-                    return Ok(false);
+                    return Ok(Some(nth));
                 }
                 store.clock.sleep_until(again).await;
             }
         }
-        Ok(true)
+        Ok(None)
     }
 
     /// Drops leases that were taken early and have too little validity left: their renewals failed,
@@ -220,7 +238,8 @@ impl Gathering<'_> {
         };
         let given_back: Vec<Held> = self.held.drain(from..).flatten().collect();
         self.held.resize_with(self.requests.len(), || None);
-        give_back(given_back).await;
+        // The keeper releases what is not released by the end of the call.
+        until_end(&self.like, give_back(given_back)).await;
     }
 
     async fn wait_for(&self, busy: usize) -> Result<Option<Held>> {
@@ -230,12 +249,33 @@ impl Gathering<'_> {
             Limit::Within(span) => Limit::Within(span.saturating_sub(so_far(now))),
             Limit::Forever | Limit::Try => self.like.limit,
         };
-        match call::acquire(Asked { limit, started: now, ..self.requests[busy].clone() }).await {
+        let request = Asked { limit, started: now, ..self.requests[busy].clone() };
+        let outcome = match limit {
+            // After the limit the call is a try, which has a longer time of its own.
+            Limit::Within(Duration::ZERO) => {
+                until_end(&self.like, call::acquire(request)).await.unwrap_or_else(|| {
+                    let name = self.requests[busy].name.clone();
+                    let timeout = || Error::timeout(name, so_far(store.now()), None, 0, false);
+                    Err(self.outage.clone().unwrap_or_else(timeout))
+                })
+            }
+            Limit::Forever | Limit::Try | Limit::Within(_) => call::acquire(request).await,
+        };
+        match outcome {
             Err(Error::Timeout { name, holder, others, own, .. }) => {
                 Err(Error::timeout(name, so_far(store.now()), holder, others, own))
             }
             other => other,
         }
+    }
+}
+
+/// Runs a part of a call that waits, until the end of that call: `None` if the end comes first.
+async fn until_end<T>(like: &Asked<'_>, part: impl Future<Output = T>) -> Option<T> {
+    let Some(end) = like.answer_until().filter(|_| like.waits()) else { return Some(part.await) };
+    match select(pin!(part), like.keeper.store.clock.sleep_until(end)).await {
+        Either::Left((output, _)) => Some(output),
+        Either::Right(_) => None,
     }
 }
 

@@ -11,6 +11,8 @@ use leasehold::store::{Capabilities, Inbox, Memory, Store};
 use leasehold::{Client, Error, FencingToken, Guard, LockName, LossReason};
 use leasehold_core::{Answer, BoxFuture, ClientId, FakeClock, Operation, StoreError};
 
+use super::line::world::{Call, World, must, settle};
+
 const SOON: Duration = Duration::from_secs(10);
 
 /// How often two callers with reversed names call.
@@ -278,4 +280,55 @@ async fn a_wait_that_keeps_nothing_ends_at_its_limit_also_when_all_names_are_fre
         tokio::task::yield_now().await;
     }
     assert!(matches!(done, Poll::Ready(Err(Error::Timeout { .. }))), "{done:?}");
+}
+
+/// Polls a call, and lets all other tasks run, until somebody waits for a name.
+async fn until_it_waits(call: &mut Call, client: &Client, name: &str) {
+    let name = LockName::new(name).unwrap();
+    while client.admin().inspect(&name).await.unwrap().waiting == 0 {
+        assert!(call.poll().is_none());
+        settle().await;
+    }
+}
+
+#[tokio::test]
+async fn a_wait_for_several_names_ends_500_ms_after_its_limit_even_if_no_answer_comes() {
+    let world = World::new();
+    let (one, other) = (world.client().await, world.client().await);
+    let busy = must(one.mutex("b").acquire().await);
+    let (lock, limit) = (other.multi(["a", "b", "c"]), Duration::from_secs(1));
+    let mut call = Call(Box::pin(async move { lock.acquire_within(limit).await }));
+    until_it_waits(&mut call, &one, "b").await;
+    world.hold_back(Some("acquire"));
+    must(busy.release().await);
+    settle().await;
+    assert!(call.poll().is_none(), "it asks for c");
+    world.clock.advance(limit + Duration::from_millis(500));
+    let ended = call.poll();
+    assert!(matches!(ended, Some(Err(Error::Indeterminate { .. }))), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_wait_of_no_time_asks_again_for_names_that_another_call_has_just_taken() {
+    let world = World::new();
+    let (one, other) = (world.client().await, world.client().await);
+    let busy = must(one.mutex("b").acquire().await);
+    let both = other.multi(["a", "b"]);
+    let mut call = Call(Box::pin(async move { both.acquire_within(Duration::ZERO).await }));
+    assert!(call.poll().is_none());
+    must(busy.release().await);
+    world.clock.advance(Duration::from_millis(100));
+    assert_eq!(tokens(&call.granted()).len(), 2);
+}
+
+#[tokio::test]
+async fn a_wait_of_no_time_for_several_names_ends_with_the_holder_of_the_busy_one() {
+    let world = World::new();
+    let (one, other) = (world.client().await, world.client().await);
+    let _busy = must(one.mutex("b").label("stock taking").acquire().await);
+    world.clock.advance(Duration::from_secs(1));
+    let error = other.multi(["a", "b"]).acquire_within(Duration::ZERO).await.unwrap_err();
+    let Error::Timeout { name, holder: Some(holder), .. } = error else { panic!("{error}") };
+    assert_eq!((name.as_str(), holder.info.label.as_deref()), ("b", Some("stock taking")));
+    assert!(is_free(&other, "a").await);
 }
