@@ -35,7 +35,8 @@ pub enum Renewal {
     /// The keeper renews the lease every third of its ttl, until the lease is released.
     #[default]
     Auto,
-    /// The lease ends after its ttl, unless the holder calls `Guard::renew`.
+    /// The lease ends after its ttl, unless the holder calls `Guard::renew`. A call for several
+    /// names renews those that it has until it has all of them.
     Off,
 }
 

@@ -97,6 +97,11 @@ impl Renewing {
         self.renew_by(now + interval);
     }
 
+    /// Chooses who renews the lease from now on. A renewal that is in flight still counts.
+    pub fn set_renewal(&mut self, renewal: Renewal) {
+        self.renewal = renewal;
+    }
+
     /// The end of the time for which the holder may rely on the lease.
     pub fn valid_until(&self) -> Instant {
         self.limit.map_or(self.valid_until, |limit| limit.min(self.valid_until))
@@ -256,6 +261,14 @@ mod tests {
     #[test]
     fn a_lease_that_nobody_renews_only_watches_its_end() {
         let mut renewing = Renewing::new(TTL, Renewal::Off, at(29_000), at(0), 7);
+        assert_eq!(renewing.wake_at(), at(29_000));
+        assert_eq!(renewing.tick(at(28_000)), Tick::Wait);
+    }
+
+    #[test]
+    fn a_lease_that_its_holder_is_to_renew_from_now_on_is_not_renewed_any_more() {
+        let mut renewing = granted();
+        renewing.set_renewal(Renewal::Off);
         assert_eq!(renewing.wake_at(), at(29_000));
         assert_eq!(renewing.tick(at(28_000)), Tick::Wait);
     }

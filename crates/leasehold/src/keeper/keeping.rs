@@ -8,7 +8,9 @@ use futures_util::poll;
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::model::{NOT_AFTER, POLL_INTERVAL};
 use leasehold_core::renewal::Renewing;
-use leasehold_core::{Error, FencingToken, Instant, LockName, LossReason, Result};
+use leasehold_core::{
+    Error, FencingToken, Instant, LeaseOptions, LockName, LossReason, Renewal, Result,
+};
 
 use super::handoff::Handoff;
 use super::lease::{Attempt, LeaseState};
@@ -30,14 +32,17 @@ pub(super) struct LetGo {
 }
 
 impl Table {
-    /// The schedule for the renewals of a lease that is valid until `valid_until`.
+    /// The schedule for the renewals of a lease that is valid until `valid_until`. While a call
+    /// gathers several names, the keeper renews them: the caller cannot, because it has no guard
+    /// yet.
     pub(super) fn renewing(
         &mut self,
         attempt: &Attempt,
         valid_until: Instant,
         now: Instant,
     ) -> Renewing {
-        let (ttl, renewal) = (attempt.options.ttl, attempt.options.renewal);
+        let LeaseOptions { ttl, renewal, .. } = attempt.options;
+        let renewal = if attempt.pulse.is_some() { Renewal::Auto } else { renewal };
         Renewing::new(ttl, renewal, valid_until, now, self.seed())
     }
 

@@ -202,6 +202,7 @@ impl Leases {
         for state in states {
             let Some(entry) = self.entries.get_mut(&state.id) else { continue };
             entry.handoff = Handoff::Done;
+            entry.renewing.set_renewal(entry.state.options.renewal);
             if let Some(limit) = limit {
                 entry.renewing.limit_to(limit);
             }

@@ -11,7 +11,7 @@ use leasehold::store::{Capabilities, Inbox, Memory, Store};
 use leasehold::{Client, Error, FencingToken, Guard, LockName, LossReason};
 use leasehold_core::{Answer, BoxFuture, ClientId, FakeClock, Operation, StoreError};
 
-use super::line::world::{Call, World, must, settle};
+use super::line::world::{Call, TTL, World, must, settle};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -331,4 +331,34 @@ async fn a_wait_of_no_time_for_several_names_ends_with_the_holder_of_the_busy_on
     let Error::Timeout { name, holder: Some(holder), .. } = error else { panic!("{error}") };
     assert_eq!((name.as_str(), holder.info.label.as_deref()), ("b", Some("stock taking")));
     assert!(is_free(&other, "a").await);
+}
+
+#[tokio::test]
+async fn names_that_their_holder_is_to_renew_are_renewed_until_the_call_has_all_of_them() {
+    let world = World::new();
+    let (one, other) = (world.client().await, world.client().await);
+    let busy = must(one.mutex("b").acquire().await);
+    let lock = other.multi(["a", "b"]).ttl(TTL).renewal(Renewal::Off);
+    let mut call = Call(Box::pin(async move { lock.acquire().await }));
+    until_it_waits(&mut call, &one, "b").await;
+    let a = LockName::new("a").unwrap();
+    let first = must(one.admin().inspect(&a).await).holders[0].token;
+    let second = Duration::from_secs(1);
+    for _ in 0..40 {
+        world.clock.advance(second);
+        settle().await;
+        assert!(call.poll().is_none());
+    }
+    must(busy.release().await);
+    settle().await;
+    let guard = call.granted();
+    assert_eq!(tokens(&guard)[0].1, first, "it has held a since the beginning");
+    settle().await;
+    world.asked();
+    for _ in 0..TTL.as_secs() {
+        world.clock.advance(second);
+        settle().await;
+    }
+    assert!(!world.asked().contains(&"renew"));
+    assert!(!guard.is_held());
 }
