@@ -33,9 +33,10 @@ static LAST: AtomicUsize = AtomicUsize::new(0);
 static FORKS: [OnceLock<forkguard::Guard>; MOST] = [const { OnceLock::new() }; MOST];
 
 /// Declares that this process is a forked child, and closes the descriptors that it has inherited
-/// from its parent's file stores. A child that uses leasehold need not call this function: the
-/// first call of leasehold notices the fork. In a child that does not use leasehold, open pipes
-/// hide the death of the parent from others: the parent's leases then last until their ttl is over.
+/// from its parent's file stores, as far as it still has them; this needs `/proc`. A child that
+/// uses leasehold need not call this function: the first call of leasehold notices the fork. In a
+/// child that does not use leasehold, open pipes hide the death of the parent from others: the
+/// parent's leases then last until their ttl is over.
 /// A child that was made by a bare system call, without the C library, must call this function
 /// before it uses leasehold.
 ///
@@ -66,7 +67,7 @@ fn find_number() -> usize {
         match noted {
             Ok(_) => {
                 #[cfg(feature = "file")]
-                notes::close_lifelines_of_parents(number);
+                notes::LIFELINES.close_of_parents(number);
                 break;
             }
             Err(found) if found == id => break,
@@ -149,7 +150,7 @@ impl<T: Default> Default for PerProcess<T> {
 /// Registers a descriptor that a forked child must close.
 #[cfg(feature = "file")]
 pub(crate) fn note_lifeline(descriptor: &impl std::os::fd::AsRawFd) -> Option<Note> {
-    notes::LIFELINES.add(number(), u64::try_from(descriptor.as_raw_fd()).ok()?)
+    notes::LIFELINES.add_descriptor(number(), descriptor)
 }
 
 /// Registers a file that SQLite has open; `None` if too many are registered.
