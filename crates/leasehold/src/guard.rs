@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
 use leasehold_core::{
-    Action, Error, FencingToken, HolderId, Instant, InvalidInput, Lease, LockName, LossReason,
-    Mode, Operation, Reply, Result,
+    Error, FencingToken, HolderId, Instant, InvalidInput, Lease, LockName, LossReason, Mode,
+    Operation, Reply, Result,
 };
 
 use crate::event::{self, Event};
@@ -423,7 +423,8 @@ impl Guard {
 
     /// Changes the label that others see for this holder, on each name.
     ///
-    /// Cost: one round trip for each name.
+    /// Cost: one round trip for each name, and three more if the store has forgotten the lease and
+    /// the holder takes it back.
     ///
     /// # Errors
     ///
@@ -439,10 +440,16 @@ impl Guard {
         info.check()?;
         for held in self.held.iter() {
             let info = info.clone().with_passed_on(held.state.passed_on_since());
-            let action = Action::Describe { id: held.state.id, info };
-            let timed = held.keeper.store.apply(&held.state.name, action).await?;
-            match &timed.answer.reply {
+            let mut reply = change::describe(held, &info).await?;
+            if matches!(reply, Reply::NotHeld { .. }) {
+                // The store may only have forgotten the lease. The renewal takes it back, or finds
+                // that it is lost.
+                self.renew().await?;
+                reply = change::describe(held, &info).await?;
+            }
+            match &reply {
                 Reply::Granted(_) => held.state.described(label.clone()),
+                Reply::NotHeld { .. } => return Err(unexpected_reply(&reply).into()),
                 reply => return Err(change::not_changed(held, reply)),
             }
         }

@@ -1,11 +1,13 @@
-//! A change of a lease's mode: a reader becomes the writer, or a writer a reader.
+//! A change of a lease: a reader becomes the writer, a writer a reader, or others see other facts
+//! about the holder.
 
 use std::iter;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use leasehold_core::{
-    Action, Error, Holder, Instant, Mode, Operation, Reply, Result, StoreError, StoreErrorKind,
+    Action, Error, Holder, HolderInfo, Instant, Mode, Operation, Reply, Result, StoreError,
+    StoreErrorKind,
 };
 
 use crate::keeper::Held;
@@ -81,7 +83,14 @@ pub(super) async fn another_holder(held: &Held) -> Option<Box<Holder>> {
     holders.find(|holder| holder.id != held.state.id).map(Box::new)
 }
 
-/// The error for an unexpected answer to a change of mode.
+/// Tells the store other facts about the holder.
+pub(super) async fn describe(held: &Held, info: &HolderInfo) -> Result<Reply, StoreError> {
+    let action = Action::Describe { id: held.state.id, info: info.clone() };
+    let timed = held.keeper.store.apply(&held.state.name, action).await?;
+    Ok(timed.answer.reply)
+}
+
+/// The error for an unexpected answer to a change of the lease.
 pub(super) fn not_changed(held: &Held, reply: &Reply) -> Error {
     match renewal_outcome(reply, held.state.grant_token()) {
         Some(Err(reason)) => {

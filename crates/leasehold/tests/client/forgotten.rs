@@ -56,6 +56,44 @@ impl Store for Forgetful {
     }
 }
 
+/// A store that takes leases back, and whose memory a test can replace by an empty one.
+#[derive(Clone, Debug)]
+struct Replaced(Arc<Mutex<Memory>>);
+
+impl Store for Replaced {
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = lock(&self.0).capabilities();
+        capabilities.reclaims = true;
+        capabilities
+    }
+
+    fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
+        let memory = lock(&self.0).clone();
+        Box::pin(async move { memory.execute(operation).await })
+    }
+
+    fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
+        let memory = lock(&self.0).clone();
+        Box::pin(async move { memory.inbox(client).await })
+    }
+}
+
+#[tokio::test]
+async fn a_holder_sets_its_label_at_a_store_that_has_forgotten_its_lease_and_keeps_the_lease() {
+    let clock = FakeClock::new();
+    clock.advance(Duration::from_secs(1_000));
+    let store = Replaced(Arc::new(Mutex::new(Memory::with_clock(clock.clone()))));
+    let builder = Client::builder().store(store.clone()).clock(clock.clone());
+    let client = builder.build().await.unwrap();
+    let guard = client.mutex("a").ttl(TTL).acquire().await.unwrap();
+    *lock(&store.0) = Memory::with_clock(clock);
+    guard.set_label("phase 2").await.unwrap();
+    assert_eq!(guard.loss(), None);
+    let [holder] = &client.admin().inspect("a").await.unwrap().holders[..] else { panic!() };
+    assert_eq!((holder.id, holder.token), (guard.holder(), guard.token()));
+    assert_eq!(holder.info.label.as_deref(), Some("phase 2"));
+}
+
 #[tokio::test]
 async fn a_lease_that_is_released_just_before_it_would_be_taken_back_is_not_taken_back() {
     let clock = FakeClock::new();
