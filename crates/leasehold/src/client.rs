@@ -218,9 +218,10 @@ impl Client {
         keeper.store.inner.lifeline(keeper.client)
     }
 
-    /// Releases all leases of this client, ends its waiters with [`Error::Closed`], and waits until
-    /// the store has received these changes. If the last handle is dropped and no guard is left,
-    /// the drop waits in the same way, for 1 s at most. If guards are left, they keep their leases.
+    /// Releases all leases of this client, ends its calls for leases with [`Error::Closed`], and
+    /// waits until the store has received these changes. If the last handle is dropped and no guard
+    /// is left, the drop waits in the same way, for 1 s at most. If guards are left, they keep
+    /// their leases.
     ///
     /// # Errors
     ///

@@ -45,13 +45,12 @@ pub(crate) async fn adopt(keeper: &Arc<Keeper>, lease: Lease) -> Result<Held> {
 
 async fn ask(asked: &Asked<'_>, lease: &Lease) -> Result<Held> {
     let (keeper, store, until) = (asked.keeper, &asked.keeper.store, asked.give_up());
-    keeper.ensure_running()?;
     let adoption = |request| Action::Adopt(Adopt::new(lease.holder, Some(lease.token), request));
     // An attempt that is dropped while the store may have it is cancelled. Then the lease ends if
     // the attempt has adopted it; otherwise the lease is unchanged.
     let (mut own, mut retry) = (OwnAttempt::new(asked), Retry::new(keeper.jitter(), asked.started));
     loop {
-        keeper.ensure_open()?;
+        own.join(false, store.now())?;
         let late = || StoreError::new(StoreErrorKind::Timeout, "the store answers too late");
         let sampled = match store.has_sample() {
             true => Ok(()),
@@ -73,9 +72,12 @@ async fn ask(asked: &Asked<'_>, lease: &Lease) -> Result<Held> {
                 reply => {
                     let grant = outcome(reply, lease, &mut own)?;
                     let valid_until = store.valid_until(&timed, grant, lease.ttl);
+                    own.take_is_waiter();
                     let held = keeper.keep(&own.attempt, grant.token, valid_until, timed.received);
-                    // From now on, a release takes care of late copies.
+                    // From now on, a release takes care of late copies, or the cancel of a client
+                    // that was closed.
                     own.finish();
+                    let held = held.ok_or(Error::Closed)?;
                     return match Held::mark_delivered(slice::from_ref(&held)) {
                         true => Ok(held),
                         // The lease has ended meanwhile.

@@ -215,9 +215,9 @@ impl<'a> AcquireCall<'a> {
         valid_until: Instant,
         now: Instant,
     ) -> Result<Step> {
-        let (asked, is_waiter) = (self.asked, self.own.take_is_waiter());
-        let attempt = &self.own.attempt;
-        let accepted = match asked.keeper.grant(attempt, token, valid_until, is_waiter, now) {
+        let asked = self.asked;
+        self.own.take_is_waiter();
+        let accepted = match asked.keeper.grant(&self.own.attempt, token, valid_until, now) {
             Some(held) => {
                 let is_accepted = held.state.is_delivered()
                     || asked.pulse.is_some() && is_enough(&held, asked.options, now);

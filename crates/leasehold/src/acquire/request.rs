@@ -114,7 +114,7 @@ impl Asked<'_> {
 pub(super) struct OwnAttempt {
     keeper: Arc<Keeper>,
     pub(super) attempt: Attempt,
-    /// The attempt is registered at the keeper, as a waiter or in line.
+    /// The attempt is registered at the keeper: it asks, waits or stands in line.
     is_waiter: bool,
     /// The store may have the attempt, so it must be cancelled unless somebody else looks after it.
     pub(super) known: bool,
@@ -141,15 +141,12 @@ impl OwnAttempt {
         Self { keeper, attempt, is_waiter: false, known: false, in_flight: false }
     }
 
-    /// Joins the queue of its name. An attempt that waits is registered at the keeper before it is
-    /// sent, because its grant may arrive before the answer that it was queued.
+    /// Joins the queue of its name. An attempt is registered at the keeper before it is sent: its
+    /// grant may arrive before the answer that it was queued, and its client may be closed before
+    /// any answer.
     pub(super) fn join(&mut self, waits: bool, now: Instant) -> Result<Step> {
         let step = self.keeper.join(&mut self.attempt, waits, now)?;
-        self.is_waiter = match &step {
-            Step::Ask(_) => waits,
-            Step::Wait { .. } => true,
-            Step::Join | Step::Busy | Step::Held(_) => false,
-        };
+        self.is_waiter = matches!(&step, Step::Ask(_) | Step::Wait { .. });
         Ok(step)
     }
 

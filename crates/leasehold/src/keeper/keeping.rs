@@ -60,28 +60,29 @@ impl Keeper {
     // ---- into keeping
 
     /// Adds to the table a lease that was granted at `now`, for a caller that has it already.
+    /// Returns `None` if the client was closed before: then its end has cancelled the attempt.
     pub(crate) fn keep(
         self: &Arc<Self>,
         attempt: &Attempt,
         token: FencingToken,
         valid_until: Instant,
         now: Instant,
-    ) -> Held {
+    ) -> Option<Held> {
         let mut table = self.table();
+        table.queues.take(attempt.id)?;
         let renewing = table.renewing(attempt, valid_until, now);
-        self.hold(&mut table, attempt.clone(), token, (renewing, Handoff::Done), now)
+        Some(self.hold(&mut table, attempt.clone(), token, (renewing, Handoff::Done), now))
     }
 
     /// Adds to the table a lease that an answer, received at `now`, has granted. Delivers the lease
     /// if enough of its validity is left and no other names are gathered with it. Returns `None` if
-    /// the acquire was registered as a waiter and has had its turn, or if its caller was skipped.
-    /// In the second case, the caller that is now first in line has the lease.
+    /// the attempt has had its turn, if the client was closed, or if the caller was skipped. In the
+    /// last case, the caller that is now first in line has the lease.
     pub(crate) fn grant(
         self: &Arc<Self>,
         attempt: &Attempt,
         token: FencingToken,
         valid_until: Instant,
-        is_waiter: bool,
         now: Instant,
     ) -> Option<Held> {
         let least = attempt.options.least_validity();
@@ -91,22 +92,13 @@ impl Keeper {
         let limit = attempt.options.max_hold.filter(|_| is_delivered).map(|limit| now + limit);
         let (held, _turn) = {
             let mut table = self.table();
-            let waiter = table.queues.take(attempt.id);
-            match &waiter {
-                Some(other) if is_waiter && other.attempt.ticket != attempt.ticket => {
-                    drop(table);
-                    self.enter(waiter?, token, valid_until, true, now);
-                    return None;
-                }
-                None if is_waiter => return None,
-                Some(_) | None => {}
+            let waiter = table.queues.take(attempt.id)?;
+            if waiter.attempt.ticket != attempt.ticket {
+                drop(table);
+                self.enter(waiter, token, valid_until, true, now);
+                return None;
             }
-            let unanswered = attempt.unanswered;
-            let (attempt, turn) = match waiter {
-                Some(waiter) => (waiter.attempt, Some(waiter.turn)),
-                None => (attempt.clone(), None),
-            };
-            let attempt = Attempt { unanswered, ..attempt };
+            let attempt = Attempt { unanswered: attempt.unanswered, ..waiter.attempt };
             let renewing = table.renewing(&attempt, valid_until, now);
             let handoff = attempt.pulse.clone().map_or(Handoff::Done, Handoff::Gathered);
             let held = self.hold(&mut table, attempt, token, (renewing, handoff), now);
@@ -119,7 +111,7 @@ impl Keeper {
             {
                 self.wake_by(&mut table, due);
             }
-            (held, turn)
+            (held, waiter.turn)
         };
         if is_delivered {
             limit_to(&held.state, limit);
@@ -146,9 +138,9 @@ impl Keeper {
         Held { keeper: Arc::clone(self), state }
     }
 
-    /// Hands these leases to their caller. If one of them is no longer in the table, the call
-    /// returns false, and the caller gets none of them. `max_hold` counts from the last of the
-    /// grants, and not from when the caller fetched them.
+    /// Hands these leases to their caller. If one of them is no longer in the table, or if the
+    /// client was closed, the call returns false, and the caller gets none of them. `max_hold`
+    /// counts from the last of the grants, and not from when the caller fetched them.
     pub(super) fn mark_delivered(&self, held: &[Held]) -> bool {
         let states = held.iter().map(|held| &held.state);
         let from = states.clone().map(|state| state.granted_at).max().unwrap_or_default();
@@ -156,6 +148,9 @@ impl Keeper {
         let limit = max_hold.map(|limit| from + limit);
         {
             let mut table = self.table();
+            if table.closed {
+                return false;
+            }
             let kept = states.clone();
             let Some(due) = table.leases.mark_delivered(kept, limit) else { return false };
             states.clone().for_each(|state| state.mark_delivered(from));

@@ -207,7 +207,7 @@ pub(super) struct LocalQueue {
     pub(super) seat: Option<Seat>,
 }
 
-/// A waiting caller, as registered at the keeper.
+/// A caller that asks or waits, as registered at the keeper.
 #[derive(Debug)]
 pub(super) struct Waiter {
     pub(super) attempt: Attempt,

@@ -23,9 +23,9 @@ use crate::keeper::state::{
 const FRONT_PATIENCE: Duration = CLAIM_WINDOW;
 
 impl Keeper {
-    /// Registers an attempt if it stands in line, or if it `waits` and is about to be sent. Makes
-    /// sure that something drives this keeper and opens its inbox. A caller that is the first in
-    /// line and comes with its next attempt keeps its place.
+    /// Registers an attempt if it stands in line or is about to be sent, unless the client is
+    /// closed. Makes sure that something drives this keeper and, if the attempt `waits`, opens its
+    /// inbox. A caller that is the first in line and comes with its next attempt keeps its place.
     pub(crate) fn join(
         self: &Arc<Self>,
         attempt: &mut Attempt,
@@ -62,7 +62,7 @@ impl Keeper {
     ) -> Step {
         let before = attempt.ticket.take();
         let queues = &mut table.queues;
-        let Some(terms) = queues.terms(attempt) else { return queues.ask(attempt, waits) };
+        let Some(terms) = queues.terms(attempt) else { return queues.ask(attempt) };
         let ticket = queues.draw();
         let Some(line) = line(&mut queues.by_name, &attempt.name) else {
             if waits {
@@ -70,15 +70,15 @@ impl Keeper {
                 let head = Head::Asking { front: ticket, attempt: Some(attempt.id), seen: now };
                 queues.open_line(&attempt.name, Line::new(terms, head));
             }
-            return queues.ask(attempt, waits);
+            return queues.ask(attempt);
         };
         if line.terms != terms {
-            return queues.ask(attempt, waits);
+            return queues.ask(attempt);
         }
         match &mut line.head {
             Head::Asking { front, attempt: asked, seen } if before == Some(*front) => {
                 (*asked, *seen, attempt.ticket) = (Some(attempt.id), now, before);
-                queues.ask(attempt, waits)
+                queues.ask(attempt)
             }
             Head::LetGo => self.after_let_go(table, attempt, waits.then_some(ticket), now),
             _ if !waits => Step::Busy,
@@ -114,7 +114,7 @@ impl Keeper {
         let line = line(&mut queues.by_name, &attempt.name);
         let kept = line.and_then(|line| Some((line.let_go.take()?, line)));
         let Some((mut kept, line)) = kept else {
-            return queues.ask(attempt, ticket.is_some()); // unreachable: `LetGo` has a lease
+            return queues.ask(attempt); // unreachable: `LetGo` has a lease
         };
         let least = attempt.options.least_validity();
         let is_enough = kept.renewing.valid_until().saturating_since(now) > least
@@ -139,7 +139,7 @@ impl Keeper {
             }
             None => queues.close_line(&attempt.name),
         }
-        let mut step = queues.ask(attempt, ticket.is_some());
+        let mut step = queues.ask(attempt);
         if let Step::Ask(ask) = &mut step {
             (ask.yields, ask.release) = (true, Some(self.pending(kept.cleanup)));
         }
@@ -354,18 +354,12 @@ impl LocalQueues {
         }
     }
 
-    /// The step of a caller that asks the store itself. If it `waits`, its attempt is registered as
-    /// a waiter.
-    fn ask(&mut self, attempt: &Attempt, waits: bool) -> Step {
+    /// The step of a caller that asks the store itself. Its attempt is registered, so that the end
+    /// of the client cancels it.
+    fn ask(&mut self, attempt: &Attempt) -> Step {
         let (id, nonce) = (attempt.id, attempt.nonce);
-        let turn = match waits {
-            true => {
-                let (waiter, turn) = Waiter::new(attempt);
-                self.asking.insert(id, waiter);
-                turn
-            }
-            false => oneshot::channel().1,
-        };
+        let (waiter, turn) = Waiter::new(attempt);
+        self.asking.insert(id, waiter);
         Step::Ask(Ask { id, nonce, is_known: false, yields: false, release: None, turn })
     }
 

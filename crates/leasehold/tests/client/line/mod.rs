@@ -8,6 +8,7 @@ pub(crate) mod world;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use leasehold::event::Event;
 use leasehold::{Client, Error, LossReason};
 
@@ -282,6 +283,51 @@ async fn closing_ends_all_who_stand_in_line() {
     for call in &mut calls {
         assert!(matches!(call.poll(), Some(Err(Error::Closed))));
     }
+}
+
+/// Closes a client while a call of it is under way, lets the call go on, and checks that the call
+/// gets nothing.
+async fn close_during<T>(
+    world: &World,
+    client: Client,
+    call: impl Future<Output = leasehold::Result<T>>,
+) {
+    let mut call = std::pin::pin!(call);
+    assert!(call.as_mut().now_or_never().is_none());
+    client.close().await.unwrap();
+    world.hold_back(None);
+    world.hold_back_replies(None);
+    assert!(matches!(call.await, Err(Error::Closed)));
+    settle().await;
+    assert!(world.is_idle());
+}
+
+#[tokio::test]
+async fn a_try_that_is_under_way_when_its_client_is_closed_gets_nothing_and_leaves_nothing() {
+    for is_executed in [false, true] {
+        for names in [&["a"][..], &["a", "b"]] {
+            let world = World::new();
+            let client = world.client().await;
+            Call::new(&client).granted().release().await.unwrap();
+            match is_executed {
+                true => world.hold_back_replies(Some("acquire")),
+                false => world.hold_back(Some("acquire")),
+            }
+            let lock = client.multi(names).ttl(TTL);
+            close_during(&world, client, lock.try_acquire()).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_adoption_that_is_under_way_when_its_client_is_closed_ends_with_it() {
+    let world = World::new();
+    let (client, heir) = (world.client().await, world.client().await);
+    Call::new(&heir).granted().release().await.unwrap();
+    let lease = Call::new(&client).granted().into_lease().unwrap();
+    world.hold_back_replies(Some("other"));
+    let adopts = heir.clone();
+    close_during(&world, heir, adopts.adopt(lease)).await;
 }
 
 #[tokio::test]

@@ -11,20 +11,22 @@ use std::time::Duration;
 use leasehold::store::{Capabilities, Inbox, Memory, Store};
 use leasehold::{Client, Guard};
 use leasehold_core::{
-    Action, Answer, BoxFuture, ClientId, FakeClock, Message, Operation, StoreError, StoreErrorKind,
+    Action, Answer, BoxFuture, ClientId, FakeClock, LockName, Message, Operation, StoreError,
+    StoreErrorKind,
 };
 use tokio::sync::watch;
 
 pub(crate) const SLICE: Duration = Duration::from_millis(5);
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 
-/// A store in memory that records its requests. If a test says so, it holds some back, or loses the
-/// replies to some.
+/// A store in memory that records its requests. If a test says so, it holds some back, or holds
+/// back or loses the replies to some.
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
     pub(crate) memory: Memory,
     asked: Arc<Mutex<Vec<&'static str>>>,
     held_back: watch::Sender<Option<&'static str>>,
+    answered_late: watch::Sender<Option<&'static str>>,
     unanswered: Arc<Mutex<Option<&'static str>>>,
     is_mute: Arc<AtomicBool>,
 }
@@ -50,11 +52,13 @@ impl Store for Watched {
         };
         lock(&self.asked).push(kind);
         let mut held_back = self.held_back.subscribe();
+        let mut answered_late = self.answered_late.subscribe();
         Box::pin(async move {
             let let_on = |held_back: &Option<&str>| *held_back != Some(kind);
             // The wait fails only when the store ends, and then this call ends, too.
             let _ = held_back.wait_for(let_on).await;
             let answer = self.memory.execute(operation).await;
+            let _ = answered_late.wait_for(let_on).await;
             match *lock(&self.unanswered) == Some(kind) {
                 true => Err(StoreError::new(StoreErrorKind::Timeout, "no answer").maybe_executed()),
                 false => answer,
@@ -111,6 +115,7 @@ impl World {
             memory,
             asked: Arc::default(),
             held_back: watch::Sender::new(None),
+            answered_late: watch::Sender::new(None),
             unanswered: Arc::default(),
             is_mute: Arc::default(),
         };
@@ -144,6 +149,17 @@ impl World {
 
     pub(crate) fn hold_back(&self, kind: Option<&'static str>) {
         self.store.held_back.send_replace(kind);
+    }
+
+    /// From now on these requests are executed, and answered when the test says so.
+    pub(crate) fn hold_back_replies(&self, kind: Option<&'static str>) {
+        self.store.answered_late.send_replace(kind);
+    }
+
+    /// Whether nobody holds the name or waits for it.
+    pub(crate) fn is_idle(&self) -> bool {
+        let record = self.store.memory.record(&must(LockName::new("a")));
+        record.is_none_or(|record| record.is_idle())
     }
 
     pub(crate) async fn waiting_at_the_store(&self) -> u32 {
