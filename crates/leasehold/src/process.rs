@@ -33,12 +33,12 @@ static LAST: AtomicUsize = AtomicUsize::new(0);
 static FORKS: [OnceLock<forkguard::Guard>; MOST] = [const { OnceLock::new() }; MOST];
 
 /// Declares that this process is a forked child, and closes the descriptors that it has inherited
-/// from its parent's file stores, as far as it still has them; this needs `/proc`. A child that
-/// uses leasehold need not call this function: the first call of leasehold notices the fork. In a
-/// child that does not use leasehold, open pipes hide the death of the parent from others: the
-/// parent's leases then last until their ttl is over.
-/// A child that was made by a bare system call, without the C library, must call this function
-/// before it uses leasehold.
+/// from its parent's file stores. Descriptors that the child has replaced stay open; to find them,
+/// this needs `/proc`. A child that uses leasehold need not call this function: the first call of
+/// leasehold notices the fork. In a child that does not use leasehold, open pipes hide the death of
+/// the parent from others: the parent's leases then last until their ttl is over. A child that was
+/// made by a bare system call, without the C library, must call this function before it uses
+/// leasehold.
 ///
 /// Call it in children that a server forks in advance, and in `os.register_at_fork` of bindings. In
 /// a process that was not forked it does nothing.

@@ -5,8 +5,8 @@ use leasehold_core::{
     StoreErrorKind,
 };
 
-/// The outcome of a renewal for a lease with this token; `None` if the outcome is unknown, or if the
-/// reply answers another request.
+/// The outcome of a renewal for a lease with this token; `None` if the outcome is unknown, or if
+/// the reply answers another request.
 pub(crate) fn renewal_outcome(
     reply: &Reply,
     token: FencingToken,

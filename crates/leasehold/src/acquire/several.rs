@@ -251,7 +251,7 @@ impl Gathering<'_> {
         };
         let request = Asked { limit, started: now, ..self.requests[busy].clone() };
         let outcome = match limit {
-            // After the limit the call is a try, which has a longer time of its own.
+            // After the limit the call is a try, which may take longer than is left.
             Limit::Within(Duration::ZERO) => {
                 until_end(&self.like, call::acquire(request)).await.unwrap_or_else(|| {
                     let name = self.requests[busy].name.clone();

@@ -138,9 +138,9 @@ impl Keeper {
         Held { keeper: Arc::clone(self), state }
     }
 
-    /// Hands these leases to their caller. If one of them is no longer in the table, or if the
-    /// client was closed, the call returns false, and the caller gets none of them. `max_hold`
-    /// counts from the last of the grants, and not from when the caller fetched them.
+    /// Hands these leases to their caller. Returns false, and hands over none, if one of them is no
+    /// longer in the table, or if the client was closed. `max_hold` counts from the last of the
+    /// grants, and not from when the caller fetched them.
     pub(super) fn mark_delivered(&self, held: &[Held]) -> bool {
         let states = held.iter().map(|held| &held.state);
         let from = states.clone().map(|state| state.granted_at).max().unwrap_or_default();

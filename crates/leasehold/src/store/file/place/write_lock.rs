@@ -3,9 +3,9 @@
 //!
 //! SQLite waits for its own lock by sleeping and trying again. So an unlucky process may wait for
 //! ever, and a hundred processes burn processor time. The kernel keeps the waiters of a file lock
-//! in a queue, and wakes one at a time. Only a caller that opens the store tries again and again,
-//! because a thread in the kernel's queue cannot give up. This lock is only for that order: without it, SQLite's lock
-//! still keeps transactions apart.
+//! in a queue, and wakes one at a time. Only a caller that opens the store tries again and again: a
+//! thread in the kernel's queue cannot give up. This lock is only for that order: without it,
+//! SQLite's lock still keeps transactions apart.
 //!
 //! The text in the lock's file identifies the database that the lock belongs to: see
 //! [`super::super::identity`].
