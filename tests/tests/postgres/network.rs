@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold::fence::postgres::OVERTAKEN;
-use leasehold::{Client, FencingToken, LossReason};
+use leasehold::{Client, FencingToken, Lock, LossReason};
 use leasehold_testkit::harness::{soon, until};
 use leasehold_testkit::{Postgres, Proxy, must};
 
@@ -144,7 +144,7 @@ async fn a_second_server_that_never_answers_is_not_asked_while_the_first_one_is_
     let client = must(Client::connect(&url).await);
     // Each of these opens a session.
     let locks = ["a", "b", "c", "d"].map(|name| client.mutex(name));
-    for granted in join_all(locks.iter().map(|lock| lock.try_acquire())).await {
+    for granted in join_all(locks.iter().map(Lock::try_acquire)).await {
         assert!(must(granted).is_some());
     }
 }
