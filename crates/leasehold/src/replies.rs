@@ -117,7 +117,9 @@ pub(crate) fn unexpected_reply(reply: &Reply) -> StoreError {
 pub(crate) fn unusable_reply(name: &LockName, reply: &Reply) -> StoreError {
     match reply {
         Reply::Busy { .. } => {
-            let why = format!("{name}: its server, or a majority of the nodes, did not answer");
+            let why = format!(
+                "{name}: its server, or a majority of the nodes, refused or did not answer"
+            );
             StoreError::new(StoreErrorKind::Unreachable, why).maybe_executed()
         }
         Reply::Refused(refusal) => refused(name, Mode::Exclusive, *refusal),

@@ -74,14 +74,14 @@ async fn ask(asked: &Asked<'_>, lease: &Lease) -> Result<Held> {
                     let valid_until = store.valid_until(&timed, grant, lease.ttl);
                     own.take_is_waiter();
                     let held = keeper.keep(&own.attempt, grant.token, valid_until, timed.received);
-                    // From now on, a release takes care of late copies, or the cancel of a client
-                    // that was closed.
-                    own.finish();
+                    // If the client was closed, the drop of the attempt cancels it once more.
                     let held = held.ok_or(Error::Closed)?;
+                    // From now on, a release takes care of late copies.
+                    own.finish();
                     return match Held::mark_delivered(slice::from_ref(&held)) {
                         true => Ok(held),
                         // The lease has ended meanwhile.
-                        false => Err(held.ended()),
+                        false => Err(keeper.ensure_open().err().unwrap_or_else(|| held.ended())),
                     };
                 }
             },

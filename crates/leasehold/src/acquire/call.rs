@@ -224,17 +224,24 @@ impl<'a> AcquireCall<'a> {
                 is_accepted.then_some(held)
             }
             // A message was faster: the keeper has already made a lease of the grant.
-            None => match turn.await {
-                Ok(Ok(Step::Held(held))) => {
-                    self.read_clock();
-                    self.fetch(held)
+            None => {
+                self.own.finish();
+                match turn.await {
+                    Ok(Ok(Step::Held(held))) => {
+                        self.read_clock();
+                        self.fetch(held)
+                    }
+                    Ok(_) => {
+                        self.own.known = true;
+                        return Ok(Step::Join);
+                    }
+                    Err(_) => {
+                        // The cancel of a client that was closed may have come before the grant.
+                        self.own.known = asked.keeper.ensure_open().is_err();
+                        return self.skipped();
+                    }
                 }
-                Ok(_) => return Ok(Step::Join),
-                Err(_) => {
-                    self.own.finish();
-                    return self.skipped();
-                }
-            },
+            }
         };
         self.own.finish();
         if let Some(held) = accepted {

@@ -234,7 +234,11 @@ impl OwnAttempt {
                 self.known = false;
                 true
             }
-            Left::HadTurn => false,
+            Left::HadTurn => {
+                // The keeper has made a lease of the attempt, which may be the next caller's soon.
+                self.known = false;
+                false
+            }
         }
     }
 
@@ -302,4 +306,43 @@ impl Drop for OwnAttempt {
 pub(super) fn is_granted_in_vain(error: &StoreError) -> bool {
     error.may_have_executed()
         && matches!(error.kind(), StoreErrorKind::NotReplicated | StoreErrorKind::Quarantined)
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_core::{Bounds, FakeClock, HolderInfo};
+
+    use super::*;
+    use crate::event::Observers;
+    use crate::store::Memory;
+    use crate::store::clocked::ClockedStore;
+
+    #[tokio::test]
+    async fn an_attempt_of_which_the_keeper_has_made_a_lease_is_not_cancelled() {
+        let clock = FakeClock::new();
+        let memory = Box::new(Memory::with_clock(clock.clone()));
+        let observers = Observers::default();
+        let store = ClockedStore::new(memory, Arc::new(clock), Bounds::default(), observers);
+        let (who, options) = (HolderInfo::default(), LeaseOptions::default());
+        let keeper = Arc::new(Keeper::new(store, [1, 1], who, options.clone(), Duration::ZERO));
+        let (name, now) = (LockName::new("a").unwrap(), keeper.store.now());
+        let asked = Asked {
+            keeper: &keeper,
+            name: &name,
+            mode: Mode::Exclusive,
+            options: &options,
+            pulse: None,
+            joins: false,
+            limit: Limit::Forever,
+            started: now,
+        };
+        let mut own = OwnAttempt::new(&asked);
+        let _asking = own.join(true, now).unwrap();
+        let timed = own.send(Action::Acquire, now, None).await.unwrap();
+        let Reply::Granted(grant) = timed.answer.reply else { panic!("{timed:?}") };
+        let until = keeper.store.valid_until(&timed, grant, options.ttl);
+        let _held = keeper.grant(&own.attempt, grant.token, until, now).unwrap();
+        assert!(own.known && !own.take());
+        assert!(!own.known, "the drop would cancel the lease");
+    }
 }

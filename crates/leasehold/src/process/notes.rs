@@ -104,10 +104,15 @@ fn entry(process: usize, thing: u64) -> u64 {
 /// The device and the number of the file to which a descriptor leads; `None` without `/proc`.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn file_of(descriptor: RawFd) -> Option<[u64; 2]> {
+    use std::io::Write as _;
     use std::os::unix::fs::MetadataExt as _;
 
-    // By its path, because a number that may be closed cannot be used without `unsafe`.
-    let found = std::fs::metadata(format!("/proc/self/fd/{descriptor}")).ok()?;
+    // By its path, because a number that may be closed cannot be used without `unsafe`. A child
+    // that was just forked must not allocate memory.
+    let mut path = [0; 32];
+    write!(&mut path[..], "/proc/self/fd/{descriptor}").ok()?;
+    let length = path.iter().position(|byte| *byte == 0)?;
+    let found = std::fs::metadata(std::str::from_utf8(&path[..length]).ok()?).ok()?;
     Some([found.dev(), found.ino()])
 }
 

@@ -115,7 +115,7 @@ fn a_lease_that_is_revoked_while_it_is_passed_on_is_lost_by_its_holder() {
         let client = world.client(LONG_SLICE);
         let first = acquire(&client);
         let token = first.token();
-        world.until_an_inbox_is_open();
+        world.until_inboxes_are_open(1);
         let next = {
             let client = client.clone();
             thread::spawn(move || {
@@ -173,6 +173,7 @@ fn a_caller_too_late_for_its_grant_is_served_as_is_the_one_that_has_it_instead()
         let clients = [(); 2].map(|()| world.client(LONG_SLICE));
         let first = acquire(&clients[0]);
         let visits = [0, 0, 1].map(|client| visit(&clients[client], &section, true));
+        world.until_inboxes_are_open(2);
         drop(first);
         world.clock.advance(CLAIM_WINDOW);
         join(visits);

@@ -111,9 +111,10 @@ impl World {
         self.store.releases.load(Ordering::Relaxed)
     }
 
-    /// Waits until messages arrive.
-    pub(super) fn until_an_inbox_is_open(&self) {
-        while self.store.inboxes.load(Ordering::Relaxed) == 0 {
+    /// Waits until messages arrive at this many clients. The clock stands still, so a client that
+    /// missed a message would not ask.
+    pub(super) fn until_inboxes_are_open(&self, clients: usize) {
+        while self.store.inboxes.load(Ordering::Relaxed) < clients {
             block_on(yield_now());
         }
     }

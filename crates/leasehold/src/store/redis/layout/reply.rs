@@ -188,12 +188,14 @@ pub fn message(payload: &[u8]) -> Option<Message> {
 ///
 /// # Errors
 ///
-/// The first refusal, or the first error if no server has answered.
+/// The first refusal, or else the first error, if no server has answered.
 pub(crate) fn merge(outcomes: Vec<Result<Answer, StoreError>>) -> Result<Answer, StoreError> {
     let answered = outcomes.iter().flatten().next();
     let failures = || outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
     let refusal = failures().find(|error| !error.kind().is_outage());
-    if let Some(error) = refusal.or(failures().next().filter(|_| answered.is_none())) {
+    if answered.is_none()
+        && let Some(error) = refusal.or(failures().next())
+    {
         return Err(error.clone().maybe_executed());
     }
     let now = answered.map_or(Now { lease_us: 0, token_us: 0 }, |answer| answer.now);
