@@ -16,8 +16,9 @@ use crate::line::world::{lock, settle};
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// A store whose renewals say that the first lease is forgotten, and the others are revoked. The
-/// store records whether it was asked to give a lease back.
+/// A store that answers a renewal of several leases as if it had forgotten the first one, and as if
+/// the others were revoked. One lease alone is renewed: a new client renews its leases at once, and
+/// perhaps not both together. The store records whether it was asked to give a lease back.
 #[derive(Clone, Debug)]
 struct Forgetful {
     memory: Memory,
@@ -42,7 +43,7 @@ impl Store for Forgetful {
                 _ => 0,
             };
             let mut answer = self.memory.execute(operation).await?;
-            if renewed > 0 {
+            if renewed > 1 {
                 let mut replies = vec![Reply::Revoked(true); renewed];
                 replies[0] = Reply::NotHeld { newest: None };
                 answer.reply = Reply::Many(replies);
