@@ -5,9 +5,8 @@ use std::io;
 use std::sync::LazyLock;
 use std::task::Poll;
 
-use rustix::process::{
-    Pid, Signal, getpgid, getpgrp, getpid, getppid, getsid, kill_current_process_group,
-};
+use nix::unistd::{self, getpgid, getpgrp, getppid, getsid};
+use rustix::process::{Pid, Signal, getpid, kill_current_process_group};
 #[cfg(target_os = "linux")]
 use rustix_libc_wrappers::process::SignalExt as _;
 use tokio::signal::unix::{self, SignalKind};
@@ -102,28 +101,31 @@ pub(crate) fn numbered(number: i32) -> Option<Signal> {
 /// Whether a process can continue this one after a stop: an ancestor in the same session and in
 /// another process group, such as an interactive shell. Without one, the kernel stops no process by
 /// Ctrl-Z.
+///
+/// In a PID namespace, the number 0 stands for every process, group and session that is outside.
 pub(crate) fn can_be_continued() -> bool {
     let (session, group) = (getsid(None), getpgrp());
     let mut ancestor = getppid();
-    while let Some(process) = ancestor {
-        if getsid(Some(process)) != session {
+    while ancestor.as_raw() != 0 {
+        if getsid(Some(ancestor)) != session {
             return false;
         }
-        if getpgid(Some(process)) != Ok(group) {
+        if getpgid(Some(ancestor)) != Ok(group) {
             return true;
         }
-        let Some(parent) = parent_of(process) else { return true };
-        ancestor = Pid::from_raw(parent);
+        let Some(parent) = parent_of(ancestor) else { return true };
+        ancestor = parent;
     }
     false
 }
 
-/// The number of a process's parent, or `None` without a `/proc` that shows it.
-fn parent_of(process: Pid) -> Option<i32> {
-    let stat = std::fs::read(format!("/proc/{}/stat", process.as_raw_pid())).ok()?;
+/// A process's parent, or `None` without a `/proc` that shows it.
+fn parent_of(process: unistd::Pid) -> Option<unistd::Pid> {
+    let stat = std::fs::read(format!("/proc/{process}/stat")).ok()?;
     // The name of the program may have spaces, and is in the outermost brackets.
     let stat = String::from_utf8_lossy(&stat);
-    stat.rsplit(") ").next()?.split_whitespace().nth(1)?.parse().ok()
+    let parent = stat.rsplit(") ").next()?.split_whitespace().nth(1)?.parse().ok()?;
+    Some(unistd::Pid::from_raw(parent))
 }
 
 /// The number of a real-time signal, counted from the first one.

@@ -6,7 +6,8 @@ use std::io;
 use std::os::fd::AsFd;
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
-use rustix::process::{Pid, getpgrp, test_kill_process_group};
+use nix::unistd::getpgrp;
+use rustix::process::{Pid, test_kill_process_group};
 use rustix::termios::{LocalModes, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetpgrp};
 
 /// The controlling terminal of this process.
@@ -17,10 +18,13 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// The controlling terminal, if there is one.
+    /// The controlling terminal, if there is one. Nothing could make it listen to this process
+    /// again if the group of this process has no number: the leader is outside of its PID
+    /// namespace. That is the same as no terminal.
     pub(crate) fn of_this_process() -> Option<Self> {
+        let own_group = Pid::from_raw(getpgrp().as_raw())?;
         let tty = File::options().read(true).write(true).open("/dev/tty").ok()?;
-        Some(Self { tty, own_group: getpgrp() })
+        Some(Self { tty, own_group })
     }
 
     /// Whether keys and Ctrl-C go to this process's group.

@@ -17,20 +17,25 @@ fn held() -> (Place, Background) {
     (place, holder)
 }
 
-/// `leasehold run x --no-wait` in its own namespaces, after some shell commands there; `None` if
-/// this user may not make them.
-fn elsewhere(place: &Place, namespaces: &[&str], steps: &str, database: &str) -> Option<Ended> {
-    let unshared = |script: &str| {
+/// A shell script in its own namespaces; `None` if this user may not make them.
+fn unshared(place: &Place, namespaces: &[&str], script: &str) -> Option<Ended> {
+    let within = |script: &str| {
         let arguments = [namespaces, &["sh", "-ec", script]].concat();
         ended(place.program("unshare", &arguments))
     };
-    let tried = unshared("true");
+    let tried = within("true");
     if tried.code != Some(0) {
         println!("left out: unshare {namespaces:?} is not allowed here: {}", tried.stderr);
         return None;
     }
+    Some(within(script))
+}
+
+/// `leasehold run x --no-wait` in its own namespaces, after some shell commands there; `None` if
+/// this user may not make them.
+fn elsewhere(place: &Place, namespaces: &[&str], steps: &str, database: &str) -> Option<Ended> {
     let run = format!("exec {PROGRAM} run x --no-wait --store file:{database} -- true");
-    Some(unshared(&format!("{steps}\n{run}")))
+    unshared(place, namespaces, &format!("{steps}\n{run}"))
 }
 
 #[test]
@@ -60,6 +65,22 @@ fn another_pid_namespace_has_the_same_locks() {
     let other = elsewhere(&place, &["--pid", "--fork"], "", "locks.db");
     let Some(busy) = other else { return };
     assert_eq!(busy.code, Some(75), "{busy:?}");
+}
+
+/// Its session and its process group have no numbers there: their leader is outside.
+#[test]
+fn ctrl_z_in_a_pid_namespace_that_does_not_show_the_session_stops_nothing() {
+    let place = Place::on_file();
+    let wait = "touch runs; until [ -e continued ]; do sleep 0.01; done";
+    let command = format!("trap 'touch continued' CONT; {wait}");
+    let script = format!(
+        "{PROGRAM} run x -- bash -c \"{command}\" &
+        until [ -e runs ]; do sleep 0.01; done
+        kill -TSTP $!; wait $!"
+    );
+    let namespaces = ["--pid", "--fork", "--mount-proc"];
+    let Some(ended) = unshared(&place, &namespaces, &script) else { return };
+    ended.assert_silent(0);
 }
 
 #[test]
