@@ -19,13 +19,6 @@ use crate::failures::no_answer;
 use crate::mutex::Mutex;
 use crate::replies::unusable_reply;
 
-/// Whether the shard of the first name has answered: the reply to a renewal of names of several
-/// shards has no outcome for a shard that did not.
-fn is_answered(answer: &Answer) -> bool {
-    let Reply::Many(replies) = &answer.reply else { return true };
-    !matches!(replies.first(), Some(Reply::Busy { .. }))
-}
-
 /// The latest time for an acquire at a store whose time is not known yet: any time.
 const ANY_TIME_US: u64 = (1 << 53) - 1;
 
@@ -243,6 +236,13 @@ fn shard_name(operation: &Operation) -> Option<&LockName> {
         Operation::Renew(leases) => leases.first().map(|lease| &lease.name),
         _ => None,
     }
+}
+
+/// Whether the shard of the first name has answered: the reply to a renewal of names of several
+/// shards has no outcome for a shard that did not.
+fn is_answered(answer: &Answer) -> bool {
+    let Reply::Many(replies) = &answer.reply else { return true };
+    !matches!(replies.first(), Some(Reply::Busy { .. }))
 }
 
 #[cfg(test)]
