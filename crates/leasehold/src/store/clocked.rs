@@ -250,7 +250,9 @@ mod tests {
     use std::future::ready;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use leasehold_core::{BoxFuture, ClientId, FakeClock, HolderId, Now, StoreErrorKind};
+    use leasehold_core::{
+        BoxFuture, ClientId, FakeClock, HolderId, Mode, Now, RenewLease, StoreErrorKind,
+    };
 
     use super::*;
     use crate::store::traits::{Capabilities, Inbox, Reading};
@@ -265,10 +267,20 @@ mod tests {
         }
 
         fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
-            let Operation::On { name, .. } = operation else { panic!("{operation:?}") };
-            let now_us = self.shard(&name) * 60_000_000;
+            let (name, reply) = match &operation {
+                Operation::On { name, .. } => (name, Reply::Gone),
+                // Of several servers, only that of the last name answers.
+                Operation::Renew(leases) => {
+                    let mut replies =
+                        vec![Reply::Busy { retry_after: Duration::ZERO }; leases.len()];
+                    *replies.last_mut().unwrap() = Reply::Gone;
+                    (&leases.last().unwrap().name, Reply::Many(replies))
+                }
+                _ => panic!("{operation:?}"),
+            };
+            let now_us = self.shard(name) * 60_000_000;
             let now = Now { lease_us: now_us, token_us: now_us };
-            Box::pin(ready(Ok(Answer::new(now, Reply::Gone))))
+            Box::pin(ready(Ok(Answer::new(now, reply))))
         }
 
         fn inbox(&self, _: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
@@ -296,6 +308,27 @@ mod tests {
         assert_eq!((seen(&first), seen(&second)), (Some(60_000_000), Some(120_000_000)));
         let later = not_after_us(&second) - not_after_us(&first);
         assert_eq!(later, 60_000_000);
+    }
+
+    #[tokio::test]
+    async fn the_time_of_one_shard_is_not_taken_for_that_of_another_that_did_not_answer() {
+        let (clock, bounds) = (Arc::new(FakeClock::new()), Bounds::default());
+        let store = ClockedStore::new(Box::new(Shards), clock, bounds, Observers::default());
+        let renewal = |name| {
+            let id = HolderId { client: ClientId(1), attempt: 1 };
+            RenewLease::new(
+                LockName::new(name).unwrap(),
+                id,
+                Duration::from_secs(60),
+                Mode::Exclusive,
+            )
+        };
+        let leases = ["a", "bb"].map(renewal);
+        store.execute(Operation::Renew(leases.to_vec())).await.unwrap();
+        assert_eq!(store.newest(&leases[0].name).map(|sample| sample.lease_us), None);
+        store.execute(Operation::Renew(leases[1..].to_vec())).await.unwrap();
+        let seen = store.newest(&leases[1].name).map(|sample| sample.lease_us);
+        assert_eq!(seen, Some(120_000_000));
     }
 
     /// A store that answers nothing, and reports that each request may have been executed.
