@@ -123,6 +123,9 @@ impl<'a> LeasedCommand<'a> {
                 () = self.connection.events.renewed(), if self.loss.is_none() => {
                     let valid_until = valid_until(&self.guard);
                     self.watch.renewed(valid_until);
+                    // A guardian that was stopped would not see the end of the command, and so the
+                    // lease would be renewed for ever.
+                    self.link.wake();
                     self.link.order(Order::Deadline { until: valid_until.since_origin() }).await;
                 }
                 signal = self.connection.signals.next() => self.pass_on(signal).await,
@@ -258,6 +261,7 @@ impl<'a> LeasedCommand<'a> {
             self.terminal.lend(self.link.group());
         }
         self.passed_on = Some(signal);
+        self.link.wake();
         self.link.order(Order::Signal { number: signal.as_raw() }).await;
     }
 

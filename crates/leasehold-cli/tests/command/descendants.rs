@@ -71,6 +71,7 @@ on_each_store!(
     separate_groups_end_when_the_guardian_is_killed,
     what_starts_itself_anew_in_group_after_group_is_ended_too,
     a_guardian_that_was_stopped_is_continued_and_ends_the_command_politely,
+    a_guardian_that_was_stopped_sees_the_end_of_the_command_and_passes_signals_on,
     a_guardian_that_does_not_answer_is_not_waited_for,
     when_leasehold_and_its_guardian_are_both_stopped_the_command_outlives_the_lease,
     when_leasehold_and_its_guardian_are_both_killed_what_the_command_started_goes_on,
@@ -143,6 +144,21 @@ fn a_guardian_that_was_stopped_is_continued_and_ends_the_command_politely(place:
     assert_eq!((holder.code, holder.stdout.as_str()), (Some(76), "told\n"), "{holder:?}");
     assert!(holder.stderr.contains("an operator revoked the lease"), "{holder:?}");
     assert!(holder.stderr.ends_with("the command's own exit code was 0\n"), "{holder:?}");
+}
+
+fn a_guardian_that_was_stopped_sees_the_end_of_the_command_and_passes_signals_on(place: &Place) {
+    let stopped = |script: &str| {
+        let mut holder = Background::fed(place.shell("x", &["--ttl", "2s"], script));
+        assert_eq!(holder.line(), "runs");
+        kill_process(guardian(&holder), Signal::STOP).unwrap();
+        holder
+    };
+    let mut holder = stopped("echo runs; read line; exit 3");
+    holder.close_stdin();
+    assert_eq!(holder.end().code, Some(3));
+    let holder = stopped("trap 'exit 4' TERM; echo runs; while :; do sleep 0.02; done");
+    holder.signal(Signal::TERM);
+    assert_eq!(holder.end().code, Some(4));
 }
 
 /// Keeps a process from running until it is killed: CONT does not continue it.

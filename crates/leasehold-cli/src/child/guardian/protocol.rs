@@ -114,7 +114,7 @@ pub(crate) async fn receive<T: DeserializeOwned>(from: &mut Incoming) -> Option<
 }
 
 /// Writes one line to leasehold, or none if the socket has no room: leasehold may be stopped, and
-/// the guardian must not wait for it. The socket has room for thousands of lines, and few are
+/// the guardian must not wait for it. The socket has room for hundreds of lines, and few are
 /// written.
 pub(crate) fn send_or_drop(to: &OwnedWriteHalf, report: &Report) -> io::Result<()> {
     to.try_write(&line(report)?).map(drop)
