@@ -100,6 +100,15 @@ struct Walk {
     /// When the next page may be read.
     due_ms: u64,
     began_ms: Option<u64>,
+    /// The prefixes of kept names that were not looked for yet.
+    unlisted: Vec<String>,
+}
+
+impl Walk {
+    /// The walk from the beginning, after an error.
+    fn again(self) -> Self {
+        Self { unlisted: self.unlisted, ..Self::default() }
+    }
 }
 
 impl Watcher {
@@ -149,7 +158,8 @@ impl Watcher {
 
     /// Watches until the future is dropped, and calls `tell` with each update.
     pub async fn run(&self, admin: &Admin, tell: impl Fn(Update)) -> Infallible {
-        let (mut budget, mut walk) = (Budget::new(self.keys_per_second), Walk::default());
+        let mut budget = Budget::new(self.keys_per_second);
+        let mut walk = Walk { unlisted: self.kept.clone(), ..Walk::default() };
         loop {
             match self.step(admin, &mut budget, &mut walk, &tell).await {
                 Ok(is_any) => {
@@ -170,7 +180,7 @@ impl Watcher {
                     if self.note_trouble(&error) {
                         tell(Update::Store);
                     }
-                    walk = Walk::default();
+                    walk = walk.again();
                     self.time.sleep_until(self.time.now_ms() + millis(RETRY)).await;
                 }
             }
@@ -189,11 +199,10 @@ impl Watcher {
         if !budget.is_enough(self.time.now_ms()) {
             return Ok(false);
         }
-        if walk.began_ms.is_none() && self.picture().walks() == 0 {
-            for prefix in &self.kept {
-                let names = admin.list_all(prefix, MOST_KEPT).await?;
-                self.picture().found(names, self.time.now_ms());
-            }
+        while let Some(prefix) = walk.unlisted.last() {
+            let names = admin.list_all(prefix, MOST_KEPT).await?;
+            self.picture().found(names, self.time.now_ms());
+            walk.unlisted.pop();
         }
         let mut is_any = self.inspect_due(admin, budget, walk, tell).await?;
         while self.walk(admin, budget, walk).await? {
