@@ -19,7 +19,8 @@ use tokio::time::{sleep, timeout};
 
 use crate::data::Parts;
 use crate::doing::{Doing, Trace};
-use crate::plan::{PREFIX, Plan};
+use crate::fault::Fault;
+use crate::plan::PREFIX;
 use crate::player::Player;
 use crate::promise::{Log, now_ns};
 use crate::random::Random;
@@ -41,24 +42,25 @@ const STEP: Duration = Duration::from_secs(5);
 /// values, the directory for its records, its number and a seed.
 pub(crate) fn work(arguments: &[String]) {
     let [topology, url, port, directory, number, seed] = arguments else { panic!("{arguments:?}") };
-    let (plan, port) = (Topology::named(topology).plan(), must(port.parse()));
+    let (topology, port) = (Topology::named(topology), must(port.parse()));
     let runtime = must(Builder::new_multi_thread().worker_threads(2).enable_all().build());
     let log = Arc::new(Log::create(Path::new(directory), must(number.parse())));
     stall::watch_this_process(Arc::clone(&log));
     runtime.block_on(async {
         let register = Register::connect(port).await;
-        take_turns(plan, url, register, Path::new(directory), log, must(seed.parse())).await;
+        take_turns(topology, url, register, Path::new(directory), log, must(seed.parse())).await;
     });
 }
 
 async fn take_turns(
-    plan: Plan,
+    topology: Topology,
     url: &str,
     register: Register,
     directory: &Path,
     log: Arc<Log>,
     seed: u64,
 ) {
+    let plan = topology.plan();
     let traces: Vec<_> = (0..plan.clients).map(|_| Trace::default()).collect();
     let clients = connect(url, &traces, directory).await;
     let parts = match plan.sells || !plan.numbers.is_empty() {
@@ -112,7 +114,8 @@ async fn take_turns(
     if worker::listen() == TAKE_STOCK {
         parts.audit(&clients[0], directory).await;
     }
-    come_to_rest(&clients[0], directory).await;
+    let keeps_places = !topology.faults().contains(&Fault::PowerLoss);
+    come_to_rest(&clients[0], directory, keeps_places).await;
     worker::say("at rest");
 }
 
@@ -174,13 +177,15 @@ async fn at_last<T, F: Future<Output = leasehold::Result<T>>>(
     }
 }
 
-/// Waits until nothing is held or awaited any more.
-async fn come_to_rest(client: &Client, directory: &Path) {
+/// Waits until nothing is held or awaited any more. A power loss may take the cancel of a waiter: the
+/// place is back then, and is noticed as that of a killed waiter.
+async fn come_to_rest(client: &Client, directory: &Path, keeps_places: bool) {
     let patience = Patience::new(directory);
     loop {
         let left = what_is_left(client).await;
+        let is_left = |(_, status): &(_, Status)| keeps_places || !status.holders.is_empty();
         match &left {
-            Ok(names) if names.is_empty() => return,
+            Ok(names) if !names.iter().any(is_left) => return,
             Ok(_) | Err(_) => {
                 assert!(!patience.is_over(), "{}: left behind: {left:?}", patience.spent());
             }
