@@ -29,8 +29,8 @@ class Guard(OnlyPlain, _Held):
 
         A second call does nothing. Raises ``LeaseLost``, once, if the lease was lost before:
         another holder may have worked at the same time. Raises ``StoreError`` if the store refuses
-        the release. If no answer comes, the release continues in the background. Cost: one round
-        trip.
+        the release. If no answer comes, or a signal handler raises, the release continues in the
+        background. Cost: one round trip.
         """
         verb = self._native.release()
         if verb is not None:

@@ -19,7 +19,7 @@ use crate::errors::{Failure, refused};
 use crate::options::maybe_span;
 use crate::process::{self, lock};
 use crate::queue::Queue;
-use crate::slot::{Facts, Lease, Slot, Taken};
+use crate::slot::{Facts, Lease, Leaving, Slot, Taken};
 use crate::told;
 use crate::verb::Verb;
 
@@ -276,9 +276,11 @@ impl NativeGuard {
         if self.0.is_let_go.swap(true, Ordering::AcqRel) {
             return None;
         }
+        // A signal handler may end the wait before this verb begins, or while another has the turn.
+        let leaving = Leaving(slot);
         let verb = self.0.verb(async move {
-            let _turn = slot.turn.lock().await;
-            match slot.let_go() {
+            let _turn = leaving.0.turn.lock().await;
+            match leaving.0.let_go() {
                 Some(Lease::Plain(guard)) => guard.release().await?,
                 Some(Lease::Leader(leadership)) => leadership.resign().await?,
                 None => {}

@@ -6,7 +6,7 @@ use leasehold::election::Leadership;
 use leasehold::lease::Mode;
 use leasehold::{FencingToken, Guard};
 
-use crate::process::lock;
+use crate::process::{drop_detached, lock};
 
 /// A lease of the library.
 pub(crate) enum Lease {
@@ -57,7 +57,8 @@ pub(crate) struct Slot {
     pub(crate) turn: tokio::sync::Mutex<()>,
 }
 
-/// A lease that a verb has taken out of its slot; dropping this puts it back.
+/// A lease that a verb has taken out of its slot. Dropping this puts it back; if the guard was let
+/// go meanwhile, it drops the lease.
 pub(crate) struct Taken {
     slot: Arc<Slot>,
     pub(crate) lease: Option<Lease>,
@@ -67,7 +68,21 @@ impl Drop for Taken {
     fn drop(&mut self) {
         if let Some(lease) = self.lease.take() {
             *lock(&self.slot.facts) = Facts::of(lease.guard());
-            *lock(&self.slot.place) = Place::Here(lease);
+            if let Some(unwanted) = self.slot.put_back(lease) {
+                drop_detached(unwanted);
+            }
+        }
+    }
+}
+
+/// The slot of a guard that was let go. Dropping this before the release has begun drops the lease,
+/// which the library then releases in the background.
+pub(crate) struct Leaving(pub(crate) Arc<Slot>);
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        if let Some(unreleased) = self.0.let_go() {
+            drop_detached(unreleased);
         }
     }
 }
@@ -87,6 +102,16 @@ impl Slot {
                 None
             }
         }
+    }
+
+    /// Returns the lease if the guard was let go.
+    fn put_back(&self, lease: Lease) -> Option<Lease> {
+        let mut place = lock(&self.place);
+        if matches!(*place, Place::LetGo) {
+            return Some(lease);
+        }
+        *place = Place::Here(lease);
+        None
     }
 
     pub(crate) fn let_go(&self) -> Option<Lease> {

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import pickle
+import signal
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from datetime import timedelta
+from types import FrameType
 
 import psycopg
 import pytest
@@ -213,6 +216,35 @@ def test_a_loss_is_called_back_that_comes_while_a_verb_has_the_lease(
         eventually(lambda: told)
         assert isinstance(upgrading.exception(PATIENCE), LeaseLost)
     other.release()
+
+
+def test_a_release_that_a_signal_handler_ends_while_a_verb_has_the_lease_goes_on(
+    client: Client, name: str
+) -> None:
+    def give_up(number: int, frame: FrameType | None) -> None:
+        raise InterruptedError
+
+    def interrupt() -> None:
+        eventually(lambda: guard.loss == "released")
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    lock = client.rwlock(name)
+    guard, other = lock.upgradable_read().acquire(), lock.read().acquire()
+    before = signal.signal(signal.SIGUSR1, give_up)
+    with ThreadPoolExecutor(2) as pool:
+        upgrading = pool.submit(guard.upgrade, PATIENCE)
+        try:
+            eventually(lambda: is_at_work(guard))
+            interrupting = pool.submit(interrupt)
+            with pytest.raises(InterruptedError):
+                guard.release()
+            interrupting.result(PATIENCE)
+        finally:
+            signal.signal(signal.SIGUSR1, before)
+            other.release()
+        upgrading.result(PATIENCE)
+    lock.write().acquire(timeout=PATIENCE).release()
+    assert guard.loss == "released"
 
 
 def test_a_callback_that_fails_is_logged_and_the_next_is_called(
