@@ -97,7 +97,8 @@ class AsyncLock(OnlyAsync, _Lock[AsyncGuard]):
     def acquire(self, timeout: Span | None = None) -> Acquiring:
         """Like ``Lock.acquire``: await it, or enter it with ``async with``.
 
-        A cancellation leaves nothing behind, whenever it comes.
+        A cancellation leaves nothing behind, whenever it comes. If the event loop is blocked, a
+        lease that is granted meanwhile is kept and renewed until the loop runs again.
         """
         return _Acquiring(self, timeout)
 
