@@ -16,6 +16,7 @@ use leasehold::election::Observed;
 use leasehold::error::StoreErrorKind;
 use leasehold::store::{Memory, check_url};
 use leasehold::{Error, LossReason};
+use leasehold_data::blocking::Data;
 use leasehold_testkit::harness::PATIENCE;
 use leasehold_testkit::{Cluster, Postgres, RedisServer, SentinelFleet};
 use libtest_mimic::{Arguments, Trial};
@@ -44,6 +45,7 @@ const TESTS: &[Test] = &[
     ("on_a_quorum_nothing_is_shared_with_a_child", shares_nothing_on_a_quorum),
     ("on_postgres_nothing_is_shared_with_a_child", shares_nothing_on_postgres),
     ("a_leadership_is_the_parents_and_a_child_sees_it_and_succeeds_to_it", leads_in_a_child),
+    ("a_child_gives_out_no_number_of_its_parents_block", numbers_stay),
     ("a_url_without_a_path_is_refused_before_connecting", url_is_checked),
 ];
 
@@ -397,6 +399,19 @@ fn daemon_is_told(directory: &Path) -> Done {
     drop(tell);
     told.read_exact(&mut [0; 1])?;
     Ok(())
+}
+
+fn numbers_stay(_directory: &Path) -> Done {
+    let server = RedisServer::start()?;
+    let numbers = Data::connect(server.url())?.numbers("a");
+    let before = numbers.next()?;
+    ended_well(in_child(|| {
+        let refused = numbers.next();
+        expect(matches!(refused, Err(Error::Forked)), &format!("it is refused: {refused:?}"))?;
+        let own = Data::connect(server.url())?.numbers("a").next()?;
+        expect(own.value() >= before.value() + 100, "a child that connects anew has its own block")
+    })?)?;
+    expect(numbers.next()?.value() == before.value() + 1, "the parent goes on with its block")
 }
 
 fn url_is_checked(_directory: &Path) -> Done {

@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use leasehold::Result;
 use leasehold::error::{InvalidInput, StoreError, StoreErrorKind};
+use leasehold::process::MadeIn;
 use leasehold::time::{Clock, Instant, SystemClock};
+use leasehold::{Error, Result};
 
 use crate::model::numbers::{LEAD_US, NumbersAction, NumbersReply, Plan};
 use crate::model::{Action, Reply};
@@ -75,10 +76,22 @@ pub struct Numbers {
 }
 
 /// The rest of the block, and the right to fetch the next block.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Blocks {
+    /// A forked child has a copy of its parent's block and locks, and uses neither.
+    made_in: MadeIn,
     block: Mutex<Option<Block>>,
     fetching: tokio::sync::Mutex<()>,
+}
+
+impl Default for Blocks {
+    fn default() -> Self {
+        Self {
+            made_in: MadeIn::this(),
+            block: Mutex::default(),
+            fetching: tokio::sync::Mutex::default(),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -161,13 +174,16 @@ impl Numbers {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`](leasehold::Error::Invalid) for options out of range;
-    /// [`Error::Store`](leasehold::Error::Store): calling again is always safe.
+    /// [`Error::Invalid`] for options out of range; [`Error::Store`]: calling again is always safe;
+    /// [`Error::Forked`] in a forked child, because the rest of the block belongs to its parent.
     ///
     /// # Cost
     ///
     /// One round trip per block, shared by all callers that wait for it.
     pub async fn next(&self) -> Result<Number> {
+        if self.stock.made_in.is_another() {
+            return Err(Error::Forked);
+        }
         loop {
             if let Some(number) = self.take_local() {
                 return Ok(number);
