@@ -4,6 +4,7 @@
 use std::fmt;
 use std::future::Future;
 use std::num::NonZeroUsize;
+use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, Either, select};
@@ -137,7 +138,7 @@ impl<T: Send + 'static, R: Send + 'static> Batcher<T, R> {
         came.await.map_err(|_| Error::Closed)?
     }
 
-    /// Takes no more items, and waits until all submitted items are processed.
+    /// Takes no more items, and waits until all submitted items are processed or withdrawn.
     pub async fn close(self) {
         let Self { entries, worker } = self;
         drop(entries);
@@ -168,19 +169,13 @@ impl<T: Send + 'static, R: Send + 'static> Worker<T, R> {
         while let Some(first) = self.entries.recv().await {
             batch.push(first);
             self.gather(&mut batch).await;
-            // A caller that has given up has withdrawn its item; without items, no lock is needed.
-            batch.retain(|entry| !entry.result.is_closed());
-            if batch.is_empty() {
-                continue;
-            }
-            match self.lock.acquire().await {
-                Ok(guard) => {
-                    self.add_what_came(&mut batch);
-                    batch.retain(|entry| !entry.result.is_closed());
-                    self.process(guard, std::mem::take(&mut batch)).await;
-                }
+            let Some(acquired) = self.acquire(&mut batch).await else { continue };
+            self.refresh(&mut batch);
+            match acquired {
+                // If the release fails, the keeper repeats it.
+                Ok(guard) if batch.is_empty() => drop(guard.release().await),
+                Ok(guard) => self.process(guard, std::mem::take(&mut batch)).await,
                 Err(error) => {
-                    self.add_what_came(&mut batch);
                     for entry in batch.drain(..) {
                         // A caller that has given up does not receive the error.
                         let _ = entry.result.send(Err(error.clone()));
@@ -205,10 +200,32 @@ impl<T: Send + 'static, R: Send + 'static> Worker<T, R> {
         }
     }
 
-    fn add_what_came(&mut self, batch: &mut Vec<BatchEntry<T, R>>) {
+    /// Acquires the lock; `None` once the callers of all items have given up, because without
+    /// items no lock is needed.
+    async fn acquire(&mut self, batch: &mut Vec<BatchEntry<T, R>>) -> Option<Result<Guard>> {
+        let lock = self.lock.clone();
+        let mut acquire = pin!(lock.acquire());
+        loop {
+            self.refresh(batch);
+            if batch.is_empty() {
+                return None;
+            }
+            match select(acquire.as_mut(), pin!(all_withdrawn(batch))).await {
+                Either::Left((acquired, _)) => return Some(acquired),
+                Either::Right(_) => {} // other items may have come
+            }
+        }
+    }
+
+    /// Takes withdrawn items out of the batch, and adds items that have come.
+    fn refresh(&mut self, batch: &mut Vec<BatchEntry<T, R>>) {
+        batch.retain(|entry| !entry.result.is_closed());
         while batch.len() < self.limits.max_items.get() {
-            let Ok(entry) = self.entries.try_recv() else { return };
-            batch.push(entry);
+            match self.entries.try_recv() {
+                Ok(entry) if entry.result.is_closed() => {}
+                Ok(entry) => batch.push(entry),
+                Err(_) => return,
+            }
         }
     }
 
@@ -242,6 +259,13 @@ impl<T: Send + 'static, R: Send + 'static> Worker<T, R> {
         }
         // If the release fails, the keeper repeats it; the results remain valid.
         drop(guard.release().await);
+    }
+}
+
+/// Waits until the callers of all items have given up.
+async fn all_withdrawn<T, R>(batch: &mut [BatchEntry<T, R>]) {
+    for entry in batch {
+        entry.result.closed().await;
     }
 }
 

@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use leasehold::{Client, Error, Guard, LossReason};
 use leasehold_data::{BatchLimits, Batcher};
+use leasehold_testkit::harness::soon;
 
 fn limits(change: impl FnOnce(&mut BatchLimits)) -> BatchLimits {
     let mut limits = BatchLimits::default();
@@ -19,11 +21,20 @@ async fn double(_: Guard, items: Vec<u32>) -> Vec<u32> {
     items.into_iter().map(|item| item * 2).collect()
 }
 
+/// A client whose waiters all stand in the queue of the store, where they are visible.
+async fn client_with_visible_waiters() -> Client {
+    Client::builder().url("memory:").slice(Duration::ZERO).build().await.unwrap()
+}
+
+async fn until_waiting(client: &Client, busy: &Guard, waiting: usize) {
+    while client.admin().inspect(busy.name()).await.unwrap().waiting as usize != waiting {
+        tokio::task::yield_now().await;
+    }
+}
+
 #[tokio::test]
 async fn items_that_came_while_the_lock_was_busy_share_one_acquisition() {
-    // Each waiter stands in the queue of the store, where it is visible.
-    let client = Client::builder().url("memory:").slice(Duration::ZERO);
-    let client = client.build().await.unwrap();
+    let client = client_with_visible_waiters().await;
     let busy = client.mutex("a").acquire().await.unwrap();
     let batches = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&batches);
@@ -34,9 +45,7 @@ async fn items_that_came_while_the_lock_was_busy_share_one_acquisition() {
     let batcher = batcher.unwrap();
     let results = join_all((0..100).map(|item| batcher.submit(item)));
     let release = async {
-        while client.admin().inspect(busy.name()).await.unwrap().waiting == 0 {
-            tokio::task::yield_now().await;
-        }
+        until_waiting(&client, &busy, 1).await;
         busy.release().await.unwrap();
     };
     let ((), results) = tokio::join!(release, results);
@@ -129,6 +138,42 @@ async fn an_item_that_is_withdrawn_before_its_turn_is_not_processed() {
     released.unwrap();
     assert_eq!(kept.unwrap(), 4);
     assert_eq!(*seen.lock().unwrap(), [2]);
+}
+
+#[tokio::test]
+async fn a_batcher_whose_items_were_all_withdrawn_waits_no_longer_for_the_lock() {
+    let client = client_with_visible_waiters().await;
+    let busy = client.mutex("a").acquire().await.unwrap();
+    let batcher = Batcher::start(client.mutex("a"), BatchLimits::default(), double).unwrap();
+    let mut given_up = Box::pin(batcher.submit(1));
+    assert!(given_up.as_mut().now_or_never().is_none());
+    until_waiting(&client, &busy, 1).await;
+    let mut kept = Box::pin(batcher.submit(2));
+    assert!(kept.as_mut().now_or_never().is_none());
+    drop(given_up);
+    drop(kept);
+    soon(batcher.close()).await;
+    until_waiting(&client, &busy, 0).await;
+}
+
+#[tokio::test]
+async fn work_is_not_called_without_items() {
+    let client = client_with_visible_waiters().await;
+    let busy = client.mutex("a").acquire().await.unwrap();
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    let batcher = Batcher::start(client.mutex("a"), BatchLimits::default(), move |guard, items| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        double(guard, items)
+    });
+    let batcher = batcher.unwrap();
+    let mut given_up = Box::pin(batcher.submit(1));
+    assert!(given_up.as_mut().now_or_never().is_none());
+    until_waiting(&client, &busy, 1).await;
+    drop(given_up);
+    busy.release().await.unwrap();
+    batcher.close().await;
+    assert_eq!(calls.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test]
