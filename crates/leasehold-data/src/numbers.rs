@@ -209,9 +209,9 @@ impl Numbers {
 
     async fn fetch(&self) -> Result<Block> {
         let action = self.check()?;
-        let NumbersAction::Take { count, .. } = action;
+        let NumbersAction::Take { count, plan } = action;
         loop {
-            let sent = SystemClock::new().now();
+            let (sent, asked) = (SystemClock::new().now(), tokio::time::Instant::now());
             let answer = self.part.apply(Action::Numbers(action)).await?;
             let Reply::Numbers(reply) = answer.reply else {
                 return Err(unexpected(&answer.reply));
@@ -228,7 +228,9 @@ impl Numbers {
                     ));
                 }
                 NumbersReply::Early { retry_after_us } => {
-                    tokio::time::sleep(Duration::from_micros(retry_after_us)).await;
+                    let took_us = u64::try_from(asked.elapsed().as_micros()).unwrap_or(u64::MAX);
+                    let pause_us = pause_us(retry_after_us, took_us, plan.step_us);
+                    tokio::time::sleep(Duration::from_micros(pause_us)).await;
                 }
                 NumbersReply::Mismatch => {
                     return Err(self.part.mismatch(
@@ -271,6 +273,22 @@ impl Numbers {
         }
         let day_offset_us = self.minutes_east.map(|minutes| i64::from(minutes) * 60_000_000);
         Ok(NumbersAction::Take { count, plan: Plan { day_offset_us, step_us } })
+    }
+}
+
+/// How long a caller that was early waits before it asks again, if its round trip took `took_us`.
+///
+/// Below 5 numbers a second, the store gives a number out only in the [`LEAD_US`] before the floor
+/// reaches it. The wait ends so early that a request that is as long under way arrives in the
+/// middle of that time; if it is too late for that, in the middle of the time of a later number.
+fn pause_us(retry_after_us: u64, took_us: u64, step_us: u64) -> u64 {
+    if step_us <= LEAD_US {
+        return retry_after_us;
+    }
+    let middle_us = retry_after_us + LEAD_US / 2;
+    match middle_us.checked_sub(took_us) {
+        Some(pause_us) => pause_us,
+        None => step_us - (took_us - middle_us) % step_us,
     }
 }
 

@@ -6,4 +6,5 @@ mod blocking;
 mod cluster;
 mod conformance;
 mod file;
+mod numbers;
 mod race;
