@@ -1,5 +1,8 @@
 //! One guarded value.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use leasehold::Result;
 use leasehold::error::{StoreError, StoreErrorKind};
 use leasehold::fence::Fence;
@@ -65,7 +68,8 @@ impl Cell {
     pub async fn open(&self, fence: impl Into<Fence>) -> Result<Opened> {
         let cell = Self { part: self.part.clone().guarded(fence) };
         let found = cell.read().await?;
-        Ok(Opened { cell, found })
+        let newest = Arc::new(AtomicU64::new(found.version));
+        Ok(Opened { cell, found, newest })
     }
 
     /// Reads the value. It may be outdated by the time the caller looks at it.
@@ -91,30 +95,39 @@ impl Cell {
     /// [`Error::Invalid`](leasehold::Error::Invalid) for a value above 64 KiB, else
     /// [`Error::Store`](leasehold::Error::Store).
     pub async fn replace(&self, version: u64, value: impl Into<Vec<u8>>) -> Result<Option<u64>> {
-        self.write_if(Some(version), value.into()).await
+        Ok(self.write_if(Some(version), value.into()).await?.ok())
     }
 
     /// Replaces the value, whatever its version. A program that reads, computes and writes this way
     /// overwrites changes made in between. Use this for a value that depends on nothing that was
     /// read.
     ///
+    /// If an error leaves it open whether the value was written, the write may still take effect
+    /// later, also over values that were written in the meantime. [`replace`](Cell::replace) and
+    /// [`Opened::write`] exclude that.
+    ///
     /// # Errors
     ///
     /// The same as [`replace`](Cell::replace).
     pub async fn write(&self, value: impl Into<Vec<u8>>) -> Result<u64> {
         let written = self.write_if(None, value.into()).await?;
-        written.ok_or_else(|| {
+        written.map_err(|_| {
             StoreError::new(StoreErrorKind::Corrupt, "an unconditional write found a condition")
                 .maybe_executed()
                 .into()
         })
     }
 
-    async fn write_if(&self, version: Option<u64>, value: Vec<u8>) -> Result<Option<u64>> {
+    /// The new version, or the other version that was found.
+    async fn write_if(
+        &self,
+        version: Option<u64>,
+        value: Vec<u8>,
+    ) -> Result<std::result::Result<u64, u64>> {
         check_size("value", value.len(), MAX_VALUE_BYTES)?;
         match self.step(CellAction::Write { version, value }).await? {
-            CellReply::Changed { .. } => Ok(None),
-            CellReply::Written { version } => Ok(Some(version)),
+            CellReply::Changed { version } => Ok(Err(version)),
+            CellReply::Written { version } => Ok(Ok(version)),
             other => Err(unexpected(&Reply::Cell(other))),
         }
     }
@@ -132,6 +145,8 @@ impl Cell {
 pub struct Opened {
     cell: Cell,
     found: Versioned,
+    /// The newest version that this holder knows.
+    newest: Arc<AtomicU64>,
 }
 
 impl Opened {
@@ -145,13 +160,29 @@ impl Opened {
         self.found.version
     }
 
-    /// Replaces the value, unless a newer holder has opened the cell. May be called repeatedly.
+    /// Replaces the value, unless a newer holder has opened the cell. May be called repeatedly. A
+    /// write whose reply was lost changes nothing after a later write has succeeded.
     ///
     /// # Errors
     ///
     /// [`Error::Fenced`](leasehold::Error::Fenced): a newer holder has taken over, so the caller
     /// must stop. Otherwise the same as [`Cell::replace`].
+    ///
+    /// # Cost
+    ///
+    /// One round trip, and another one for each write in between that is not from this `Opened` or
+    /// whose reply was lost.
     pub async fn write(&self, value: impl Into<Vec<u8>>) -> Result<u64> {
-        self.cell.write(value).await
+        let value = value.into();
+        loop {
+            // The condition is for late copies of this write: they find a newer version.
+            let version = self.newest.load(Ordering::Relaxed);
+            let written = self.cell.write_if(Some(version), value.clone()).await?;
+            let (Ok(newest) | Err(newest)) = written;
+            self.newest.store(newest, Ordering::Relaxed);
+            if written.is_ok() {
+                return Ok(newest);
+            }
+        }
     }
 }

@@ -126,7 +126,8 @@ async fn a_cell_is_written_by_its_newest_opener_or_by_version(data: Data) {
     assert_eq!(cell.replace(1, "4").await.unwrap(), None);
     assert_eq!(cell.replace(2, "4").await.unwrap(), Some(3));
     assert_eq!(cell.write("5").await.unwrap(), 4);
-    assert_eq!(cell.read().await.unwrap().value, b"5");
+    assert_eq!(new.write("6").await.unwrap(), 5, "whoever wrote in between");
+    assert_eq!(cell.read().await.unwrap().value, b"6");
 }
 
 async fn an_entry_is_done_once_and_its_result_is_kept(data: Data) {

@@ -3,6 +3,7 @@
 
 mod batch;
 mod blocking;
+mod cell;
 mod cluster;
 mod conformance;
 mod file;
