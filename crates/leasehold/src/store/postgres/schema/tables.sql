@@ -36,7 +36,8 @@ CREATE TABLE leasehold.lock (
   PRIMARY KEY (name, epoch)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02);
 
--- The newest token of each name. Only grants write it, and fenced transactions share-lock it.
+-- The newest token of each name. Grants write it, `try_hold` writes it unchanged, and fenced
+-- transactions share-lock it.
 -- `released` is the token whose hold ended with a committed transaction. The next step on the name
 -- writes that end into the record.
 CREATE TABLE leasehold.token (

@@ -27,9 +27,14 @@ BEGIN
     PERFORM 1 FROM leasehold.token t
     WHERE t.name = try_hold.name COLLATE "C" AND t.epoch = token_epoch
     FOR NO KEY UPDATE SKIP LOCKED;
-    IF NOT FOUND THEN
+    IF NOT FOUND OR NOT leasehold.is_free_1(name) THEN
       RETURN false;
     END IF;
+    -- As after a grant, `fence` fails in a transaction whose snapshot is older than this one's
+    -- commit.
+    UPDATE leasehold.token t SET token = t.token
+    WHERE t.name = try_hold.name COLLATE "C" AND t.epoch = token_epoch;
+    RETURN true;
   END IF;
   RETURN leasehold.is_free_1(name);
 END
