@@ -70,12 +70,13 @@ const OF_FENCERS: [&str; 4] =
     ["fence(text, bigint)", "release_at_commit(text, bigint)", "try_hold(text)", "require_fence()"];
 
 /// The functions that only other functions call.
-const INNER: [&str; 8] = [
+const INNER: [&str; 9] = [
     "clock_1()",
     "mutex_1(text)",
     "hold_1(text)",
     "history_1()",
     "is_free_1(text)",
+    "may_grant_1()",
     "sum_1(bytea)",
     "quick_begin_1(text)",
     "quick_mutex_1(text, boolean, text)",

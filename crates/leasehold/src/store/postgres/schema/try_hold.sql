@@ -1,6 +1,6 @@
--- Returns whether a name is free. If it is, nobody else is granted the name before the calling
--- transaction has ended. This is a lock for work that is one transaction: it has no lease and no
--- token, and needs no renewal.
+-- Returns whether a name is free, and no quarantine prevents grants. If so, nobody else is granted
+-- the name before the calling transaction has ended. This is a lock for work that is one
+-- transaction: it has no lease and no token, and needs no renewal.
 --
 -- It needs READ COMMITTED, because an older snapshot does not show the present holder. A dead
 -- holder still counts, until a step has noticed the end of its lease, or the retention is over.
@@ -16,7 +16,8 @@ BEGIN
   END IF;
   -- The name is checked twice: first without any lock, so that a busy name is not even locked, and
   -- again at the end.
-  IF NOT leasehold.is_free_1(name)
+  IF NOT leasehold.may_grant_1()
+    OR NOT leasehold.is_free_1(name)
     OR NOT pg_try_advisory_xact_lock(leasehold.hold_1(name))
   THEN
     RETURN false;
@@ -38,6 +39,19 @@ BEGIN
   END IF;
   RETURN leasehold.is_free_1(name);
 END
+$$;
+
+-- Whether nothing is known that forbids new grants. Without a row in `boot`, this comes to the same
+-- as `boot_1`, but begins no quarantine. If no client has ever asked `boot_1`, there is none.
+CREATE FUNCTION leasehold.may_grant_1() RETURNS boolean
+LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT coalesce(
+    (SELECT b.grants_from_us <= leasehold.clock_1() FROM leasehold.boot b WHERE b.one),
+    (SELECT bool_and(CASE n.name
+      WHEN 'history' THEN n.value = leasehold.history_1() AND current_setting('fsync')::boolean
+      WHEN 'lossy' THEN n.value = 0
+      WHEN 'grants_from' THEN n.value <= leasehold.clock_1()
+      ELSE true END) FROM leasehold.number n))
 $$;
 
 -- Whether nobody holds or awaits a name.
