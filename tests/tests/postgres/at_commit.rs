@@ -186,6 +186,22 @@ async fn nobody_is_granted_a_name_that_a_transaction_holds() {
 }
 
 #[tokio::test]
+async fn a_transaction_that_is_refused_a_name_does_not_keep_it_from_others() {
+    let Some(database) = Database::new() else { return };
+    let client = database.client().await;
+    client.mutex(NAME).acquire().await.unwrap().release().await.unwrap();
+    // A grant is under way, and comes to nothing.
+    let grant = Transaction::begin(&database, "READ COMMITTED").await;
+    grant.run("UPDATE @.token SET token = token + 4096").await.unwrap();
+    let refused = Transaction::begin(&database, "READ COMMITTED").await;
+    assert!(!refused.tries_to_hold(NAME).await.unwrap());
+    grant.run("ROLLBACK").await.unwrap();
+    let next = Transaction::begin(&database, "READ COMMITTED").await;
+    assert!(next.tries_to_hold(NAME).await.unwrap());
+    refused.run("COMMIT").await.unwrap();
+}
+
+#[tokio::test]
 async fn a_table_with_the_trigger_takes_no_row_without_the_fence_of_its_name() {
     let Some(database) = Database::new() else { return };
     let client = database.client().await;

@@ -16,28 +16,35 @@ BEGIN
   END IF;
   -- The name is checked twice: first without any lock, so that a busy name is not even locked, and
   -- again at the end.
-  IF NOT leasehold.may_grant_1()
-    OR NOT leasehold.is_free_1(name)
-    OR NOT pg_try_advisory_xact_lock(leasehold.hold_1(name))
-  THEN
+  IF NOT leasehold.may_grant_1() OR NOT leasehold.is_free_1(name) THEN
     RETURN false;
   END IF;
-  SELECT t.epoch INTO token_epoch FROM leasehold.token t
-  WHERE t.name = try_hold.name COLLATE "C" ORDER BY t.epoch DESC LIMIT 1;
-  IF FOUND THEN
-    PERFORM 1 FROM leasehold.token t
-    WHERE t.name = try_hold.name COLLATE "C" AND t.epoch = token_epoch
-    FOR NO KEY UPDATE SKIP LOCKED;
-    IF NOT FOUND OR NOT leasehold.is_free_1(name) THEN
+  -- An error ends this block as a savepoint: if the answer is false, the locks go with it.
+  BEGIN
+    IF NOT pg_try_advisory_xact_lock(leasehold.hold_1(name)) THEN
       RETURN false;
     END IF;
-    -- As after a grant, `fence` fails in a transaction whose snapshot is older than this one's
-    -- commit.
-    UPDATE leasehold.token t SET token = t.token
-    WHERE t.name = try_hold.name COLLATE "C" AND t.epoch = token_epoch;
+    SELECT t.epoch INTO token_epoch FROM leasehold.token t
+    WHERE t.name = try_hold.name COLLATE "C" ORDER BY t.epoch DESC LIMIT 1;
+    IF FOUND THEN
+      PERFORM 1 FROM leasehold.token t
+      WHERE t.name = try_hold.name COLLATE "C" AND t.epoch = token_epoch
+      FOR NO KEY UPDATE SKIP LOCKED;
+      IF NOT FOUND THEN
+        RAISE SQLSTATE 'LH005';
+      END IF;
+      -- As after a grant, `fence` fails in a transaction whose snapshot is older than this one's
+      -- commit.
+      UPDATE leasehold.token t SET token = t.token
+      WHERE t.name = try_hold.name COLLATE "C" AND t.epoch = token_epoch;
+    END IF;
+    IF NOT leasehold.is_free_1(name) THEN
+      RAISE SQLSTATE 'LH005';
+    END IF;
     RETURN true;
-  END IF;
-  RETURN leasehold.is_free_1(name);
+  EXCEPTION WHEN SQLSTATE 'LH005' THEN
+    RETURN false;
+  END;
 END
 $$;
 
