@@ -59,9 +59,11 @@ BEGIN
   ON CONFLICT (name) DO UPDATE SET value = excluded.value;
   IF (before.history, before.grants_from_us, before.is_lossy)
     IS DISTINCT FROM (this, grants_from_us, is_lossy) THEN
-    INSERT INTO leasehold.boot VALUES (true, this, grants_from_us, is_lossy)
+    INSERT INTO leasehold.boot
+    VALUES (true, this, grants_from_us, is_lossy, 'leasehold.boot'::regclass)
     ON CONFLICT (one) DO UPDATE SET history = excluded.history,
-      grants_from_us = excluded.grants_from_us, is_lossy = excluded.is_lossy;
+      grants_from_us = excluded.grants_from_us, is_lossy = excluded.is_lossy,
+      made_in = excluded.made_in;
   END IF;
   RETURN NEXT;
 END

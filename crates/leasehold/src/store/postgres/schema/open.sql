@@ -4,7 +4,7 @@
 -- and the record of its row, NULL if there is no row. Each row also has the token above which the
 -- tokens of new names begin, and the changes by quick paths. Then follows the token of a hold that
 -- a transaction has released. The last two columns are of `boot`, NULL if no client has checked yet
--- whether the server has forgotten anything.
+-- whether the server has forgotten anything, or the row is out of a dump.
 CREATE FUNCTION leasehold.open_1(names text[])
 RETURNS TABLE (now_us bigint, name text, epoch bigint, changes int, forgotten bigint, record bytea,
   last_token bigint, collect_at_us bigint, since_us bigint, given bytea, deadline_us bigint,
@@ -40,6 +40,6 @@ BEGIN
       SELECT l.* FROM leasehold.lock l
       WHERE l.name = wanted COLLATE "C" ORDER BY l.epoch DESC LIMIT 1
     ) AS found ON true
-    LEFT JOIN leasehold.boot ON boot.one;
+    LEFT JOIN leasehold.boot ON boot.one AND boot.made_in = boot.tableoid;
 END
 $$;

@@ -33,7 +33,7 @@ BEGIN
   END IF;
   IF is_guarded OR commit_level = 'off' THEN
     PERFORM 1 FROM leasehold.boot b
-    WHERE b.one AND (b.is_lossy OR commit_level <> 'off')
+    WHERE b.one AND b.made_in = b.tableoid AND (b.is_lossy OR commit_level <> 'off')
       AND (b.grants_from_us <= leasehold.clock_1() OR NOT is_guarded);
     IF NOT FOUND THEN
       RETURN answers;

@@ -21,7 +21,7 @@ BEGIN
     RETURN answers;
   END IF;
   IF commit_level = 'off' THEN
-    PERFORM 1 FROM leasehold.boot b WHERE b.one AND b.is_lossy;
+    PERFORM 1 FROM leasehold.boot b WHERE b.one AND b.made_in = b.tableoid AND b.is_lossy;
     IF NOT FOUND THEN
       RETURN answers;
     END IF;

@@ -50,13 +50,16 @@ CREATE TABLE leasehold.token (
 
 -- Whether the server may have forgotten something. An unlogged table is empty after each crash and
 -- after each promotion, and only then. `history` names the data to which the row belongs, so that a
--- row from a backup does not count. From `grants_from_us` on, new grants may be made. `is_lossy`:
--- since the row was made, a client has committed without waiting for the disk.
+-- row from a backup does not count. `made_in` is the table in which the row was made: the number
+-- `tableoid` of a table out of a dump differs, and quick paths can compare it. From
+-- `grants_from_us` on, new grants may be made. `is_lossy`: since the row was made, a client has
+-- committed without waiting for the disk.
 CREATE UNLOGGED TABLE leasehold.boot (
   one boolean PRIMARY KEY DEFAULT true CHECK (one),
   history bigint NOT NULL,
   grants_from_us bigint NOT NULL,
-  is_lossy boolean NOT NULL
+  is_lossy boolean NOT NULL,
+  made_in oid NOT NULL
 );
 
 -- Numbers of the whole store: `layout`, and `forgotten`, the highest token of names that are gone.

@@ -53,7 +53,8 @@ $$;
 CREATE FUNCTION leasehold.may_grant_1() RETURNS boolean
 LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
   SELECT coalesce(
-    (SELECT b.grants_from_us <= leasehold.clock_1() FROM leasehold.boot b WHERE b.one),
+    (SELECT b.grants_from_us <= leasehold.clock_1() FROM leasehold.boot b
+      WHERE b.one AND b.made_in = b.tableoid),
     (SELECT bool_and(CASE n.name
       WHEN 'history' THEN n.value = leasehold.history_1() AND current_setting('fsync')::boolean
       WHEN 'lossy' THEN n.value = 0
