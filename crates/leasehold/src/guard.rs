@@ -236,6 +236,10 @@ impl Guard {
     /// Renews the lease, for the same ttl or for another one.
     async fn renew_by(&self, another: Option<Duration>) -> Result<Duration> {
         self.ensure_held()?;
+        if let Some(ttl) = another {
+            // The store may execute a renewal whose answer never comes.
+            self.held.iter().for_each(|held| held.state.may_last(ttl));
+        }
         let renewals = self.held.iter().map(|held| {
             let renewal = held.state.renewal();
             let ttl = another.unwrap_or(renewal.ttl);

@@ -234,10 +234,15 @@ impl LeaseState {
         self.changing().longest_ttl
     }
 
-    pub(super) fn set_ttl(&self, ttl: Duration) {
+    /// Records that a store may keep the lease for this ttl from now on.
+    pub(crate) fn may_last(&self, ttl: Duration) {
         let mut changing = self.changing();
         changing.longest_ttl = changing.longest_ttl.max(ttl);
-        changing.ttl = ttl;
+    }
+
+    /// Changes the ttl of the renewals to one that [may](Self::may_last) be kept already.
+    pub(super) fn set_ttl(&self, ttl: Duration) {
+        self.changing().ttl = ttl;
     }
 
     pub(crate) fn set_min_hold(&self, least: Duration) {

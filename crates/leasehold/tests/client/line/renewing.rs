@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use leasehold::{Guard, LossReason};
 
 use super::world::{Call, TTL, World, must, settle};
@@ -69,4 +70,23 @@ async fn without_an_answer_to_the_renewal_the_lease_ends_in_time_in_any_hands() 
     world.hold_back(None);
     settle().await;
     assert_eq!(guard.loss(), Some(LossReason::Expired), "what is lost stays lost");
+}
+
+#[tokio::test]
+async fn after_an_unanswered_renewal_for_longer_the_release_is_repeated_for_that_longer_time() {
+    let world = World::new();
+    let guard = Call::new(&world.client().await).granted();
+    settle().await;
+    world.hold_back_replies(Some("renew"));
+    assert!(guard.renew_for(120 * TTL).now_or_never().is_none());
+    world.hold_back_replies(None);
+    world.refuse(Some("release"));
+    drop(guard);
+    settle().await;
+    world.clock.advance(TTL + Duration::from_secs(1));
+    settle().await;
+    world.refuse(None);
+    world.clock.advance(Duration::from_secs(1));
+    settle().await;
+    assert!(world.is_idle());
 }

@@ -20,7 +20,7 @@ pub(crate) const SLICE: Duration = Duration::from_millis(5);
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 
 /// A store in memory that records its requests. If a test says so, it holds some back, or holds
-/// back or loses the replies to some.
+/// back or loses the replies to some, or cannot be reached for some.
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
     pub(crate) memory: Memory,
@@ -28,6 +28,7 @@ pub(crate) struct Watched {
     held_back: watch::Sender<Option<&'static str>>,
     answered_late: watch::Sender<Option<&'static str>>,
     unanswered: Arc<Mutex<Option<&'static str>>>,
+    refused: Arc<Mutex<Option<&'static str>>>,
     is_mute: Arc<AtomicBool>,
 }
 
@@ -57,6 +58,9 @@ impl Store for Watched {
             let let_on = |held_back: &Option<&str>| *held_back != Some(kind);
             // The wait fails only when the store ends, and then this call ends, too.
             let _ = held_back.wait_for(let_on).await;
+            if *lock(&self.refused) == Some(kind) {
+                return Err(StoreError::new(StoreErrorKind::Unreachable, "it is away"));
+            }
             let answer = self.memory.execute(operation).await;
             let _ = answered_late.wait_for(let_on).await;
             match *lock(&self.unanswered) == Some(kind) {
@@ -117,6 +121,7 @@ impl World {
             held_back: watch::Sender::new(None),
             answered_late: watch::Sender::new(None),
             unanswered: Arc::default(),
+            refused: Arc::default(),
             is_mute: Arc::default(),
         };
         Self { clock, store }
@@ -145,6 +150,11 @@ impl World {
     /// From now on these requests are executed and not answered.
     pub(crate) fn lose_replies(&self, kind: Option<&'static str>) {
         *lock(&self.store.unanswered) = kind;
+    }
+
+    /// From now on the store cannot be reached for these requests.
+    pub(crate) fn refuse(&self, kind: Option<&'static str>) {
+        *lock(&self.store.refused) = kind;
     }
 
     pub(crate) fn hold_back(&self, kind: Option<&'static str>) {
