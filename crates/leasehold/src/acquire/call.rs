@@ -131,6 +131,8 @@ impl<'a> AcquireCall<'a> {
                 Ok(timed) => timed,
                 Err(error) => {
                     Box::pin(self.after_failure(error)).await?;
+                    // The end of the client has cancelled the attempt.
+                    asked.keeper.ensure_open()?;
                     if self.own.shows_life().is_none() {
                         // The call was skipped, or a message has brought its grant.
                         return Ok(Step::Wait { turn, behind: None });

@@ -320,6 +320,22 @@ async fn a_try_that_is_under_way_when_its_client_is_closed_gets_nothing_and_leav
 }
 
 #[tokio::test]
+async fn a_reader_that_asks_a_store_which_is_away_ends_with_its_client_and_asks_no_more() {
+    let world = World::new();
+    let client = world.client().await;
+    Call::new(&client).granted().release().await.unwrap();
+    world.refuse(Some("acquire"));
+    let reads = client.rwlock("a").read().ttl(TTL);
+    let mut call = Call(Box::pin(async move { reads.acquire().await }));
+    assert!(call.poll().is_none());
+    client.close().await.unwrap();
+    world.asked();
+    world.clock.advance(Duration::from_secs(1));
+    assert!(matches!(call.poll(), Some(Err(Error::Closed))));
+    assert_eq!(world.asked(), [""; 0]);
+}
+
+#[tokio::test]
 async fn an_adoption_that_is_under_way_when_its_client_is_closed_ends_with_it() {
     let world = World::new();
     let (client, heir) = (world.client().await, world.client().await);
