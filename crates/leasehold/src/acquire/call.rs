@@ -152,7 +152,7 @@ impl<'a> AcquireCall<'a> {
                 Reply::Queued(place) => {
                     let attempt = &self.own.attempt;
                     asked.report_queued(&mut self.reported, attempt.id, &place);
-                    asked.keeper.queued(attempt.id, place, attempt.unanswered);
+                    asked.keeper.queued(attempt, place);
                     return Ok(Step::Wait { turn, behind: None });
                 }
                 Reply::Busy { .. } if timed.answer.more => {}

@@ -11,6 +11,7 @@ use leasehold_core::{
 };
 
 use super::handoff::Handoff;
+use super::lease::Attempt;
 use super::state::{Keeper, Poll, Step, Waiter};
 use crate::event::{Event, RequestFacts};
 use crate::replies::unusable_reply;
@@ -23,11 +24,11 @@ use crate::store::clocked::TimedAnswer;
 const CONFIRM_AFTER: Duration = Duration::from_millis(100);
 
 impl Keeper {
-    /// Records the place of a waiter that has joined the store's queue.
-    pub(crate) fn queued(&self, id: HolderId, place: Place, unanswered: bool) {
+    /// Records the place of a waiter that has joined the store's queue, as its caller was told.
+    pub(crate) fn queued(&self, attempt: &Attempt, place: Place) {
         let now = self.store.now();
         let mut table = self.table();
-        if let Some(at) = table.queues.queued(id, place, unanswered, now) {
+        if let Some(at) = table.queues.queued(attempt, place, now) {
             self.wake_by(&mut table, at);
         }
     }

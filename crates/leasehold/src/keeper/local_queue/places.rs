@@ -10,6 +10,7 @@ use leasehold_core::model::POLL_INTERVAL;
 use leasehold_core::{HolderId, Instant, LockName, Place, StoreError};
 
 use crate::failures::FailureStreak;
+use crate::keeper::lease::Attempt;
 use crate::keeper::state::{LocalQueue, LocalQueues, Places, Poll, Waiter};
 
 /// The first and the longest delay of a poll after one that failed: 50 ms to 1 s.
@@ -65,18 +66,20 @@ impl LocalQueues {
         ids.into_iter().filter_map(|id| self.take(id)).collect()
     }
 
-    /// Records the place of a waiter that has joined the store's queue, and returns when it or its
-    /// name is polled next.
+    /// Records the place of a waiter that has joined the store's queue, as a caller with this
+    /// attempt was told, and returns when the waiter or its name is polled next.
     pub(in crate::keeper) fn queued(
         &mut self,
-        id: HolderId,
+        attempt: &Attempt,
         place: Place,
-        unanswered: bool,
         now: Instant,
     ) -> Option<Instant> {
+        let id = attempt.id;
         let waiter = self.asking.get_mut(&id)?;
         let name = waiter.attempt.name.clone();
-        waiter.attempt.unanswered = unanswered;
+        // If the caller was skipped, the request of the next caller in line may be under way.
+        let was_skipped = waiter.attempt.ticket != attempt.ticket;
+        waiter.attempt.unanswered = attempt.unanswered || was_skipped && waiter.attempt.unanswered;
         let before = waiter.sequence.replace(place.sequence);
         let is_announced = waiter.is_announced;
         let at = now + patience(place, &mut self.jitter);

@@ -7,8 +7,8 @@ use leasehold_core::{Mode, Place, Renewal};
 use tokio::sync::oneshot;
 
 use super::{
-    Ask, Attempt, Left, SLICE, Scene, Step, TTL, asks, call, granted, has_lease, id, name, start,
-    waits,
+    Ask, Attempt, Left, SLICE, Scene, Step, TTL, answered, asks, call, granted, has_lease, id,
+    name, start, waits,
 };
 
 #[test]
@@ -94,7 +94,7 @@ fn a_caller_that_takes_over_a_place_in_the_stores_queue_has_only_to_wait() {
     let mut scene = Scene::new(SLICE);
     let (ticket, _first) = scene.first(1);
     let place = Place::new(7, 1, Duration::from_secs(1));
-    scene.table().queues.queued(id(1), place, false, start()).unwrap();
+    scene.table().queues.queued(&answered(1, Some(ticket)), place, start()).unwrap();
     let (_, mut second) = scene.behind(2);
     scene.leave_to_the_next(ticket, 1);
     assert!(waits(&mut second));
@@ -162,12 +162,26 @@ fn a_first_who_shows_no_sign_of_life_is_skipped_once_somebody_is_behind() {
 #[test]
 fn a_first_who_waits_in_the_stores_queue_is_not_skipped() {
     let mut scene = Scene::new(SLICE);
-    let (_, _first) = scene.first(1);
+    let (ticket, _first) = scene.first(1);
     let place = Place::new(7, 1, Duration::from_secs(1));
-    scene.table().queues.queued(id(1), place, false, start()).unwrap();
+    scene.table().queues.queued(&answered(1, Some(ticket)), place, start()).unwrap();
     let (_, mut second) = scene.behind(2);
     scene.take_due(start() + CLAIM_WINDOW * 2);
     assert!(waits(&mut second));
+}
+
+#[test]
+fn the_answer_to_a_first_who_was_skipped_is_not_that_to_the_next_who_asked_in_its_place() {
+    let mut scene = Scene::new(SLICE);
+    let (ticket, _first) = scene.first(1);
+    let (next, mut second) = scene.behind(2);
+    scene.take_due(start() + CLAIM_WINDOW);
+    assert_eq!(asks(&mut second).id, id(1));
+    let place = Place::new(7, 1, Duration::from_secs(1));
+    for (ticket, is_unanswered) in [(ticket, true), (next, false)] {
+        scene.table().queues.queued(&answered(1, Some(ticket)), place, start()).unwrap();
+        assert_eq!(scene.table().queues.asking[&id(1)].attempt.unanswered, is_unanswered);
+    }
 }
 
 #[test]

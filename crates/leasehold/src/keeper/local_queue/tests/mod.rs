@@ -66,6 +66,11 @@ fn call(attempt: u64) -> Attempt {
     }
 }
 
+/// A call whose requests were all answered.
+fn answered(attempt: u64, ticket: Option<Ticket>) -> Attempt {
+    Attempt { ticket, unanswered: false, ..call(attempt) }
+}
+
 /// A keeper that nobody drives, with an observer.
 fn keeper(clock: &FakeClock, slice: Duration) -> Arc<Keeper> {
     let observers = Observers::new(vec![Box::new(|_: &Event<'_>| {})]);

@@ -10,7 +10,7 @@ use leasehold_core::{
     StoreErrorKind,
 };
 
-use super::{Attempt, SLICE, TTL, call, id, keeper};
+use super::{Attempt, SLICE, TTL, answered, call, id, keeper};
 use crate::keeper::handoff::Handoff;
 use crate::keeper::lease::LeaseState;
 use crate::keeper::run::Due;
@@ -58,7 +58,7 @@ fn add_waiter(keeper: &Keeper, number: u64, on: &str) {
 /// Queues a waiter at 0 s, to be polled for within `retry_after`.
 fn queue(keeper: &Keeper, attempt: u64, ahead: u32, retry_after: Duration) {
     let place = Place::new(attempt, ahead, retry_after);
-    keeper.table().queues.queued(id(attempt), place, false, at(0)).unwrap();
+    keeper.table().queues.queued(&answered(attempt, None), place, at(0)).unwrap();
 }
 
 fn take_due(keeper: &Arc<Keeper>, now: Instant) -> Due {
@@ -216,7 +216,7 @@ fn a_waiter_that_the_store_counted_as_dead_in_between_has_the_newer_of_two_place
     queue(&keeper, 9, 0, Duration::from_millis(500));
     for sequence in [1, 20] {
         let place = Place::new(sequence, 0, Duration::from_millis(500));
-        keeper.table().queues.queued(id(1), place, false, at(0)).unwrap();
+        keeper.table().queues.queued(&answered(1, None), place, at(0)).unwrap();
     }
     assert!(keeper.table().queues.take(id(1)).is_some());
     assert_eq!(polled(&take_due(&keeper, at(1))), [9], "nobody has the other place");
