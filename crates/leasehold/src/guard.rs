@@ -105,9 +105,10 @@ impl Guard {
     /// The mode in which the lease is held. A reader becomes the writer once
     /// [`upgrade`](Guard::upgrade) has succeeded. A writer becomes a reader as soon as
     /// [`downgrade`](Guard::downgrade) is called. So the guard never assumes a stronger mode than
-    /// the store has recorded, and each renewal compares the two.
+    /// the store has recorded, and each renewal compares the two. In a forked child, which does not
+    /// hold the lease, the mode is that of the grant.
     pub fn mode(&self) -> Mode {
-        self.state().mode()
+        self.state().mode_here()
     }
 
     /// The time for which the lease may still be relied on without a renewal. Zero once the lease

@@ -63,6 +63,14 @@ impl Signal {
         Arc::new(Self { made_in: MadeIn::this(), clock, valid_until, limit, state })
     }
 
+    /// A signal that was made in another process.
+    #[cfg(test)]
+    pub(crate) fn of_parent(clock: Arc<dyn Clock>, until: Instant) -> Arc<Self> {
+        let valid_until = AtomicU64::new(nanos(until));
+        let (limit, state) = (OnceLock::new(), Mutex::default());
+        Arc::new(Self { made_in: MadeIn::another(), clock, valid_until, limit, state })
+    }
+
     /// The signal of the next holder, with the same end of validity as this signal.
     pub(crate) fn succeeding(&self) -> Arc<Self> {
         Self::new(Arc::clone(&self.clock), self.valid_until())

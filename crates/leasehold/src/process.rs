@@ -93,6 +93,12 @@ impl MadeIn {
         Self(number())
     }
 
+    /// Another process than this one.
+    #[cfg(test)]
+    pub(crate) fn another() -> Self {
+        Self(MOST)
+    }
+
     /// Whether the value was made in another process, from which this one was forked.
     pub fn is_another(self) -> bool {
         self.0 != number()

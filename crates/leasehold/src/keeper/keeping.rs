@@ -228,8 +228,12 @@ impl Keeper {
     }
 
     /// Takes a lease out of its line, because it was changed or may end at any time: the next in
-    /// line asks for a new one.
+    /// line asks for a new one. A forked child has no line: in the child, the table of this keeper
+    /// may stay locked.
     pub(crate) fn leave_line(&self, held: &Held) {
+        if self.is_of_parent() {
+            return;
+        }
         let now = self.store.now();
         let wakeup = {
             let mut table = self.table();

@@ -15,7 +15,7 @@ use crate::event::LeaseFacts;
 use crate::failures::FailureStreak;
 use crate::lost::{End, Signal};
 use crate::mutex::Mutex;
-use crate::sync::AtomicBool;
+use crate::sync::{AtomicBool, AtomicU64};
 
 /// The state of a lease, shared by its guards and the keeper.
 #[derive(Debug)]
@@ -38,6 +38,10 @@ pub(crate) struct LeaseState {
     /// The number of times that the lease was passed on since the grant. The token of this guard is
     /// higher than that of the grant by that number.
     passed_on: PassedOn,
+    /// The token of the grant, as the store has it; written only with `changing` locked. It is read
+    /// without a lock: in a forked child, `changing` may stay locked.
+    grant_token: AtomicU64,
+    granted_mode: Mode,
     changing: Mutex<Changing>,
     pub(super) observed: Mutex<Observed>,
 }
@@ -54,8 +58,6 @@ struct Changing {
     unanswered: bool,
     /// The label that others see.
     shown_label: Option<String>,
-    /// The token of the grant, as the store has it.
-    token: FencingToken,
     modes: ModeChanges,
     /// The failures of renewals since the last renewal that succeeded.
     failures: FailureStreak,
@@ -138,15 +140,14 @@ impl LeaseState {
             min_hold: options.min_hold.unwrap_or_default(),
             unanswered,
             shown_label: options.label.clone(),
-            token,
             modes: ModeChanges::granted(mode),
             failures: FailureStreak::default(),
         };
-        Self::of((name, id), options, changing, PassedOn::default(), signal, now)
+        Self::of((name, id, token), options, changing, PassedOn::default(), signal, now)
     }
 
     fn of(
-        (name, id): (LockName, HolderId),
+        (name, id, token): (LockName, HolderId, FencingToken),
         options: LeaseOptions,
         changing: Changing,
         passed_on: PassedOn,
@@ -164,6 +165,8 @@ impl LeaseState {
             finished: AtomicBool::new(false),
             was_passed_on: AtomicBool::new(false),
             passed_on,
+            grant_token: AtomicU64::new(token.get()),
+            granted_mode: changing.modes.mode,
             changing: Mutex::new(changing),
             observed: Mutex::default(),
         })
@@ -175,9 +178,10 @@ impl LeaseState {
         let PassedOn { times, after } = self.passed_on;
         let after = after + now.saturating_since(self.granted_at);
         let passed_on = PassedOn { times: times + 1, after };
+        let token = self.grant_token();
+        token.passed_on(passed_on.times)?;
         let changing = {
             let before = self.changing();
-            before.token.passed_on(passed_on.times)?;
             if before.ttl != self.options.ttl || before.modes.was_changed() {
                 return None;
             }
@@ -187,17 +191,22 @@ impl LeaseState {
                 min_hold: options.min_hold.unwrap_or_default(),
                 unanswered: before.unanswered,
                 shown_label: options.label.clone(),
-                token: before.token,
                 modes: before.modes,
                 failures: FailureStreak::default(),
             }
         };
         let (name, signal) = (self.name.clone(), self.signal.succeeding());
-        Some(Self::of((name, self.id), options, changing, passed_on, signal, now))
+        Some(Self::of((name, self.id, token), options, changing, passed_on, signal, now))
     }
 
     fn changing(&self) -> MutexGuard<'_, Changing> {
         self.changing.lock()
+    }
+
+    /// The number of times that the changing state was locked.
+    #[cfg(test)]
+    pub(super) fn locks(&self) -> usize {
+        self.changing.locked()
     }
 
     /// The token of this guard.
@@ -209,7 +218,9 @@ impl LeaseState {
 
     /// The token of the grant, by which the store identifies the lease.
     pub(crate) fn grant_token(&self) -> FencingToken {
-        self.changing().token
+        let number = self.grant_token.load(Ordering::Acquire);
+        // The default is unreachable: the number is that of a token.
+        FencingToken::from_number(number).unwrap_or(FencingToken::from_micros(0))
     }
 
     /// How many times the lease was passed on since the grant, and when the last time was.
@@ -253,6 +264,11 @@ impl LeaseState {
         self.changing().modes.mode
     }
 
+    /// Like [`mode`](Self::mode), for the holder: in a forked child, the mode is that of the grant.
+    pub(crate) fn mode_here(&self) -> Mode {
+        if self.signal.is_of_parent() { self.granted_mode } else { self.mode() }
+    }
+
     /// The mode that the guard assumes, and the number of the change that led to it. While a reader
     /// waits to become the writer, both are as before.
     pub(super) fn mode_and_change(&self) -> (Mode, u64) {
@@ -278,7 +294,7 @@ impl LeaseState {
         let mut changing = self.changing();
         let is_last = changing.modes.upgraded(number);
         if is_last {
-            changing.token = token;
+            self.grant_token.store(token.get(), Ordering::Release);
         }
         is_last
     }
@@ -297,9 +313,9 @@ impl LeaseState {
     /// Records the store's token of a hold. If a reader gave up an upgrade that the store then
     /// granted, that token is higher than the guard's. Both are tokens of the same lease.
     pub(super) fn note_token(&self, token: FencingToken) {
-        let mut changing = self.changing();
-        if changing.modes.mode.is_reader() && token > changing.token {
-            changing.token = token;
+        let changing = self.changing();
+        if changing.modes.mode.is_reader() && token > self.grant_token() {
+            self.grant_token.store(token.get(), Ordering::Release);
         }
     }
 
