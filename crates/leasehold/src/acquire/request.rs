@@ -136,6 +136,7 @@ impl OwnAttempt {
             joins: asked.joins,
             ticket: None,
             unanswered: false,
+            is_taken_over: false,
         };
         let keeper = Arc::clone(asked.keeper);
         Self { keeper, attempt, is_waiter: false, known: false, in_flight: false }

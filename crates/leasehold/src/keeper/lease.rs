@@ -38,6 +38,9 @@ pub(crate) struct LeaseState {
     /// The number of times that the lease was passed on since the grant. The token of this guard is
     /// higher than that of the grant by that number.
     passed_on: PassedOn,
+    /// The time at which to report the present holder to the store, if its record may name an
+    /// earlier caller.
+    pub(super) tell_at: Option<Instant>,
     /// The token of the grant, as the store has it; written only with `changing` locked. It is read
     /// without a lock: in a forked child, `changing` may stay locked.
     grant_token: AtomicU64,
@@ -75,8 +78,8 @@ pub(super) enum Observed {
     Ended,
 }
 
-/// If a lease was passed on, the keeper reports the new holder to the store once that holder has
-/// had it for 100 ms. Most holders have released by then, and each report costs a request.
+/// If a lease was passed on, or its place in the store's queue was taken over, the keeper reports the
+/// new holder to the store once that holder has had it for 100 ms. Most holders have released by then, and each report costs a request.
 const TELL_AFTER: Duration = Duration::from_millis(100);
 
 /// The number of a place in line. The caller with the lowest number is served first.
@@ -99,6 +102,8 @@ pub(crate) struct Attempt {
     pub(crate) ticket: Option<Ticket>,
     /// A copy of its acquire was not answered, as far as is known.
     pub(crate) unanswered: bool,
+    /// Its caller has taken it over: the store may show the label of the caller before.
+    pub(crate) is_taken_over: bool,
 }
 
 /// The terms of a line: the options that all its callers ask for. A caller with other options asks
@@ -133,7 +138,7 @@ impl LeaseState {
         signal: Arc<Signal>,
         now: Instant,
     ) -> Arc<Self> {
-        let Attempt { name, id, mode, options, unanswered, .. } = attempt;
+        let Attempt { name, id, mode, options, unanswered, is_taken_over, .. } = attempt;
         let changing = Changing {
             ttl: options.ttl,
             longest_ttl: options.ttl,
@@ -143,14 +148,15 @@ impl LeaseState {
             modes: ModeChanges::granted(mode),
             failures: FailureStreak::default(),
         };
-        Self::of((name, id, token), options, changing, PassedOn::default(), signal, now)
+        let (passed_on, tell_at) = (PassedOn::default(), is_taken_over.then(|| now + TELL_AFTER));
+        Self::of((name, id, token), options, changing, (passed_on, tell_at), signal, now)
     }
 
     fn of(
         (name, id, token): (LockName, HolderId, FencingToken),
         options: LeaseOptions,
         changing: Changing,
-        passed_on: PassedOn,
+        (passed_on, tell_at): (PassedOn, Option<Instant>),
         signal: Arc<Signal>,
         now: Instant,
     ) -> Arc<Self> {
@@ -165,6 +171,7 @@ impl LeaseState {
             finished: AtomicBool::new(false),
             was_passed_on: AtomicBool::new(false),
             passed_on,
+            tell_at,
             grant_token: AtomicU64::new(token.get()),
             granted_mode: changing.modes.mode,
             changing: Mutex::new(changing),
@@ -196,6 +203,7 @@ impl LeaseState {
             }
         };
         let (name, signal) = (self.name.clone(), self.signal.succeeding());
+        let passed_on = (passed_on, Some(now + TELL_AFTER));
         Some(Self::of((name, self.id, token), options, changing, passed_on, signal, now))
     }
 
@@ -226,12 +234,6 @@ impl LeaseState {
     /// How many times the lease was passed on since the grant, and when the last time was.
     pub(crate) fn passed_on_since(&self) -> PassedOn {
         self.passed_on
-    }
-
-    /// The time at which to report the present holder to the store, if its record names an earlier
-    /// holder.
-    pub(super) fn tell_at(&self) -> Option<Instant> {
-        (self.passed_on.times > 0).then(|| self.granted_at + TELL_AFTER)
     }
 
     /// The ttl for which the lease is renewed.

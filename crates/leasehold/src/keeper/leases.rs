@@ -124,7 +124,7 @@ impl Leases {
     ) -> Instant {
         let id = state.id;
         let wake_at = renewing.wake_at();
-        let tell_at = state.tell_at();
+        let tell_at = state.tell_at;
         // The entry is inserted at the earliest of these times. So when the lease is fetched, as
         // most are soon, the entry need not move to an earlier time.
         let due = handoff.until().into_iter().chain(tell_at).fold(wake_at, Instant::min);
@@ -175,7 +175,7 @@ impl Leases {
         }
         let before = std::mem::replace(&mut entry.state, next()?);
         before.mark_passed_on();
-        entry.tell_at = entry.state.tell_at();
+        entry.tell_at = entry.state.tell_at;
         entry.handoff = Handoff::waiting(now, validity);
         entry.reschedule_earlier(&mut self.due);
         Some((Arc::clone(&entry.state), entry.due))

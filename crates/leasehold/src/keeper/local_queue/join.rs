@@ -262,7 +262,7 @@ impl Line {
             let ask = Ask { id, nonce, is_known, yields, release: None, turn };
             return Some(Wakeup { turn: Some((to, Step::Ask(ask))), replaced: None });
         };
-        waiter.attempt.ticket = Some(ticket);
+        (waiter.attempt.ticket, waiter.attempt.is_taken_over) = (Some(ticket), true);
         waiter.attempt.options = next.attempt.options;
         if waiter.sequence.is_some() {
             // That caller only has to wait, which it does already.

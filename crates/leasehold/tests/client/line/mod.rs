@@ -63,6 +63,28 @@ async fn a_holder_whose_lease_was_passed_on_can_change_its_label() {
 }
 
 #[tokio::test]
+async fn who_takes_over_a_place_at_the_store_is_shown_with_its_own_label() {
+    let world = World::new();
+    let (client, other) = (world.client().await, world.client().await);
+    let guard = Call::new(&other).granted();
+    let [mut first, mut second] = ["first", "second"].map(|label| {
+        let lock = client.mutex("a").ttl(TTL).label(label);
+        Call(Box::pin(async move { lock.acquire().await }))
+    });
+    assert!(first.poll().is_none());
+    settle().await;
+    assert!(first.poll().is_none() && second.poll().is_none());
+    drop(first);
+    guard.release().await.unwrap();
+    settle().await;
+    let _guard = second.granted();
+    world.clock.advance(Duration::from_millis(200));
+    settle().await;
+    let holders = other.admin().inspect("a").await.unwrap().holders;
+    assert_eq!(holders[0].info.label.as_deref(), Some("second"));
+}
+
+#[tokio::test]
 async fn a_grant_in_a_message_counts_although_the_reply_to_its_request_was_lost() {
     let world = World::new();
     let (client, other) = (world.client().await, world.client().await);

@@ -64,6 +64,7 @@ fn call(attempt: u64) -> Attempt {
         joins: true,
         ticket: None,
         unanswered: true,
+        is_taken_over: false,
     }
 }
 
