@@ -10,17 +10,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::backoff::{Backoff, Jitter};
-use leasehold_core::model::NOT_AFTER;
+use leasehold_core::model::{CLAIM_WINDOW, NOT_AFTER};
 use leasehold_core::{
-    Action, BoxFuture, FencingToken, HolderId, LockName, StoreError, StoreErrorKind,
+    Action, BoxFuture, FencingToken, HolderId, Instant, LockName, StoreError, StoreErrorKind,
 };
 
 use super::lease::Attempt;
-use super::state::{Cleanup, Keeper, PendingRelease, RecentlyEnded, Waiter};
+use super::state::{Cleanup, Keeper, KeptForNext, PendingRelease, RecentlyEnded, Table, Waiter};
 use crate::replies::may_pass;
 
 /// The first and the longest delay before a cleanup is tried again.
 const CLEANUP_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+
+/// The time that a caller has for a release that it has taken on: 2 s, as long as the first caller
+/// of a line may ask without a sign of life.
+const RELEASE_PATIENCE: Duration = CLAIM_WINDOW;
 
 /// The number of ended attempts that are remembered: 1024, because a store may still know that many
 /// waiters of one client.
@@ -33,23 +37,64 @@ impl PendingRelease {
         if self.keeper.store.apply(&cleanup.name, cleanup.action.clone()).await.is_ok()
             && let Some(cleanup) = self.cleanup.take()
         {
-            let Cleanup { name, notice, .. } = *cleanup;
-            self.keeper.cleaned(Ok(()));
-            self.keeper.publish(&name, notice).await;
+            let is_own = {
+                let mut table = self.keeper.table();
+                let is_own = table.taken_on.remove(&self.key).is_some();
+                table.unfinished -= usize::from(is_own);
+                is_own
+            };
+            if is_own {
+                let Cleanup { name, notice, .. } = *cleanup;
+                self.keeper.tell_cleaned();
+                self.keeper.publish(&name, notice).await;
+            }
         }
     }
 }
 
 impl Drop for PendingRelease {
     fn drop(&mut self) {
-        if let Some(cleanup) = self.cleanup.take() {
-            self.keeper.table().cleanups.push(*cleanup);
+        if self.cleanup.is_some() {
+            let mut table = self.keeper.table();
+            let cleanup = table.taken_on.remove(&self.key);
+            table.cleanups.extend(cleanup);
             self.keeper.wake.notify_one();
         }
     }
 }
 
+impl Table {
+    /// The time at which the keeper sends the first release that a caller has taken on.
+    pub(super) fn overdue_at(&self) -> Option<Instant> {
+        self.taken_on.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    /// Takes out the releases that their callers have not done in time.
+    pub(super) fn take_overdue(&mut self, now: Instant) -> Vec<Cleanup> {
+        let mut overdue = Vec::new();
+        while self.overdue_at().is_some_and(|at| at <= now) {
+            overdue.extend(self.taken_on.pop_first().map(|(_, cleanup)| cleanup));
+        }
+        overdue
+    }
+}
+
 impl Keeper {
+    /// Leaves the release of a lease to a caller. The caller may not be polled, so the keeper sends
+    /// the release, too, if it is not done in time. A second release changes nothing.
+    pub(super) fn leave_release(
+        self: &Arc<Self>,
+        table: &mut Table,
+        kept: KeptForNext,
+        now: Instant,
+    ) -> PendingRelease {
+        let KeptForNext { state, cleanup, .. } = kept;
+        let key = (now + RELEASE_PATIENCE, state.id);
+        table.taken_on.insert(key, Cleanup::clone(&cleanup));
+        self.wake_by(table, key.0);
+        PendingRelease { keeper: Arc::clone(self), key, cleanup: Some(cleanup) }
+    }
+
     /// Sends `action` to the store until it arrives, for as long as it matters.
     pub(crate) fn clean(self: &Arc<Self>, name: LockName, action: Action, ttl: Duration) {
         let until = self.store.now() + ttl.max(NOT_AFTER);
@@ -113,6 +158,10 @@ impl Keeper {
                 table.given_up = Some(error);
             }
         }
+        self.tell_cleaned();
+    }
+
+    fn tell_cleaned(&self) {
         self.cleaned.notify_waiters();
         self.settled.notify_all();
     }

@@ -1,5 +1,6 @@
 //! The life of a keeper: how it is made, driven, woken and closed.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, MutexGuard};
 use std::time::Duration;
@@ -39,6 +40,7 @@ impl Table {
             leases: Leases::new(jitter.next_u64()),
             queues: LocalQueues::new(jitter.next_u64(), slice),
             cleanups: Vec::new(),
+            taken_on: BTreeMap::new(),
             unfinished: 0,
             given_up: None,
             ended: RecentlyEnded::default(),
@@ -222,6 +224,9 @@ impl Keeper {
             table.closed = true;
             let (waiters, callers, cleanups) = table.queues.take_all();
             table.cleanups.extend(cleanups);
+            // The callers may not be polled.
+            let taken_on = std::mem::take(&mut table.taken_on);
+            table.cleanups.extend(taken_on.into_values());
             self.wake.notify_one();
             (table.leases.all(), waiters, callers)
         };

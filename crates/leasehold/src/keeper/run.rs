@@ -87,6 +87,7 @@ impl Keeper {
     pub(super) fn take_due(self: &Arc<Self>, table: &mut Table, now: Instant) -> Due {
         let mut cleanups = std::mem::take(&mut table.cleanups);
         cleanups.extend(table.queues.take_let_go());
+        cleanups.extend(table.take_overdue(now));
         let mut leases = table.leases.take_due(now);
         let mut wakeups = table.queues.skip_silent(now);
         for (state, _) in &leases.lost {
@@ -145,7 +146,7 @@ impl Running {
                 table.running = false;
                 return None;
             }
-            let dues = [table.leases.next_due(), table.queues.next_due()];
+            let dues = [table.leases.next_due(), table.queues.next_due(), table.overdue_at()];
             let next = dues.into_iter().flatten().min().unwrap_or(now + IDLE);
             table.planned = next;
             self.listener.is_wanted = table.wants_inbox && !table.closed;

@@ -66,7 +66,9 @@ pub(super) struct Table {
     pub(super) leases: Leases,
     pub(super) queues: LocalQueues,
     pub(super) cleanups: Vec<Cleanup>,
-    /// Cleanups that are queued or under way.
+    /// The releases that callers have taken on, by the times at which the keeper sends them, too.
+    pub(super) taken_on: BTreeMap<(Instant, HolderId), Cleanup>,
+    /// Cleanups that are queued, taken on or under way.
     pub(super) unfinished: usize,
     /// The error for which a cleanup was given up, for the caller of `close`.
     pub(super) given_up: Option<StoreError>,
@@ -108,10 +110,13 @@ pub(crate) struct Held {
 }
 
 /// The release of the last lease of a queue. The next caller that asks has to send this release. If
-/// this value is dropped before the release is done, the keeper sends the release.
+/// this value is dropped before the release is done, or if the release is not done in time, the
+/// keeper sends the release.
 #[derive(Debug)]
 pub(crate) struct PendingRelease {
     pub(super) keeper: Arc<Keeper>,
+    /// The key of the release among those that were taken on.
+    pub(super) key: (Instant, HolderId),
     pub(super) cleanup: Option<Box<Cleanup>>,
 }
 

@@ -141,13 +141,9 @@ impl Keeper {
         }
         let mut step = queues.ask(attempt);
         if let Step::Ask(ask) = &mut step {
-            (ask.yields, ask.release) = (true, Some(self.pending(kept.cleanup)));
+            (ask.yields, ask.release) = (true, Some(self.leave_release(table, kept, now)));
         }
         step
-    }
-
-    fn pending(self: &Arc<Self>, cleanup: Box<Cleanup>) -> PendingRelease {
-        PendingRelease { keeper: Arc::clone(self), cleanup: Some(cleanup) }
     }
 
     /// Gives up the place of a caller, and its attempt if nobody else uses it.
@@ -186,13 +182,14 @@ impl Keeper {
         let now = self.store.now();
         let mut table = self.table();
         let line = line(&mut table.queues.by_name, &attempt.name)?;
-        match &mut line.head {
+        let kept = match &mut line.head {
             Head::Asking { front, seen, .. } if *front == ticket => {
                 *seen = now;
-                Some(line.let_go.take().map(|kept| self.pending(kept.cleanup)))
+                line.let_go.take()
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        Some(kept.map(|kept| self.leave_release(&mut table, kept, now)))
     }
 
     /// Fails all callers behind the first in line: the store's answer to the first concerns them,

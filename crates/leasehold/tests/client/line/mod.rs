@@ -273,6 +273,53 @@ async fn a_first_that_is_not_polled_after_a_release_is_skipped_in_two_seconds() 
 }
 
 #[tokio::test]
+async fn a_caller_that_takes_on_a_release_and_is_not_polled_holds_up_nobody() {
+    let world = World::new();
+    let client = world.client().await;
+    let guard = Call::new(&client).granted();
+    settle().await;
+    world.clock.advance(SLICE);
+    world.hold_back(Some("release"));
+    world.hold_back_replies(Some("acquire"));
+    drop(guard);
+    let mut next = Call::new(&client);
+    assert!(next.poll().is_none());
+    settle().await;
+    world.hold_back(None);
+    assert_eq!(world.waiting_at_the_store().await, 1);
+    world.clock.advance(Duration::from_secs(2));
+    settle().await;
+    assert_eq!(world.waiting_at_the_store().await, 0, "it has the lease");
+    drop(next);
+    world.hold_back_replies(None);
+    settle().await;
+    assert!(world.is_idle());
+}
+
+#[tokio::test]
+async fn a_client_closes_although_a_caller_that_has_taken_on_a_release_is_not_polled() {
+    let world = World::new();
+    let client = world.client().await;
+    let guard = Call::new(&client).granted();
+    settle().await;
+    world.clock.advance(SLICE);
+    world.hold_back_replies(Some("release"));
+    world.hold_back(Some("acquire"));
+    drop(guard);
+    let mut next = Call::new(&client);
+    assert!(next.poll().is_none());
+    world.hold_back_replies(None);
+    let closing = tokio::spawn(client.close());
+    settle().await;
+    world.clock.advance(Duration::from_secs(10));
+    closing.await.unwrap().unwrap();
+    world.hold_back(None);
+    assert!(matches!(next.poll(), Some(Err(Error::Closed))));
+    settle().await;
+    assert!(world.is_idle());
+}
+
+#[tokio::test]
 async fn a_loss_is_told_to_the_holder_and_the_first_in_line_asks_for_another_lease() {
     let world = World::new();
     let client = world.client().await;
