@@ -62,6 +62,8 @@ struct Changing {
     /// The label that others see.
     shown_label: Option<String>,
     modes: ModeChanges,
+    /// The store's time of the last renewal that succeeded, or of the grant before the first one.
+    renewed_us: u64,
     /// The failures of renewals since the last renewal that succeeded.
     failures: FailureStreak,
 }
@@ -146,6 +148,7 @@ impl LeaseState {
             unanswered,
             shown_label: options.label.clone(),
             modes: ModeChanges::granted(mode),
+            renewed_us: token.micros(),
             failures: FailureStreak::default(),
         };
         let (passed_on, tell_at) = (PassedOn::default(), is_taken_over.then(|| now + TELL_AFTER));
@@ -199,6 +202,7 @@ impl LeaseState {
                 unanswered: before.unanswered,
                 shown_label: options.label.clone(),
                 modes: before.modes,
+                renewed_us: before.renewed_us,
                 failures: FailureStreak::default(),
             }
         };
@@ -349,8 +353,18 @@ impl LeaseState {
         lasting.map_or(Duration::ZERO, |lasting| lasting.max(Duration::from_nanos(1)))
     }
 
-    pub(super) fn renewal_succeeded(&self) {
-        self.changing().failures.end();
+    /// Records a renewal that the store made at `now_us`.
+    pub(super) fn renewal_succeeded(&self, now_us: u64) {
+        let mut changing = self.changing();
+        changing.failures.end();
+        changing.renewed_us = changing.renewed_us.max(now_us);
+    }
+
+    /// Whether the store still had this lease of a reader or of permits after it had granted the
+    /// later lease `by`. Then both were held together.
+    pub(super) fn was_held_beside(&self, by: FencingToken) -> bool {
+        let changing = self.changing();
+        changing.modes.mode != Mode::Exclusive && by.micros() < changing.renewed_us
     }
 
     /// The error of the failed renewals, if the lease ended because of them.

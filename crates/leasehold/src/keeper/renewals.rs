@@ -95,7 +95,7 @@ impl Keeper {
                     continue;
                 }
                 holder.note_token(grant.token);
-                holder.renewal_succeeded();
+                holder.renewal_succeeded(timed.answer.now.token_us);
                 let valid_until = self.store.valid_until(timed, grant, holder.ttl());
                 let until = table.leases.update(holder.id, now, |renewing| {
                     renewing.succeeded(now, valid_until);
@@ -145,12 +145,16 @@ impl Keeper {
     // ---- what the store has forgotten
 
     /// Whether a lease that the store does not have, or no longer has, may be taken back. This is
-    /// allowed only while its holder can rely on the lease and no later holder is known. After the
-    /// lease has ended, perhaps the store granted the name again, and has forgotten that, too.
+    /// allowed only while its holder can rely on the lease and no later holder is known, except
+    /// readers and permits that held the name together with this holder. After the lease has ended,
+    /// perhaps the store granted the name again, and has forgotten that, too.
     fn may_reclaim(&self, state: &LeaseState, reason: LossReason) -> bool {
-        self.store.inner.capabilities().reclaims
-            && matches!(reason, LossReason::Expired | LossReason::Vanished)
-            && state.signal.check().is_none()
+        let is_last = match reason {
+            LossReason::Expired | LossReason::Vanished => true,
+            LossReason::Superseded { by } => state.was_held_beside(by),
+            _ => false,
+        };
+        self.store.inner.capabilities().reclaims && is_last && state.signal.check().is_none()
     }
 
     /// Asks for a lease by its token, and records the answer.

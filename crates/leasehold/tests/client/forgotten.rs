@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use leasehold::event::Event;
-use leasehold::store::{Capabilities, Inbox, Memory, Store};
-use leasehold::{Client, Guard};
+use leasehold::store::{Capabilities, Inbox, Memory, Quorum, Store};
+use leasehold::{Client, Error, Guard, Lock, LossReason};
+use leasehold_core::model::BALLOT_LEAD;
 use leasehold_core::{
     Action, Answer, BoxFuture, ClientId, FakeClock, Operation, Reply, StoreError,
 };
@@ -79,15 +80,102 @@ impl Store for Replaced {
     }
 }
 
+impl Replaced {
+    fn new(clock: &FakeClock) -> Self {
+        clock.advance(Duration::from_secs(1_000));
+        Self(Arc::new(Mutex::new(Memory::with_clock(clock.clone()))))
+    }
+
+    fn forget(&self, clock: &FakeClock) {
+        *lock(&self.0) = Memory::with_clock(clock.clone());
+    }
+
+    async fn client(&self, clock: &FakeClock) -> Client {
+        Client::builder().store(self.clone()).clock(clock.clone()).build().await.unwrap()
+    }
+}
+
+/// The time between two steps of a test.
+const MOMENT: Duration = Duration::from_millis(1);
+
+#[tokio::test]
+async fn a_reader_or_a_permit_that_comes_back_first_keeps_out_none_that_it_held_beside() {
+    let reader: fn(&Client) -> Lock = |client| client.rwlock("a").read();
+    let permit: fn(&Client) -> Lock = |client| client.semaphore("a", 2).permit();
+    for request in [reader, permit] {
+        let clock = FakeClock::new();
+        let store = Replaced::new(&clock);
+        let (one, two) = (store.client(&clock).await, store.client(&clock).await);
+        let first = request(&one).ttl(TTL).acquire().await.unwrap();
+        clock.advance(MOMENT);
+        let second = request(&two).ttl(TTL).acquire().await.unwrap();
+        clock.advance(MOMENT);
+        first.renew().await.unwrap();
+        store.forget(&clock);
+        second.renew().await.unwrap();
+        first.renew().await.unwrap();
+        let holders = two.admin().inspect("a").await.unwrap().holders;
+        let mut tokens: Vec<_> = holders.iter().map(|holder| holder.token).collect();
+        tokens.sort();
+        assert_eq!(tokens, [first.token(), second.token()]);
+    }
+}
+
+/// A client of a quorum of these nodes.
+async fn client_of(nodes: &[Replaced], clock: &FakeClock) -> Client {
+    let nodes = nodes.iter().map(|node| Box::new(node.clone()) as Box<dyn Store>).collect();
+    let quorum = Quorum::with_clock(nodes, clock.clone()).unwrap();
+    Client::builder().store(quorum).clock(clock.clone()).build().await.unwrap()
+}
+
+/// Another reader acquires, the clocks go on for `span`, the first one renews, and all nodes forget
+/// both. Then they come back, the later one first. Returns whether the first one keeps its lease.
+async fn is_kept_by_a_quorum(span: Duration) -> bool {
+    let clock = FakeClock::new();
+    let nodes = [(); 3].map(|()| Replaced::new(&clock));
+    let (one, two) = (client_of(&nodes, &clock).await, client_of(&nodes, &clock).await);
+    let reader = |client: &Client| client.rwlock("a").read().ttl(10 * TTL);
+    let first = reader(&one).acquire().await.unwrap();
+    clock.advance(MOMENT);
+    let second = reader(&two).acquire().await.unwrap();
+    clock.advance(span);
+    first.renew().await.unwrap();
+    nodes.iter().for_each(|node| node.forget(&clock));
+    second.renew().await.unwrap();
+    first.renew().await.is_ok()
+}
+
+#[tokio::test]
+async fn a_quorums_reader_that_comes_back_first_keeps_out_none_that_it_held_beside_for_long() {
+    assert!(is_kept_by_a_quorum(BALLOT_LEAD + 2 * MOMENT).await);
+    assert!(!is_kept_by_a_quorum(BALLOT_LEAD / 2).await, "it could be a writer's token");
+}
+
+#[tokio::test]
+async fn a_reader_that_was_forgotten_is_lost_if_a_writer_has_come_and_gone() {
+    let clock = FakeClock::new();
+    let store = Replaced::new(&clock);
+    let (one, two) = (store.client(&clock).await, store.client(&clock).await);
+    let reader = one.rwlock("a").read().ttl(TTL).acquire().await.unwrap();
+    clock.advance(MOMENT);
+    reader.renew().await.unwrap();
+    store.forget(&clock);
+    clock.advance(MOMENT);
+    let writer = two.rwlock("a").write().acquire().await.unwrap();
+    let token = writer.token();
+    writer.release().await.unwrap();
+    let lost = reader.renew().await.unwrap_err();
+    let Error::Lost { reason: LossReason::Superseded { by }, .. } = lost else { panic!("{lost}") };
+    assert_eq!(by, token);
+}
+
 #[tokio::test]
 async fn a_holder_sets_its_label_at_a_store_that_has_forgotten_its_lease_and_keeps_the_lease() {
     let clock = FakeClock::new();
-    clock.advance(Duration::from_secs(1_000));
-    let store = Replaced(Arc::new(Mutex::new(Memory::with_clock(clock.clone()))));
-    let builder = Client::builder().store(store.clone()).clock(clock.clone());
-    let client = builder.build().await.unwrap();
+    let store = Replaced::new(&clock);
+    let client = store.client(&clock).await;
     let guard = client.mutex("a").ttl(TTL).acquire().await.unwrap();
-    *lock(&store.0) = Memory::with_clock(clock);
+    store.forget(&clock);
     guard.set_label("phase 2").await.unwrap();
     assert_eq!(guard.loss(), None);
     let [holder] = &client.admin().inspect("a").await.unwrap().holders[..] else { panic!() };

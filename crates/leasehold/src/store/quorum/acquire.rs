@@ -236,6 +236,7 @@ impl<'a> AcquireRounds<'a> {
             },
             ttl: request.ttl,
             token,
+            renewed_us: vec![0; self.holds.len()],
             unanswered: self.holds.iter().map(|word| *word == NodeHold::Open).collect(),
             holds: self.holds,
             until: started + left,

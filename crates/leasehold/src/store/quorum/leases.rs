@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::MutexGuard;
 use std::time::Duration;
 
-use leasehold_core::model::NOT_AFTER;
+use leasehold_core::model::{BALLOT_LEAD, NOT_AFTER};
 use leasehold_core::quorum::NodeHold;
+use leasehold_core::time::micros;
 use leasehold_core::{FencingToken, Grant, HolderId, HolderInfo, Instant, Mode, Reply};
 
 use crate::mutex::Mutex;
@@ -22,11 +23,24 @@ pub(super) struct KnownLease {
     pub(super) token: FencingToken,
     /// How each node holds the lease.
     pub(super) holds: Vec<NodeHold>,
+    /// Each node's time of the last renewal that succeeded there; zero before the first one.
+    pub(super) renewed_us: Vec<u64>,
     /// The nodes at which a copy of the acquire, or a reclaim, may still arrive, whatever they
     /// answer to a later request. At these nodes, a release must leave a tombstone.
     pub(super) unanswered: Vec<bool>,
     /// The end of the lease, by the last answer to its holder.
     pub(super) until: Instant,
+}
+
+impl KnownLease {
+    /// Whether a lease with the token `by` came later than this one, and was not held together with
+    /// it. Readers are held together. If a node granted `by` after it had last renewed this lease,
+    /// the token is not lower than that time minus the lead that the node allows.
+    pub(super) fn is_overtaken(&self, index: usize, mode: Mode, by: FencingToken) -> bool {
+        let latest_us = by.micros().saturating_add(micros(BALLOT_LEAD));
+        let is_beside = mode.is_reader() && latest_us < self.renewed_us[index];
+        by > self.token && !is_beside
+    }
 }
 
 /// The facts that a holder sends to take a lease back at a node that has forgotten it.

@@ -161,6 +161,7 @@ fn note(nodes: &Nodes, index: usize, renewal: &RenewLease, timed: &TimedAnswer, 
     if let Some(known) = nodes.leases.lock().get_mut(renewal.id) {
         // A shorter ttl takes nothing back: the node may keep the lease for the longer ttl.
         known.ttl = known.ttl.max(renewal.ttl);
+        known.renewed_us[index] = known.renewed_us[index].max(timed.answer.now.token_us);
         // A renewal with a lower change number was sent for a reader that has since become the
         // writer, perhaps not on this node.
         if known.claim.change <= renewal.change {
@@ -169,8 +170,9 @@ fn note(nodes: &Nodes, index: usize, renewal: &RenewLease, timed: &TimedAnswer, 
     }
 }
 
-/// Restores a lease at a node that does not hold it, if there was no later holder. Such a node was
-/// restarted, or could not be reached for as long as the lease lasts.
+/// Restores a lease at a node that does not hold it, if there was no later holder, or only readers
+/// beside this one. Such a node was restarted, or could not be reached for as long as the lease
+/// lasts.
 async fn reclaim(
     nodes: &Nodes,
     index: usize,
@@ -204,7 +206,8 @@ fn claim(
     known.holds[index] = NodeHold::NotHeld;
     // After the end of the lease, another holder may have come and gone, on nodes that have
     // forgotten that holder since.
-    if now >= known.until || newest.is_some_and(|newest| newest > known.token) {
+    let is_overtaken = |newest| known.is_overtaken(index, renewal.mode, newest);
+    if now >= known.until || newest.is_some_and(is_overtaken) {
         return None;
     }
     let left = known.until.saturating_since(now);
