@@ -70,7 +70,7 @@ async fn ask(asked: &Asked<'_>, lease: &Lease) -> Result<Held> {
                     late()
                 }
                 reply => {
-                    let grant = outcome(reply, lease, &mut own)?;
+                    let grant = outcome(reply, lease)?;
                     let valid_until = store.valid_until(&timed, grant, lease.ttl);
                     own.take_is_waiter();
                     let held = keeper.keep(&own.attempt, grant.token, valid_until, timed.received);
@@ -96,14 +96,11 @@ async fn ask(asked: &Asked<'_>, lease: &Lease) -> Result<Held> {
 }
 
 /// The result of the store's final reply.
-fn outcome(reply: &Reply, lease: &Lease, own: &mut OwnAttempt) -> Result<Grant> {
+fn outcome(reply: &Reply, lease: &Lease) -> Result<Grant> {
     let Lease { name, token, mode, .. } = lease;
     match (reply, renewal_outcome(reply, *token)) {
         (_, Some(Ok(grant))) => Ok(grant),
-        (_, Some(Err(reason))) => {
-            own.finish();
-            Err(Error::not_adopted(name.clone(), *token, reason))
-        }
+        (_, Some(Err(reason))) => Err(Error::not_adopted(name.clone(), *token, reason)),
         (Reply::Refused(refusal), None) => Err(refused(name, *mode, *refusal).into()),
         (other, None) => Err(unexpected_reply(other).into()),
     }

@@ -72,7 +72,13 @@ impl Keeper {
         let timed = match result {
             Ok(timed) => timed,
             Err(cause) if cause.kind().is_outage() => {
-                let lasting = self.table().queues.poll_later(name, &cause, now);
+                let lasting = {
+                    let mut table = self.table();
+                    if cause.may_have_executed() {
+                        table.queues.may_hold(id);
+                    }
+                    table.queues.poll_later(name, &cause, now)
+                };
                 if let (Some(lasting), Some((mode, label))) = (lasting, self.first_waiter(name)) {
                     let request = RequestFacts { name, mode, label: label.as_deref() };
                     self.observe(&Event::Delayed { request, cause: &cause, lasting });
@@ -113,8 +119,14 @@ impl Keeper {
                 if let Some(waiter) = waiter {
                     if waiter.attempt.unanswered {
                         // A late copy of the acquire must not put the attempt into the queue again.
-                        let cancel = Action::Cancel { id, unanswered: true };
-                        self.clean(name.clone(), cancel, waiter.attempt.options.ttl);
+                        self.cancel(&waiter);
+                    } else if waiter.may_hold {
+                        // A hold that was claimed, and then revoked, would keep the name taken. A
+                        // cancel would leave a tombstone, so that this client could not take back
+                        // an earlier lease of the name.
+                        let (cooldown, unanswered) = (Duration::ZERO, false);
+                        let release = Action::Release { id, cooldown, unanswered };
+                        self.clean(name.clone(), release, waiter.attempt.options.ttl);
                     }
                     // The send fails if the caller has given up.
                     let _ = waiter.turn.send(Ok(Step::Join));

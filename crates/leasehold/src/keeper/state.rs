@@ -226,6 +226,8 @@ pub(super) struct Waiter {
     /// A message announced the grant while a poll was in flight, whose answer may not include the
     /// grant.
     pub(super) is_announced: bool,
+    /// A poll was not answered, and may have claimed the grant.
+    pub(super) may_hold: bool,
 }
 
 /// Callers that ask for the same lease: the first of them holds or asks, and the others are behind.

@@ -205,8 +205,14 @@ impl Waiter {
         let (sender, turn) = oneshot::channel();
         // The attempt is about to be sent, and is then unanswered at first.
         let attempt = Attempt { unanswered: true, ..attempt.clone() };
-        let waiter =
-            Self { attempt, turn: sender, sequence: None, in_flight: false, is_announced: false };
+        let waiter = Self {
+            attempt,
+            turn: sender,
+            sequence: None,
+            in_flight: false,
+            is_announced: false,
+            may_hold: false,
+        };
         (waiter, turn)
     }
 

@@ -135,6 +135,13 @@ impl LocalQueues {
         self.polls.push(Poll { name, id, ttl });
     }
 
+    /// Records that a poll for the waiter was not answered, and may have claimed its grant.
+    pub(in crate::keeper) fn may_hold(&mut self, id: HolderId) {
+        if let Some(waiter) = self.asking.get_mut(&id) {
+            waiter.may_hold = true;
+        }
+    }
+
     /// Records that a message announced the grant of a waiter. The waiter is polled for
     /// immediately, or as soon as the poll in flight is answered.
     pub(in crate::keeper) fn announced(&mut self, id: HolderId) {

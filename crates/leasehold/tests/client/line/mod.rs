@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use leasehold::admin::HoldState;
 use leasehold::event::Event;
 use leasehold::{Client, Error, LossReason};
 
@@ -102,6 +103,36 @@ async fn a_grant_in_a_message_counts_although_the_reply_to_its_request_was_lost(
     assert!(second.poll().is_none());
     drop(first.granted());
     drop(second.granted());
+}
+
+#[tokio::test]
+async fn a_grant_that_was_claimed_unanswered_and_then_revoked_is_not_in_its_waiters_way() {
+    let world = World::new();
+    let (client, other) = (world.client().await, world.client().await);
+    let guard = Call::new(&other).granted();
+    world.lose_messages();
+    let mut call = Call::waiting(&client).await;
+    world.lose_replies(Some("poll"));
+    guard.release().await.unwrap();
+    let claimed = loop {
+        let holder = other.admin().inspect("a").await.unwrap().holders.remove(0);
+        if holder.state == HoldState::Claimed {
+            break holder.token;
+        }
+        world.clock.advance(Duration::from_millis(50));
+        settle().await;
+    };
+    assert!(other.admin().revoke("a", claimed).await.unwrap());
+    world.lose_replies(None);
+    for _ in 0..100 {
+        if let Some(guard) = call.poll() {
+            assert!(guard.unwrap().token() > claimed);
+            return;
+        }
+        world.clock.advance(TTL / 300);
+        settle().await;
+    }
+    panic!("it waits for itself");
 }
 
 #[tokio::test]
@@ -413,6 +444,31 @@ async fn an_adoption_that_is_under_way_when_its_client_is_closed_ends_with_it() 
     world.hold_back_replies(Some("other"));
     let adopts = heir.clone();
     close_during(&world, heir, adopts.adopt(lease)).await;
+}
+
+#[tokio::test]
+async fn an_adoption_that_was_made_unanswered_and_then_revoked_leaves_no_holder() {
+    let world = World::new();
+    let (client, heir) = (world.client().await, world.client().await);
+    Call::new(&heir).granted().release().await.unwrap();
+    let lease = Call::new(&client).granted().into_lease().unwrap();
+    world.lose_replies(Some("other"));
+    let mut adoption = std::pin::pin!(heir.adopt(lease));
+    assert!(adoption.as_mut().now_or_never().is_none());
+    let adopted = client.admin().inspect("a").await.unwrap().holders[0].token;
+    assert!(client.admin().revoke("a", adopted).await.unwrap());
+    world.lose_replies(None);
+    let refused = loop {
+        if let Some(refused) = adoption.as_mut().now_or_never() {
+            break refused;
+        }
+        world.clock.advance(Duration::from_millis(50));
+        settle().await;
+    };
+    let Err(Error::NotAdopted { reason, .. }) = refused else { panic!("{refused:?}") };
+    assert_eq!(reason, LossReason::Revoked);
+    settle().await;
+    assert!(world.is_idle());
 }
 
 #[tokio::test]
