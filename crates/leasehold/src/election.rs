@@ -103,10 +103,15 @@ impl Election {
         let value = value.into();
         let keeper = self.keeper.handle_here().await?;
         check_value(&keeper, &value)?;
-        let guard = self.lock.clone().label(&value).acquire().await?;
-        let leadership = Leadership { keeper, guard, messages: AtomicU64::new(0) };
-        leadership.publish_value(&value).await;
-        Ok(leadership)
+        let lock = self.lock.clone().label(&value);
+        loop {
+            let (keeper, guard) = (keeper.clone(), lock.acquire().await?);
+            let leadership = Leadership { keeper, guard, messages: AtomicU64::new(0) };
+            // A candidate that is not polled while it tells its observers does not lead.
+            if leadership.guard.deliver_after(leadership.publish_value(&value)).await {
+                return Ok(leadership);
+            }
+        }
     }
 
     /// The leader, or `None` if nobody leads. A snapshot: stale once read.

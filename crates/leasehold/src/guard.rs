@@ -60,6 +60,12 @@ impl Guard {
         (!held.is_empty()).then(|| Self { held: Arc::new(held) })
     }
 
+    /// Does `work` before the caller has this guard. Returns false if the leases were given back,
+    /// because the call was not polled meanwhile, or have ended.
+    pub(crate) async fn deliver_after(&self, work: impl Future<Output = ()>) -> bool {
+        Held::deliver_after(&self.held, work).await
+    }
+
     fn first(&self) -> &Held {
         &self.held[0] // there is at least one
     }

@@ -22,8 +22,8 @@ use crate::sync::AtomicU64;
 pub(crate) enum Handoff {
     /// The caller has the grant.
     Done,
-    /// A call that gathers several names has the grant. The lease is renewed while that call is
-    /// polled.
+    /// A call that is not over has the grant: it gathers several names, or has more to do. The
+    /// lease is renewed while that call is polled.
     Gathered(Arc<Pulse>),
     /// The grant waits until this time to be fetched. Its lease is not renewed.
     Waiting { until: Instant },
@@ -53,7 +53,7 @@ fn patience(validity: Duration) -> Duration {
 }
 
 /// The last poll of a call on which other calls depend: it keeps some names while it asks for
-/// others, or it has the seat of callers that poll.
+/// others or does more, or it has the seat of callers that poll.
 #[derive(Debug)]
 pub(crate) struct Pulse {
     /// The time of the last poll, in nanoseconds since the clock's origin.

@@ -12,7 +12,7 @@ use leasehold_core::{
     Error, FencingToken, Instant, LeaseOptions, LockName, LossReason, Renewal, Result,
 };
 
-use super::handoff::Handoff;
+use super::handoff::{Handoff, Pulse};
 use super::lease::{Attempt, LeaseState};
 use super::state::{Cleanup, Held, Keeper, Table, Wakeup};
 use crate::lost::{End, Signal};
@@ -158,6 +158,16 @@ impl Keeper {
         }
         states.for_each(|state| limit_to(state, limit));
         true
+    }
+
+    /// Keeps delivered leases back from the call with this pulse.
+    fn keep_back(&self, held: &[Held], pulse: &Arc<Pulse>) {
+        let mut table = self.table();
+        for held in held {
+            if let Some(due) = table.leases.keep_back(&held.state, pulse) {
+                self.wake_by(&mut table, due);
+            }
+        }
     }
 
     /// Changes the ttl for which these leases are renewed from now on.
@@ -364,6 +374,27 @@ impl Held {
     /// call returns false, and the caller gets none of them.
     pub(crate) fn mark_delivered(held: &[Self]) -> bool {
         held.first().is_some_and(|first| first.keeper.mark_delivered(held))
+    }
+
+    /// Does `work` before the caller has these leases. They are given back if the call is not
+    /// polled meanwhile, and `min_hold` does not keep their names taken. Returns false if the caller
+    /// gets none of them, as in [`mark_delivered`](Self::mark_delivered).
+    pub(crate) async fn deliver_after(held: &[Self], work: impl Future<Output = ()>) -> bool {
+        let Some(Self { keeper, state }) = held.first() else { return false };
+        let pulse = Pulse::new(state.ttl());
+        let working = async {
+            held.iter().for_each(|held| held.state.set_min_hold(Duration::ZERO));
+            keeper.keep_back(held, &pulse);
+            work.await;
+        };
+        pulse.of(&*keeper.store.clock, working).await;
+        let is_delivered = Self::mark_delivered(held);
+        if is_delivered {
+            for Self { state, .. } in held {
+                state.set_min_hold(state.options.min_hold.unwrap_or_default());
+            }
+        }
+        is_delivered
     }
 
     /// The error for a lease that ended before any caller had it.

@@ -10,7 +10,7 @@ use leasehold_core::renewal::{BATCH_SLACK, Renewing, Tick};
 use leasehold_core::{FencingToken, HolderId, Instant, LockName, LossReason, Mode};
 
 use super::due_queue::DueQueue;
-use super::handoff::Handoff;
+use super::handoff::{Handoff, Pulse};
 use super::lease::LeaseState;
 
 /// If messages may have been lost, all leases are renewed within 1 s. For ten thousand leases, that
@@ -210,6 +210,15 @@ impl Leases {
             due = due.min(entry.due);
         }
         Some(due)
+    }
+
+    /// Keeps a delivered lease back until it is delivered again, and returns when it is due. It is
+    /// given back if the call with this pulse is not polled.
+    pub(super) fn keep_back(&mut self, state: &LeaseState, pulse: &Arc<Pulse>) -> Option<Instant> {
+        let entry = self.entries.get_mut(&state.id).filter(|entry| entry.is_of(state))?;
+        entry.handoff = Handoff::Gathered(Arc::clone(pulse));
+        entry.reschedule_earlier(&mut self.due);
+        Some(entry.due)
     }
 
     /// Plans to tell the store at `at` who has a lease, if it still has this holder. Returns when
