@@ -103,8 +103,8 @@ impl Cell {
     /// read.
     ///
     /// If an error leaves it open whether the value was written, the write may still take effect
-    /// later, also over values that were written in the meantime. [`replace`](Cell::replace) and
-    /// [`Opened::write`] exclude that.
+    /// later. It then replaces a value that was written in the meantime.
+    /// [`replace`](Cell::replace) and [`Opened::write`] exclude that.
     ///
     /// # Errors
     ///

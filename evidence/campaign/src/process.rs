@@ -177,8 +177,8 @@ async fn at_last<T, F: Future<Output = leasehold::Result<T>>>(
     }
 }
 
-/// Waits until nothing is held or awaited any more. A power loss may take the cancel of a waiter: the
-/// place is back then, and is noticed as that of a killed waiter.
+/// Waits until nothing is held or awaited any more. A power loss may take the cancel of a waiter:
+/// the place is back then, and is noticed as that of a killed waiter.
 async fn come_to_rest(client: &Client, directory: &Path, keeps_places: bool) {
     let patience = Patience::new(directory);
     loop {

@@ -377,8 +377,8 @@ impl Held {
     }
 
     /// Does `work` before the caller has these leases. They are given back if the call is not
-    /// polled meanwhile, and `min_hold` does not keep their names taken. Returns false if the caller
-    /// gets none of them, as in [`mark_delivered`](Self::mark_delivered).
+    /// polled meanwhile, and `min_hold` does not keep their names taken. Returns false if the
+    /// caller gets none of them, as in [`mark_delivered`](Self::mark_delivered).
     pub(crate) async fn deliver_after(held: &[Self], work: impl Future<Output = ()>) -> bool {
         let Some(Self { keeper, state }) = held.first() else { return false };
         let pulse = Pulse::new(state.ttl());

@@ -80,8 +80,9 @@ pub(super) enum Observed {
     Ended,
 }
 
-/// If a lease was passed on, or its place in the store's queue was taken over, the keeper reports the
-/// new holder to the store once that holder has had it for 100 ms. Most holders have released by then, and each report costs a request.
+/// If a lease was passed on, or its place in the store's queue was taken over, the store does not
+/// know the new holder. The keeper reports a holder that has had the lease for 100 ms. Most holders
+/// have released by then, and each report costs a request.
 const TELL_AFTER: Duration = Duration::from_millis(100);
 
 /// The number of a place in line. The caller with the lowest number is served first.

@@ -66,8 +66,8 @@ impl LocalQueues {
         ids.into_iter().filter_map(|id| self.take(id)).collect()
     }
 
-    /// Records the place of a waiter that has joined the store's queue, as a caller with this
-    /// attempt was told, and returns when the waiter or its name is polled next.
+    /// Records the place of a waiter that has joined the store's queue. A caller with this attempt
+    /// was told that place. Returns when the waiter or its name is polled next.
     pub(in crate::keeper) fn queued(
         &mut self,
         attempt: &Attempt,

@@ -34,8 +34,8 @@ pub(super) struct KnownLease {
 
 impl KnownLease {
     /// Whether a lease with the token `by` came later than this one, and was not held together with
-    /// it. Readers are held together. If a node granted `by` after it had last renewed this lease,
-    /// the token is not lower than that time minus the lead that the node allows.
+    /// it. Readers are held together. A node may grant a token that is older than its clock, by the
+    /// ballots' lead at most. So an older token was granted before the last renewal of this lease.
     pub(super) fn is_overtaken(&self, index: usize, mode: Mode, by: FencingToken) -> bool {
         let latest_us = by.micros().saturating_add(micros(BALLOT_LEAD));
         let is_beside = mode.is_reader() && latest_us < self.renewed_us[index];
