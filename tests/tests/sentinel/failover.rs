@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use leasehold::{Client, FencingToken, LockName};
 use leasehold_testkit::history::{History, Violation};
-use leasehold_testkit::{Data, SentinelFleet};
+use leasehold_testkit::{Data, SentinelFleet, must};
 use tokio::task::JoinSet;
 
 use crate::crowd::{Crowd, LONGEST_GAP};
-use crate::{LONG, SHORT, connect, queued, retry, soon};
+use crate::{LONG, SHORT, connect, queued, retry, soon, until_so};
 
 /// Two servers that both were the primary for a while may have granted one lock at the same time.
 /// Nothing else may have happened.
@@ -196,15 +196,36 @@ async fn d15_a_switch_message_that_is_missed_is_no_matter() {
     guard.release().await.unwrap();
 }
 
+/// From now on, the sentinels leave an old primary as it is for four times the period here.
+fn leave_old_primaries(fleet: &SentinelFleet) {
+    for sentinel in fleet.sentinels() {
+        must(sentinel.command::<()>("SENTINEL DEBUG publish-period 60000"));
+    }
+}
+
+/// The runtime of a blocking client runs only while a verb waits.
+#[test]
+fn the_keeper_of_a_blocking_client_leaves_a_replaced_primary_while_its_caller_works() {
+    let fleet = must(SentinelFleet::start());
+    let url = fleet.url() + "?timeout=20s&connect_timeout=60s";
+    let client = must(leasehold::blocking::Client::connect(url));
+    let guard = must(client.mutex("a").ttl(LONG).acquire());
+    must(fleet.servers().wait_in_sync());
+    leave_old_primaries(&fleet);
+    assert_eq!(must(fleet.fail_over()), 1);
+    // No replica has run a script before. The keeper asks because its inbox has moved.
+    let scripts = || must(fleet.servers()[1].command_stats("evalsha")).0;
+    until_so("the keeper asks the new primary", || scripts() > 0);
+    assert!(guard.is_held());
+    assert_eq!(fleet.servers()[0].role().as_deref(), Some("master"), "it would refuse by itself");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_primary_that_was_replaced_is_left_before_it_knows_that() {
     let fleet = SentinelFleet::start().unwrap();
     let client = connect(fleet.url()).await;
     client.mutex("a").acquire().await.unwrap().release().await.unwrap();
-    for sentinel in fleet.sentinels() {
-        // For four times this long, the sentinels leave the old primary as it is.
-        sentinel.command::<()>("SENTINEL DEBUG publish-period 60000").unwrap();
-    }
+    leave_old_primaries(&fleet);
     assert_eq!(fleet.fail_over().unwrap(), 1);
     retry(async || {
         let guard = client.mutex("b").acquire().await.unwrap();

@@ -12,7 +12,9 @@ mod sentinels;
 
 use std::time::Duration;
 
-use leasehold_testkit::harness::{PATIENCE, connect, loss, queued, request, retry, soon, until};
+use leasehold_testkit::harness::{
+    PATIENCE, connect, loss, queued, request, retry, soon, until, until_so,
+};
 
 /// A lease that outlives every failover in these tests.
 const LONG: Duration = Duration::from_secs(300);

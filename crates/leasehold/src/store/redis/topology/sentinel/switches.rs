@@ -5,19 +5,26 @@
 //! hint: a client that misses it leaves the old primary once that server refuses a write or closes
 //! the connection.
 
+use std::convert::Infallible;
 use std::hash::{BuildHasher, RandomState};
+use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures_util::future::select;
 use leasehold_core::{StoreError, StoreErrorKind};
-use tokio::task::{AbortHandle, JoinHandle};
+use redis::FromRedisValue;
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
+use crate::background;
 use crate::mutex::Mutex;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::connection::pushes::{Pushes, pushes};
 use crate::store::redis::options::Address;
+use crate::time::SystemClock;
 
 /// The channel of these messages: `SERVICE OLD-IP OLD-PORT NEW-IP NEW-PORT`.
 const CHANNEL: &str = "+switch-master";
@@ -33,8 +40,9 @@ pub(crate) struct SwitchListener {
     sentinels: Vec<Address>,
     to_sentinels: Arc<Dialer>,
     pool: Mutex<Vec<(Address, AbortHandle)>>,
-    /// The task that listens for all connections, on the runtime that opened the first of them.
-    listening: Mutex<Option<JoinHandle<()>>>,
+    /// The drop of this ends the task that listens for all connections. The task runs on the
+    /// background thread, because a program may block the runtime that opened a connection.
+    listening: Mutex<Option<oneshot::Sender<Infallible>>>,
 }
 
 impl SwitchListener {
@@ -58,25 +66,39 @@ impl SwitchListener {
         pool.retain(|(_, closer)| !closer.is_finished());
         pool.push((connection.address().clone(), connection.closer()));
         let mut listening = self.listening.lock();
-        if listening.as_ref().is_none_or(JoinHandle::is_finished) {
-            *listening = Some(tokio::spawn(listen(Arc::downgrade(self))));
+        if listening.as_ref().is_none_or(oneshot::Sender::is_closed) {
+            let (end, ended) = oneshot::channel();
+            let task = Box::pin(listen(Arc::downgrade(self), ended));
+            // If there is no thread, the next connection starts the task.
+            let _ = background::spawn(&SystemClock::new(), task);
+            *listening = Some(end);
         }
     }
 
+    /// Subscribes, and then asks for the primary: nobody has heard what was announced before.
     async fn subscribe(&self, sentinel: &Address) -> Result<(Connection, Pushes), StoreError> {
         let (sender, pushes) = pushes();
         let connection = self.to_sentinels.dial(sentinel, Some(sender)).await?;
         connection.ask(redis::cmd("SUBSCRIBE").arg(CHANNEL)).await?;
+        let mut question = redis::cmd("SENTINEL");
+        question.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.service);
+        let named = connection.ask(&question).await?;
+        if let Ok(Some((host, port))) = Option::<(String, u16)>::from_redis_value(named) {
+            self.leave_others(&Address::Tcp { host, port });
+        }
         Ok((connection, pushes))
     }
 
     fn announced(&self, payload: &[u8]) {
-        let payload = String::from_utf8_lossy(payload);
-        let Some(primary) = new_primary(&self.service, &payload) else {
-            return;
-        };
+        if let Some(primary) = new_primary(&self.service, &String::from_utf8_lossy(payload)) {
+            self.leave_others(&primary);
+        }
+    }
+
+    /// Closes the connections to other servers than the primary.
+    fn leave_others(&self, primary: &Address) {
         let pool = self.pool.lock();
-        for (_, closer) in pool.iter().filter(|(address, _)| *address != primary) {
+        for (_, closer) in pool.iter().filter(|(address, _)| address != primary) {
             // Requests under way on this connection then have an unknown outcome, and are sent
             // again to the new primary.
             closer.abort();
@@ -84,17 +106,13 @@ impl SwitchListener {
     }
 }
 
-impl Drop for SwitchListener {
-    fn drop(&mut self) {
-        let listening = self.listening.get_mut();
-        if let Some(task) = listening.take() {
-            task.abort();
-        }
-    }
+/// Listens until `end` comes, or until a sentinel refuses that.
+async fn listen(switches: Weak<SwitchListener>, end: oneshot::Receiver<Infallible>) {
+    select(pin!(listen_in_turn(switches)), end).await;
 }
 
 /// Listens to one of the sentinels, and to the next one when that sentinel has gone.
-async fn listen(switches: Weak<SwitchListener>) {
+async fn listen_in_turn(switches: Weak<SwitchListener>) {
     let first = RandomState::new().hash_one(CHANNEL) as usize;
     for turn in 0.. {
         let Some(listener) = switches.upgrade() else { return };
