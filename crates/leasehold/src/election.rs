@@ -386,10 +386,13 @@ impl ElectionWatch {
     /// the message of a successor may be on its way.
     fn received(&mut self, message: Option<String>) -> bool {
         let now = self.keeper.store.now();
-        self.found = None;
         self.inspect_at = match message {
-            Some(_) => now + SETTLE,
-            None => now, // some messages were lost
+            Some(_) => {
+                self.found = None;
+                now + SETTLE
+            }
+            // Some messages were lost, perhaps that of the leader in `found`.
+            None => now,
         };
         let message = message.as_deref().and_then(ElectionMessage::parse);
         let Some(ElectionMessage::Leads { leader, nth }) = message else { return false };

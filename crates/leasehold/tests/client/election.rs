@@ -190,19 +190,22 @@ fn the_blocking_election_is_the_same() {
     assert_eq!(election.leader().unwrap(), None);
 }
 
-/// A store whose messages come late, and each of them again after the next. Sometimes it is away.
+/// A store whose messages come late, and each of them again after the next. Sometimes it is away,
+/// and sometimes a subscription is refused again and again.
 #[derive(Clone, Debug)]
 struct Echoing {
     store: Memory,
     clock: FakeClock,
     is_away: Arc<AtomicBool>,
+    refuses: Arc<AtomicBool>,
 }
 
 impl Echoing {
     fn new() -> Self {
         let clock = FakeClock::new();
         clock.advance(Duration::from_secs(1_000));
-        Self { store: Memory::with_clock(clock.clone()), clock, is_away: Arc::default() }
+        let store = Memory::with_clock(clock.clone());
+        Self { store, clock, is_away: Arc::default(), refuses: Arc::default() }
     }
 
     /// A client that always reaches the store, and one that does not.
@@ -240,6 +243,9 @@ impl Store for Echoing {
         name: &LockName,
     ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
         let (name, clock) = (name.clone(), self.clock.clone());
+        if self.refuses.load(Ordering::Relaxed) {
+            return Box::pin(async { Ok(Some(Box::new(Refused(clock)) as Box<dyn Subscription>)) });
+        }
         Box::pin(async move {
             let Some(news) = self.store.subscribe(&name).await? else { return Ok(None) };
             let echo = Echo { news, clock, late: VecDeque::new(), before: None };
@@ -247,6 +253,21 @@ impl Store for Echoing {
         })
     }
 }
+
+/// A subscription of a user that has lost the right to it: each attempt to renew it is a gap.
+struct Refused(FakeClock);
+
+impl Subscription for Refused {
+    fn next(&mut self) -> BoxFuture<'_, Option<String>> {
+        Box::pin(async {
+            self.0.sleep_until(self.0.now() + TRIED_EVERY).await;
+            None
+        })
+    }
+}
+
+/// How often a lost subscription is tried again.
+const TRIED_EVERY: Duration = Duration::from_millis(600);
 
 struct Echo {
     news: Box<dyn Subscription>,
@@ -347,6 +368,26 @@ async fn an_observer_is_told_of_an_outage_once_and_who_leads_after_it() {
     assert!(seen(20).await.is_empty());
     store.is_away.store(false, Ordering::Relaxed);
     assert_eq!(seen(20).await, ["nobody"]);
+    watch.abort();
+}
+
+#[tokio::test]
+async fn an_observer_that_may_not_subscribe_any_more_sees_the_next_leader_in_the_record() {
+    let store = Echoing::new();
+    let (clock, [client, watching]) = (store.clock.clone(), store.clients().await);
+    store.refuses.store(true, Ordering::Relaxed);
+    let mut observation = watching.election("a").observe().await.unwrap();
+    let (tell, told) = channel();
+    let watch = tokio::spawn(async move {
+        loop {
+            tell.send(observation.next().await.unwrap()).unwrap();
+        }
+    });
+    pass(&clock, Duration::from_secs(1)).await;
+    assert!(matches!(told.try_recv(), Ok(Observed::Nobody)));
+    let _leader = client.election("a").campaign("one").await.unwrap();
+    pass(&clock, Duration::from_secs(3)).await;
+    assert_eq!(told.try_iter().map(|seen| leads(Ok(seen))).collect::<Vec<_>>(), ["one"]);
     watch.abort();
 }
 
