@@ -12,6 +12,7 @@ use leasehold::lease::{Mode, Renewal};
 use leasehold::store::{Redis, Store};
 use leasehold::{Client, Error, Guard, LockName, LossReason};
 use leasehold_core::{Action, ClientId, HolderId, Operation, RenewLease, Reply};
+use leasehold_testkit::harness::{connect, until};
 use leasehold_testkit::{Cluster, Data, fresh_number, must, options_of};
 use tokio::time::sleep;
 
@@ -214,6 +215,25 @@ async fn e6_when_both_sides_have_granted_the_loser_is_told_when_they_meet() {
     assert!(matches!(loser.release().await, Err(Error::Lost { .. })));
     renew(&winner).await.unwrap();
     winner.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_all_replicas_one_that_is_away_counts_although_another_has_taken_over() {
+    let mut cluster = must(Cluster::start(2));
+    let (name, slot) = cluster.fresh_name(0);
+    let client = connect(format!("{}?replicas=all&timeout=4s", cluster.url())).await;
+    let lock = client.mutex(&name).ttl(LONG);
+    must(must(soon(lock.acquire()).await).release().await);
+    must(cluster.stop(6));
+    must(cluster.node(3).command::<()>("CLUSTER FAILOVER"));
+    assert_eq!(must(cluster.until_taken_over(slot, 0)), 3);
+    must(cluster.until_replicated(3));
+    let refused = async || match lock.try_acquire().await {
+        Ok(granted) => panic!("a replica does not have the grant: {granted:?}"),
+        Err(Error::Store(error)) => error.kind() == StoreErrorKind::NotReplicated,
+        Err(_) => false,
+    };
+    until("a try says that too few replicas have the grant", refused).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

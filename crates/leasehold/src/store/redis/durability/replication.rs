@@ -27,7 +27,8 @@ pub(crate) struct Replication {
     patience: Duration,
     /// The largest number of replicas that each primary of this store was seen to have. A replica
     /// that has gone does not lower the number: it may come back as the primary, without the grants
-    /// of the meantime. In a cluster each primary has its own number; otherwise there is one.
+    /// of the meantime. In a cluster each primary has its own number, which a replica that takes
+    /// over inherits; otherwise there is one.
     most_seen: Mutex<HashMap<Option<Address>, u32>>,
     in_cluster: bool,
 }
@@ -102,6 +103,15 @@ impl Replication {
         let mut seen = self.most_seen.lock();
         let most = seen.entry(self.of(primary)).or_default();
         *most = online.max(*most);
+    }
+
+    /// Records that a replica has taken over from a primary. The other replicas of that primary, and
+    /// the primary itself, may come back as replicas of the new one.
+    pub(crate) fn note_takeover(&self, from: &Address, to: &Address) {
+        let most = self.most_seen.lock().get(&self.of(from)).copied();
+        if let Some(most) = most {
+            self.note(to, most);
+        }
     }
 
     fn of(&self, primary: &Address) -> Option<Address> {

@@ -45,6 +45,14 @@ impl ServerDialer {
         Ok(Server { connection, durable })
     }
 
+    /// Records that a replica has taken over from a primary.
+    pub(crate) fn note_takeover(&self, from: &Address, to: &Address) {
+        let durability = self.durability.as_ref();
+        if let Some(replication) = durability.and_then(|all| all.replication.as_ref()) {
+            replication.note_takeover(from, to);
+        }
+    }
+
     /// Opens a connection for messages, which go to `pushes`.
     pub(crate) async fn dial_for_messages(
         &self,

@@ -318,7 +318,11 @@ impl Cluster {
 
     fn learn(&self, map: Map) -> Arc<Map> {
         let map = Arc::new(map);
-        self.known.lock().map = Some(Arc::clone(&map));
+        let mut known = self.known.lock();
+        for (from, to) in known.map.iter().flat_map(|before| map.takeovers(before)) {
+            self.pool.opener.note_takeover(from, to);
+        }
+        known.map = Some(Arc::clone(&map));
         map
     }
 }

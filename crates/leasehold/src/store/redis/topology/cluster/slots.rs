@@ -20,6 +20,7 @@ struct Range {
     first: u16,
     last: u16,
     primary: Address,
+    replicas: Vec<Address>,
     /// The shard number of the primary.
     shard: u64,
 }
@@ -35,11 +36,12 @@ impl Map {
             let last = u16::from_redis_value(part.next()?).ok()?;
             let serving = part.map(|node| parse_node(node, asked));
             let serving: Vec<_> = serving.collect::<Option<_>>()?;
-            let primary = serving.first()?.clone();
+            nodes.extend_from_slice(&serving);
+            let mut serving = serving.into_iter();
+            let (primary, replicas) = (serving.next()?, serving.collect());
             let mut hasher = DefaultHasher::new();
             primary.hash(&mut hasher);
-            ranges.push(Range { first, last, primary, shard: hasher.finish() });
-            nodes.extend(serving);
+            ranges.push(Range { first, last, primary, replicas, shard: hasher.finish() });
         }
         ranges.sort_by_key(|range| range.last);
         nodes.sort();
@@ -83,6 +85,19 @@ impl Map {
         let own = self.ranges.iter().filter(|range| range.primary == *primary);
         // The ranges are in order.
         own.flat_map(|range| range.first..=range.last).collect()
+    }
+
+    /// The primaries that were replicas in an earlier map, each behind the primary that it followed
+    /// there. A node to which slots were moved is not among them.
+    pub(crate) fn takeovers<'a>(
+        &'a self,
+        before: &'a Self,
+    ) -> impl Iterator<Item = (&'a Address, &'a Address)> {
+        self.ranges.iter().filter_map(|range| {
+            let earlier = before.range(range.first)?;
+            let has_followed = earlier.replicas.contains(&range.primary);
+            has_followed.then_some((&earlier.primary, &range.primary))
+        })
     }
 
     /// All nodes.
@@ -166,6 +181,24 @@ mod tests {
         assert_eq!(map.slots_of(&at("c", 3)), [], "a replica");
         assert_eq!(map.nodes(), [at("a", 1), at("a", 4), at("b", 2), at("c", 3)]);
         assert!(map.shard(0) != map.shard(101) && map.shard(101) == map.shard(300));
+    }
+
+    #[test]
+    fn a_primary_that_was_a_replica_has_taken_over_and_one_that_got_slots_has_not() {
+        let map = |ranges: [(i64, i64, &[&str]); 2]| {
+            let range = |(first, last, hosts): (i64, i64, &[&str])| {
+                let nodes = hosts.iter().map(|name| node(host(name), 1)).collect();
+                Value::Array([vec![Value::Int(first), Value::Int(last)], nodes].concat())
+            };
+            Map::parse(Value::Array(ranges.map(range).to_vec()), &at("a", 9)).unwrap()
+        };
+        let before = map([(0, 99, &["a", "b", "c"]), (100, 199, &["d", "e"])]);
+        let after = map([(0, 99, &["c", "a", "b"]), (100, 199, &["f", "e"])]);
+        let takeovers = |one: &Map, other: &Map| {
+            one.takeovers(other).map(|(from, to)| (from.clone(), to.clone())).collect::<Vec<_>>()
+        };
+        assert_eq!(takeovers(&after, &before), [(at("a", 1), at("c", 1))]);
+        assert_eq!(takeovers(&before, &before), []);
     }
 
     #[test]
