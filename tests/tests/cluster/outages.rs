@@ -1,6 +1,7 @@
 //! Nodes that fail: too many of them, one that a replica replaces, one that comes back and does not
 //! know yet, and one that hangs.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -215,6 +216,31 @@ async fn e6_when_both_sides_have_granted_the_loser_is_told_when_they_meet() {
     assert!(matches!(loser.release().await, Err(Error::Lost { .. })));
     renew(&winner).await.unwrap();
     winner.release().await.unwrap();
+}
+
+/// Waits until the keeper has renewed a lease.
+async fn renewed(guard: &Guard) {
+    let left = Cell::new(guard.validity());
+    let is_longer = async || guard.validity() > left.replace(guard.validity());
+    until("the lease is renewed", is_longer).await;
+}
+
+/// Without replicas, the keeper finds by itself that a server hangs. Here, connections that wait
+/// for replicas carry the renewals.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_primary_that_hangs_costs_no_lease_that_waits_for_replicas_if_one_takes_over() {
+    let mut cluster = must(Cluster::start(2));
+    let (name, slot) = cluster.fresh_name(0);
+    let options = "replicas=1&timeout=1s&connect_timeout=1m";
+    let client = connect(format!("{}?{options}", cluster.url())).await;
+    let lock = client.mutex(&name).ttl(Duration::from_secs(20));
+    let guard = must(soon(lock.acquire()).await);
+    // The keeper has connections to the primary.
+    renewed(&guard).await;
+    must(cluster.stop(0));
+    must(cluster.until_taken_over(slot, 0));
+    renewed(&guard).await;
+    assert!(guard.is_held());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

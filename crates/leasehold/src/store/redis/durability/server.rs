@@ -4,10 +4,9 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::Deref;
-use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::sync::{Arc, OnceLock, Weak};
 
-use leasehold_core::{Effect, StoreError, StoreErrorKind};
+use leasehold_core::{Effect, StoreError};
 use redis::{Cmd, Pipeline, Value};
 
 use super::policy::{Durability, Judged, Verdict};
@@ -19,7 +18,7 @@ use crate::store::redis::connection::call::{Call, ScriptText};
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::connection::eval::{self, Failure, Loads};
 use crate::store::redis::connection::pushes::PushSender;
-use crate::store::redis::connection::{Connection, SILENCE, error};
+use crate::store::redis::connection::{Connection, error};
 use crate::store::redis::layout::boot_key::Part;
 use crate::store::redis::options::Address;
 
@@ -37,10 +36,11 @@ impl ServerDialer {
 
     /// Opens a connection for requests on the calling runtime.
     pub(crate) async fn dial(&self, address: &Address) -> Result<Server, StoreError> {
-        let connection = self.dialer.dial(address, None).await?;
+        let connection = Arc::new(self.dialer.dial(address, None).await?);
         let durable = self.durability.as_ref().map(|durability| {
             let dialer = self.dialer.more_patient(WAIT_SLACK);
-            Box::new(Durable::new(Arc::clone(durability), dialer, address.clone()))
+            let main = Arc::downgrade(&connection);
+            Box::new(Durable::new(Arc::clone(durability), dialer, address.clone(), main))
         });
         Ok(Server { connection, durable })
     }
@@ -74,7 +74,7 @@ impl Deref for ServerDialer {
 /// A server, with the connections of one runtime.
 #[derive(Debug)]
 pub(crate) struct Server {
-    connection: Connection,
+    connection: Arc<Connection>,
     durable: Option<Box<Durable>>,
 }
 
@@ -152,6 +152,8 @@ struct Durable {
     /// Opens the connections for WAIT.
     dialer: Dialer,
     address: Address,
+    /// The connection of the server for everything else.
+    main: Weak<Connection>,
     /// The parts whose boot record was already read over this connection.
     asked: Mutex<HashSet<Part>>,
     /// The slot whose quarantine began when its boot record was read. The boot records of the other
@@ -162,8 +164,6 @@ struct Durable {
     /// this, the first call of each would wait for replicas, only to learn that the server lacks
     /// the script.
     loaded: Mutex<HashSet<&'static str>>,
-    /// The time of sending the first script that has timed out since the last answer of `waiting`.
-    silent_since: Mutex<Option<Instant>>,
 }
 
 impl fmt::Debug for Durable {
@@ -173,16 +173,21 @@ impl fmt::Debug for Durable {
 }
 
 impl Durable {
-    fn new(durability: Arc<Durability>, dialer: Dialer, address: Address) -> Self {
+    fn new(
+        durability: Arc<Durability>,
+        dialer: Dialer,
+        address: Address,
+        main: Weak<Connection>,
+    ) -> Self {
         Self {
             durability,
             dialer,
             address,
+            main,
             asked: Mutex::default(),
             begun: Mutex::default(),
             waiting: OnceLock::new(),
             loaded: Mutex::default(),
-            silent_since: Mutex::default(),
         }
     }
 
@@ -316,7 +321,10 @@ impl Durable {
             let (value, verdict) = match &self.durability.replication {
                 Some(_) => {
                     self.load_once(connection, script).await?;
-                    self.with_replicas(connection, command.clone(), (asking, part)).await?
+                    let open = || {
+                        WaitBatcher::open(&self.durability, &self.dialer, &self.address, &self.main)
+                    };
+                    self.waiting.get_or_init(open).submit(command.clone(), asking, part).await?
                 }
                 None if asking => {
                     let verdict = Verdict { pause: Some(Pause::Moving), ..Verdict::default() };
@@ -342,29 +350,6 @@ impl Durable {
             loaded().insert(&script.sha1);
         }
         Ok(())
-    }
-
-    /// Sends a command that waits for replicas, on separate connections. If these find the server
-    /// dead, `connection` is given up, too. Because `connection` carries no requests, it would
-    /// otherwise seem alive, and nobody would search for another primary.
-    async fn with_replicas(
-        &self,
-        connection: &Connection,
-        command: Cmd,
-        (asking, part): (bool, Part),
-    ) -> Judged {
-        let open = || WaitBatcher::open(&self.durability, &self.dialer, &self.address);
-        let sent = Instant::now();
-        let outcome = self.waiting.get_or_init(open).submit(command, asking, part).await;
-        let mut silent_since = self.silent_since.lock();
-        match outcome.as_ref().map_err(StoreError::kind) {
-            Ok(_) => *silent_since = None,
-            Err(StoreErrorKind::Timeout)
-                if silent_since.get_or_insert(sent).elapsed() < SILENCE => {}
-            Err(_) => connection.retire(),
-        }
-        drop(silent_since);
-        outcome
     }
 
     /// Sends a command that waits for no replicas, on the usual connection. The boot record is not

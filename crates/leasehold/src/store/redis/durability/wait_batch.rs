@@ -7,19 +7,22 @@
 //! whatever the number of callers.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use leasehold_core::{StoreError, StoreErrorKind};
 use redis::{Cmd, Pipeline, Value};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::{self, oneshot};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use super::policy::{Durability, Judged, Verdict};
 use super::quarantine::Pause;
 use super::replication::{self, Replication};
+use crate::mutex::Mutex;
 use crate::store::redis::connection::dial::Dialer;
-use crate::store::redis::connection::{Connection, error, eval};
+use crate::store::redis::connection::{Connection, SILENCE, error, eval};
 use crate::store::redis::layout::boot_key::Part;
 use crate::store::redis::options::Address;
 
@@ -39,11 +42,52 @@ struct Item {
     answer: oneshot::Sender<Judged>,
 }
 
+/// A connection, and the run id of the server if a quarantine needs it.
+type Opened = (Connection, String);
+
+/// Whether one server is dead, as its workers together have found. Callers cannot judge that,
+/// because they may go before their time is over.
+#[derive(Debug)]
+struct Health {
+    /// The connection for everything else. It carries no scripts that wait, so it would seem alive,
+    /// and nobody would search for another primary.
+    main: Weak<Connection>,
+    /// The time at which the first exchange began that has timed out since the last answer.
+    silent_since: Mutex<Option<Instant>>,
+}
+
+impl Health {
+    /// Records an exchange that began at this time. While a worker `is_connecting`, nothing was
+    /// sent, so that does not show yet that the server is silent.
+    fn note(&self, began: Instant, outcome: Result<(), StoreErrorKind>, is_connecting: bool) {
+        let mut silent_since = self.silent_since.lock();
+        match outcome {
+            Ok(()) => *silent_since = None,
+            Err(StoreErrorKind::Timeout) => {
+                if !is_connecting {
+                    silent_since.get_or_insert(began);
+                }
+                if silent_since.is_some_and(|since| since.elapsed() >= SILENCE) {
+                    self.give_up();
+                }
+            }
+            Err(_) => self.give_up(),
+        }
+    }
+
+    fn give_up(&self) {
+        if let Some(main) = self.main.upgrade() {
+            main.retire();
+        }
+    }
+}
+
 /// The workers that wait for the replicas of one server. Dropping this closes their connections.
 #[derive(Debug)]
 pub(crate) struct WaitBatcher {
     server: String,
     queue: UnboundedSender<Item>,
+    health: Arc<Health>,
     workers: Vec<JoinHandle<()>>,
 }
 
@@ -54,21 +98,30 @@ impl Drop for WaitBatcher {
 }
 
 impl WaitBatcher {
-    /// Starts the workers on the calling runtime. They open connections when they need them.
-    pub(crate) fn open(durability: &Arc<Durability>, dialer: &Dialer, address: &Address) -> Self {
+    /// Starts the workers on the calling runtime. They open connections when they need them. If
+    /// they find the server dead, they give `main` up, too.
+    pub(crate) fn open(
+        durability: &Arc<Durability>,
+        dialer: &Dialer,
+        address: &Address,
+        main: &Weak<Connection>,
+    ) -> Self {
         let (queue, items) = unbounded_channel();
-        let items = Arc::new(Mutex::new(items));
+        let items = Arc::new(sync::Mutex::new(items));
         let server = address.to_string();
+        let health = Arc::new(Health { main: Weak::clone(main), silent_since: Mutex::default() });
         let worker = |_| Worker {
             durability: Arc::clone(durability),
             dialer: dialer.clone(),
             address: address.clone(),
+            health: Arc::clone(&health),
+            opening: None,
             open: None,
         };
         let workers = (0..CONNECTIONS).map(worker);
         let workers = workers.map(|worker| tokio::spawn(worker.work(Arc::clone(&items))));
         let workers = workers.collect();
-        Self { server, queue, workers }
+        Self { server, queue, health, workers }
     }
 
     /// Sends a script, together with others that come now, and the commands that check their
@@ -76,6 +129,7 @@ impl WaitBatcher {
     pub(crate) async fn submit(&self, command: Cmd, asking: bool, part: Part) -> Judged {
         let (answer, outcome) = oneshot::channel();
         let ended = || {
+            self.health.give_up();
             let why = format!("{}: the connection was given up", self.server);
             StoreError::new(StoreErrorKind::Unreachable, why).maybe_executed()
         };
@@ -89,12 +143,15 @@ struct Worker {
     durability: Arc<Durability>,
     dialer: Dialer,
     address: Address,
-    /// The connection, and the run id of the server if a quarantine needs it.
-    open: Option<(Connection, String)>,
+    health: Arc<Health>,
+    /// The attempt to connect that is under way, and its beginning. It goes on with the next batch:
+    /// connecting may take longer than a batch may wait.
+    opening: Option<(Instant, JoinHandle<Result<Opened, StoreError>>)>,
+    open: Option<Opened>,
 }
 
 impl Worker {
-    async fn work(mut self, items: Arc<Mutex<UnboundedReceiver<Item>>>) {
+    async fn work(mut self, items: Arc<sync::Mutex<UnboundedReceiver<Item>>>) {
         loop {
             let mut batch = Vec::new();
             // The worker that has the lock waits for the next item; the other worker sends
@@ -109,7 +166,14 @@ impl Worker {
     }
 
     async fn send(&mut self, batch: Vec<Item>) {
-        let outcomes = match self.exchange(&batch).await {
+        let sent = Instant::now();
+        let dialled = self.opening.as_ref().map(|(began, _)| *began);
+        let outcomes = self.exchange(&batch).await;
+        // An attempt to connect that has failed began before this batch.
+        let began = dialled.filter(|_| self.open.is_none()).unwrap_or(sent);
+        let outcome = outcomes.as_ref().map(drop).map_err(StoreError::kind);
+        self.health.note(began, outcome, self.opening.is_some());
+        let outcomes = match outcomes {
             Ok(outcomes) => outcomes,
             Err(error) => {
                 // Whatever the error was, the next batch uses a new connection.
@@ -125,7 +189,8 @@ impl Worker {
 
     async fn exchange(&mut self, batch: &[Item]) -> Result<Vec<Judged>, StoreError> {
         if self.open.as_ref().is_none_or(|(connection, _)| !connection.is_alive()) {
-            self.open = Some(self.dial().await?);
+            self.open = None;
+            self.open = Some(self.connect().await?);
         }
         let (Some((connection, run_id)), Some(replication)) =
             (&self.open, &self.durability.replication)
@@ -207,12 +272,32 @@ impl Worker {
         Ok((shortfall, pauses))
     }
 
-    async fn dial(&self) -> Result<(Connection, String), StoreError> {
-        let connection = self.dialer.dial(&self.address, None).await?;
-        let run_id = match &self.durability.quarantine {
-            Some(_) => connection.run_id().await?.to_owned(),
-            None => String::new(),
+    /// Connects, or waits for the attempt that is under way. A batch waits for that as long as it
+    /// would wait for an answer: a server that hangs must not keep its callers from asking others.
+    async fn connect(&mut self) -> Result<Opened, StoreError> {
+        let (durability, dialer) = (&self.durability, &self.dialer);
+        let start = || {
+            let dialling = dial(Arc::clone(durability), dialer.clone(), self.address.clone());
+            (Instant::now(), tokio::spawn(dialling))
         };
-        Ok((connection, run_id))
+        let (_, attempt) = self.opening.get_or_insert_with(start);
+        let (server, limit) = (self.address.to_string(), dialer.timeout());
+        let ended = timeout(limit, attempt).await;
+        let ended = ended.map_err(|_| error::too_slow(&server, "connection", limit, false))?;
+        self.opening = None;
+        ended.unwrap_or_else(|why| Err(error::unreachable(&server, why.into())))
     }
+}
+
+async fn dial(
+    durability: Arc<Durability>,
+    dialer: Dialer,
+    address: Address,
+) -> Result<Opened, StoreError> {
+    let connection = dialer.dial(&address, None).await?;
+    let run_id = match &durability.quarantine {
+        Some(_) => connection.run_id().await?.to_owned(),
+        None => String::new(),
+    };
+    Ok((connection, run_id))
 }
