@@ -1,13 +1,17 @@
-//! H15: a node that is a primary with a replica, which takes over without the last writes.
+//! H15: a node that is a primary with a replica, which takes over without the last writes; and a
+//! node whose address leads to a replica for a while.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use leasehold::lease::Renewal;
+use leasehold::store::connect;
 use leasehold::{Client, Guard, Lock};
-use leasehold_testkit::harness::soon;
+use leasehold_core::{Action, ClientId, HolderId, Operation, Reply};
+use leasehold_testkit::harness::{request, soon, until};
 use leasehold_testkit::{Proxy, Replicated, must};
 
-use crate::fleet::{Fleet, Network};
+use crate::fleet::{Fleet, Network, name};
 
 /// The index of the node that both majorities have in common.
 const MIDDLE: usize = 2;
@@ -97,4 +101,36 @@ async fn h15_a_replica_that_takes_over_from_a_node_breaks_exclusion_without_the_
     let first = deployment.grant_and_fail_over(&one, &two).await;
     let second = must(soon(lock(&two).acquire()).await);
     assert!(first.is_held() && second.is_held(), "both at once");
+}
+
+/// A failover behind one address passes by itself.
+#[tokio::test]
+async fn a_node_that_is_a_replica_when_it_is_first_reached_counts_once_it_is_promoted() {
+    let fleet = Fleet::start(2);
+    let pair = must(Replicated::start(1));
+    let mut network = fleet.network();
+    network.proxies.push(must(Proxy::start(pair[1].port())));
+    network.swallow(&[2], true);
+    let store = must(connect(&network.url()).await);
+    network.swallow(&[2], false);
+    // An attempt that has failed is over.
+    let attempts = AtomicU64::new(1);
+    let acquire = async || {
+        let attempt = attempts.fetch_add(1, Ordering::Relaxed);
+        let request = request(HolderId { client: ClientId(1), attempt });
+        let action = Action::Acquire(request);
+        store.execute(Operation::On { name: name(&format!("{attempt}")), action }).await
+    };
+    until("the client sees a replica", async || {
+        drop(acquire().await);
+        store.warnings().iter().any(|words| words.contains("the server is a replica"))
+    })
+    .await;
+    must(pair.promote(1));
+    must(fleet.servers[1].stop());
+    until(
+        "the promoted node is one of the majority",
+        async || matches!(acquire().await, Ok(answer) if matches!(answer.reply, Reply::Granted(_))),
+    )
+    .await;
 }

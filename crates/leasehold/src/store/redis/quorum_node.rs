@@ -88,9 +88,8 @@ impl QuorumNodes {
         loop {
             let states: Vec<NodeState> =
                 changes.iter_mut().map(|change| change.borrow_and_update().clone()).collect();
-            let is_refused = |state: &&NodeState| matches!(state, NodeState::Refused(_));
-            if let Some(error) = states.iter().find(is_refused).and_then(NodeState::failure) {
-                return Err(error.clone());
+            if let Some(error) = states.iter().find_map(NodeState::refusal) {
+                return Err(error);
             }
             let open = states.iter().filter(|state| matches!(state, NodeState::Open)).count();
             let opening = states.iter().filter(|state| matches!(state, NodeState::Opening)).count();
@@ -159,14 +158,43 @@ enum NodeState {
     Opening,
     /// The server must not be a node of this quorum.
     Refused(StoreError),
+    /// The server was a replica at the given time. A failover behind one address passes by itself.
+    Replica(StoreError, Instant),
 }
 
 impl NodeState {
     /// Why the node is not open, if that is known.
     fn failure(&self) -> Option<&StoreError> {
         match self {
-            Self::Failed(error, _) | Self::Refused(error) => Some(error),
+            Self::Failed(error, _) | Self::Refused(error) | Self::Replica(error, _) => Some(error),
             Self::Closed | Self::Open | Self::Opening => None,
+        }
+    }
+
+    /// Why the list of nodes is wrong, if it is. Nodes do not take over from each other, so a
+    /// replica that is there from the beginning is a mistake.
+    fn refusal(&self) -> Option<StoreError> {
+        match self {
+            Self::Refused(error) => Some(error.clone()),
+            Self::Replica(error, _) => {
+                Some(StoreError::new(StoreErrorKind::Unsupported, error.to_string()))
+            }
+            Self::Closed | Self::Failed(..) | Self::Open | Self::Opening => None,
+        }
+    }
+
+    /// The state after a failed attempt to open the node.
+    fn after(error: Error) -> Self {
+        let is_replica = matches!(&error, Error::Store(error)
+            if error.kind() == StoreErrorKind::Unreachable && is_incompatible(error));
+        let error = in_a_quorum(error);
+        match error.kind() {
+            StoreErrorKind::Unsupported if is_replica => {
+                let error = StoreError::new(StoreErrorKind::Unreachable, error.to_string());
+                Self::Replica(error, Instant::now())
+            }
+            StoreErrorKind::Unsupported | StoreErrorKind::Version => Self::Refused(error),
+            _ => Self::Failed(error, Instant::now()),
         }
     }
 }
@@ -193,7 +221,7 @@ impl LazyNode {
         let is_ours = self.state.send_if_modified(|state| {
             let is_due = match state {
                 NodeState::Closed => true,
-                NodeState::Failed(_, at) => at.elapsed() >= RETRY,
+                NodeState::Failed(_, at) | NodeState::Replica(_, at) => at.elapsed() >= RETRY,
                 NodeState::Open | NodeState::Opening | NodeState::Refused(_) => false,
             };
             if is_due {
@@ -208,12 +236,7 @@ impl LazyNode {
         let opening = async move {
             let state = match member.connect().await {
                 Ok(()) => NodeState::Open,
-                Err(error) => match error.kind() {
-                    StoreErrorKind::Unsupported | StoreErrorKind::Version => {
-                        NodeState::Refused(error)
-                    }
-                    _ => NodeState::Failed(error, Instant::now()),
-                },
+                Err(error) => NodeState::after(error),
             };
             member.state.send_replace(state);
         };
@@ -223,10 +246,9 @@ impl LazyNode {
     }
 
     /// Connects, and checks the server.
-    async fn connect(&self) -> Result<(), StoreError> {
+    async fn connect(&self) -> Result<(), Error> {
         let redis =
-            Redis::open_admitted(self.settings.clone(), Some(Arc::new(self.entry.clone()))).await;
-        let redis = redis.map_err(in_a_quorum)?;
+            Redis::open_admitted(self.settings.clone(), Some(Arc::new(self.entry.clone()))).await?;
         // Nobody else connects at the same time.
         let _ = self.redis.set(redis);
         Ok(())
@@ -324,11 +346,8 @@ impl Store for Arc<LazyNode> {
 /// Explains the error for a server of the wrong kind.
 fn in_a_quorum(error: Error) -> StoreError {
     match error {
-        // A replica among the nodes is no passing state of a failover, because nodes do not take
-        // over from each other.
         Error::Store(error)
-            if error.kind() == StoreErrorKind::Unsupported
-                || error.source().is_some_and(<dyn std::error::Error>::is::<Incompatible>) =>
+            if error.kind() == StoreErrorKind::Unsupported || is_incompatible(&error) =>
         {
             let why = format!(
                 "{error}; the nodes of a quorum are independent primaries: no replicas of each \
@@ -339,4 +358,8 @@ fn in_a_quorum(error: Error) -> StoreError {
         Error::Store(error) => error,
         other => StoreError::new(StoreErrorKind::Unsupported, other.to_string()),
     }
+}
+
+fn is_incompatible(error: &StoreError) -> bool {
+    error.source().is_some_and(<dyn std::error::Error>::is::<Incompatible>)
 }
