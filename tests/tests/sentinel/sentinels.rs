@@ -97,6 +97,18 @@ async fn d9_without_any_sentinel_the_connections_that_there_are_keep_working() {
     late.mutex("a").acquire().await.unwrap().release().await.unwrap();
 }
 
+#[tokio::test]
+async fn an_error_says_that_the_primary_hangs_and_not_its_sentinel() {
+    let server = RedisServer::start().unwrap();
+    let sentinel = SentinelFleet::stray(&server).unwrap();
+    server.stop().unwrap();
+    let url = SentinelFleet::url_of([&sentinel]) + "?connect_timeout=1s";
+    let (kind, line) = refusal(&url).await;
+    assert_eq!(kind, StoreErrorKind::Timeout, "{line}");
+    let primary = format!("127.0.0.1:{}: the server does not answer", server.port());
+    assert!(line.ends_with(&primary), "{line}");
+}
+
 /// The longest wait for a hanging sentinel that a URL can request.
 const HANGS: Duration = Duration::from_secs(60);
 

@@ -98,7 +98,7 @@ impl Discovery {
         let outcome = timeout(limit, opening).await.unwrap_or_else(|_| {
             Err(StoreError::new(
                 StoreErrorKind::Timeout,
-                format!("{address}: the sentinel does not answer"),
+                format!("{address}: the server does not answer"),
             ))
         });
         outcome.map_err(|error: StoreError| {
