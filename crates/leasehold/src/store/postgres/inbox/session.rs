@@ -19,8 +19,7 @@ use crate::store::postgres::connection::error;
 /// so the ping only limits for how long waiters depend on asking.
 const PING_EVERY: Duration = Duration::from_secs(5);
 
-/// How long a notification to the session itself may take: 3 s. If none arrives, there is a pooler
-/// in between.
+/// How long a notification to the session itself may take, and after that the answer to a ping: 3 s.
 const TRIAL: Duration = Duration::from_secs(3);
 
 /// The first and the longest pause between two attempts to listen again.
@@ -31,8 +30,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(super) struct Listening {
     state: Mutex<State>,
-    /// Locked by the caller that changes the session.
-    turn: tokio::sync::Mutex<()>,
+    /// Locked by the caller that changes the session. Contains the servers from which a
+    /// notification has arrived: there is no pooler before them.
+    turn: tokio::sync::Mutex<BTreeSet<String>>,
 }
 
 #[derive(Default)]
@@ -92,7 +92,7 @@ pub(super) fn listen(inboxes: Arc<Inboxes>) -> BoxFuture<'static, Result<(), Sto
 
 async fn listen_to_all(inboxes: &Arc<Inboxes>) -> Result<(), StoreError> {
     let listening = &inboxes.listening;
-    let _turn = listening.turn.lock().await;
+    let mut without_pooler = listening.turn.lock().await;
     if listening.is_silent() {
         return Ok(());
     }
@@ -115,18 +115,47 @@ async fn listen_to_all(inboxes: &Arc<Inboxes>) -> Result<(), StoreError> {
         .map_err(|failure| error::request(&server, failure))?;
     listening
         .set(State::Open { client: Arc::clone(&client), channels: wanted.into_iter().collect() });
-    tokio::spawn(watch(Arc::downgrade(inboxes), Arc::clone(&client)));
-    // A pooler accepts the statement and gives the session to another client.
-    inboxes.notify(std::slice::from_ref(&own), &[String::new()]).await?;
-    if timeout(TRIAL, trial).await.is_err() {
-        inboxes.warnings.add(format!(
-            "{server}: a notification to itself did not arrive, so there is a pooler in between: \
-             waiters ask once a second (name the server itself by `listen=HOST`, or say \
-             `wake=poll`)"
-        ));
-        listening.set(State::Silent);
+    if !without_pooler.contains(&server) {
+        match is_heard(inboxes, (&client, &server), &own, trial).await {
+            Ok(true) => {
+                without_pooler.insert(server);
+            }
+            Ok(false) => {
+                inboxes.warnings.add(format!(
+                    "{server}: a notification to itself did not arrive, so there is a pooler in \
+                     between: waiters ask once a second (name the server itself by `listen=HOST`, \
+                     or say `wake=poll`)"
+                ));
+                listening.set(State::Silent);
+                return Ok(());
+            }
+            Err(failure) => {
+                listening.close(&client);
+                return Err(failure);
+            }
+        }
     }
+    tokio::spawn(watch(Arc::downgrade(inboxes), client));
     Ok(())
+}
+
+/// Whether a notification to the session itself arrives. A pooler accepts `LISTEN` and gives the
+/// session to another client. A slow server sends the notification before the answer to a ping.
+async fn is_heard(
+    inboxes: &Inboxes,
+    (client, server): (&Client, &str),
+    own: &String,
+    mut trial: oneshot::Receiver<()>,
+) -> Result<bool, StoreError> {
+    inboxes.notify(std::slice::from_ref(own), &[String::new()]).await?;
+    if let Ok(Ok(())) = timeout(TRIAL, &mut trial).await {
+        return Ok(true);
+    }
+    match timeout(TRIAL, client.batch_execute("")).await {
+        Ok(Ok(())) => Ok(trial.try_recv().is_ok()),
+        Ok(Err(failure)) => Err(error::request(server, failure)),
+        Err(_) => Err(error::too_slow(server, "a request", TRIAL)),
+    }
 }
 
 /// A random number for a channel that nobody else listens to.
