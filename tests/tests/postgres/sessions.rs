@@ -2,13 +2,15 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use leasehold::Client;
 use leasehold::store::protocol::ClientId;
 use leasehold::store::{Level, Store as _};
 use leasehold_testkit::{Postgres, fresh_number, must};
-use tokio::net::UnixListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinSet;
 
 use crate::doctor::Visit;
@@ -107,6 +109,41 @@ async fn a_server_that_refuses_sessions_is_dialled_a_few_times_however_many_call
         }
     }
     assert!(dials < CALLERS, "{dials} dials");
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_listeners_is_dialled_a_few_times_however_many_wait() {
+    const NAMES: usize = 100;
+    let Some(server) = crate::server() else { return };
+    let holder = Client::connect(&server.url()).await.unwrap();
+    let mut held = Vec::new();
+    for number in 0..NAMES {
+        held.push(holder.mutex(format!("a/{number}")).acquire().await.unwrap());
+    }
+    let refusing = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = refusing.local_addr().unwrap().port();
+    let dials = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&dials);
+    tokio::spawn(async move {
+        loop {
+            refusing.accept().await.unwrap();
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    let url = format!("{}&listen=127.0.0.1:{port}&sslmode=disable", server.url());
+    let client = Client::connect(&url).await.unwrap();
+    let mut waiting = JoinSet::new();
+    for guard in &held {
+        let lock = client.mutex(guard.name());
+        waiting.spawn(async move { lock.acquire().await.unwrap() });
+    }
+    for guard in &held {
+        while holder.admin().inspect(guard.name()).await.unwrap().waiting == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    let dials = dials.load(Ordering::Relaxed);
+    assert!(dials < NAMES, "{dials} dials");
 }
 
 #[tokio::test]

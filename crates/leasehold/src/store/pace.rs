@@ -62,7 +62,11 @@ impl<A: Clone + Eq + Hash> Paces<A> {
     ///
     /// The error of another dial that failed meanwhile.
     pub(crate) async fn turn(&self, address: &A) -> Result<(), StoreError> {
-        let wanted = Instant::now();
+        self.turn_since(Instant::now(), address).await
+    }
+
+    /// Like [`turn`](Self::turn), for a caller that has wanted to dial since `wanted`.
+    pub(crate) async fn turn_since(&self, wanted: Instant, address: &A) -> Result<(), StoreError> {
         loop {
             let (at, changed) = {
                 let mut failing = self.failing();

@@ -12,6 +12,7 @@ use tokio_postgres::Client;
 
 use super::Inboxes;
 use crate::mutex::Mutex;
+use crate::store::pace::Paces;
 use crate::store::postgres::connection::dial::Dialed;
 use crate::store::postgres::connection::error;
 
@@ -33,6 +34,8 @@ pub(super) struct Listening {
     /// Locked by the caller that changes the session. Contains the servers from which a
     /// notification has arrived: there is no pooler before them.
     turn: tokio::sync::Mutex<BTreeSet<String>>,
+    /// Keeps callers from immediately trying again what has just failed for another caller.
+    pace: Paces<()>,
 }
 
 #[derive(Default)]
@@ -71,6 +74,22 @@ impl Listening {
         *self.state.lock() = state;
     }
 
+    /// Records to what a session listens. False if it is not the session any more.
+    fn keep(&self, session: &Arc<Client>, wanted: Vec<String>) -> bool {
+        match &mut *self.state.lock() {
+            State::Open { client, channels } if Arc::ptr_eq(client, session) => {
+                *channels = wanted.into_iter().collect();
+                true
+            }
+            State::Open { .. } | State::Closed | State::Silent => false,
+        }
+    }
+
+    /// Whether this is the session, and has not ended.
+    fn is_open(&self, session: &Arc<Client>) -> bool {
+        self.client().is_some_and(|client| Arc::ptr_eq(&client, session))
+    }
+
     /// Closes a session that has ended. If another one was opened meanwhile, it stays.
     fn close(&self, ended: &Arc<Client>) {
         let mut state = self.state.lock();
@@ -91,27 +110,48 @@ pub(super) fn listen(inboxes: Arc<Inboxes>) -> BoxFuture<'static, Result<(), Sto
 }
 
 async fn listen_to_all(inboxes: &Arc<Inboxes>) -> Result<(), StoreError> {
-    let listening = &inboxes.listening;
+    let (listening, wanted) = (&inboxes.listening, Instant::now());
     let mut without_pooler = listening.turn.lock().await;
-    if listening.is_silent() {
+    if listening.is_silent() || listen_to_more(inboxes).await {
         return Ok(());
     }
+    // If another attempt has failed since this caller has waited, that is its result, too.
+    listening.pace.turn_since(wanted, &()).await?;
+    let opened = open(inboxes, &mut without_pooler).await;
+    listening.pace.dialled(&(), &opened);
+    opened
+}
+
+/// Listens to all channels that somebody wants, if there is a session and it answers.
+async fn listen_to_more(inboxes: &Inboxes) -> bool {
+    let listening = &inboxes.listening;
+    let Some(client) = listening.client() else { return false };
     let wanted = inboxes.channels();
-    if let Some(client) = listening.client() {
-        let missing: Vec<_> = wanted.iter().filter(|channel| !listening.has(channel)).collect();
-        if listen_to(&client, missing.into_iter()).await.is_ok() {
-            listening.set(State::Open { client, channels: wanted.into_iter().collect() });
-            return Ok(());
-        }
-        listening.close(&client);
+    let missing: Vec<_> = wanted.iter().filter(|channel| !listening.has(channel)).collect();
+    let listens = listen_to(&client, missing.into_iter());
+    let listens = timeout(inboxes.sessions.timeout, listens).await;
+    if matches!(listens, Ok(Ok(()))) && listening.keep(&client, wanted) {
+        return true;
     }
+    listening.close(&client);
+    false
+}
+
+/// Opens a session that listens to all channels that somebody wants.
+async fn open(
+    inboxes: &Arc<Inboxes>,
+    without_pooler: &mut BTreeSet<String>,
+) -> Result<(), StoreError> {
+    let (listening, limit) = (&inboxes.listening, inboxes.sessions.timeout);
     let Dialed { client, driver, server, .. } = inboxes.dialer.dial().await?;
     let (heard, trial) = oneshot::channel();
     let client = Arc::new(client);
     tokio::spawn(drive(Arc::downgrade(inboxes), driver, heard));
     let own = format!("lh_t_{:032x}", random()?);
-    listen_to(&client, wanted.iter().chain([&own]))
+    let wanted = inboxes.channels();
+    timeout(limit, listen_to(&client, wanted.iter().chain([&own])))
         .await
+        .map_err(|_| error::too_slow(&server, "a request", limit))?
         .map_err(|failure| error::request(&server, failure))?;
     listening
         .set(State::Open { client: Arc::clone(&client), channels: wanted.into_iter().collect() });
@@ -208,7 +248,7 @@ async fn watch(inboxes: Weak<Inboxes>, client: Arc<Client>) {
             inboxes.listening.close(&client);
             return;
         }
-        let mut is_closed = client.is_closed();
+        let mut is_closed = !inboxes.listening.is_open(&client);
         if !is_closed && asked.elapsed() >= PING_EVERY {
             asked = Instant::now();
             is_closed = !matches!(timeout(PING_EVERY, client.batch_execute("")).await, Ok(Ok(())));
