@@ -3,7 +3,9 @@
 //! A transaction that has passed [`FENCE`] commits before anybody else is granted the name, or not
 //! at all. This depends on no clock. Take the lease first, and begin the transaction after that.
 //! The fence is exact at READ COMMITTED, REPEATABLE READ and SERIALIZABLE, and only for exclusive
-//! leases.
+//! leases. It does not separate callers of one client to whom a lease is passed on: end the
+//! transaction, with its answer, before the guard is dropped, or use
+//! [`slice(0)`](crate::ClientBuilder::slice).
 //!
 //! Cost: one round trip, and one record in the log, without a flush.
 //!
@@ -42,7 +44,7 @@ pub const FENCE: &str = "SELECT leasehold.fence($1, $2)";
 ///
 /// Use it at READ COMMITTED only, outside savepoints. A lease that has run out blocks the name
 /// until the store notices that. It notices when the next caller asks for a lease, or once the
-/// `retention` is over.
+/// `retention` is over. In a quarantine it selects false.
 pub const TRY_HOLD: &str = "SELECT leasehold.try_hold($1)";
 
 /// The code with which a fenced transaction fails if its lease is over: `LH001`.
