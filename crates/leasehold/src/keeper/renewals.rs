@@ -145,9 +145,10 @@ impl Keeper {
     // ---- what the store has forgotten
 
     /// Whether a lease that the store does not have, or no longer has, may be taken back. This is
-    /// allowed only while its holder can rely on the lease and no later holder is known. Readers and
-    /// permits that held the name together with this holder do not count as later holders. After
-    /// the lease has ended, perhaps the store granted the name again, and has forgotten that, too.
+    /// allowed only while its holder can rely on the lease and no later holder is known. Readers
+    /// and permits that held the name together with this holder do not count as later holders.
+    /// After the lease has ended, perhaps the store granted the name again, and has forgotten that,
+    /// too.
     fn may_reclaim(&self, state: &LeaseState, reason: LossReason) -> bool {
         let is_last = match reason {
             LossReason::Expired | LossReason::Vanished => true,

@@ -20,7 +20,8 @@ use crate::store::postgres::connection::error;
 /// so the ping only limits for how long waiters depend on asking.
 const PING_EVERY: Duration = Duration::from_secs(5);
 
-/// How long a notification to the session itself may take, and after that the answer to a ping: 3 s.
+/// How long a notification to the session itself may take, and after that the answer to a ping:
+/// 3 s.
 const TRIAL: Duration = Duration::from_secs(3);
 
 /// The first and the longest pause between two attempts to listen again.

@@ -3,8 +3,8 @@
 -- names: each only once. Returns a row for each: the clock, the name, and the epoch, the changes
 -- and the record of its row, NULL if there is no row. Each row also has the token above which the
 -- tokens of new names begin, and the changes by quick paths. Then follows the token of a hold that
--- a transaction has released. The last two columns are of `boot`, NULL if no client has checked yet
--- whether the server has forgotten anything, or the row is out of a dump.
+-- a transaction has released. The last two columns are of `boot`. They are NULL if no client has
+-- checked yet whether the server has forgotten anything, or if the row is out of a dump.
 CREATE FUNCTION leasehold.open_1(names text[])
 RETURNS TABLE (now_us bigint, name text, epoch bigint, changes int, forgotten bigint, record bytea,
   last_token bigint, collect_at_us bigint, since_us bigint, given bytea, deadline_us bigint,

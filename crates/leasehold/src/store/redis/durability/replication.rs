@@ -105,8 +105,8 @@ impl Replication {
         *most = online.max(*most);
     }
 
-    /// Records that a replica has taken over from a primary. The other replicas of that primary, and
-    /// the primary itself, may come back as replicas of the new one.
+    /// Records that a replica has taken over from a primary. The other replicas of that primary,
+    /// and the primary itself, may come back as replicas of the new one.
     pub(crate) fn note_takeover(&self, from: &Address, to: &Address) {
         let most = self.most_seen.lock().get(&self.of(from)).copied();
         if let Some(most) = most {
