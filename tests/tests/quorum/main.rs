@@ -7,6 +7,7 @@ mod contention;
 mod fleet;
 mod identity;
 mod late;
+mod late_renewals;
 mod memory_loss;
 mod minorities;
 mod modes;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use leasehold_core::model::{BALLOT_LEAD, NOT_AFTER};
 use leasehold_core::quorum::NodeHold;
 use leasehold_core::time::micros;
-use leasehold_core::{FencingToken, Grant, HolderId, HolderInfo, Instant, Mode, Reply};
+use leasehold_core::{FencingToken, Grant, HolderId, HolderInfo, Instant, Mode, RenewLease, Reply};
 
 use crate::mutex::Mutex;
 use crate::store::clocked::TimedAnswer;
@@ -40,6 +40,13 @@ impl KnownLease {
         let latest_us = by.micros().saturating_add(micros(BALLOT_LEAD));
         let is_beside = mode.is_reader() && latest_us < self.renewed_us[index];
         by > self.token && !is_beside
+    }
+
+    /// Whether the lease is still of the mode that a renewal was sent for. A renewal with a lower
+    /// change number was sent for a reader that has since become the writer, perhaps not on the
+    /// node that answers it.
+    pub(super) fn is_as_renewed(&self, renewal: &RenewLease) -> bool {
+        self.claim.change <= renewal.change
     }
 }
 

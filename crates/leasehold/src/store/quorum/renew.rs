@@ -162,9 +162,7 @@ fn note(nodes: &Nodes, index: usize, renewal: &RenewLease, timed: &TimedAnswer, 
         // A shorter ttl takes nothing back: the node may keep the lease for the longer ttl.
         known.ttl = known.ttl.max(renewal.ttl);
         known.renewed_us[index] = known.renewed_us[index].max(timed.answer.now.token_us);
-        // A renewal with a lower change number was sent for a reader that has since become the
-        // writer, perhaps not on this node.
-        if known.claim.change <= renewal.change {
+        if known.is_as_renewed(renewal) {
             known.holds[index] = held(timed, grant);
         }
     }
@@ -187,7 +185,9 @@ async fn reclaim(
         return NodeVote::Nothing;
     };
     let hold = granted(&timed).map_or(NodeHold::NotHeld, |(_, hold)| hold);
-    if let Some(known) = nodes.leases.lock().get_mut(renewal.id) {
+    if let Some(known) = nodes.leases.lock().get_mut(renewal.id)
+        && known.is_as_renewed(renewal)
+    {
         known.holds[index] = hold;
     }
     NodeVote::from(&timed.answer.reply)
@@ -202,7 +202,7 @@ fn claim(
 ) -> Option<Reclaim> {
     let now = nodes.clock.now();
     let mut leases = nodes.leases.lock();
-    let known = leases.get_mut(renewal.id)?;
+    let known = leases.get_mut(renewal.id).filter(|known| known.is_as_renewed(renewal))?;
     known.holds[index] = NodeHold::NotHeld;
     // After the end of the lease, another holder may have come and gone, on nodes that have
     // forgotten that holder since.
