@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::poll;
@@ -131,6 +132,10 @@ fn release(id: HolderId) -> Action {
     Action::Release { id, cooldown: Duration::ZERO, unanswered: false }
 }
 
+fn cancel(id: HolderId) -> Action {
+    Action::Cancel { id, unanswered: false }
+}
+
 #[tokio::test]
 async fn a_call_that_comes_back_too_late_does_not_cancel_the_lease_that_its_successor_has_won() {
     let world = World::new(3).await;
@@ -186,4 +191,18 @@ async fn an_attempt_that_a_silent_node_has_yet_to_end_is_not_won_and_the_next_en
     assert_eq!(world.ask(&world.quorum, release(id)).await, Reply::Released);
     world.subject.pass(LONG).await;
     assert_eq!(world.holders(), [[]; 5]);
+}
+
+#[tokio::test]
+async fn what_a_majority_has_ended_is_ended_again_without_a_wait_for_a_node_that_is_silent() {
+    for end in [cancel, release] {
+        let world = World::new(3).await;
+        world.ask(&world.quorum, acquire(OURS)).await;
+        world.answers(&[2], false);
+        let first = world.ask(&world.quorum, end(OURS)).await;
+        let mut again = world.quorum.execute(on(end(OURS)));
+        let Poll::Ready(again) = poll!(&mut again) else { panic!("it waits after {first:?}") };
+        let reply = must(again).reply;
+        assert!(matches!(reply, Reply::Cancelled(_) | Reply::Released), "{reply:?}");
+    }
 }

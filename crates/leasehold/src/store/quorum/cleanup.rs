@@ -98,19 +98,18 @@ pub(super) fn start(
     Ok(receiver)
 }
 
-/// Waits until no cleanup of an attempt is pending.
+/// Waits until the cleanups of an attempt are pending at a minority at most.
 pub(super) async fn until_done(nodes: &Nodes, id: HolderId) {
     loop {
         let (sender, mut answers) = mpsc::unbounded_channel();
-        for node in &nodes.nodes {
-            node.cleanups.listen(id, sender.clone());
-        }
+        let is_pending = |node: &&Arc<Node>| node.cleanups.listen(id, sender.clone());
+        let pending = nodes.nodes.iter().filter(is_pending).count();
         drop(sender);
-        if answers.recv().await.is_none() {
+        if pending <= nodes.len() - nodes.needed {
             return;
         }
         // Each node replies now and then, until its cleanup is done.
-        while answers.recv().await.is_some() {}
+        let _ = answers.recv().await;
     }
 }
 

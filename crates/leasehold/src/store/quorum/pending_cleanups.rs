@@ -40,11 +40,14 @@ impl PendingCleanups {
         }
     }
 
-    /// Adds a listener to a pending cleanup.
-    pub(super) fn listen(&self, id: HolderId, listener: Listener) {
-        if let Some(listeners) = self.0.lock().get_mut(&id) {
-            listeners.push(listener);
-        }
+    /// Adds a listener to a pending cleanup, in place of those who wait no longer. Returns whether
+    /// the cleanup is pending.
+    pub(super) fn listen(&self, id: HolderId, listener: Listener) -> bool {
+        let mut entries = self.0.lock();
+        let Some(listeners) = entries.get_mut(&id) else { return false };
+        listeners.retain(|listener| !listener.is_closed());
+        listeners.push(listener);
+        true
     }
 
     /// The listeners for the next answer. If this answer ends the cleanup, the listeners are
