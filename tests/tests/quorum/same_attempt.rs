@@ -2,13 +2,13 @@
 //! caller that took its place. And an attempt that some node has yet to end.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::poll;
 use leasehold::admin::{ClientId, HolderId};
-use leasehold::error::StoreError;
+use leasehold::error::{StoreError, StoreErrorKind};
 use leasehold::store::{Capabilities, Inbox, Memory, Quorum, Store};
 use leasehold::time::FakeClock;
 use leasehold_core::{Action, Answer, BoxFuture, Operation, Reply};
@@ -31,11 +31,14 @@ struct Node {
     memory: Memory,
     answers: Arc<watch::Sender<bool>>,
     cancels: Arc<AtomicUsize>,
+    /// The node lacks a right: it grants without an answer, and ends nothing.
+    is_poor: Arc<AtomicBool>,
 }
 
 impl Node {
     fn new(memory: Memory) -> Self {
-        Self { memory, answers: Arc::new(watch::Sender::new(true)), cancels: Arc::default() }
+        let answers = Arc::new(watch::Sender::new(true));
+        Self { memory, answers, cancels: Arc::default(), is_poor: Arc::default() }
     }
 
     fn answer(&self, answers: bool) {
@@ -49,6 +52,13 @@ impl Node {
         // A request that comes while nothing is answered gets no answer later either.
         if !*self.answers.borrow() {
             std::future::pending::<()>().await;
+        }
+        if self.is_poor.load(Ordering::Relaxed) {
+            let denied = StoreError::new(StoreErrorKind::Denied, "a right is missing");
+            if let Operation::On { action: Action::Cancel { .. }, .. } = &operation {
+                return Err(denied);
+            }
+            return self.memory.execute(operation).await.and(Err(denied.maybe_executed()));
         }
         self.memory.execute(operation).await
     }
@@ -205,4 +215,22 @@ async fn what_a_majority_has_ended_is_ended_again_without_a_wait_for_a_node_that
         let reply = must(again).reply;
         assert!(matches!(reply, Reply::Cancelled(_) | Reply::Released), "{reply:?}");
     }
+}
+
+#[tokio::test]
+async fn an_attempt_that_nodes_may_not_end_is_ended_once_their_right_is_back() {
+    let world = World::new(3).await;
+    let poor = |is_poor| {
+        world.nodes.iter().for_each(|node| node.is_poor.store(is_poor, Ordering::Relaxed));
+    };
+    poor(true);
+    let refused = world.subject.drive(world.quorum.execute(on(acquire(OURS)))).await.unwrap_err();
+    assert_eq!(refused.kind(), StoreErrorKind::Denied);
+    assert!(refused.may_have_executed(), "the caller has to cancel it");
+    assert_eq!(world.holders()[..2], [[OURS]; 2]);
+    let refused = world.subject.drive(world.quorum.execute(on(cancel(OURS)))).await.unwrap_err();
+    assert_eq!(refused.kind(), StoreErrorKind::Denied);
+    poor(false);
+    world.subject.pass(LONG).await;
+    assert_eq!(world.holders(), [[]; 3]);
 }

@@ -293,7 +293,11 @@ impl<'a> AcquireRounds<'a> {
     pub(super) fn lost(&self, round: &Round, verdict: &Verdict) -> Result<Answer, StoreError> {
         let nodes = self.nodes;
         if let Some(refusal) = nodes.refusal(self.name.as_str(), &self.errors) {
-            return Err(refusal);
+            let leaves_something = round.count(|vote| vote.trace() != Trace::None) > 0;
+            return Err(match self.is_ending || leaves_something {
+                true => refusal.maybe_executed(),
+                false => refusal,
+            });
         }
         if *verdict != Verdict::Refused {
             let granted = round.count(|vote| matches!(vote, Vote::Granted(_)));

@@ -20,6 +20,7 @@ use super::fan_out::NodeReply;
 use super::node::{Node, no_answer};
 use super::nodes::Nodes;
 use crate::background;
+use crate::replies::may_pass;
 use crate::store::clocked::TimedAnswer;
 
 /// The first and the longest delay before a node that did not answer is asked again.
@@ -99,17 +100,34 @@ pub(super) fn start(
 }
 
 /// Waits until the cleanups of an attempt are pending at a minority at most.
-pub(super) async fn until_done(nodes: &Nodes, id: HolderId) {
+///
+/// # Errors
+///
+/// If so many nodes refuse the cleanup that the others are no majority.
+pub(super) async fn until_done(
+    nodes: &Nodes,
+    name: &LockName,
+    id: HolderId,
+) -> Result<(), StoreError> {
+    let mut errors = vec![None; nodes.len()];
     loop {
         let (sender, mut answers) = mpsc::unbounded_channel();
         let is_pending = |node: &&Arc<Node>| node.cleanups.listen(id, sender.clone());
         let pending = nodes.nodes.iter().filter(is_pending).count();
         drop(sender);
         if pending <= nodes.len() - nodes.needed {
-            return;
+            return Ok(());
         }
         // Each node replies now and then, until its cleanup is done.
-        let _ = answers.recv().await;
+        let mut answer = answers.recv().await;
+        while let Some((index, outcome)) = answer {
+            errors[index] = outcome.err();
+            answer = answers.try_recv().ok();
+        }
+        let errors: Vec<StoreError> = errors.iter().flatten().cloned().collect();
+        if let Some(refusal) = nodes.refusal(name.as_str(), &errors) {
+            return Err(refusal.maybe_executed());
+        }
     }
 }
 
@@ -125,7 +143,8 @@ async fn retry_until_answered(
     let is_too_much = cleanup.node.cleanups.len() > MAX_PENDING;
     loop {
         let outcome = ask(nodes, &cleanup.node, operation.clone()).await;
-        let answered = outcome.as_ref().map_or_else(|error| !error.kind().is_transient(), |_| true);
+        // A missing right may be given back.
+        let answered = outcome.as_ref().map_or_else(|error| !may_pass(error.kind()), |_| true);
         let again = nodes.clock.now() + nodes.delay(&mut backoff);
         let is_done = answered || is_too_much || again >= until;
         cleanup.answered(&outcome, is_done);

@@ -23,7 +23,7 @@ pub(super) async fn release(
     let started = nodes.clock.now();
     if nodes.nodes.iter().any(|node| node.cleanups.contains(id)) {
         // The release was sent before, and too few nodes have answered.
-        cleanup::until_done(nodes, id).await;
+        cleanup::until_done(nodes, name, id).await?;
         if cooldown.is_zero() {
             publish_release(nodes, name);
         }
@@ -65,7 +65,7 @@ pub(super) async fn cancel(
     let ttl = nodes.leases.lock().remove(id).map_or(NOT_AFTER, |known| known.ttl);
     if nodes.leases.lock().end(id, started, started + ttl.max(TOMBSTONE_LIFE)) {
         // The cancel was sent before, and no majority ever granted the attempt.
-        cleanup::until_done(nodes, id).await;
+        cleanup::until_done(nodes, name, id).await?;
         return Ok(nodes.answer(started, Reply::Cancelled(Cancelled::Unknown)));
     }
     let cancel = |index| (index, Action::Cancel { id, unanswered });
