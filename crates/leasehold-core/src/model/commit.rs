@@ -1,4 +1,5 @@
-//! Commit: the nodes of a quorum agree on one token, the highest that any of them has granted.
+//! Commit: a majority of the nodes of a quorum agrees on one token, the highest that any of these
+//! nodes has granted.
 //!
 //! Without it, a quorum that used the highest of its nodes' own tokens could grant a lower token
 //! later. For example, the last tokens are 5, 10 and 4. The first two nodes grant one caller 6 and

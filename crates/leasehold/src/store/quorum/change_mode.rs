@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::model::NOT_AFTER;
+use leasehold_core::model::{BALLOT_LEAD, NOT_AFTER};
 use leasehold_core::quorum::{NodeHold, quorum_validity};
+use leasehold_core::time::micros;
 use leasehold_core::{
     Action, Answer, FencingToken, HolderId, Instant, LockName, Mode, Reply, StoreError,
 };
@@ -21,7 +22,11 @@ pub(super) async fn run(
     change: u64,
 ) -> Result<Answer, StoreError> {
     let started = nodes.clock.now();
-    let replies = ask_holders(nodes, name, Action::ChangeMode { id, mode, change }).await;
+    let action = Action::ChangeMode { id, mode, change };
+    let replies = match mode {
+        Mode::Exclusive => ask_writers(nodes, name, action).await,
+        _ => ask_holders(nodes, name, action).await,
+    };
     if replies.granted() >= nodes.needed {
         return match mode {
             Mode::Exclusive => upgraded(nodes, name, id, change, started, &replies).await,
@@ -55,6 +60,30 @@ pub(super) async fn run(
     }
 }
 
+/// Asks all nodes until a majority of writers can agree on a token, or no majority can have the
+/// lease.
+async fn ask_writers(nodes: &Arc<Nodes>, name: &LockName, action: Action) -> Replies {
+    let is_certain = |replies: &Replies| {
+        let can_agree = lowest_common(nodes, replies).is_some_and(|common| {
+            // A node refuses to commit a token so far above its own. With another writer, a lower
+            // token may do.
+            let lowest_us = replies.tokens().min().map_or(0, FencingToken::micros);
+            common.micros() <= lowest_us.saturating_add(micros(BALLOT_LEAD))
+        });
+        can_agree || replies.loss(nodes).is_some()
+    };
+    ask(nodes, name, action, is_certain).await
+}
+
+/// The lowest token that a majority of writers can take. A writer with a higher token is not
+/// needed: the clock of its node is ahead. If the others took that token, it would spread a wrong
+/// clock to all nodes.
+fn lowest_common(nodes: &Nodes, replies: &Replies) -> Option<FencingToken> {
+    let mut tokens: Vec<FencingToken> = replies.tokens().collect();
+    tokens.sort_unstable();
+    tokens.get(nodes.needed - 1).copied()
+}
+
 /// Completes an upgrade that a majority has granted. Each node has minted its own token, and all
 /// must agree on one.
 ///
@@ -70,7 +99,7 @@ async fn upgraded(
     replies: &Replies,
 ) -> Result<Answer, StoreError> {
     let ttl = nodes.leases.lock().get(id).map_or(NOT_AFTER, |known| known.ttl);
-    let token = replies.tokens().max().unwrap_or(FencingToken::from_micros(0));
+    let token = lowest_common(nodes, replies).unwrap_or(FencingToken::from_micros(0));
     let writers: Vec<usize> = replies.holds().map(|(index, ..)| index).collect();
     let agreed = |replies: &Replies| {
         let agreed = replies.holds().filter(|(at, of, _)| *of == token && writers.contains(at));
