@@ -1,4 +1,4 @@
-//! A renewal of a reader that is answered once the reader is the writer.
+//! Renewals of a reader that is about to become the writer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use leasehold::lease::Mode;
 use leasehold::store::{Capabilities, Inbox, Memory, Quorum, Store};
 use leasehold::time::{Clock, FakeClock, Instant};
 use leasehold_core::{Acquire, Action, Answer, BoxFuture, Operation, RenewLease, Reply};
-use leasehold_testkit::must;
+use leasehold_testkit::{Subject, must};
 use tokio::sync::watch;
 
 use crate::fleet::{memory_nodes, name, subject};
@@ -24,21 +24,19 @@ const PATIENCE: Duration = Duration::from_secs(15);
 
 const OURS: HolderId = HolderId { client: ClientId(1), attempt: 1 };
 
-/// A node that may be cut off, and whose answers to renewals may be held back.
+/// A node that may be cut off, and whose answers to renewals or commits may be held back.
 #[derive(Clone, Debug)]
 struct Node {
     memory: Memory,
     is_cut: Arc<AtomicBool>,
-    answers: Arc<watch::Sender<bool>>,
+    renewals: Arc<watch::Sender<bool>>,
+    commits: Arc<watch::Sender<bool>>,
 }
 
 impl Node {
     fn new(memory: Memory) -> Self {
-        Self { memory, is_cut: Arc::default(), answers: Arc::new(watch::Sender::new(true)) }
-    }
-
-    fn cut(&self, is_cut: bool) {
-        self.is_cut.store(is_cut, Ordering::Relaxed);
+        let [renewals, commits] = [(); 2].map(|()| Arc::new(watch::Sender::new(true)));
+        Self { memory, is_cut: Arc::default(), renewals, commits }
     }
 
     async fn pass(&self, operation: Operation) -> Result<Answer, StoreError> {
@@ -46,10 +44,14 @@ impl Node {
         if self.is_cut.load(Ordering::Relaxed) {
             std::future::pending::<()>().await;
         }
-        let is_renewal = matches!(operation, Operation::Renew(_));
+        let answers = match &operation {
+            Operation::Renew(_) => Some(&self.renewals),
+            Operation::On { action: Action::Commit { .. }, .. } => Some(&self.commits),
+            _ => None,
+        };
         let answer = self.memory.execute(operation).await;
-        if is_renewal {
-            must(self.answers.subscribe().wait_for(|answers| *answers).await);
+        if let Some(answers) = answers {
+            must(answers.subscribe().wait_for(|answers| *answers).await);
         }
         answer
     }
@@ -90,45 +92,106 @@ fn end(answer: Result<Answer, StoreError>) -> Option<Instant> {
     Some(Instant::from_origin(Duration::from_micros(grant.deadline_us)))
 }
 
-/// The last node is given the lease back late. There it would last longer than on the other nodes,
-/// and others may read beside it.
+/// Three nodes, a quorum of them, and a client that is never cut off from them.
+struct World {
+    clock: FakeClock,
+    subject: Subject,
+    nodes: Vec<Node>,
+    quorum: Quorum,
+    others: Client,
+}
+
+impl World {
+    async fn new() -> Self {
+        let clock = FakeClock::new();
+        let subject = subject(&clock);
+        let memories = memory_nodes(3, &clock);
+        let quorum_of = |stores| must(Quorum::with_clock(stores, clock.clone()));
+        let others = quorum_of(memories.iter().map(|memory| memory.clone().into()).collect());
+        let others = must(Client::builder().store(others).clock(clock.clone()).build().await);
+        let nodes: Vec<_> = memories.into_iter().map(Node::new).collect();
+        let quorum = quorum_of(nodes.iter().map(|node| node.clone().into()).collect());
+        let quorum = quorum.timeout(PATIENCE);
+        Self { clock, subject, nodes, quorum, others }
+    }
+
+    /// The end of the lease by the answer to a request of its holder, if the answer says one.
+    async fn ask(&self, operation: Operation) -> Option<Instant> {
+        end(self.subject.drive(self.quorum.execute(operation)).await)
+    }
+
+    /// Cuts the quorum off from these nodes, and from no others.
+    fn cut(&self, indexes: &[usize]) {
+        for (index, node) in self.nodes.iter().enumerate() {
+            node.is_cut.store(indexes.contains(&index), Ordering::Relaxed);
+        }
+    }
+
+    fn answer_commits(&self, answers: bool) {
+        for node in &self.nodes {
+            node.commits.send_replace(answers);
+        }
+    }
+
+    /// Waits until others can read, and returns the time.
+    async fn others_read(&self) -> Instant {
+        let lock = self.others.rwlock("a").read();
+        while must(self.subject.drive(lock.try_acquire()).await).is_none() {
+            self.subject.pass(TTL / 10).await;
+        }
+        self.clock.now()
+    }
+}
+
+fn read() -> Operation {
+    on(Action::Acquire(Acquire::new(OURS, Mode::Shared, TTL).with_not_after((1 << 53) - 1)))
+}
+
+fn write() -> Operation {
+    on(Action::ChangeMode { id: OURS, mode: Mode::Exclusive, change: 1 })
+}
+
+/// The last node does not know the lease, and its answer to a renewal comes late. It is given the
+/// lease back. There it would last longer than on the other nodes, and others may read beside it.
 #[tokio::test]
 async fn a_writer_does_not_count_a_node_that_was_given_back_its_readers_lease() {
-    let clock = FakeClock::new();
-    let subject = subject(&clock);
-    let memories = memory_nodes(3, &clock);
-    let quorum_of = |stores: Vec<Box<dyn Store>>| must(Quorum::with_clock(stores, clock.clone()));
-    let others = quorum_of(memories.iter().map(|memory| memory.clone().into()).collect());
-    let others = must(Client::builder().store(others).clock(clock.clone()).build().await);
-    let nodes: Vec<_> = memories.into_iter().map(Node::new).collect();
-    let ours = quorum_of(nodes.iter().map(|node| node.clone().into()).collect());
-    let ours = ours.timeout(PATIENCE);
-    let ask = async |operation| end(subject.drive(ours.execute(operation)).await);
-
-    // The last node does not know the lease, and its answer to the renewal comes late.
-    nodes[2].cut(true);
-    let read = Acquire::new(OURS, Mode::Shared, TTL).with_not_after((1 << 53) - 1);
-    assert!(ask(on(Action::Acquire(read))).await.is_some());
-    nodes[2].cut(false);
-    nodes[2].answers.send_replace(false);
-    nodes[1].cut(true);
-    let mut late = ours.execute(renewal(Mode::Shared, 0));
+    let world = World::new().await;
+    world.cut(&[2]);
+    assert!(world.ask(read()).await.is_some());
+    world.cut(&[1]);
+    world.nodes[2].renewals.send_replace(false);
+    let mut late = world.quorum.execute(renewal(Mode::Shared, 0));
     assert!(poll!(&mut late).is_pending());
-    nodes[1].cut(false);
-    let write = Action::ChangeMode { id: OURS, mode: Mode::Exclusive, change: 1 };
-    let upgraded = ask(on(write)).await;
+    world.cut(&[]);
+    let upgraded = world.ask(write()).await;
     assert!(upgraded.is_some());
-    subject.pass(PATIENCE - Duration::from_secs(1)).await;
-    nodes[2].answers.send_replace(true);
-    let renewed = end(subject.drive(late).await);
-
-    nodes[1].cut(true);
-    nodes[2].cut(true);
-    let renewed_again = ask(renewal(Mode::Exclusive, 1)).await;
+    world.subject.pass(PATIENCE - Duration::from_secs(1)).await;
+    world.nodes[2].renewals.send_replace(true);
+    let renewed = end(world.subject.drive(late).await);
+    world.cut(&[1, 2]);
+    let renewed_again = world.ask(renewal(Mode::Exclusive, 1)).await;
     let end = upgraded.max(renewed).max(renewed_again);
-    let lock = others.rwlock("a").read();
-    while must(subject.drive(lock.try_acquire()).await).is_none() {
-        subject.pass(TTL / 10).await;
-    }
-    assert!(end.is_some_and(|end| end <= clock.now()), "they read beside the writer");
+    assert!(Some(world.others_read().await) >= end, "they read beside the writer");
+}
+
+/// A renewal reaches other nodes than the upgrade, and the answers to the upgrade come later.
+#[tokio::test]
+async fn a_writer_has_its_nodes_for_as_long_as_it_was_told_while_it_was_a_reader() {
+    let world = World::new().await;
+    assert!(world.ask(read()).await.is_some());
+    assert!(world.ask(renewal(Mode::Shared, 0)).await.is_some());
+    world.cut(&[2]);
+    world.answer_commits(false);
+    let mut upgrade = world.quorum.execute(write());
+    assert!(poll!(&mut upgrade).is_pending());
+    world.subject.pass(PATIENCE / 3).await;
+    world.cut(&[0]);
+    let renewed = world.ask(renewal(Mode::Shared, 0)).await;
+    assert!(renewed.is_some());
+    world.cut(&[]);
+    world.answer_commits(true);
+    let upgraded = end(world.subject.drive(upgrade).await);
+    assert!(upgraded.is_some());
+    let end = renewed.max(upgraded);
+    assert!(Some(world.others_read().await) >= end, "they read beside the writer");
 }

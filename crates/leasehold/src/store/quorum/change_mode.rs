@@ -98,7 +98,6 @@ async fn upgraded(
     started: Instant,
     replies: &Replies,
 ) -> Result<Answer, StoreError> {
-    let ttl = nodes.leases.lock().get(id).map_or(NOT_AFTER, |known| known.ttl);
     let token = lowest_common(nodes, replies).unwrap_or(FencingToken::from_micros(0));
     let writers: Vec<usize> = replies.holds().map(|(index, ..)| index).collect();
     let agreed = |replies: &Replies| {
@@ -107,26 +106,48 @@ async fn upgraded(
     };
     let is_certain =
         |replies: &Replies| agreed(replies).len() >= nodes.needed || replies.loss(nodes).is_some();
-    let committed = ask(nodes, name, Action::Commit { id, token, ttl }, is_certain).await;
-    let agreed = agreed(&committed);
-    if agreed.len() < nodes.needed {
-        return match committed.loss(nodes) {
-            Some(loss) => Ok(nodes.answer(started, loss)),
-            // If the holder asks again, it is the writer already, and the nodes only have to agree
-            // on the token.
-            None => Err(committed.undecided(nodes, name)),
-        };
+    // A renewal of the reader's lease that was sent after the first commit may have told the holder
+    // a later end. The second commit is sent after each such renewal.
+    for _ in 0..2 {
+        let ttl = nodes.leases.lock().get(id).map_or(NOT_AFTER, |known| known.ttl);
+        let committed = ask(nodes, name, Action::Commit { id, token, ttl }, is_certain).await;
+        let agreed = agreed(&committed);
+        if agreed.len() < nodes.needed {
+            return match committed.loss(nodes) {
+                Some(loss) => Ok(nodes.answer(started, loss)),
+                // If the holder asks again, it is the writer already, and the nodes only have to
+                // agree on the token.
+                None => Err(committed.undecided(nodes, name)),
+            };
+        }
+        nodes.ballots.lock().saw(token);
+        settle(nodes, id, Mode::Exclusive, change);
+        if write_at(nodes, id, token, started, agreed) {
+            let reply = Reply::Granted(committed.unchanged(nodes, id, started));
+            return Ok(nodes.answer(started, reply));
+        }
     }
-    nodes.ballots.lock().saw(token);
-    settle(nodes, id, Mode::Exclusive, change);
-    if let Some(known) = nodes.leases.lock().get_mut(id) {
-        known.token = token;
-        known.holds.fill(NodeHold::NotHeld);
-        agreed.into_iter().for_each(|(index, hold)| known.holds[index] = hold);
-        known.until = started + quorum_validity(&known.holds, nodes.needed, started);
-    }
-    let reply = Reply::Granted(committed.unchanged(nodes, id, started));
-    Ok(nodes.answer(started, reply))
+    Err(replies.undecided(nodes, name))
+}
+
+/// Records the only nodes that count from now on. Returns false if they keep the lease for a
+/// shorter time than the holder was told.
+fn write_at(
+    nodes: &Nodes,
+    id: HolderId,
+    token: FencingToken,
+    started: Instant,
+    agreed: Vec<(usize, NodeHold)>,
+) -> bool {
+    let mut leases = nodes.leases.lock();
+    let Some(known) = leases.get_mut(id) else { return true };
+    known.token = token;
+    known.holds.fill(NodeHold::NotHeld);
+    agreed.into_iter().for_each(|(index, hold)| known.holds[index] = hold);
+    let until = started + quorum_validity(&known.holds, nodes.needed, started);
+    let is_as_told = until >= known.until;
+    known.until = known.until.max(until);
+    is_as_told
 }
 
 /// Records the mode in which the lease is held from now on.
