@@ -267,13 +267,13 @@ impl Executor {
     }
 
     fn tidy_if_due(&self) {
-        if self.shared.is_tidying_due() {
-            // If no thread can be started, nothing is tidied. The only harm is that files grow.
-            let _ = self.enqueue(Box::new(|shared| {
+        if let Some(tidying) = Tidying::begin_if_due(&self.shared) {
+            // If no thread can be started, nothing is tidied now, and a later operation tries again.
+            let _ = self.enqueue(Box::new(move |shared| {
                 // An error here comes again in the next operation, which has a caller to report it
                 // to.
                 let _ = shared.tidy();
-                shared.is_tidying.store(false, Ordering::Relaxed);
+                drop(tidying);
             }));
         }
     }
@@ -295,6 +295,26 @@ impl Drop for Executor {
         if end.recv_timeout(LAST_PATIENCE) == Err(RecvTimeoutError::Disconnected) {
             let _ = thread.join();
         }
+    }
+}
+
+/// One tidying by the worker, from when it is asked until this value is dropped.
+struct Tidying(Arc<OpenFile>);
+
+impl Tidying {
+    /// `None` unless the worker has to be asked to tidy up. If several callers ask, only one of
+    /// them gets a value.
+    fn begin_if_due(shared: &Arc<OpenFile>) -> Option<Self> {
+        let is_due = shared.tidy_at_us.load(Ordering::Relaxed) <= shared.now().lease_us;
+        let begins =
+            (is_due || shared.has_long_log()) && !shared.is_tidying.swap(true, Ordering::Relaxed);
+        begins.then(|| Self(Arc::clone(shared)))
+    }
+}
+
+impl Drop for Tidying {
+    fn drop(&mut self) {
+        self.0.is_tidying.store(false, Ordering::Relaxed);
     }
 }
 
@@ -383,13 +403,6 @@ impl OpenFile {
             self.liveness.send(client, message);
         }
         answer
-    }
-
-    /// Whether the worker has to be asked to tidy up. If several callers ask, only one of them gets
-    /// true.
-    fn is_tidying_due(&self) -> bool {
-        let is_due = self.tidy_at_us.load(Ordering::Relaxed) <= self.now().lease_us;
-        (is_due || self.has_long_log()) && !self.is_tidying.swap(true, Ordering::Relaxed)
     }
 
     fn has_long_log(&self) -> bool {

@@ -1,4 +1,4 @@
-//! Steps whose thread is stopped in the middle.
+//! Steps whose thread is stopped in the middle, and a tidying that does not begin.
 
 use std::fmt;
 
@@ -88,4 +88,15 @@ fn a_grant_by_tidying_that_was_stopped_before_lasts_until_its_waiter_can_claim_i
     tidies.shared.tidy().unwrap();
     let claimed = on(&bobs, poll(BOB));
     assert!(matches!(claimed, Reply::Granted(_)), "{claimed:?}");
+}
+
+/// No thread can be started, so the worker is not asked after all.
+#[test]
+fn a_tidying_that_is_given_up_is_due_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let executor = open(&directory, FakeClock::new());
+    let tidying = Tidying::begin_if_due(&executor.shared);
+    assert!(tidying.is_some() && Tidying::begin_if_due(&executor.shared).is_none());
+    drop(tidying);
+    assert!(Tidying::begin_if_due(&executor.shared).is_some());
 }
