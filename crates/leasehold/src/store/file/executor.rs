@@ -436,6 +436,8 @@ impl OpenFile {
         // the lease that it acquires a moment later.
         let failed = |error| self.location.io_error("look beside it", error);
         let dead = self.locked(|_| self.liveness.dead().map_err(failed))?;
+        // A listener's pipe needs no lock: it gets its name once it is open.
+        clients::subscription::remove_unread(&self.liveness).map_err(failed)?;
         let mut next = Some(String::new());
         while let Some(from) = next {
             next = self.deliver(self.locked(|database| {

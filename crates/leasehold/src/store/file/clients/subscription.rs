@@ -2,7 +2,7 @@
 //! clients.
 //!
 //! A publisher writes to every pipe whose file name begins with the mark of the lock's name. It
-//! removes the pipes that have no reader left.
+//! removes the pipes that have no reader left. Tidying removes such pipes of all names.
 
 use std::collections::VecDeque;
 use std::io;
@@ -44,17 +44,33 @@ const PIPE: usize = 64 * 1024;
 /// One reading of the directory, which has an entry per client and listener.
 pub(crate) fn publish(liveness: &Liveness, name: &LockName, words: &str) -> io::Result<()> {
     let Some(frame) = encode(name, words) else { return Ok(()) };
-    let (directory, mark) = (liveness.directory(), mark(name));
+    visit(liveness, &mark(name), |pipe| {
+        // If there is no room, the listener is far behind, and notices that by itself.
+        let _ = rustix::io::write(pipe, &frame);
+    })
+}
+
+/// Removes the pipes of listeners that were killed, whatever name they listened to.
+///
+/// # Errors
+///
+/// If the directory cannot be read.
+pub(crate) fn remove_unread(liveness: &Liveness) -> io::Result<()> {
+    visit(liveness, PREFIX, |_| {})
+}
+
+/// Opens the pipes whose file names begin with `beginning`, and removes those without a reader.
+fn visit(liveness: &Liveness, beginning: &str, each: impl Fn(&OwnedFd)) -> io::Result<()> {
+    let directory = liveness.directory();
     for entry in Dir::read_from(directory)? {
         let entry = entry?;
-        let Some(pipe) = entry.file_name().to_str().ok().filter(|pipe| pipe.starts_with(&mark))
+        let Some(pipe) = entry.file_name().to_str().ok().filter(|pipe| pipe.starts_with(beginning))
         else {
             continue;
         };
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         match openat(directory, pipe, flags, Mode::empty()) {
-            // If there is no room, the listener is far behind, and notices that by itself.
-            Ok(end) => drop(rustix::io::write(&end, &frame)),
+            Ok(end) => each(&end),
             Err(Errno::NXIO) => unlinkat(directory, pipe, AtFlags::empty()).unwrap_or_default(),
             Err(_) => {}
         }
@@ -161,7 +177,7 @@ impl Drop for FileSubscription {
             std::mem::forget(self.reader.take());
             return;
         }
-        // If the pipe cannot be removed, the next publisher removes it.
+        // If the pipe cannot be removed, the next publisher or tidying removes it.
         let _ = unlinkat(self.liveness.directory(), &self.file, AtFlags::empty());
     }
 }

@@ -29,6 +29,24 @@ async fn news_reach_all_who_listen_to_the_name_and_leave_no_pipe_behind() {
     assert!(pipes().is_empty());
 }
 
+#[tokio::test]
+async fn tidying_removes_the_pipes_of_listeners_that_were_killed() {
+    let place = Place::new();
+    let store = place.open();
+    let _listener = store.subscribe(&name("a")).await.unwrap().unwrap();
+    let side = place.directory.path().join("locks.db.clients");
+    let dead = side.join(format!("{}0", clients::subscription::mark(&name("nobody tells"))));
+    rustix::fs::mkfifoat(rustix::fs::CWD, &dead, rustix::fs::Mode::RUSR).unwrap();
+    place.clock.advance(RULES.retention);
+    while dead.exists() {
+        on(&store, "other", Action::Inspect { limit: 1 }).await;
+        tokio::task::yield_now().await;
+    }
+    let files = fs::read_dir(&side).unwrap().map(|entry| entry.unwrap().file_name());
+    let left = files.filter(|file| teller_reaches(&file.to_string_lossy(), "a")).count();
+    assert_eq!(left, 1, "somebody listens there");
+}
+
 /// Whether messages about this name are written to a pipe.
 fn teller_reaches(file: &str, text: &str) -> bool {
     file.starts_with(&clients::subscription::mark(&name(text)))
