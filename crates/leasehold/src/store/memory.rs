@@ -157,6 +157,13 @@ impl Shared {
         }
     }
 
+    /// Adds a subscriber, in place of those of the name that were dropped.
+    fn subscribe(&mut self, name: &LockName, subscriber: mpsc::UnboundedSender<String>) {
+        let subscribers = self.subscribers.entry(name.clone()).or_default();
+        subscribers.retain(|subscriber| !subscriber.is_closed());
+        subscribers.push(subscriber);
+    }
+
     fn publish(&mut self, name: &LockName, message: &str) {
         let Some(subscribers) = self.subscribers.get_mut(name) else { return };
         subscribers.retain(|subscriber| subscriber.send(message.to_owned()).is_ok());
@@ -165,13 +172,19 @@ impl Shared {
         }
     }
 
-    /// Every 2 min, forgets the records whose retention is over.
+    /// Every 2 min, forgets the records whose retention is over, and the inboxes and subscriptions
+    /// that were dropped.
     fn collect(&mut self, now: Now) {
         if now.lease_us < self.next_collection_us {
             return;
         }
         self.next_collection_us = now.lease_us + micros(model::DEFAULT_RETENTION);
         self.names.records.retain(|_, record| record.collect_at_us > now.lease_us);
+        self.inboxes.retain(|_, inbox| !inbox.is_closed());
+        self.subscribers.retain(|_, subscribers| {
+            subscribers.retain(|subscriber| !subscriber.is_closed());
+            !subscribers.is_empty()
+        });
     }
 }
 
@@ -213,10 +226,14 @@ impl Store for Memory {
         name: &LockName,
     ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
         let (sender, receiver) = mpsc::unbounded_channel();
-        self.shared().subscribers.entry(name.clone()).or_default().push(sender);
+        self.shared().subscribe(name, sender);
         Box::pin(async move {
             Ok(Some(Box::new(MemorySubscription(receiver)) as Box<dyn Subscription>))
         })
+    }
+
+    fn forget(&self, client: ClientId) {
+        self.shared().inboxes.remove(&client);
     }
 }
 
@@ -227,7 +244,8 @@ impl Inbox for MemoryInbox {
         Box::pin(async {
             match self.0.recv().await {
                 Some(message) => message,
-                // Another inbox was opened for the same client, so this one is silent from now on.
+                // Another inbox was opened for the same client, or the client was forgotten, so
+                // this inbox is silent from now on.
                 None => std::future::pending().await,
             }
         })
@@ -254,6 +272,7 @@ mod tests {
     use leasehold_core::{FakeClock, Instant};
 
     use super::*;
+    use crate::store::Quorum;
 
     /// A clock that notes how often the records had been locked when it was read.
     #[derive(Clone, Debug, Default)]
@@ -296,5 +315,35 @@ mod tests {
         let inspect = Action::Inspect { limit: 1 };
         memory.apply(&Operation::On { name: LockName::new("a").unwrap(), action: inspect });
         assert_eq!(*clock.locked.lock(), [before + 1; 2], "one time for leases, one for tokens");
+    }
+
+    #[tokio::test]
+    async fn what_a_client_has_left_is_forgotten() {
+        let clock = FakeClock::new();
+        let memory = Memory::with_clock(clock.clone());
+        let name = LockName::new("a").unwrap();
+        for number in 0..1000 {
+            let _inbox = memory.inbox(ClientId(number)).await.unwrap();
+            memory.forget(ClientId(number));
+            drop(memory.subscribe(&name).await.unwrap());
+        }
+        assert_eq!(memory.shared().inboxes.len(), 0);
+        assert_eq!(memory.shared().subscribers[&name].len(), 1);
+        drop(memory.inbox(ClientId(1)).await.unwrap());
+        let _inbox = memory.inbox(ClientId(2)).await.unwrap();
+        clock.advance(model::DEFAULT_RETENTION);
+        memory.apply(&Operation::On { name, action: Action::Inspect { limit: 1 } });
+        let shared = memory.shared();
+        assert_eq!((shared.inboxes.len(), shared.subscribers.len()), (1, 0));
+    }
+
+    #[tokio::test]
+    async fn the_nodes_of_a_quorum_forget_its_clients() {
+        let nodes = [(); 3].map(|()| Memory::new());
+        let quorum = Quorum::new(nodes.iter().map(|node| node.clone().into()).collect()).unwrap();
+        let _inbox = quorum.inbox(ClientId(1)).await.unwrap();
+        assert!(nodes.iter().all(|node| node.shared().inboxes.len() == 1));
+        quorum.forget(ClientId(1));
+        assert!(nodes.iter().all(|node| node.shared().inboxes.is_empty()));
     }
 }

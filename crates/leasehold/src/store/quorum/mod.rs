@@ -239,6 +239,10 @@ impl Store for Quorum {
         Box::pin(async move { subscription::subscribe(&self.nodes, &name).await })
     }
 
+    fn forget(&self, client: ClientId) {
+        self.nodes.nodes.iter().for_each(|node| node.store.inner.forget(client));
+    }
+
     fn end_quarantine(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
         let each = self.nodes.nodes.iter().map(|node| node.store.inner.end_quarantine());
         Box::pin(async {
