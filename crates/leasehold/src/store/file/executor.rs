@@ -268,7 +268,7 @@ impl Executor {
 
     fn tidy_if_due(&self) {
         if let Some(tidying) = Tidying::begin_if_due(&self.shared) {
-            // If no thread can be started, nothing is tidied now, and a later operation tries again.
+            // If no thread can be started, a later operation tries again.
             let _ = self.enqueue(Box::new(move |shared| {
                 // An error here comes again in the next operation, which has a caller to report it
                 // to.

@@ -103,7 +103,7 @@ pub(super) fn start(
 ///
 /// # Errors
 ///
-/// If so many nodes refuse the cleanup that the others are no majority.
+/// If nodes refuse the cleanup, and the others are no majority.
 pub(super) async fn until_done(
     nodes: &Nodes,
     name: &LockName,

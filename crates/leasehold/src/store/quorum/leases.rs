@@ -42,9 +42,9 @@ impl KnownLease {
         by > self.token && !is_beside
     }
 
-    /// Whether the lease is still of the mode that a renewal was sent for. A renewal with a lower
-    /// change number was sent for a reader that has since become the writer, perhaps not on the
-    /// node that answers it.
+    /// Whether the lease still has the mode for which a renewal was sent. A renewal with a lower
+    /// change number was sent for a reader. It has since become the writer, perhaps not on the node
+    /// that answers.
     pub(super) fn is_as_renewed(&self, renewal: &RenewLease) -> bool {
         self.claim.change <= renewal.change
     }
