@@ -5,7 +5,7 @@ use nix::sys::ptrace;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use rustix::process::{Pid, Signal, getsid, kill_process, test_kill_process};
 
-use crate::harness::{Background, PROGRAM, Place, children, ended, until};
+use crate::harness::{Background, PROGRAM, Place, children, ended, is_gone, until};
 
 /// Notes the time again and again in this file, and ignores TERM.
 const BEAT: &str =
@@ -34,12 +34,6 @@ fn guardian(holder: &Background) -> Pid {
     let guardian = children(holder.pid());
     let [guardian] = guardian[..] else { panic!("{guardian:?}") };
     guardian
-}
-
-fn is_gone(process: Pid) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
-    // A zombie has ended, although its parent has not waited for it.
-    stat.map_or(true, |stat| stat.rsplit(") ").next().unwrap().starts_with('Z'))
 }
 
 fn last_beat(place: &Place) -> u128 {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use crate::harness::{Background, PROGRAM, Place, children, ended, group_is_gone, until};
+use crate::harness::{Background, PROGRAM, Place, children, ended, group_is_gone, is_gone, until};
 
 /// Notes the time again and again, and ignores TERM. So does its child, in the same group.
 const STUBBORN: &str = "trap '' TERM; exec 2>/dev/null; echo $$
@@ -177,6 +177,9 @@ fn a_guardian_that_waits_for_the_lease_outlives_signals_and_is_replaced_if_it_wa
         let mut holder = place.holder("x", &[]);
         let (mut waiter, guardian) = waiter(place);
         kill_process(guardian, signal).unwrap();
+        if signal == Signal::KILL {
+            until("the guardian has ended", || is_gone(guardian));
+        }
         holder.close_stdin();
         assert_eq!(waiter.line(), "in");
         waiter.end().assert_silent(0);

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use leasehold_testkit::RedisServer;
 pub(crate) use leasehold_testkit::harness::{PATIENCE, until_so as until};
-use rustix::process::{Pid, Signal, kill_process, test_kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process, test_kill_process_group};
 use tempfile::TempDir;
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_leasehold");
@@ -294,6 +294,13 @@ fn line(stream: &mut impl Read) -> String {
 
 pub(crate) fn group_is_gone(group: Pid) -> bool {
     test_kill_process_group(group).is_err()
+}
+
+/// Whether the process has ended; its parent may not have waited for it.
+pub(crate) fn is_gone(process: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
+    let is_zombie = stat.is_ok_and(|stat| stat.rsplit(')').next().unwrap().starts_with(" Z"));
+    is_zombie || test_kill_process(process).is_err()
 }
 
 /// The children of a process.

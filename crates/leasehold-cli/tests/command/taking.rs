@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 
-use crate::harness::{Background, Ended, PROGRAM, Place, ended, until};
+use crate::harness::{Background, Ended, PROGRAM, Place, ended, is_gone, until};
 
 on_each_store!(
     what_is_taken_is_held_until_it_is_given_and_given_once,
@@ -67,13 +67,6 @@ fn holder_process(place: &Place, name: &str) -> Pid {
 #[track_caller]
 fn assert_ends(process: Pid) {
     until("the holder process ends", || is_gone(process));
-}
-
-/// Whether the process has ended; in a container, nobody may have reaped it.
-fn is_gone(process: Pid) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
-    let is_zombie = stat.is_ok_and(|stat| stat.rsplit(')').next().unwrap().starts_with(" Z"));
-    is_zombie || test_kill_process(process).is_err()
 }
 
 fn what_is_taken_is_held_until_it_is_given_and_given_once(place: &Place) {
