@@ -29,6 +29,7 @@ from leasehold import (
     LockTimeout,
     Memory,
     NotAdopted,
+    RWLock,
     WouldDeadlock,
 )
 
@@ -194,13 +195,12 @@ def test_a_release_calls_nobody_and_forgets_the_callback(client: Client, name: s
     assert told == []
 
 
-def is_at_work(guard: Guard) -> bool:
-    """Whether a verb has taken the lease, so that it cannot be re-entered now."""
-    try:
-        guard.reenter().release()
-    except InvalidInput:
-        return True
-    return False
+def upgrade_waits(lock: RWLock) -> bool:
+    """Whether a holder waits to become the writer: it keeps new readers out."""
+    newcomer = lock.read().try_acquire()
+    if newcomer is not None:
+        newcomer.release()
+    return newcomer is None
 
 
 def test_a_loss_is_called_back_that_comes_while_a_verb_has_the_lease(
@@ -210,7 +210,7 @@ def test_a_loss_is_called_back_that_comes_while_a_verb_has_the_lease(
     reader, other = client.rwlock(name).read().acquire(), client.rwlock(name).read().acquire()
     with ThreadPoolExecutor(1) as pool:
         upgrading = pool.submit(reader.upgrade, PATIENCE)
-        eventually(lambda: is_at_work(reader))
+        eventually(lambda: upgrade_waits(client.rwlock(name)))
         reader.on_lost(told.append)
         client.admin.revoke(name, reader.token, now=True)
         eventually(lambda: told)
@@ -234,7 +234,7 @@ def test_a_release_that_a_signal_handler_ends_while_a_verb_has_the_lease_goes_on
     with ThreadPoolExecutor(2) as pool:
         upgrading = pool.submit(guard.upgrade, PATIENCE)
         try:
-            eventually(lambda: is_at_work(guard))
+            eventually(lambda: upgrade_waits(lock))
             interrupting = pool.submit(interrupt)
             with pytest.raises(InterruptedError):
                 guard.release()
