@@ -131,7 +131,7 @@ pub(super) struct Link {
     quiet_since: Instant,
     pub(super) pushes: Option<PushSender>,
     timer: Pin<Box<Sleep>>,
-    /// Whether every ready task has run since the first item began to wait.
+    /// Whether every ready task has run since the driver saw that items wait.
     pub(super) has_yielded: bool,
     /// How many requests may share a call.
     most: usize,
@@ -159,7 +159,12 @@ impl Link {
 
     /// Whether nothing is on its way.
     pub(super) fn is_idle(&self) -> bool {
-        self.flights.is_empty() && self.output.is_empty()
+        self.flights.is_empty() && self.is_written()
+    }
+
+    /// Whether everything that was packed has been written.
+    pub(super) fn is_written(&self) -> bool {
+        self.output.is_empty()
     }
 
     /// Packs requests into calls, and records which callers get the replies.

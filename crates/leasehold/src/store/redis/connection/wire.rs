@@ -4,6 +4,10 @@
 //! requests wait until the driver, a task, gets to run. The driver lets every ready task run, and
 //! then writes all requests that have come meanwhile, in as few calls as possible. It does not wait
 //! for callers or for replies. It reads replies as they come, and wakes each caller once.
+//!
+//! When the waiting requests fill a call, the latest caller writes them all. Otherwise the
+//! client and the server would take turns: the server answers together what it has read together,
+//! and would then be idle until all callers have asked again.
 
 use std::future::Future;
 use std::iter::zip;
@@ -18,7 +22,7 @@ use redis::{PushInfo, PushKind, RedisError, RedisResult, ServerError, Value};
 use tokio::task::{AbortHandle, JoinHandle, yield_now};
 use tokio::time::Instant;
 
-use super::bundle;
+use super::bundle::{self, MOST_IN_A_CALL};
 use super::error;
 use super::link::{Ask, Item, Link, Stream, over};
 use super::pushes::PushSender;
@@ -40,6 +44,14 @@ struct State {
     is_missed: bool,
     /// The earliest time at which a request may time out.
     expires: Option<Instant>,
+}
+
+impl State {
+    /// Takes the items to send next. An item that was dropped while it waited has no caller left.
+    fn take_next(&mut self) -> Vec<Item> {
+        let count = self.waiting.len().min(MOST_AT_ONCE);
+        self.waiting.drain(..count).filter(Item::is_awaited).collect()
+    }
 }
 
 /// The state of a connection, shared with its driver.
@@ -100,30 +112,31 @@ impl Shared {
         self.state.lock()
     }
 
-    /// Takes a request: writes it, or leaves it to the driver.
+    /// Takes a request. Writes it, with those that wait, or leaves it to the driver.
     fn enter(&self, item: Item) {
         let mut state = self.state();
         if state.closed.is_some() {
             return; // the drop of the item tells the caller
         }
-        let is_first = state.waiting.is_empty();
         let is_sooner = state.expires.is_none_or(|expires| item.until < expires);
         if is_sooner {
             state.expires = Some(item.until);
         }
-        let idle = match is_first {
-            true => state.link.take_if(|link| link.is_idle()),
-            false => None,
-        };
-        let Some(mut link) = idle else {
-            state.waiting.push(item);
-            if is_first || is_sooner {
+        state.waiting.push(item);
+        let count = state.waiting.len();
+        let link = state.link.take_if(|link| match count {
+            1 => link.is_idle(),
+            _ => count >= MOST_IN_A_CALL && link.is_written(),
+        });
+        let Some(mut link) = link else {
+            if count == 1 || is_sooner {
                 state.driver.wake_by_ref();
             }
             return;
         };
+        let items = state.take_next();
         drop(state);
-        link.pack(vec![item]);
+        link.pack(items);
         // The driver continues with the bytes that are not written now, and handles an error.
         let is_written = link.write(&mut Context::from_waker(Waker::noop()));
         self.give_back(link, is_sooner || !matches!(is_written, Poll::Ready(Ok(()))));
@@ -219,9 +232,7 @@ impl Shared {
                 let _ = pin!(yield_now()).poll(cx);
                 return Ok(());
             }
-            let count = state.waiting.len().min(MOST_AT_ONCE);
-            // A request that was dropped before it was sent has no caller left.
-            let items = state.waiting.drain(..count).filter(Item::is_awaited).collect();
+            let items = state.take_next();
             drop(state);
             link.pack(items);
         }

@@ -58,6 +58,28 @@ async fn the_first_goes_alone_and_what_comes_meanwhile_together_and_each_has_its
     assert_eq!([a.unwrap(), b.unwrap(), c.unwrap()], ["A", "B", "C"].map(text));
 }
 
+#[tokio::test]
+async fn requests_that_fill_a_call_are_written_by_the_latest_caller_before_the_driver_runs() {
+    let (wire, mut server) = open(4096);
+    let keys: Vec<_> = (0..=MOST_IN_A_CALL).map(|number| number.to_string()).collect();
+    let mut asked = Vec::new();
+    for (number, key) in keys.iter().enumerate() {
+        let mut request = Box::pin(wire.send(call(key), PATIENCE));
+        assert!(futures_util::poll!(&mut request).is_pending());
+        asked.push(request);
+        let mut bytes = [0; 4096];
+        let written = match futures_util::poll!(pin!(server.read(&mut bytes))) {
+            Poll::Ready(count) => &bytes[..count.unwrap()],
+            Poll::Pending => &[],
+        };
+        match number {
+            0 => assert_eq!(written, packed(&["1", "0", "inbox:", "0"])),
+            MOST_IN_A_CALL => assert!(written.ends_with(&[key.as_bytes(), b"\r\n"].concat())),
+            _ => assert!(written.is_empty(), "{written:?}"),
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_was_not_answered_in_time_is_told_and_the_next_gets_no_reply_of_another() {
     let (wire, mut server) = open(4096);
