@@ -121,6 +121,11 @@ impl Crew<'_> {
                 thread::sleep(TICK);
             }
             drop(hurts);
+            // The last fault may need a process that is stopped: `PAUSE` waits for its transaction.
+            while !hurting.is_finished() {
+                self.continue_due();
+                thread::sleep(TICK);
+            }
             if let Err(panic) = hurting.join() {
                 resume_unwind(panic);
             }
@@ -158,14 +163,19 @@ impl Crew<'_> {
         Member { who, process, number, stop: None }
     }
 
-    /// Continues processes whose time has come; sometimes stops or kills a process.
-    fn disturb(&mut self) {
+    /// Continues the processes whose time has come.
+    fn continue_due(&mut self) {
         let now = Instant::now();
         for member in &mut self.members {
             if member.stop.as_ref().is_some_and(|stop| stop.until <= now) {
                 member.cont(&self.log);
             }
         }
+    }
+
+    /// Continues processes whose time has come; sometimes stops or kills a process.
+    fn disturb(&mut self) {
+        self.continue_due();
         let chosen = self.random.below(self.members.len());
         let longest_stop = self.plan.longest_ttl() * 3;
         // On average, a stop lasts a quarter of that, and one process in five is stopped.
@@ -176,7 +186,7 @@ impl Crew<'_> {
                 self.outcome.processes_stopped += 1;
                 let span = self.random.up_to(longest_stop);
                 let span = self.random.up_to(span);
-                self.members[chosen].stop(now + span);
+                self.members[chosen].stop(Instant::now() + span);
             }
             985.. if self.members.len() > 1 => {
                 self.outcome.processes_killed += 1;
