@@ -166,6 +166,11 @@ mod tests {
         for said in [&[held, damaged, held][..], &[gone, damaged, gone], &[damaged, held]] {
             assert_eq!(tally(said).refusal(), None, "{said:?}");
         }
+        let mut of_five = RenewTally::new(5, 3);
+        for refusal in [None, None, Some(Refusal::Damaged)] {
+            of_five.add(damaged);
+            assert_eq!(of_five.refusal(), refusal, "the other nodes may be a majority");
+        }
     }
 
     #[test]

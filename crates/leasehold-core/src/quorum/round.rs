@@ -336,6 +336,14 @@ mod tests {
     }
 
     #[test]
+    fn the_refusal_of_a_node_is_that_of_the_round() {
+        let busy_round = round(&[granted(6), busy(1), Vote::Open]);
+        assert_eq!(busy_round.refusal(), None);
+        let refused = round(&[granted(6), busy(1), Vote::Refused(Refusal::Damaged)]);
+        assert_eq!(refused.refusal(), Some(Refusal::Damaged));
+    }
+
+    #[test]
     fn it_is_busy_only_if_those_that_answer_leave_no_majority() {
         let (open, silent) = (Vote::Open, Vote::Silent(true));
         assert_eq!(verdict(&[busy(1), busy(1), open]), Verdict::Refused);

@@ -95,6 +95,16 @@ fn a_revoked_lease_is_adopted_by_nobody() {
 }
 
 #[test]
+fn a_copy_of_an_adoption_says_that_the_hold_was_revoked_meanwhile() {
+    let mut bench = Bench::held();
+    let adopt = bench.adoption(id(2, 1), id(1, 1));
+    let token = granted(bench.act(&Action::Adopt(adopt.clone()))).token;
+    bench.revoke(id(2, 1), token, false);
+    assert_eq!(bench.act(&Action::Adopt(adopt)), Reply::Revoked(true));
+    assert_eq!(bench.holders(), [id(2, 1)], "its deadline ends it");
+}
+
+#[test]
 fn an_adoption_that_was_given_up_is_not_done_when_it_comes_late() {
     let mut bench = Bench::held();
     let adopt = bench.adoption(id(2, 1), id(1, 1));

@@ -75,6 +75,17 @@ fn a_number_that_is_too_large_is_damage() {
 }
 
 #[test]
+fn each_seven_bits_of_a_number_take_a_byte() {
+    let length = |pid| {
+        let mut bench = Bench::held();
+        bench.act(&Action::Describe { id: id(1, 1), info: HolderInfo::new("host", pid) });
+        bench.record.to_bytes().len()
+    };
+    let more = [1 << 7, 1 << 14, 1 << 21, 1 << 28].map(|pid| length(pid) - length(pid - 1));
+    assert_eq!((length(127), more), (length(0), [1; 4]));
+}
+
+#[test]
 fn waiters_and_holds_take_few_bytes() {
     let idle = Record::default().to_bytes().len();
     assert!(idle <= 64, "{idle}");
