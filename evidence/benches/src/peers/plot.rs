@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::measure::number;
 use crate::outcome::Outcome;
@@ -94,6 +95,12 @@ fn bars(row: &Row, points: &[Point], file: &Path) -> Outcome {
     Ok(root.present()?)
 }
 
+/// Whether a point is where the name of the point at `at` would be, at its right.
+fn is_under_name(name: &str, at: (i32, i32), point: (i32, i32)) -> bool {
+    let width = 7 * name.len() as i32;
+    (1..=width).contains(&(point.0 - at.0)) && (at.1 - point.1).abs() < 14
+}
+
 /// A point for each peer: entries per second to the right, the longest wait upwards.
 fn scatter(row: &Row, points: &[Point], file: &Path) -> Outcome {
     let longest_ms = |point: &Point| point.longest.as_secs_f64() * 1e3;
@@ -113,10 +120,16 @@ fn scatter(row: &Row, points: &[Point], file: &Path) -> Outcome {
         .x_desc("entries per second (more is better)")
         .y_desc("longest wait, ms (less is better)")
         .draw()?;
-    chart.draw_series(points.iter().map(|point| {
+    let pixel = |point: &Point| chart.backend_coord(&(point.rate, longest_ms(point)));
+    let pixels: Vec<_> = points.iter().map(pixel).collect();
+    chart.draw_series(points.iter().zip(&pixels).map(|(point, at)| {
+        // The name is at the right, or at the left if it would hide another point.
+        let is_crowded = pixels.iter().any(|other| is_under_name(point.name, *at, *other));
+        let (side, away) = if is_crowded { (HPos::Right, -9) } else { (HPos::Left, 9) };
+        let style = TextStyle::from(("sans-serif", 14)).pos(Pos::new(side, VPos::Center));
         EmptyElement::at((point.rate, longest_ms(point)))
             + Circle::new((0, 0), 5, color(point.name).filled())
-            + Text::new(point.name, (9, -6), ("sans-serif", 14).into_font())
+            + Text::new(point.name, (away, 0), style)
     }))?;
     Ok(root.present()?)
 }
