@@ -30,7 +30,7 @@ fn full() -> Record {
     bench.take(id(1, 1), Mode::Upgradable);
     bench.take(id(2, 1), Mode::Shared);
     bench.change(id(1, 1), Mode::Exclusive);
-    let passed_on = PassedOn { times: 3, after: Duration::from_micros(5) };
+    let passed_on = PassedOn { times: 3, after: Duration::from_nanos(5_001) };
     let info = HolderInfo::new("ü", u32::MAX)
         .with_label(Some(String::new()))
         .with_on_behalf_of(vec![ClientId(7), ClientId(u128::MAX)])
