@@ -23,7 +23,7 @@ import redis as driver
 
 from leasehold import Client, Memory
 
-PATIENCE = 60.0
+PATIENCE = 300.0
 """Seconds after which a test gives up, generous for a busy machine."""
 
 
