@@ -403,13 +403,16 @@ fn launch(
 ) -> Result<Child> {
     let words = ["-c", "listen_addresses=", "-c"];
     let socket = format!("unix_socket_directories={}", directory.display());
-    let mut server = as_user(&programs.join("postgres"), &words, Path::new(&socket))?;
+    let program = programs.join("postgres");
+    let mut server = as_user(&program, &words, Path::new(&socket))?;
     for setting in settings {
         server.extend(["-c".into(), setting.into()]);
     }
     server.extend(["-D".into(), directory.join("data").into_os_string()]);
     if clock::is_own(directory) {
-        server.splice(..0, iter::once("env".into()).chain(clock::environment(directory)?));
+        // After the change of the user: semaphores of faketime belong to the user that loads it.
+        let at = server.iter().position(|word| *word == program).unwrap_or_default();
+        server.splice(at..at, iter::once("env".into()).chain(clock::environment(directory)?));
     }
     if let Some(mounts) = mounts {
         let words = ["unshare", "--mount", "sh", "-c", mounts, "sh"];
