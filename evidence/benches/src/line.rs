@@ -53,11 +53,20 @@ async fn connect(url: &str, slice: Duration) -> Outcome<Client> {
 // ---- inside one process
 
 async fn inside(server: &RedisServer) -> Outcome {
-    let heads =
-        ["tasks", "slice", "entries/s", "median wait", "longest", "longest ÷ median", "Jain"];
+    let heads = [
+        "tasks",
+        "slice",
+        "entries/s",
+        "median wait",
+        "longest",
+        "longest ÷ median",
+        "machine's longest stall",
+        "Jain",
+    ];
     let mut table = Table::new("In line: one process, empty critical section", &heads);
     for tasks in [16, 128] {
         for slice in SLICES {
+            let stall = longest_stall().await?;
             let client = connect(&server.url(), slice).await?;
             let over = Arc::new(AtomicBool::new(false));
             let mut running = JoinSet::new();
@@ -94,12 +103,32 @@ async fn inside(server: &RedisServer) -> Outcome {
                 span(median),
                 span(longest),
                 number(longest.as_secs_f64() / median.as_secs_f64()),
+                span(stall),
                 format!("{:.4}", jain(&turns)),
             ]);
         }
     }
     println!("{table}");
     Ok(())
+}
+
+/// The longest that a thread stood still during a turn, of one thread for each processor that only
+/// reads the clock: no lock has shorter waits on this machine.
+async fn longest_stall() -> Outcome<Duration> {
+    let mut reading = JoinSet::new();
+    for _ in 0..std::thread::available_parallelism()?.get() {
+        reading.spawn_blocking(|| {
+            let begin = Instant::now();
+            let (mut last, mut longest) = (begin, Duration::ZERO);
+            while last - begin < TURN {
+                let now = Instant::now();
+                longest = longest.max(now - last);
+                last = now;
+            }
+            longest
+        });
+    }
+    Ok(reading.join_all().await.into_iter().max().unwrap_or_default())
 }
 
 // ---- from several processes
