@@ -49,11 +49,11 @@ const SOAK: &str = "soak";
 const EVIDENCE: &str = "evidence";
 
 const USAGE: &str = "usage: leasehold-benches \
-    [alone|cluster|contended|crowd|data|file|fleet|held|line|names|observed|outage|peers|postgres|\
-    quorum|redisson|replicas|sentinel|together|waiters|watch]…";
+    [alone|cluster|contended|crowd|data|file|fleet|held|idle|line|names|observed|outage|peers|\
+    postgres|quorum|redisson|replicas|sentinel|together|waiters|watch]…";
 
 /// The benchmarks, in the order in which they are run.
-const ALL: [&str; 21] = [
+const ALL: [&str; 22] = [
     "alone",
     "contended",
     "line",
@@ -70,6 +70,7 @@ const ALL: [&str; 21] = [
     "outage",
     "held",
     "waiters",
+    "idle",
     "crowd",
     "fleet",
     "names",
@@ -129,6 +130,7 @@ async fn one(name: &str) -> Outcome {
         "data" => data::run().await,
         "file" => file::run().await,
         "held" => scale::run_held().await,
+        "idle" => scale::run_idle().await,
         "line" => line::run().await,
         "names" => names::run().await,
         "observed" => observed::run().await,

@@ -1,5 +1,5 @@
-//! Ten thousand leases or waiters in one process, while nothing changes: the cost of waiting and of
-//! holding.
+//! Ten thousand leases or waiters, or a thousand clients, in one process while nothing changes: the
+//! cost of waiting, of holding, and of being there.
 
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,9 @@ use crate::table::Table;
 
 /// How many leases or waiters.
 const MANY: usize = 10_000;
+
+/// How many clients that are not used.
+const CLIENTS: usize = 1_000;
 
 /// How many are requested at the same time: few, so that requests take little memory.
 const AT_ONCE: usize = 100;
@@ -49,6 +52,36 @@ fn print(what: &str, cost: &Cost) {
     let mut table = Table::new(&format!("Scale: {MANY} {what} in one process"), &heads);
     table.row(cost.cells(what));
     println!("{table}");
+}
+
+/// Prints the cost of clients that are not used.
+pub(crate) async fn run_idle() -> Outcome {
+    let heads =
+        ["clients", "memory", "memory each", "connections", "calls/s idle", "client CPU idle"];
+    let mut table = Table::new("Idle: clients of one server in one process, used once", &heads);
+    let server = server::start()?;
+    let connections = || server::field(&server.info("clients")?, "connected_clients");
+    let (first, memory) = (connections()?, process::memory()?);
+    let mut clients = Vec::new();
+    for many in [1, CLIENTS] {
+        while clients.len() < many {
+            let client = Client::connect(server.url()).await?;
+            client.mutex(format!("idle/{}", clients.len())).acquire().await?.release().await?;
+            clients.push(client);
+        }
+        let idle = Idle::watch(&server).await?;
+        let bytes = process::memory()?.saturating_sub(memory);
+        table.row([
+            many.to_string(),
+            format!("{:.2} MiB", bytes as f64 / 1_048_576.0),
+            format!("{:.1} KiB", bytes as f64 / 1024.0 / many as f64),
+            number(connections()? - first),
+            number(idle.done.calls as f64 / idle.took.as_secs_f64()),
+            idle.percent(idle.client_cpu),
+        ]);
+    }
+    println!("{table}");
+    Ok(())
 }
 
 /// The cost of a crowd.

@@ -88,7 +88,8 @@ impl Work {
     }
 }
 
-fn field(info: &str, name: &str) -> Outcome<f64> {
+/// A number in the answer to `INFO`.
+pub(crate) fn field(info: &str, name: &str) -> Outcome<f64> {
     let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     Ok(value.ok_or_else(|| format!("INFO has no {name}"))?.trim().parse()?)
 }
