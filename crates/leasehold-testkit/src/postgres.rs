@@ -401,7 +401,10 @@ fn launch(
     settings: &[String],
     mounts: Option<&str>,
 ) -> Result<Child> {
-    let words = ["-c", "listen_addresses=", "-c"];
+    // In files of the directory, which go with it: a server that is killed leaves segments of POSIX
+    // in the machine's memory.
+    let memory = "dynamic_shared_memory_type=mmap";
+    let words = ["-c", "listen_addresses=", "-c", memory, "-c"];
     let socket = format!("unix_socket_directories={}", directory.display());
     let program = programs.join("postgres");
     let mut server = as_user(&program, &words, Path::new(&socket))?;
