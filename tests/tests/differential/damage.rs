@@ -125,6 +125,26 @@ fn a_key_of_another_type_is_an_error_and_stays_as_it_is() {
     }
 }
 
+/// The id of no attempt is the mark for the end of the queue: a waiter with this id would cut the
+/// queue off.
+#[test]
+fn a_request_of_no_attempt_is_refused_and_changes_nothing() {
+    let mut server = Server::start(RedisServer::options());
+    server.stage();
+    let before = server.dump();
+    let nobody = HolderId { client: ClientId(0), attempt: 0 };
+    let request = Acquire::new(nobody, Mode::Shared, TTL).with_wait(true);
+    for action in [
+        Action::Acquire(request.clone()),
+        Action::Adopt(Adopt::new(id(1), None, request.clone())),
+        Action::Reclaim(Reclaim::new(FencingToken::from_micros(START_US), 0, request)),
+    ] {
+        let refused = server.act(&action, START_US);
+        assert_eq!(refused, Err(StoreErrorKind::Unsupported), "{action:?}");
+    }
+    assert_eq!(server.dump(), before);
+}
+
 #[test]
 fn a_hash_of_somebody_else_gets_no_field_and_no_time_to_live() {
     let mut server = Server::start(RedisServer::options());
