@@ -19,7 +19,6 @@ use tokio::time::{sleep, timeout};
 
 use crate::data::Parts;
 use crate::doing::{Doing, Trace};
-use crate::fault::Fault;
 use crate::plan::PREFIX;
 use crate::player::Player;
 use crate::promise::{Log, now_ns};
@@ -114,8 +113,7 @@ async fn take_turns(
     if worker::listen() == TAKE_STOCK {
         parts.audit(&clients[0], directory).await;
     }
-    let keeps_places = !topology.faults().contains(&Fault::PowerLoss);
-    come_to_rest(&clients[0], directory, keeps_places).await;
+    come_to_rest(&clients[0], directory, topology.keeps_cancels()).await;
     worker::say("at rest");
 }
 
@@ -177,13 +175,13 @@ async fn at_last<T, F: Future<Output = leasehold::Result<T>>>(
     }
 }
 
-/// Waits until nothing is held or awaited any more. A power loss may take the cancel of a waiter:
-/// the place is back then, and is noticed as that of a killed waiter.
-async fn come_to_rest(client: &Client, directory: &Path, keeps_places: bool) {
+/// Waits until nothing is held or awaited any more. If the store has forgotten the cancel of a
+/// waiter, the place is back, and is noticed as that of a killed waiter.
+async fn come_to_rest(client: &Client, directory: &Path, keeps_cancels: bool) {
     let patience = Patience::new(directory);
     loop {
         let left = what_is_left(client).await;
-        let is_left = |(_, status): &(_, Status)| keeps_places || !status.holders.is_empty();
+        let is_left = |(_, status): &(_, Status)| keeps_cancels || !status.holders.is_empty();
         match &left {
             Ok(names) if !names.iter().any(is_left) => return,
             Ok(_) | Err(_) => {

@@ -198,6 +198,13 @@ impl Topology {
         }
     }
 
+    /// Whether a waiter that was cancelled never comes back: no power is lost, and no replica that
+    /// may lack the cancel takes over.
+    pub(crate) fn keeps_cancels(self) -> bool {
+        let takes_over = matches!(self, Self::Sentinel | Self::SentinelAlone | Self::Sharded);
+        !takes_over && !self.faults().contains(&Fault::PowerLoss)
+    }
+
     pub(crate) fn promised(self) -> Promised {
         match self {
             Self::Forgetful => Promised::Order,
