@@ -113,7 +113,7 @@ async fn inside(server: &RedisServer) -> Outcome {
 }
 
 /// The longest that a thread stood still during a turn, of one thread for each processor that only
-/// reads the clock: no lock has shorter waits on this machine.
+/// reads the clock.
 async fn longest_stall() -> Outcome<Duration> {
     let mut reading = JoinSet::new();
     for _ in 0..std::thread::available_parallelism()?.get() {

@@ -24,10 +24,10 @@ local key, asked, retention, id, weight, capacity, ttl, wait, nonce, not_after, 
 for at = 1, #KEYS do
 --@include native/acquire_request
   -- Spans are at most 31 years, so that no sum with `now` comes near 2^53, the limit of a double.
-  -- Attempts are counted from 1.
+  -- An attempt with the id of nobody would cut the queue off.
   local attempt = read('<d', id, 17)
-  if not (retention >= 0 and retention <= 1e15 and attempt >= 1 and attempt <= NEVER
-      and ttl >= 0 and ttl <= 1e15 and not_after >= 0 and ballot >= 0) then
+  if not (retention >= 0 and retention <= 1e15 and attempt >= 0 and attempt <= NEVER
+      and id ~= NOBODY and ttl >= 0 and ttl <= 1e15 and not_after >= 0 and ballot >= 0) then
     return redis.error_reply('ARGUMENT ' .. at + 1 .. ' has a number out of range')
   end
   local state, reply = nil, nil

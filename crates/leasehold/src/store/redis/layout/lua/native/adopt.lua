@@ -17,8 +17,9 @@ local retention, id, from, weight, capacity, token, ttl, nonce, not_after, ballo
   struct.unpack('<dc24c24I4I4ddc8dd', ARGV[2])
 facts = string.sub(ARGV[2], facts)
 local attempt = struct.unpack('<d', id, 17)
-if not (retention >= 0 and retention <= 1e15 and attempt >= 1 and attempt <= NEVER
-    and token >= 0 and ttl >= 0 and ttl <= 1e15 and not_after >= 0 and ballot >= 0) then
+if not (retention >= 0 and retention <= 1e15 and attempt >= 0 and attempt <= NEVER
+    and id ~= NOBODY and token >= 0 and ttl >= 0 and ttl <= 1e15
+    and not_after >= 0 and ballot >= 0) then
   return redis.error_reply('ARGUMENT 2 has a number out of range')
 end
 if now > not_after then return struct.pack('<dBc1', now, 0, 'L') end

@@ -18,8 +18,8 @@ local retention, id, weight, capacity, change, token, ttl, nonce, not_after, fac
   struct.unpack('<dc24I4I4dddc8d', ARGV[2])
 facts = string.sub(ARGV[2], facts)
 local attempt = struct.unpack('<d', id, 17)
-if not (retention >= 0 and retention <= 1e15 and attempt >= 1 and attempt <= NEVER
-    and token >= 0 and ttl >= 0 and ttl <= 1e15 and not_after >= 0
+if not (retention >= 0 and retention <= 1e15 and attempt >= 0 and attempt <= NEVER
+    and id ~= NOBODY and token >= 0 and ttl >= 0 and ttl <= 1e15 and not_after >= 0
     and change >= 0 and change <= NEVER) then
   return redis.error_reply('ARGUMENT 2 has a number out of range')
 end
