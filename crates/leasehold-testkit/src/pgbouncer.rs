@@ -83,16 +83,19 @@ impl PgBouncer {
         self.until_ready()
     }
 
-    /// Runs a command of its console, such as `PAUSE`.
+    /// Runs a command of its console, such as `PAUSE`. Tries for a while, because PgBouncer accepts
+    /// nobody for a moment if many clients connect at once.
     ///
     /// # Errors
     ///
-    /// The message with which PgBouncer refuses it.
-    pub fn command(&self, command: &str) -> Result<String> {
-        let mut psql = Command::new("psql");
-        psql.args(["-X", "-q", "-A", "-t", "-U", CONSOLE, "-d", CONSOLE, "-c", command]);
-        psql.arg("-p").arg(PORT.to_string());
-        read(psql.arg("-h").arg(self.directory.path()))
+    /// The last message with which `psql` failed.
+    pub fn command(&self, command: &str) -> Result<()> {
+        until_ready(|| {
+            let mut psql = Command::new("psql");
+            psql.args(["-X", "-q", "-A", "-t", "-U", CONSOLE, "-d", CONSOLE, "-c", command]);
+            psql.arg("-p").arg(PORT.to_string());
+            read(psql.arg("-h").arg(self.directory.path()))
+        })
     }
 
     /// The URL of the server's database, through PgBouncer.
