@@ -150,7 +150,7 @@ async fn p6_a_pooler_that_pauses_reconnects_and_is_killed_costs_no_lease() {
     for command in ["PAUSE", "RECONNECT", "killed"] {
         match command {
             "killed" => bouncer.restart().unwrap(),
-            command => drop(bouncer.command(command).unwrap()),
+            command => bouncer.command(command).unwrap(),
         }
         if command == "PAUSE" {
             let waits = other.clone();
