@@ -12,18 +12,22 @@ use std::time::Duration;
 use leasehold_testkit::{must, worker};
 use tokio::runtime::{Builder, Handle};
 
+use super::halt::Halt;
 use super::leasehold;
 use crate::plan::Plan;
 use crate::promise::{Log, now_ns};
 use crate::random::Random;
 use crate::register::Register;
 
-/// Prints its token, and answers each line as long as it lives.
-const SHELL: &str = "echo $LEASEHOLD_TOKEN; while read line; do echo $line; done";
+/// Prints its token and its guardian, and answers each line as long as it lives.
+const SHELL: &str = "echo $LEASEHOLD_TOKEN $PPID; while read line; do echo $line; done";
 
 /// The ttl that a command can keep up on a busy machine, and how long it waits for a lease.
 const TTL: &str = "2s";
 const WAIT: &str = "3s";
+
+/// leasehold renews its lease in each third of the ttl, and so never sleeps for half of it.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// When a lease of `take` ends, if it is not given back before.
 const LIMIT: &str = "3s";
@@ -113,17 +117,19 @@ impl Task {
     }
 
     /// Updates it next to a shell. As long as the shell lives, nobody else has the lock: the
-    /// command promises that, also when leasehold itself is killed.
+    /// command promises that, also when leasehold itself is killed. Only when leasehold and its
+    /// guardian are both halted, the promise ends.
     fn run(&mut self, name: &str) -> Option<()> {
         let asked = now_ns();
         let mut command = self.leasehold(&["run", "--ttl", TTL, "--wait", WAIT, name]);
         command.args(["--", "sh", "-c", SHELL]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut shell = Shell::start(command);
-        let Some(token) = shell.line().and_then(|line| line.parse().ok()) else {
+        let Some((token, guardian)) = shell.token_and_guardian() else {
             self.note(shell.end());
             return None;
         };
         let entered = now_ns();
+        let mut halt = Halt::new([shell.command.id(), guardian], LONGEST_SLEEP);
         let guard = self.granted(name, asked, entered, token);
         let (value, old) = self.read(name, token);
         if self.random.chance(10) {
@@ -135,6 +141,10 @@ impl Task {
         loop {
             let sent = now_ns();
             if !shell.answers() {
+                break;
+            }
+            if halt.was_on() {
+                self.log.event("command-halted");
                 break;
             }
             known = sent;
@@ -232,6 +242,12 @@ impl Shell {
         let mut line = String::new();
         let read = self.output.read_line(&mut line).unwrap_or(0);
         (read > 0 && line.ends_with('\n')).then(|| line.trim_end().to_owned())
+    }
+
+    fn token_and_guardian(&mut self) -> Option<(u64, u32)> {
+        let line = self.line()?;
+        let (token, guardian) = line.split_once(' ')?;
+        Some((token.parse().ok()?, guardian.parse().ok()?))
     }
 
     fn answers(&mut self) -> bool {

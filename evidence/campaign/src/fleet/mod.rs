@@ -3,6 +3,7 @@
 //! way.
 
 mod command;
+mod halt;
 
 use std::env;
 use std::fs;
