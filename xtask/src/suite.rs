@@ -9,7 +9,7 @@ use crate::programs::{self, Program, counts};
 use crate::run::{Outcome, Run};
 use crate::{api, bugs, layers, needs, python, tidy};
 
-/// How the tests are asked for longer random runs: some 25 times as long as without.
+/// How the tests are asked for longer random runs: at least 25 times as long as without.
 const LONG: [(&str, &str); 6] = [
     ("LEASEHOLD_CAMPAIGN", "250s"),              // each topology
     ("LEASEHOLD_DIFFERENTIAL_STEPS", "5000000"), // histories of the scripts beside the model
