@@ -1,7 +1,9 @@
 //! Whether two processes that should end a third one could do so.
 
+use std::mem;
 use std::time::Duration;
-use std::{fs, mem};
+
+use leasehold_testkit::outage::Usage;
 
 use crate::promise::now_ns;
 
@@ -15,7 +17,7 @@ use crate::promise::now_ns;
 pub(super) struct Halt {
     processes: [u32; 2],
     longest_sleep: Duration,
-    processor_time: Option<u64>,
+    processor_time: Option<Duration>,
     looked_at: u64,
 }
 
@@ -37,20 +39,14 @@ impl Halt {
     }
 }
 
-/// The processor time of these processes together, in nanoseconds; `None` if it is not known.
-fn processor_time(processes: &[u32]) -> Option<u64> {
-    let mut sum = 0;
-    for process in processes {
-        for thread in fs::read_dir(format!("/proc/{process}/task")).ok()? {
-            let spent = fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
-            sum += spent.split(' ').next()?.parse::<u64>().ok()?;
-        }
-    }
-    Some(sum)
+/// The processor time of these processes together; `None` if one has ended.
+fn processor_time(processes: &[u32]) -> Option<Duration> {
+    processes.iter().map(|process| Some(Usage::of(*process).ok()?.cpu)).sum()
 }
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
+    use std::fs;
     use std::io::{BufRead as _, BufReader, Write as _};
     use std::process::{Child, Command, Stdio};
 
