@@ -9,7 +9,7 @@ use futures_util::stream::FuturesUnordered;
 use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::{BoxFuture, Instant, LossReason, Message, StoreError};
-use tokio::task::yield_now;
+use tokio::task::coop::cooperative;
 
 use super::lease::LeaseState;
 use super::leases::DueLeases;
@@ -28,10 +28,6 @@ const IDLE: Duration = Duration::from_hours(1);
 
 /// The first and the longest delay before an inbox that could not be opened is tried again.
 const INBOX_BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
-
-/// The number of messages that are taken in a row before the jobs have a turn: 64, which take some
-/// microseconds. A store that always has another message must not delay a renewal for ever.
-const MESSAGES_IN_A_ROW: usize = 64;
 
 /// The work that is due now.
 #[derive(Debug)]
@@ -53,8 +49,6 @@ struct Running {
     /// The requests that are under way.
     jobs: FuturesUnordered<BoxFuture<'static, ()>>,
     listener: Listener,
-    /// The number of messages since the jobs last had a turn.
-    messages: usize,
 }
 
 /// The receiver for the messages of a client, once the client wants any.
@@ -78,8 +72,6 @@ enum Woken {
     /// A job is done, or the table has something that is due.
     Rung,
     Timer,
-    /// Enough messages were taken: the jobs had their turn.
-    Turn,
 }
 
 impl Keeper {
@@ -111,7 +103,7 @@ impl Keeper {
     pub(super) async fn run(self: Arc<Self>) {
         let listener = Listener::new(&self);
         let jobs = FuturesUnordered::new();
-        Running { keeper: self, jobs, listener, messages: 0 }.run().await;
+        Running { keeper: self, jobs, listener }.run().await;
     }
 }
 
@@ -119,12 +111,8 @@ impl Running {
     async fn run(&mut self) {
         while let Some(next) = self.start_due() {
             match self.woken(next).await {
-                Woken::Message(message) => {
-                    self.messages += 1;
-                    self.message(message);
-                }
+                Woken::Message(message) => self.message(message),
                 Woken::Rung => {}
-                Woken::Turn => self.messages = 0,
                 Woken::Timer => {
                     let late = self.keeper.store.now().saturating_since(next);
                     if late > STALL {
@@ -186,16 +174,22 @@ impl Running {
         }
     }
 
+    /// Waits for the next event.
+    ///
+    /// A store may always have another message, for this client or for the inbox to skip. But
+    /// tokio gives a task a limited budget for one turn, and without budget no job or timer is
+    /// ever ready. So a turn begins with the jobs, and each message costs a part of the budget. An
+    /// inbox that has no message gives back what it has used.
     async fn woken(&mut self, next: Instant) -> Woken {
-        let Self { keeper, jobs, listener, messages } = self;
-        let has_turn = *messages < MESSAGES_IN_A_ROW;
+        let Self { keeper, jobs, listener } = self;
+        let listens = listener.listens();
+        let message = cooperative(listener.next());
         tokio::select! {
             biased;
-            message = listener.next(), if has_turn && listener.listens() => Woken::Message(message),
             Some(()) = jobs.next() => Woken::Rung,
+            message = message, if listens => Woken::Message(message),
             () = keeper.wake.notified() => Woken::Rung,
             () = keeper.store.clock.sleep_until(next) => Woken::Timer,
-            () = yield_now(), if !has_turn => Woken::Turn,
         }
     }
 

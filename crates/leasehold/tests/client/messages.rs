@@ -8,11 +8,12 @@ use leasehold::event::Event;
 use leasehold::store::{Capabilities, Inbox, Memory, Store};
 use leasehold::{Client, Guard, Result};
 use leasehold_core::{
-    Action, Answer, BoxFuture, ClientId, FakeClock, FencingToken, Message, Operation, Reply,
-    StoreError,
+    Action, Answer, BoxFuture, ClientId, Clock, FakeClock, FencingToken, Instant, Message,
+    Operation, Reply, StoreError,
 };
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::task::coop::consume_budget;
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -37,8 +38,15 @@ struct Wire {
     /// Whether inboxes are opened, and the effect on the messages in them.
     inboxes: watch::Sender<bool>,
     change: Change,
-    /// How many messages have come, if the inbox is flooded.
-    flood: Option<watch::Sender<u64>>,
+    flood: Option<Flood>,
+}
+
+/// Messages without end, and how many of them have come.
+#[derive(Clone, Debug)]
+struct Flood {
+    count: watch::Sender<u64>,
+    /// Whether they are payloads of another program, which an inbox skips.
+    is_foreign: bool,
 }
 
 struct ChangedInbox(Box<dyn Inbox>, Change);
@@ -50,18 +58,52 @@ impl Inbox for ChangedInbox {
 }
 
 /// It always has another message, with 1 ms between them, until there were [`FLOOD`].
-struct FloodedInbox(FakeClock, watch::Sender<u64>);
+struct FloodedInbox(FakeClock, Flood);
 
 impl Inbox for FloodedInbox {
     fn next(&mut self) -> BoxFuture<'_, Message> {
-        if *self.1.borrow() == FLOOD {
-            return Box::pin(std::future::pending());
-        }
-        self.0.advance(Duration::from_millis(1));
-        self.1.send_modify(|count| *count += 1);
-        let token = FencingToken::from_micros(0);
-        let of_nobody = Message::Granted { attempt: 0, nonce: 0, token, now_us: 0, deadline_us: 0 };
-        Box::pin(std::future::ready(of_nobody))
+        Box::pin(async {
+            let Self(clock, Flood { count, is_foreign }) = self;
+            loop {
+                if *count.borrow() == FLOOD {
+                    return std::future::pending().await;
+                }
+                clock.advance(Duration::from_millis(1));
+                count.send_modify(|count| *count += 1);
+                if !*is_foreign {
+                    let token = FencingToken::from_micros(0);
+                    let (attempt, nonce, now_us, deadline_us) = (0, 0, 0, 0);
+                    return Message::Granted { attempt, nonce, token, now_us, deadline_us };
+                }
+                consume_budget().await;
+            }
+        })
+    }
+}
+
+/// A clock whose timers use the budget of their task, like those of tokio.
+#[derive(Debug)]
+struct CountedClock(FakeClock);
+
+impl Clock for CountedClock {
+    fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    fn wall_us(&self) -> u64 {
+        self.0.wall_us()
+    }
+
+    fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
+        let sleeping = self.0.sleep_until(at);
+        Box::pin(async move {
+            sleeping.await;
+            consume_budget().await;
+        })
+    }
+
+    fn is_driven_by_caller(&self) -> bool {
+        true
     }
 }
 
@@ -77,6 +119,8 @@ impl Store for Wire {
         Box::pin(async move {
             let is_acquire = matches!(operation, Operation::On { action: Action::Acquire(_), .. });
             let answer = self.memory.execute(operation).await;
+            // An answer that comes over a channel uses the budget of its task.
+            consume_budget().await;
             if is_acquire {
                 self.clock.advance(*self.way_back());
             }
@@ -95,8 +139,8 @@ impl Store for Wire {
         Box::pin(async move {
             // The wait fails only when the store ends, and then this call ends, too.
             let _ = self.inboxes.subscribe().wait_for(|open| *open).await;
-            if let Some(count) = &self.flood {
-                let inbox = FloodedInbox(self.clock.clone(), count.clone());
+            if let Some(flood) = &self.flood {
+                let inbox = FloodedInbox(self.clock.clone(), flood.clone());
                 return Ok(Box::new(inbox) as Box<dyn Inbox>);
             }
             let inbox = self.memory.inbox(client).await?;
@@ -120,7 +164,8 @@ impl Wire {
     }
 
     async fn client(&self) -> Client {
-        let client = Client::builder().store(self.clone()).clock(self.clock.clone()).build().await;
+        let clock = CountedClock(self.clock.clone());
+        let client = Client::builder().store(self.clone()).clock(clock).build().await;
         client.unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -235,12 +280,16 @@ async fn the_message_of_a_grant_without_the_secret_of_the_attempt_is_not_believe
 
 /// A broken server, or an attacker who floods the channel.
 #[tokio::test]
-async fn a_lease_is_renewed_although_there_is_always_another_message() {
-    let flood = watch::Sender::new(0);
-    let wire = Wire { flood: Some(flood.clone()), ..Wire::new(|message| message) };
-    let client = wire.client().await;
-    let guard = client.mutex("a").ttl(TTL).acquire().await.unwrap();
-    let mut count = flood.subscribe();
-    count.wait_for(|count| *count == FLOOD).await.unwrap();
-    assert!(guard.validity() > TTL / 2, "{:?}", guard.validity());
+async fn a_lease_is_renewed_although_there_is_always_another_message_of_ours_or_of_others() {
+    for is_foreign in [false, true] {
+        let flood = Flood { count: watch::Sender::new(0), is_foreign };
+        let wire = Wire { flood: Some(flood.clone()), ..Wire::new(|message| message) };
+        let client = wire.client().await;
+        let guard = client.mutex("a").ttl(TTL).acquire().await.unwrap();
+        let mut count = flood.count.subscribe();
+        count.changed().await.unwrap();
+        assert!(*count.borrow() < FLOOD, "other tasks run meanwhile");
+        count.wait_for(|count| *count == FLOOD).await.unwrap();
+        assert!(guard.validity() > TTL / 2, "{is_foreign}: {:?}", guard.validity());
+    }
 }
