@@ -194,7 +194,7 @@ async fn a_connection_that_is_lost_leaves_everybody_in_doubt_and_asking_again_he
     // The first call travels alone.
     let struck = proxy.strike(2, Script::Acquire, Fault::BreakReply(0));
     let outcomes = at_once(&store, acquire).await;
-    struck.happened().await;
+    soon(struck.happened()).await;
     for outcome in &outcomes[1..] {
         let error = outcome.as_ref().unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Unreachable, "{error}");
