@@ -41,6 +41,7 @@ class Redis:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.url = f"redis://127.0.0.1:{self.port}/0"
+        self.patient_url = f"{self.url}?timeout=20s"
         self.words = words or ("--appendonly", "yes", "--save", "")
         self.start()
 

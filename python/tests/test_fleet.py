@@ -73,6 +73,10 @@ assert isinstance(lock, Lock) == (kind == "ours")
 )
 
 
+OVERLOAD = "late: a pause or an overload"
+"""The end of the line that a busy machine may cause."""
+
+
 class Processes:
     """The processes that a test starts, which are ended with the test."""
 
@@ -89,8 +93,9 @@ class Processes:
 
     def join(self) -> None:
         for process in self._started:
-            _, complaints = process.communicate(timeout=4 * PATIENCE)
-            assert (process.returncode, complaints) == (0, "")
+            _, said = process.communicate(timeout=4 * PATIENCE)
+            complaints = [line for line in said.splitlines() if not line.endswith(OVERLOAD)]
+            assert (process.returncode, complaints) == (0, [])
 
     def end(self) -> None:
         for process in self._started:
@@ -108,14 +113,12 @@ def processes() -> Iterator[Processes]:
 def test_the_command_and_python_are_granted_in_the_order_in_which_they_asked(
     redis: Redis, command: str, name: str, tmp_path: Path, processes: Processes
 ) -> None:
-    order = tmp_path / "order"
+    url, order = redis.patient_url, tmp_path / "order"
     note = f"echo command $LEASEHOLD_TOKEN >> {order}"
-    run = [command, "run", "--quiet", "--store", redis.url, name, "--", "sh", "-c", note]
-    thread, task = (
-        [sys.executable, "-c", text, redis.url, name, str(order)] for text in (THREAD, TASK)
-    )
+    run = [command, "run", "--quiet", "--store", url, name, "--", "sh", "-c", note]
+    thread, task = ([sys.executable, "-c", text, url, name, str(order)] for text in (THREAD, TASK))
     asked = [run, thread, task, run, task, thread, run]
-    with Client(redis.url) as client, client.lock(name, ttl=PATIENCE) as guard:
+    with Client(url) as client, client.lock(name, ttl=PATIENCE) as guard:
         for words in asked:
             processes.start(*words)
             eventually(lambda: client.lock(name).status().waiting == processes.count)
@@ -130,14 +133,14 @@ def test_the_command_and_python_are_granted_in_the_order_in_which_they_asked(
 def test_the_command_and_python_lose_no_update_together(
     redis: Redis, command: str, name: str, tmp_path: Path, processes: Processes
 ) -> None:
-    counter, add = tmp_path / "counter", tmp_path / "add.py"
+    url, counter, add = redis.patient_url, tmp_path / "counter", tmp_path / "add.py"
     counter.write_text("0")
     add.write_text(ADD)
-    once = [command, "run", "--quiet", "--store", redis.url, name, "--", sys.executable, str(add)]
+    once = [command, "run", "--quiet", "--store", url, name, "--", sys.executable, str(add)]
     text = f"""
 import runpy, sys
 from leasehold import Client
-with Client({redis.url!r}) as client:
+with Client({url!r}) as client:
     for _ in range({ROUNDS}):
         with client.lock({name!r}):
             runpy.run_path({str(add)!r})
