@@ -83,11 +83,8 @@ fn separate_groups_end_before_the_next_one_begins_when_the_lease_is_revoked(plac
 }
 
 fn separate_groups_end_before_the_next_one_begins_when_leasehold_is_stopped(place: &Place) {
-    // The guardian kills all processes 250 ms before the end of the lease, and 125 ms with the
-    // default. A busy machine may stop the guardian for that time.
-    let options = ["--ttl", "4s", "--kill-after", "2s"];
     for script in IN_GROUPS {
-        let (holder, beating) = beating(place, &options, script);
+        let (holder, beating) = beating(place, &["--ttl", "4s"], script);
         let next = next_holder(place);
         holder.signal(Signal::STOP);
         assert_was_alone(place, next);
