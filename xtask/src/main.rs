@@ -7,6 +7,7 @@ mod api;
 mod book;
 mod bugs;
 mod layers;
+mod lines;
 mod messages;
 mod needs;
 mod programs;
@@ -27,7 +28,9 @@ usage: cargo xtask TASK
 
   quick            format, clippy, unit tests, conformance on memory and file: under three minutes
   test [--long]    the whole mandatory suite; --long plays random runs for hours
-  tidy             the house style, as far as a program can tell
+  tidy [--report]  the house style, as far as a program can tell, and that no crate grows; --report:
+                   how many lines of code each crate has
+  limits           lowers the limits of lines to what is there
   layers           who imports whom, and no rings
   messages         writes docs/messages.md: the texts of the library and the command
   api              writes the public API of what is published into `api`
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         ["bugs", names @ ..] => programs::build().and_then(|built| bugs::run(&built, names)),
         ["dist"] => Run::program("packaging/dist.sh", &[]).show(),
         ["layers"] => layers::run(),
+        ["limits"] => lines::lower(),
         ["messages"] => messages::update(),
         ["platforms"] => Run::program("tests/platforms.sh", &[]).show(),
         ["python"] => python::run(false),
@@ -68,6 +72,7 @@ fn main() -> ExitCode {
         ["test"] => suite::run(false),
         ["test", "--long"] => suite::run(true),
         ["tidy"] => tidy::run(),
+        ["tidy", "--report"] => lines::report(),
         ["wheels"] => Run::program("packaging/wheels.sh", &[]).show(),
         _ => {
             eprintln!("{USAGE}");

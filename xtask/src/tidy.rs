@@ -1,5 +1,6 @@
 //! `cargo xtask tidy`: the house style, as far as a program can tell.
 
+use crate::lines;
 use crate::messages;
 use crate::promises;
 use crate::prose;
@@ -27,6 +28,7 @@ const LINKS: [&str; 4] = ["README.md", "docs/postgres.md", "docs/redis.md", "doc
 pub(crate) fn run() -> Outcome {
     let files = tree::files()?;
     let mut wrong: Vec<String> = files.iter().flat_map(check).collect();
+    wrong.extend(lines::check(&files));
     wrong.extend(promises::check(&files));
     wrong.extend(prose::check(&files));
     wrong.extend(prose::check_book());
