@@ -110,10 +110,6 @@ class AsyncLock(OnlyAsync, _Lock[AsyncGuard]):
         native = await wait(self._native.try_acquire())
         return None if native is None else AsyncGuard(native)
 
-    async def wait_free(self, timeout: Span | None = None) -> None:
-        """Like ``Lock.wait_free``."""
-        await wait(self._native.wait_free(timeout))
-
     async def status(self) -> Status:
         """Like ``Lock.status``."""
         status: Status = await wait(self._native.status())

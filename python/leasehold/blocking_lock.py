@@ -45,13 +45,6 @@ class Lock(OnlyPlain, _Lock[Guard]):
         native = wait(self._native.try_acquire())
         return None if native is None else Guard(native)
 
-    def wait_free(self, timeout: Span | None = None) -> None:
-        """Waits until nobody holds the lock, and does not take it.
-
-        Raises ``LockTimeout``, ``StoreError``. Cost: one round trip, and one per second of wait.
-        """
-        wait(self._native.wait_free(timeout))
-
     def status(self) -> Status:
         """The holders and the number of waiters. Raises ``StoreError``. Cost: one round trip."""
         status: Status = wait(self._native.status())

@@ -169,20 +169,6 @@ impl NativeLock {
         })
     }
 
-    #[pyo3(signature = (timeout))]
-    fn wait_free(&self, timeout: Option<&Bound<'_, PyAny>>) -> PyResult<Verb> {
-        let limit = maybe_span(timeout, "timeout")?;
-        let request = Arc::clone(&self.0);
-        Ok(self.verb(async move {
-            let lock = request.lock().await?;
-            match limit {
-                Some(limit) => lock.wait_free_within(limit).await?,
-                None => lock.wait_free().await?,
-            }
-            Ok(Done::Nothing)
-        }))
-    }
-
     fn status(&self) -> Verb {
         let request = Arc::clone(&self.0);
         self.verb(async move { Ok(Done::Status(Box::new(request.lock().await?.status().await?))) })

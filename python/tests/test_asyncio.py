@@ -147,7 +147,7 @@ def test_a_cancellation_from_outside_wins_over_a_loss(store: str | Memory, name:
         with pytest.raises(asyncio.CancelledError):
             await task
         assert guards[0].loss == "released"
-        await client.lock(name).wait_free()
+        assert (await client.lock(name).status()).is_free
 
     run(store, test, name)
 

@@ -55,7 +55,6 @@ async def coroutine(x: int) -> None: ...
         (lambda c: c.multi(["a", 5]), "a name is str"),
         (lambda c: c.election("a").campaign(5), "str"),
         (lambda c: c.lock("a").acquire(timeout="5"), "timeout is seconds"),
-        (lambda c: c.lock("a").wait_free(timeout="5"), "timeout is seconds"),
         (lambda c: c.synchronized(5)(print), "a name is str"),
         (lambda c: c.synchronized("a")(coroutine), "is async"),
         (lambda c: c.synchronized("a")(generator), "is a generator"),

@@ -415,12 +415,6 @@ def test_several_names_are_held_all_or_none(client: Client, name: str) -> None:
         assert client.lock(names[1]).status().is_free
 
 
-def test_a_name_is_waited_for_without_taking_it(client: Client, name: str) -> None:
-    client.lock(name).wait_free()
-    with client.lock(name), pytest.raises(LockTimeout):
-        client.lock(name).wait_free(timeout=0.01)
-
-
 def test_a_lease_goes_to_another_process_once_and_pickles(client: Client, name: str) -> None:
     lease = client.lock(name, ttl=20).acquire().into_lease()
     copy = pickle.loads(pickle.dumps(lease))

@@ -213,39 +213,6 @@ pub async fn an_observer_misses_no_leader_of_fifty(subject: &Subject) {
     must(subject.drive(last.resign()).await);
 }
 
-/// A caller that waits until a name is free takes no lease and no place in line, and delays nobody.
-pub async fn who_waits_for_a_free_name_delays_nobody(subject: &Subject) {
-    let (one, two) = (subject.client().await, subject.client().await);
-    let watching = subject.client().await;
-    let name = subject.fresh_name("free");
-    let free = watching.mutex(&name);
-    must(subject.drive(free.wait_free()).await);
-    must(subject.drive(free.wait_free_within(Duration::ZERO)).await);
-    let first = must(subject.drive(one.mutex(&name).acquire()).await);
-    let late = subject.drive(free.wait_free_within(SHORT)).await;
-    assert!(matches!(&late, Err(Error::Timeout { name: of, .. }) if *of == name), "{late:?}");
-    let ends = async {
-        subject.pass(SHORT).await;
-        assert_eq!(must(one.admin().inspect(&name).await).waiting, 0, "no place in line");
-        must(first.release().await);
-        let Some(second) = must(two.mutex(&name).try_acquire().await) else {
-            panic!("nobody else may be in its way")
-        };
-        must(second.release().await);
-    };
-    let (freed, ()) = subject.drive(join(free.wait_free(), ends)).await;
-    must(freed);
-    let names = [name.clone(), subject.fresh_name("free too")];
-    let held = must(subject.drive(two.mutex(&names[1]).acquire()).await);
-    let both = watching.multi(&names);
-    assert!(matches!(
-        subject.drive(both.wait_free_within(SHORT)).await,
-        Err(Error::Timeout { name, .. }) if name == names[1]
-    ));
-    must(subject.drive(held.release()).await);
-    must(subject.drive(both.wait_free()).await);
-}
-
 /// Watchers of a name learn of the end of its lease, even if the guard was dropped. The exception
 /// is a lease that is shorter than the interval between their requests.
 pub async fn the_end_of_a_lease_is_told_to_those_who_watch(subject: &Subject) {

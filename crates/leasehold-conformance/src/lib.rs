@@ -211,7 +211,6 @@ macro_rules! conformance {
             compose::a_try_outlasts_a_caller_that_has_just_taken_one_of_its_names;
             compose::a_leader_is_seen_with_what_it_says;
             compose::an_observer_misses_no_leader_of_fifty;
-            compose::who_waits_for_a_free_name_delays_nobody;
             compose::the_end_of_a_lease_is_told_to_those_who_watch;
             compose::a_job_that_ended_at_once_is_skipped_for_a_while;
         }

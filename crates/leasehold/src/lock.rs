@@ -214,43 +214,6 @@ impl Lock {
         self.take(Limit::Try).await
     }
 
-    /// Waits until nobody holds the name, in any mode, and takes no lease: such a waiter has no
-    /// place in line and delays nobody. With several names, the call waits until all are free. By
-    /// the time the call returns, another caller may have taken a name.
-    ///
-    /// A message reports the end of a lease that was held for a second or longer. All other ends
-    /// are found by a poll once a second. These are the ends of shorter leases, of leases of dead
-    /// holders or of other programs, and of leases at a store without messages.
-    ///
-    /// Cost: one round trip if the name is free. If not, one more per second, and a connection.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Invalid`], [`Error::Closed`]. If the store has trouble that waiting does not end,
-    /// the call fails immediately with [`Error::Store`]. It rides out outages of the store.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future leaves nothing behind.
-    pub async fn wait_free(&self) -> Result<()> {
-        self.watch(None).await
-    }
-
-    /// Like [`wait_free`](Lock::wait_free), but for `limit` at most, plus the time of the last
-    /// request.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Timeout`] says who held the name at the end. Otherwise the same as
-    /// [`wait_free`](Lock::wait_free).
-    ///
-    /// # Cancel safety
-    ///
-    /// The same as [`wait_free`](Lock::wait_free).
-    pub async fn wait_free_within(&self, limit: Duration) -> Result<()> {
-        self.watch(Some(limit)).await
-    }
-
     /// The holders and the waiters of the name, the same as [`Admin::inspect`]. A snapshot: stale
     /// once read.
     ///
@@ -272,11 +235,6 @@ impl Lock {
                 Err(InvalidInput::new("names", why).into())
             }
         }
-    }
-
-    async fn watch(&self, limit: Option<Duration>) -> Result<()> {
-        let names = self.names.as_ref().map_err(InvalidInput::clone)?;
-        acquire::wait_free(self.keeper.here().await?, names.all(), limit).await
     }
 
     /// Acquires, runs `work` and releases. If the lease is lost while `work` still runs, `work` is

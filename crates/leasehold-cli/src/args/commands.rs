@@ -228,16 +228,3 @@ pub(crate) struct Doctor {
     #[command(flatten)]
     pub(crate) output: PlainOutputArgs,
 }
-
-/// Arguments of `wait`.
-#[derive(Args, Debug)]
-pub(crate) struct Wait {
-    /// The name of the lock. With several names, waits until all are free
-    #[arg(required = true, value_name = "NAME", value_parser = name)]
-    pub(crate) names: Vec<LockName>,
-    /// Waits at most this long, instead of for ever
-    #[arg(short, long, value_name = "DURATION", value_parser = duration)]
-    pub(crate) wait: Option<Duration>,
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
-}

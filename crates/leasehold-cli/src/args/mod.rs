@@ -14,9 +14,7 @@ mod values;
 
 use clap::{Parser, Subcommand};
 
-pub(crate) use self::commands::{
-    Doctor, Elect, Hold, Ls, Permits, Revoke, Run, Schema, Show, Top, Wait,
-};
+pub(crate) use self::commands::{Doctor, Elect, Hold, Ls, Permits, Revoke, Run, Schema, Show, Top};
 pub(crate) use self::ending::{EndArgs, OnLost};
 use self::help::{
     DOCTOR_EXAMPLES, ELECT_EXAMPLES, EXAMPLES, GIVE_EXAMPLES, HOLD_EXAMPLES, LS_EXAMPLES,
@@ -118,10 +116,6 @@ pub(crate) enum Command {
     /// Shows which locks are held and awaited, and by whom, live: q quits, ? shows the other keys
     #[command(display_order = 4)]
     Top(Top),
-    /// Waits until nobody holds a lock, without taking it and without a place in line; exit code 75
-    /// if somebody still holds it at the end of --wait
-    #[command(display_order = 5)]
-    Wait(Wait),
     /// Prints which store is used, and why
     #[command(display_order = 7)]
     Where(PlainOutputArgs),
@@ -147,7 +141,6 @@ impl Command {
             Self::Show(args) => args.output.store.verbosity,
             Self::Take(args) => args.lock.store.verbosity,
             Self::Top(args) => args.store.verbosity,
-            Self::Wait(args) => args.store.verbosity,
             Self::Where(args) => args.store.verbosity,
         }
     }

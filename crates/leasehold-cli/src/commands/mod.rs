@@ -22,7 +22,6 @@ mod status_view;
 mod take;
 mod top;
 mod totals;
-mod wait;
 mod r#where;
 
 use crate::args::Command;
@@ -51,7 +50,6 @@ pub(crate) fn execute(command: &Command) -> Outcome {
         Command::Show(args) => show::show(args),
         Command::Take(args) => take::take(args),
         Command::Top(args) => top::top(args),
-        Command::Wait(args) => wait::wait(args),
         Command::Where(args) => r#where::print_choice(args),
     }
 }

@@ -10,7 +10,6 @@ fn json(text: &str) -> Value {
 }
 
 on_each_store!(
-    wait_ends_when_nobody_holds_it_and_takes_nothing,
     ls_shows_what_is_held_and_all_what_is_remembered,
     show_with_a_token_answers_whether_that_lease_holds_it,
     show_tells_who_holds_and_who_waits_and_answers_1_when_it_is_free,
@@ -23,7 +22,6 @@ on_each_store!(
 );
 
 on_postgres!(
-    wait_ends_when_nobody_holds_it_and_takes_nothing,
     ls_shows_what_is_held_and_all_what_is_remembered,
     show_tells_who_holds_and_who_waits_and_answers_1_when_it_is_free,
     show_tells_who_held_it_last_and_how_that_ended,
@@ -148,23 +146,6 @@ fn show_with_a_token_answers_whether_that_lease_holds_it(place: &Place) {
     let _next = place.holder("x", &[]);
     not(&token).assert_failed(1, "does not hold it");
     not("x").assert_failed(2, "not a fencing token");
-}
-
-fn wait_ends_when_nobody_holds_it_and_takes_nothing(place: &Place) {
-    place.end(&["wait", "x", "y"]).assert_silent(0);
-    let mut holder = place.holder("x", &[]);
-    place.end(&["wait", "x", "--wait", "0s"]).assert_failed(75, "held by");
-    let waiter = Background::start(place.leasehold(&["wait", "x"]));
-    let interrupted = Background::start(place.leasehold(&["wait", "x"]));
-    let queued = Background::start(place.leasehold(&["run", "x", "--", "true"]));
-    until("somebody stands in line", || place.show("x")["waiting"] == 1);
-    interrupted.signal(Signal::INT);
-    assert_eq!(interrupted.end().signal, Some(2));
-    holder.close_stdin();
-    holder.end().assert_silent(0);
-    queued.end().assert_silent(0);
-    waiter.end().assert_silent(0);
-    place.end(&["run", "x", "-n", "--", "true"]).assert_silent(0);
 }
 
 fn hold_prints_one_line_and_lets_go_when_stdin_ends(place: &Place) {

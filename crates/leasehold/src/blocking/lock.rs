@@ -39,8 +39,6 @@ impl Lock {
         set release_while_waiting();
         hold acquire() -> Guard;
         hold acquire_within(limit: Duration) -> Guard;
-        wait wait_free() -> Result<()>;
-        wait wait_free_within(limit: Duration) -> Result<()>;
         wait status() -> Result<Status>;
     });
 
