@@ -81,7 +81,7 @@ const LAYERS: [(&str, &[&str]); 9] = [
     ),
     (
         "crates/leasehold-data/src",
-        &["batch model", "store", "part", "cell numbers queue stock", "data", "blocking"],
+        &["batch model", "store", "part", "numbers stock", "data", "blocking"],
     ),
     (
         "python/src",

@@ -6,10 +6,8 @@ use std::sync::Arc;
 use leasehold::Error;
 use leasehold::Result;
 
-use crate::cell::Cell;
 use crate::numbers::Numbers;
 use crate::part::Part;
-use crate::queue::Queue;
 use crate::stock::Stock;
 use crate::store::{self, DataStore, Memory};
 
@@ -40,20 +38,9 @@ impl Data {
         Self { store: Arc::new(store) }
     }
 
-    /// One value that only the newest holder of a lock, or a caller that knows its version, may
-    /// replace.
-    pub fn cell(&self, name: impl AsRef<str>) -> Cell {
-        Cell::new(Part::new(&self.store, "cell", name.as_ref()))
-    }
-
     /// Numbers that are given out only once, across all machines.
     pub fn numbers(&self, name: impl AsRef<str>) -> Numbers {
         Numbers::new(Part::new(&self.store, "sequence", name.as_ref()))
-    }
-
-    /// A queue of entries, which producers append and the holder of a lease processes.
-    pub fn queue(&self, name: impl AsRef<str>) -> Queue {
-        Queue::new(Part::new(&self.store, "queue", name.as_ref()))
     }
 
     /// Pieces of items that orders take. In a Redis Cluster, one stock is in one hash slot.

@@ -3,21 +3,16 @@
 
 mod batch;
 pub mod blocking;
-mod cell;
 mod data;
 pub mod model;
 mod numbers;
 mod part;
-mod queue;
 mod stock;
 pub mod store;
 
 pub use self::batch::{BatchLimits, Batcher};
-pub use self::cell::{Cell, Opened, Versioned};
 pub use self::data::Data;
 pub use self::model::Id;
-pub use self::model::queue::Entry;
 pub use self::numbers::{Number, Numbers};
 pub use self::part::DEFAULT_REMEMBER;
-pub use self::queue::{Drain, Progress, Queue};
 pub use self::stock::{Stock, StockOutcome};

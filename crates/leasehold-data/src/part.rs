@@ -10,7 +10,7 @@ use leasehold::{Error, Result};
 use crate::model::{Action, Answer, Id, Reply, Request};
 use crate::store::DataStore;
 
-/// How long orders and results are remembered by default: 24 h. After more than a day, no caller
+/// How long orders are remembered by default: 24 h. After more than a day, no caller
 /// repeats a request whose reply was lost. A hundred thousand orders take some 30 MB.
 pub const DEFAULT_REMEMBER: Duration = Duration::from_hours(24);
 

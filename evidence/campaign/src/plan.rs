@@ -24,7 +24,7 @@ pub(crate) struct Plan {
     pub(crate) keeps: bool,
     /// Jobs that run once in a period; none if the store may forget a reported end.
     pub(crate) jobs: usize,
-    /// Whether stock is sold there, too, and a queue and cells are used.
+    /// Whether stock is sold there, too.
     pub(crate) sells: bool,
     /// The kinds of numbers that are drawn there.
     pub(crate) numbers: &'static [Sequence],
@@ -80,14 +80,8 @@ pub(crate) const ALL_NUMBERS: [Sequence; 3] =
 pub(crate) const LASTING_NUMBERS: [Sequence; 2] = [Sequence::Blocks, Sequence::Increasing];
 pub(crate) const CLOCKLESS_NUMBERS: [Sequence; 1] = [Sequence::Short];
 
-/// Values in cells, on the servers of the locks.
-pub(crate) const CELLS: usize = 4;
-
 /// The prefix of all names.
 pub(crate) const PREFIX: &str = "campaign/";
-
-/// The lock of the client that works on the queue.
-pub(crate) const QUEUE: &str = "campaign/q";
 
 impl Plan {
     /// For stores on which a lease may be as short as it can be.
@@ -146,11 +140,6 @@ impl Plan {
 
     pub(crate) fn job(number: usize) -> String {
         format!("{PREFIX}j{number}")
-    }
-
-    /// The name of a value in a cell.
-    pub(crate) fn cell(number: usize) -> String {
-        format!("{PREFIX}c{number}")
     }
 
     /// The name of a value that is read and written.

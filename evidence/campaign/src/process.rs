@@ -111,7 +111,7 @@ async fn take_turns(
     worker::say(&format!("served {}", log.holds()));
     // All processes have come this far; one of them audits the data.
     if worker::listen() == TAKE_STOCK {
-        parts.audit(&clients[0], directory).await;
+        parts.audit(directory).await;
     }
     come_to_rest(&clients[0], directory, topology.keeps_cancels()).await;
     worker::say("at rest");

@@ -92,11 +92,6 @@ impl Log {
         self.append(&format!("k {what} {id} {pieces}\n"));
     }
 
-    /// A result for an entry of the queue, or the intention to request it.
-    pub(crate) fn entry(&self, what: &str) {
-        self.append(&format!("i {what}\n"));
-    }
-
     /// A number was drawn, or is about to be drawn.
     pub(crate) fn number(&self, what: &str) {
         self.append(&format!("m {what}\n"));

@@ -5,17 +5,14 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use leasehold::Client;
-use leasehold_data::Data;
 use leasehold_testkit::RedisServer;
-use tempfile::TempDir;
 
 use crate::check::{Report, check};
 use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::sale::{LINE_BYTES, PROCESSES, PRODUCTS, USERS, Way, mix, units};
 use crate::ways::Counter;
-use crate::worker::{self, Shift, decisions};
+use crate::worker::{Shift, decisions};
 
 /// How often the main process looks at the workers.
 const LOOK: Duration = Duration::from_millis(20);
@@ -36,13 +33,12 @@ struct Row {
 /// Runs the sale in all requested ways, and returns whether all checks passed.
 pub(crate) fn run(options: &Options) -> Outcome<bool> {
     let directory = tempfile::Builder::new().prefix("flash-sale-").tempdir()?;
-    let (store, _server) = open_store(options, &directory)?;
+    let (store, _server) = open_store(options)?;
     let orders = options.orders;
     println!(
         "flash sale: {orders} orders of {USERS} users for {PRODUCTS} products with {} units each, \
-         by {PROCESSES} {}",
+         by {PROCESSES} processes",
         units(orders),
-        if store == "memory:" { "tasks" } else { "processes" },
     );
     println!("store: {}\n", hide_password(&store));
     let mut rows = Vec::new();
@@ -56,15 +52,13 @@ pub(crate) fn run(options: &Options) -> Outcome<bool> {
     Ok(rows.iter().all(passed))
 }
 
-/// Opens the caller's store, or else a private server, or a file.
-fn open_store(options: &Options, directory: &TempDir) -> Outcome<(String, Option<RedisServer>)> {
+/// The caller's server, or else a private one.
+fn open_store(options: &Options) -> Outcome<(String, Option<RedisServer>)> {
     if let Some(store) = &options.store {
         return Ok((store.clone(), None));
     }
-    match RedisServer::start() {
-        Ok(server) => Ok((server.unix_url(), Some(server))),
-        Err(_) => Ok((format!("file:{}/locks.db", directory.path().display()), None)),
-    }
+    let server = RedisServer::start()?;
+    Ok((server.unix_url(), Some(server)))
 }
 
 fn hide_password(store: &str) -> String {
@@ -90,9 +84,7 @@ fn run_way(options: &Options, way: Way, store: &str, directory: &Path) -> Outcom
     let shifts: Vec<Shift> = shifts.collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let client = Client::connect(store).await?;
-        let data = Data::connect(store).await?;
-        let counter = Counter::new(client.clone(), data.clone(), sale.clone(), units(orders));
+        let counter = Counter::connect(store, sale.clone(), units(orders)).await?;
         if way == Way::Stock {
             for product in 0..PRODUCTS {
                 let lines = [(product.to_string(), units(orders))];
@@ -100,12 +92,7 @@ fn run_way(options: &Options, way: Way, store: &str, directory: &Path) -> Outcom
             }
         }
         let begin = Instant::now();
-        if store == "memory:" {
-            in_this_process(&shifts, &client, &data).await?;
-        } else {
-            let mut processes = Processes::start(shifts.clone())?;
-            processes.look_on(options, way).await?;
-        }
+        Processes::start(shifts.clone())?.look_on(options, way).await?;
         let per_second = orders as f64 / begin.elapsed().as_secs_f64();
         let mut told = Vec::new();
         for shift in &shifts {
@@ -114,13 +101,6 @@ fn run_way(options: &Options, way: Way, store: &str, directory: &Path) -> Outcom
         let report = check(&counter, way, orders, &told).await?;
         Ok(Row { way, per_second, report })
     })
-}
-
-/// Processes share no memory, so tasks of this process take the orders.
-async fn in_this_process(shifts: &[Shift], client: &Client, data: &Data) -> Outcome {
-    let work = |shift| worker::work(shift, client.clone(), data.clone());
-    futures_util::future::try_join_all(shifts.iter().map(work)).await?;
-    Ok(())
 }
 
 /// The worker processes. Dropping this value kills them.

@@ -11,8 +11,8 @@ usage: flash-sale [--store URL] [--orders N] [--way WAY]… [--kill-every SPAN]
 
 A flash sale by eight processes: 200 products, 20 000 users, at most one of a product per user.
 
-  --store URL        where locks and stock live; without it, a private Redis server if
-                     redis-server is installed, else a file. `memory:` runs in one process
+  --store URL        the Redis or Valkey server with the locks and the stock; without it, a private
+                     one, for which redis-server must be installed
   --orders N         how many orders: 100000 (100 to 10000000); units grow with them
   --way WAY          only this way: lock, batch, stock, version or naive; may be repeated
   --kill-every SPAN  kills one of the processes so often, and starts it again: 200ms

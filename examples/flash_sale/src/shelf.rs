@@ -1,11 +1,15 @@
 //! The state of one product, for the ways that read, decide and write: how many pieces are left,
-//! and who has one.
+//! and who has one. It is a value of the shop, which checks the tokens of its lock.
+
+use std::sync::LazyLock;
+
+use leasehold::Guard;
+use leasehold::store::{Redis, RedisItem, RedisScript};
 
 use crate::outcome::Outcome;
 use crate::sale::{Decision, Order};
 
-/// One product's shelf, as a cell stores it: the number left on the first line, then the sold
-/// pieces.
+/// One product's shelf. Its text has the number left on the first line, then the sold pieces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shelf {
     pub(crate) left: u64,
@@ -21,7 +25,7 @@ pub(crate) struct Sold {
 }
 
 impl Shelf {
-    /// An empty cell is a full shelf.
+    /// An empty text is a full shelf.
     pub(crate) fn read(value: &[u8], units: u64) -> Outcome<Self> {
         if value.is_empty() {
             return Ok(Self { left: units, sold: Vec::new() });
@@ -59,6 +63,82 @@ impl Shelf {
         self.left -= 1;
         self.sold.push(Sold { order: order.number, user: order.user, number });
         Decision::Accepted(number)
+    }
+}
+
+/// Installs a token, then reads: so no older holder can write after that.
+///
+/// KEYS 1 the shelf; ARGV 1 the token, as a text of 20 digits, or nothing. Replies with the text
+/// and its version, or with nothing if a newer holder has the shelf.
+static READ: LazyLock<RedisScript> = LazyLock::new(|| {
+    RedisScript::new(
+        "local shelf = redis.call('HMGET', KEYS[1], 'token', 'text', 'version')
+        if ARGV[1] ~= '' then
+          if shelf[1] and shelf[1] > ARGV[1] then return {} end
+          redis.call('HSET', KEYS[1], 'token', ARGV[1])
+        end
+        return { shelf[2] or '', shelf[3] or '0' }",
+    )
+});
+
+/// Replaces the text, unless its version or its holder is another one by now.
+///
+/// KEYS 1 the shelf; ARGV 1 the token, or nothing; 2 the version, or nothing; 3 the text. Replies
+/// with 1 if the text was replaced.
+static WRITE: LazyLock<RedisScript> = LazyLock::new(|| {
+    RedisScript::new(
+        "local shelf = redis.call('HMGET', KEYS[1], 'token', 'version')
+        if ARGV[1] ~= '' and shelf[1] > ARGV[1] then return { 0 } end
+        if ARGV[2] ~= '' and (shelf[2] or '0') ~= ARGV[2] then return { 0 } end
+        redis.call('HSET', KEYS[1], 'text', ARGV[3])
+        redis.call('HINCRBY', KEYS[1], 'version', 1)
+        return { 1 }",
+    )
+});
+
+/// The place of a shelf on the server, and the token of the holder who uses it.
+#[derive(Clone, Debug)]
+pub(crate) struct Place<'a> {
+    redis: &'a Redis,
+    key: Vec<u8>,
+    token: String,
+}
+
+impl<'a> Place<'a> {
+    pub(crate) fn new(redis: &'a Redis, name: &str) -> Self {
+        let key = format!("{}%shelf:{{{name}}}", redis.key_prefix()).into_bytes();
+        Self { redis, key, token: String::new() }
+    }
+
+    /// The same place, used under this lock.
+    pub(crate) fn guarded(self, guard: &Guard) -> Self {
+        Self { token: format!("{:020}", guard.token().get()), ..self }
+    }
+
+    /// The shelf and its version.
+    pub(crate) async fn read(&self, units: u64) -> Outcome<(Shelf, String)> {
+        let reply = self.run(&READ, vec![]).await?;
+        let [RedisItem::Bytes(text), RedisItem::Bytes(version)] = reply.as_slice() else {
+            return Err("another holder has taken over".into());
+        };
+        Ok((Shelf::read(text, units)?, String::from_utf8(version.clone())?))
+    }
+
+    /// Writes the shelf, if it still has this version or if none is given. Returns whether it was
+    /// written.
+    pub(crate) async fn write(&self, version: Option<String>, shelf: &Shelf) -> Outcome<bool> {
+        let version = version.unwrap_or_default().into_bytes();
+        let reply = self.run(&WRITE, vec![version, shelf.write().into_bytes()]).await?;
+        Ok(reply == [RedisItem::Number(1)])
+    }
+
+    async fn run(
+        &self,
+        script: &'static RedisScript,
+        mut args: Vec<Vec<u8>>,
+    ) -> Outcome<Vec<RedisItem>> {
+        args.insert(0, self.token.clone().into_bytes());
+        Ok(self.redis.run_script(script, vec![self.key.clone()], args).await?)
     }
 }
 

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use leasehold::store::{Redis, RedisOptions};
 use leasehold::{Client, Guard};
 use leasehold_data::{BatchLimits, Batcher, Data, Numbers, Stock, StockOutcome};
 
 use crate::outcome::Outcome;
 use crate::sale::{Decision, Order, Way};
-use crate::shelf::Shelf;
+use crate::shelf::{Place, Shelf};
 
 /// How long a killed process may delay the others on Redis: 2 s.
 const TTL: Duration = Duration::from_secs(2);
@@ -21,6 +22,7 @@ const REMEMBER: Duration = Duration::from_secs(3600);
 #[derive(Clone, Debug)]
 pub(crate) struct Counter {
     client: Client,
+    redis: Arc<Redis>,
     data: Data,
     sale: String,
     units: u64,
@@ -32,9 +34,13 @@ pub(crate) struct Counter {
 type ProductBatcher = Batcher<Order, Result<Decision, String>>;
 
 impl Counter {
-    pub(crate) fn new(client: Client, data: Data, sale: String, units: u64) -> Self {
+    /// Connects to a store; `sale` is the name of the sale.
+    pub(crate) async fn connect(store: &str, sale: String, units: u64) -> Outcome<Self> {
+        let client = Client::connect(store).await?;
+        let data = Data::connect(store).await?;
+        let redis = Arc::new(Redis::open(RedisOptions::from_url(store)?).await?);
         let numbers = data.numbers(&sale);
-        Self { client, data, sale, units, numbers, batchers: Arc::default() }
+        Ok(Self { client, redis, data, sale, units, numbers, batchers: Arc::default() })
     }
 
     /// Decides one order. After an error, ask again.
@@ -55,15 +61,15 @@ impl Counter {
 
     /// The shelf of a product, for the other ways.
     pub(crate) async fn shelf(&self, product: u64) -> Outcome<Shelf> {
-        Shelf::read(&self.cell(product).read().await?.value, self.units)
+        Ok(self.place(product).read(self.units).await?.0)
     }
 
     fn name(&self, product: u64) -> String {
         format!("{}/{product}", self.sale)
     }
 
-    fn cell(&self, product: u64) -> leasehold_data::Cell {
-        self.data.cell(self.name(product))
+    fn place(&self, product: u64) -> Place<'_> {
+        Place::new(&self.redis, &self.name(product))
     }
 
     /// Decides one order under the lock of its product: acquire, read, write, release.
@@ -103,11 +109,11 @@ impl Counter {
         Ok(batcher)
     }
 
-    /// Installs the token, reads, decides, and writes under the token: an overtaken holder gets
-    /// `Fenced`, and has sold nothing.
+    /// Installs the token, reads, decides, and writes under the token: an overtaken holder gets an
+    /// error, and has sold nothing.
     async fn under_lock(&self, guard: &Guard, orders: &[Order]) -> Outcome<Vec<Decision>> {
-        let opened = self.cell(orders[0].product).open(guard).await?;
-        let mut shelf = Shelf::read(opened.value(), self.units)?;
+        let place = self.place(orders[0].product).guarded(guard);
+        let (mut shelf, _) = place.read(self.units).await?;
         let before = shelf.left;
         let mut decisions = Vec::with_capacity(orders.len());
         for order in orders {
@@ -116,23 +122,22 @@ impl Counter {
                 None => shelf.sell(*order, self.numbers.next().await?.value()),
             });
         }
-        if shelf.left != before {
-            opened.write(shelf.write()).await?;
+        if shelf.left != before && !place.write(None, &shelf).await? {
+            return Err("another holder has taken over".into());
         }
         Ok(decisions)
     }
 
     /// Reads, decides, and writes if nobody has written meanwhile. Otherwise starts again.
     async fn by_version(&self, order: Order) -> Outcome<Decision> {
-        let cell = self.cell(order.product);
+        let place = self.place(order.product);
         loop {
-            let found = cell.read().await?;
-            let mut shelf = Shelf::read(&found.value, self.units)?;
+            let (mut shelf, version) = place.read(self.units).await?;
             if let Some(decision) = shelf.decided(order) {
                 return Ok(decision);
             }
             let decision = shelf.sell(order, self.numbers.next().await?.value());
-            if cell.replace(found.version, shelf.write()).await?.is_some() {
+            if place.write(Some(version), &shelf).await? {
                 return Ok(decision);
             }
         }
@@ -159,13 +164,13 @@ impl Counter {
 
     /// Decides without a lock, which goes wrong: others read and write at the same time.
     async fn naively(&self, order: Order) -> Outcome<Decision> {
-        let cell = self.cell(order.product);
-        let mut shelf = Shelf::read(&cell.read().await?.value, self.units)?;
+        let place = self.place(order.product);
+        let (mut shelf, _) = place.read(self.units).await?;
         if let Some(decision) = shelf.decided(order) {
             return Ok(decision);
         }
         let decision = shelf.sell(order, self.numbers.next().await?.value());
-        cell.write(shelf.write()).await?;
+        place.write(None, &shelf).await?;
         Ok(decision)
     }
 }

@@ -8,8 +8,6 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream;
-use leasehold::Client;
-use leasehold_data::Data;
 
 use crate::outcome::Outcome;
 use crate::sale::{Decision, Order, Way, units};
@@ -70,21 +68,16 @@ impl Shift {
 pub(crate) fn main(arguments: &[String]) -> Outcome {
     let shift = Shift::parse(arguments)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let (client, data) = connect(&shift.store).await?;
-        work(&shift, client, data).await
-    })
+    runtime.block_on(work(&shift))
 }
 
 /// Connects, and tries again for a while: on a busy machine, the first answer may be late.
-async fn connect(store: &str) -> Outcome<(Client, Data)> {
+async fn connect(shift: &Shift) -> Outcome<Counter> {
     let mut tries = 0;
     loop {
-        let connected =
-            futures_util::future::try_join(Client::connect(store), Data::connect(store));
-        match connected.await {
-            Ok(connected) => return Ok(connected),
-            Err(error) if !error.is_transient() || tries == TRIES => return Err(error.into()),
+        match Counter::connect(&shift.store, shift.sale.clone(), units(shift.orders)).await {
+            Ok(counter) => return Ok(counter),
+            Err(error) if tries == TRIES => return Err(error),
             Err(_) => tokio::time::sleep(PAUSE).await,
         }
         tries += 1;
@@ -92,11 +85,11 @@ async fn connect(store: &str) -> Outcome<(Client, Data)> {
 }
 
 /// Takes the orders of a shift that are not in its journal yet.
-pub(crate) async fn work(shift: &Shift, client: Client, data: Data) -> Outcome {
+async fn work(shift: &Shift) -> Outcome {
     let decided: HashSet<u64> =
         decisions(&shift.journal)?.into_iter().map(|(order, _)| order.number).collect();
     let mut journal = OpenOptions::new().create(true).append(true).open(&shift.journal)?;
-    let counter = Counter::new(client, data, shift.sale.clone(), units(shift.orders));
+    let counter = connect(shift).await?;
     let orders = Order::of_process(shift.process, shift.orders);
     let orders = orders.filter(|order| !decided.contains(&order.number));
     let counter = &counter;

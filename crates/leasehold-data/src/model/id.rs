@@ -1,4 +1,4 @@
-//! Names of stored things: stocks, items, orders, queues.
+//! Names of stored things: stocks, items, orders, sequences of numbers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use leasehold::error::InvalidInput;
 /// The longest id in bytes: 256, enough for two UUIDs and some words. Every order stores its id.
 pub const MAX_ID_BYTES: usize = 256;
 
-/// The name of a stock, an item, an order, a queue or one of its entries: 1 to 256 bytes of UTF-8
-/// without control characters.
+/// The name of a stock, an item, an order or a sequence of numbers: 1 to 256 bytes of UTF-8 without
+/// control characters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Id(Arc<str>);
 

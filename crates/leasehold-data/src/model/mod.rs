@@ -1,15 +1,13 @@
-//! The model of the data parts, like `leasehold_core::model` for locks. Stock, order numbers,
-//! queues and guarded cells are each a record and a pure `step`.
+//! The model of the data parts, like `leasehold_core::model` for locks. Stock and order numbers are
+//! each a record and a pure `step`.
 //!
 //! A store keeps one record per part and name and applies its step atomically. Time is the store's
 //! wall clock in microseconds since 1970, because the records outlive a reboot.
 
-pub mod cell;
 pub mod due;
 pub mod id;
 mod limits;
 pub mod numbers;
-pub mod queue;
 mod request;
 pub mod stock;
 

@@ -3,10 +3,8 @@
 use leasehold::FencingToken;
 use leasehold::fence::Fence;
 
-use super::cell::{CellAction, CellReply};
 use super::id::Id;
 use super::numbers::{NumbersAction, NumbersReply};
-use super::queue::{QueueAction, QueueReply};
 use super::stock::{StockAction, StockReply};
 
 /// One step of one part.
@@ -23,12 +21,8 @@ pub struct Request {
 /// A step, by the part that it is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// A step on a cell.
-    Cell(CellAction),
     /// A step on a sequence of numbers.
     Numbers(NumbersAction),
-    /// A step on a queue.
-    Queue(QueueAction),
     /// A step on a stock.
     Stock(StockAction),
 }
@@ -36,12 +30,8 @@ pub enum Action {
 /// The reply to a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// The reply of a cell.
-    Cell(CellReply),
     /// The reply of a sequence of numbers.
     Numbers(NumbersReply),
-    /// The reply of a queue.
-    Queue(QueueReply),
     /// The step was not done: this newer token of the fence's lock has been seen.
     Fenced(FencingToken),
     /// The reply of a stock.

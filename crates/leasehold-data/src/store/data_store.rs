@@ -7,7 +7,7 @@ use leasehold::error::StoreError;
 
 use crate::model::{Answer, Request};
 
-/// A store for the data parts: stock, order numbers, queues and cells.
+/// A store for the data parts: stock and order numbers.
 ///
 /// A store applies the step of a part ([`model`](crate::model)) to the record of a name,
 /// atomically. The time of the step is the store's wall clock.

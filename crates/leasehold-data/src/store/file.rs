@@ -13,21 +13,16 @@ use leasehold::FencingToken;
 use leasehold::error::{StoreError, StoreErrorKind};
 use leasehold::fence::{Fence, Fences};
 use leasehold::store::FileTransaction;
-use rusqlite::types::Value;
 use rusqlite::{OptionalExtension as _, Params, Row};
 
 use super::data_store::DataStore;
-use crate::model::cell::{self, Cell};
 use crate::model::numbers::{self, Sequence};
-use crate::model::queue::{self, Entry, Queue, QueueAction};
 use crate::model::stock::{self, Line, Order, OrderState, Stock, StockAction};
 use crate::model::{Action, Answer, COLLECT_BOUND, Id, MAX_NUMBER, Reply, Request};
 
 const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS data_fence (part TEXT, name TEXT, lock TEXT, token INTEGER NOT NULL,
         PRIMARY KEY (part, name, lock)) STRICT, WITHOUT ROWID;
-    CREATE TABLE IF NOT EXISTS data_cell (name TEXT PRIMARY KEY, version INTEGER NOT NULL,
-        value BLOB NOT NULL) STRICT;
     CREATE TABLE IF NOT EXISTS data_sequence (name TEXT PRIMARY KEY, last INTEGER NOT NULL,
         day INTEGER) STRICT, WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS data_level (name TEXT, item TEXT, level INTEGER NOT NULL,
@@ -36,14 +31,6 @@ const TABLES: &str = "
         state TEXT NOT NULL, lines TEXT NOT NULL, note TEXT NOT NULL, remember_us INTEGER NOT NULL,
         PRIMARY KEY (name, id)) STRICT, WITHOUT ROWID;
     CREATE INDEX IF NOT EXISTS data_order_due ON data_order (name, until_us, id);
-    CREATE TABLE IF NOT EXISTS data_queue (name TEXT PRIMARY KEY, waiting INTEGER NOT NULL,
-        appended INTEGER NOT NULL) STRICT, WITHOUT ROWID;
-    CREATE TABLE IF NOT EXISTS data_entry (name TEXT, place INTEGER, id TEXT NOT NULL,
-        payload BLOB NOT NULL, PRIMARY KEY (name, place)) STRICT;
-    CREATE UNIQUE INDEX IF NOT EXISTS data_entry_id ON data_entry (name, id);
-    CREATE TABLE IF NOT EXISTS data_result (name TEXT, id TEXT, until_us INTEGER NOT NULL,
-        result BLOB NOT NULL, PRIMARY KEY (name, id)) STRICT;
-    CREATE INDEX IF NOT EXISTS data_result_due ON data_result (name, until_us, id);
 ";
 
 /// The most due records to read: one more than a step collects, because the record that the request
@@ -92,18 +79,6 @@ fn apply(
     let tables = Tables { transaction, name: request.name.as_str() };
     let fence = request.fence.as_ref();
     match &request.action {
-        Action::Cell(action) => {
-            let before = tables.cell(fence)?;
-            let mut cell = before.clone();
-            let reply =
-                cell::step(&mut cell, fence, action).map_or_else(Reply::Fenced, Reply::Cell);
-            if before.version != cell.version {
-                let sql = "INSERT OR REPLACE INTO data_cell VALUES (?1, ?2, ?3)";
-                tables.write(sql, (tables.name, cell.version as i64, &cell.value))?;
-            }
-            tables.save_fence("cell", fence, &before.fences, &cell.fences)?;
-            Ok(reply)
-        }
         Action::Numbers(action) => {
             let before = tables.sequence()?;
             let mut sequence = before;
@@ -113,15 +88,6 @@ fn apply(
                 tables.write(sql, (tables.name, last as i64, day.map(|day| day as i64)))?;
             }
             Ok(Reply::Numbers(reply))
-        }
-        Action::Queue(action) => {
-            let before = tables.queue(now_us, fence, action)?;
-            let mut queue = before.clone();
-            let reply = queue::step(&mut queue, now_us, fence, action)
-                .map_or_else(Reply::Fenced, Reply::Queue);
-            tables.save_queue(&before, &queue)?;
-            tables.save_fence("queue", fence, &before.fences, &queue.fences)?;
-            Ok(reply)
         }
         Action::Stock(action) => {
             let before = tables.stock(now_us, fence, action)?;
@@ -211,13 +177,6 @@ impl Tables<'_> {
             }
             Some(_) | None => Ok(()),
         }
-    }
-
-    fn cell(&self, fence: Option<&Fence>) -> Result<Cell, StoreError> {
-        let sql = "SELECT version, value FROM data_cell WHERE name = ?1";
-        let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get(1)?));
-        let (version, value) = self.row(sql, [self.name], read)?.unwrap_or_default();
-        Ok(Cell { version: self.number(version)?, value, fences: self.fences("cell", fence)? })
     }
 
     fn sequence(&self) -> Result<Option<Sequence>, StoreError> {
@@ -328,103 +287,4 @@ type OrderRow = (String, i64, String, String, String, i64);
 
 fn order_row(row: &Row<'_>) -> rusqlite::Result<OrderRow> {
     Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?))
-}
-
-/// Queues.
-impl Tables<'_> {
-    fn queue(
-        &self,
-        now_us: u64,
-        fence: Option<&Fence>,
-        action: &QueueAction,
-    ) -> Result<Queue, StoreError> {
-        let sql = "SELECT waiting, appended FROM data_queue WHERE name = ?1";
-        let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
-        let (waiting, appended) = self.row(sql, [self.name], read)?.unwrap_or_default();
-        let fences = self.fences("queue", fence)?;
-        let (waiting, appended) = (self.number(waiting)?, self.number(appended)?);
-        let mut queue = Queue { waiting, appended, fences, ..Queue::default() };
-        let due = "SELECT id, until_us, result FROM data_result
-            WHERE name = ?1 AND until_us <= ?2 ORDER BY until_us, id LIMIT ?3";
-        self.add_results(&mut queue, due, (self.name, now_us as i64, LOOK_BOUND))?;
-        let ids: Vec<&Id> = match action {
-            QueueAction::Ask { id } => vec![id],
-            QueueAction::Finish { results, .. } => results.iter().map(|(id, _)| id).collect(),
-            QueueAction::Push(entry) => vec![&entry.id],
-            QueueAction::Take { limit } => {
-                let sql = "SELECT place, id, payload FROM data_entry
-                    WHERE name = ?1 ORDER BY place LIMIT ?2";
-                self.add_entries(&mut queue, sql, (self.name, *limit as i64))?;
-                Vec::new()
-            }
-        };
-        let entry = "SELECT place, id, payload FROM data_entry WHERE name = ?1 AND id = ?2";
-        let result = "SELECT id, until_us, result FROM data_result WHERE name = ?1 AND id = ?2";
-        for id in ids {
-            self.add_entries(&mut queue, entry, (self.name, id.as_str()))?;
-            self.add_results(&mut queue, result, (self.name, id.as_str()))?;
-        }
-        Ok(queue)
-    }
-
-    fn add_entries(
-        &self,
-        queue: &mut Queue,
-        sql: &str,
-        parameters: impl Params,
-    ) -> Result<(), StoreError> {
-        let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get(1)?, row.get(2)?));
-        for (place, id, payload) in self.rows(sql, parameters, read)? {
-            let id = self.id(id)?;
-            let place = self.number(place)?;
-            queue.places.insert(id.clone(), place);
-            queue.entries.insert(place, Entry { id, payload });
-        }
-        match queue.waiting >= queue.entries.len() as u64 {
-            true => Ok(()),
-            false => Err(self.damaged("the count of its entries")),
-        }
-    }
-
-    fn add_results(
-        &self,
-        queue: &mut Queue,
-        sql: &str,
-        parameters: impl Params,
-    ) -> Result<(), StoreError> {
-        let read = |row: &Row<'_>| Ok((row.get(0)?, row.get::<_, i64>(1)?, row.get(2)?));
-        for (id, until_us, result) in self.rows(sql, parameters, read)? {
-            queue.results.put(self.id(id)?, self.number(until_us)?, result);
-        }
-        Ok(())
-    }
-
-    fn save_queue(&self, before: &Queue, after: &Queue) -> Result<(), StoreError> {
-        if (before.waiting, before.appended) != (after.waiting, after.appended) {
-            let sql = "INSERT OR REPLACE INTO data_queue VALUES (?1, ?2, ?3)";
-            self.write(sql, (self.name, after.waiting as i64, after.appended as i64))?;
-        }
-        let sql = "DELETE FROM data_entry WHERE name = ?1 AND place = ?2";
-        for place in before.entries.keys().filter(|place| !after.entries.contains_key(place)) {
-            self.write(sql, (self.name, *place as i64))?;
-        }
-        let sql = "INSERT INTO data_entry VALUES (?1, ?2, ?3, ?4)";
-        for (place, Entry { id, payload }) in &after.entries {
-            if !before.entries.contains_key(place) {
-                self.write(sql, (self.name, *place as i64, id.as_str(), payload))?;
-            }
-        }
-        let sql = "DELETE FROM data_result WHERE name = ?1 AND id = ?2";
-        for (id, _) in before.results.iter().filter(|(id, _)| after.results.get(id).is_none()) {
-            self.write(sql, (self.name, id.as_str()))?;
-        }
-        let sql = "INSERT OR REPLACE INTO data_result VALUES (?1, ?2, ?3, ?4)";
-        for (id, (until_us, result)) in after.results.iter() {
-            if before.results.get(id) != after.results.get(id) {
-                let result = Value::Blob(result.clone());
-                self.write(sql, (self.name, id.as_str(), *until_us as i64, result))?;
-            }
-        }
-        Ok(())
-    }
 }

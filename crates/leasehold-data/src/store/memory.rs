@@ -8,9 +8,7 @@ use leasehold::error::StoreError;
 use leasehold::time::{Clock, SystemClock};
 
 use super::data_store::DataStore;
-use crate::model::cell::{self, Cell};
 use crate::model::numbers::{self, Sequence};
-use crate::model::queue::{self, Queue};
 use crate::model::stock::{self, Stock};
 use crate::model::{Action, Answer, Id, Reply, Request};
 
@@ -44,8 +42,6 @@ impl Memory {
 /// All records, by part and name.
 #[derive(Debug, Default)]
 struct Records {
-    cells: HashMap<Id, Cell>,
-    queues: HashMap<Id, Queue>,
     sequences: HashMap<Id, Option<Sequence>>,
     stocks: HashMap<Id, Stock>,
 }
@@ -55,15 +51,9 @@ impl Records {
         let Request { name, fence, action } = request;
         let fence = fence.as_ref();
         match action {
-            Action::Cell(action) => cell::step(self.cells.entry(name).or_default(), fence, &action)
-                .map_or_else(Reply::Fenced, Reply::Cell),
             Action::Numbers(action) => {
                 let sequence = self.sequences.entry(name).or_default();
                 Reply::Numbers(numbers::step(sequence, now_us, &action))
-            }
-            Action::Queue(action) => {
-                queue::step(self.queues.entry(name).or_default(), now_us, fence, &action)
-                    .map_or_else(Reply::Fenced, Reply::Queue)
             }
             Action::Stock(action) => {
                 stock::step(self.stocks.entry(name).or_default(), now_us, fence, &action)
@@ -91,7 +81,7 @@ mod tests {
     use leasehold::time::{FakeClock, Instant};
 
     use super::*;
-    use crate::model::cell::CellAction;
+    use crate::model::stock::StockAction;
 
     /// A clock that notes whether the records were locked when it was read.
     #[derive(Clone, Debug, Default)]
@@ -122,7 +112,8 @@ mod tests {
         let clock = Noting::default();
         let memory = Memory::with_clock(clock.clone());
         clock.records.set(Arc::clone(&memory.records)).unwrap();
-        let (name, action) = (Id::new("cell", "a").unwrap(), Action::Cell(CellAction::Read));
+        let action = Action::Stock(StockAction::Read { items: Vec::new() });
+        let name = Id::new("stock", "a").unwrap();
         memory.apply(Request { name, fence: None, action }).await.unwrap();
         assert_eq!(clock.was_locked.get(), Some(&true));
     }

@@ -1,17 +1,16 @@
 //! The blocking data parts do the same as the async ones.
 
+use leasehold::Error;
 use leasehold::blocking::Client;
-use leasehold::{Error, Result};
-use leasehold_data::Progress;
 use leasehold_data::blocking::Data;
 use leasehold_data::store::Memory;
 
 /// An older and a newer holder of one name.
 fn two_holders() -> (leasehold::blocking::Guard, leasehold::blocking::Guard) {
     let client = Client::memory();
-    let older = client.mutex("drain").acquire().unwrap();
+    let older = client.mutex("tea").acquire().unwrap();
     assert!(client.admin().revoke_now(older.name(), older.token()).unwrap());
-    let newer = client.mutex("drain").acquire().unwrap();
+    let newer = client.mutex("tea").acquire().unwrap();
     (older, newer)
 }
 
@@ -27,31 +26,15 @@ fn stock_is_deducted_once_and_never_below_zero() {
 }
 
 #[test]
-fn numbers_grow_and_a_cell_keeps_what_the_newest_holder_wrote() {
+fn numbers_grow_and_an_overtaken_holder_deducts_nothing() {
     let data = Data::new(Memory::new());
     let numbers = data.numbers("invoice").strictly_increasing();
     let (first, second) = (numbers.next().unwrap(), numbers.next().unwrap());
     assert!(first.value() < second.value());
 
     let (older, newer) = two_holders();
-    let cell = data.cell("balance");
-    cell.open(&newer).unwrap().write("new").unwrap();
-    assert!(matches!(cell.open(&older), Err(Error::Fenced { .. })));
-    assert_eq!(cell.read().unwrap().value, b"new");
-}
-
-#[test]
-fn a_queue_is_drained_by_blocking_work_and_tells_each_producer_its_result() {
-    let data = Data::new(Memory::new());
-    let (_, newer) = two_holders();
-    let queue = data.queue("mail");
-    queue.push("a", "hello").unwrap();
-    let done: Result<u64> = queue.open(&newer).drain(|entry| {
-        // The work may use blocking parts itself.
-        data.stock("other").level("item")?;
-        Ok(entry.payload.to_ascii_uppercase())
-    });
-    assert_eq!(done.unwrap(), 1);
-    assert_eq!(queue.result("a").unwrap(), b"HELLO");
-    assert!(matches!(queue.progress("a").unwrap(), Some(Progress::Done(_))));
+    let stock = data.stock("shop");
+    assert_eq!(stock.clone().guarded(&newer).level("tea").unwrap(), 0);
+    let late = stock.guarded(&older).restock("monday", [("tea", 3)]);
+    assert!(matches!(late, Err(Error::Fenced { .. })));
 }

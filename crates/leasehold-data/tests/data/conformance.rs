@@ -7,7 +7,7 @@ use leasehold::error::StoreErrorKind;
 use leasehold::fence::Fence;
 use leasehold::{Error, FencingToken, LockName};
 use leasehold_data::store::REDIS_RIGHTS;
-use leasehold_data::{Data, Progress, StockOutcome};
+use leasehold_data::{Data, StockOutcome};
 use leasehold_testkit::{RedisServer, SentinelFleet};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -100,59 +100,15 @@ async fn the_next_holder_of_a_passed_lease_fences_the_one_before(data: Data) {
     let grant = FencingToken::from_micros(1_800_000_000_000_001);
     let tokens = [0, 1, 2].map(|times| grant.passed_on(times).unwrap().get());
     assert!(tokens.windows(2).all(|pair| pair[0] as f64 == pair[1] as f64));
-    let (cell, stock) = (data.cell("balance"), data.stock("shop"));
+    let stock = data.stock("shop");
     stock.restock("d1", [("lamp", 5)]).await.unwrap();
     for (at, token) in tokens.into_iter().enumerate() {
-        cell.open(fence(token)).await.unwrap();
         assert_eq!(stock.clone().guarded(fence(token)).level("lamp").await.unwrap(), 5);
         for &before in &tokens[..at] {
-            assert!(matches!(cell.open(fence(before)).await, Err(Error::Fenced { .. })));
             let late = stock.clone().guarded(fence(before)).deduct("o1", [("lamp", 1)]).await;
             assert!(matches!(late, Err(Error::Fenced { .. })), "{late:?}");
         }
     }
-}
-
-async fn a_cell_is_written_by_its_newest_opener_or_by_version(data: Data) {
-    let cell = data.cell("balance");
-    let old = cell.open(fence(5)).await.unwrap();
-    assert_eq!((old.version(), old.value()), (0, &b""[..]));
-    assert_eq!(old.write("1").await.unwrap(), 1);
-    let new = cell.open(fence(6)).await.unwrap();
-    assert_eq!(new.value(), b"1");
-    assert!(matches!(old.write("2").await, Err(Error::Fenced { .. })));
-    assert!(matches!(cell.open(fence(5)).await, Err(Error::Fenced { .. })));
-    assert_eq!(new.write("3").await.unwrap(), 2);
-    assert_eq!(cell.replace(1, "4").await.unwrap(), None);
-    assert_eq!(cell.replace(2, "4").await.unwrap(), Some(3));
-    assert_eq!(cell.write("5").await.unwrap(), 4);
-    assert_eq!(new.write("6").await.unwrap(), 5, "whoever wrote in between");
-    assert_eq!(cell.read().await.unwrap().value, b"6");
-}
-
-async fn an_entry_is_done_once_and_its_result_is_kept(data: Data) {
-    let queue = data.queue("invoices");
-    assert_eq!(queue.progress("o1").await.unwrap(), None);
-    for id in ["o1", "o2", "o1", "o3"] {
-        assert_eq!(queue.push(id, id).await.unwrap(), Progress::Pending);
-    }
-    let old = queue.open(fence(5));
-    let entries = old.take(2).await.unwrap();
-    assert_eq!(entries.iter().map(|e| e.id.as_str()).collect::<Vec<_>>(), ["o1", "o2"]);
-    let finished = old.finish([(entries[0].id.clone(), "one"), (entries[0].id.clone(), "two")]);
-    assert_eq!(finished.await.unwrap(), 1);
-    assert_eq!(queue.push("o1", "").await.unwrap(), Progress::Done(b"one".to_vec()));
-    let mut seen = Vec::new();
-    let new = queue.open(fence(6));
-    let done = new.drain(async |entry| {
-        seen.push(entry.id.to_string());
-        Ok::<_, Error>(entry.payload.clone())
-    });
-    assert_eq!(done.await.unwrap(), 2);
-    assert_eq!(seen, ["o2", "o3"], "the oldest first, and nothing that is done");
-    let late = old.finish([(entries[1].id.clone(), "late")]).await;
-    assert!(matches!(late, Err(Error::Fenced { .. })));
-    assert_eq!(queue.result("o2").await.unwrap(), b"o2");
 }
 
 async fn numbers_come_once_whichever_process_asks(data: Data) {
@@ -198,7 +154,6 @@ async fn bad_input_is_refused_in_one_clear_line(data: Data) {
     let stock = data.stock("shop");
     let (tiny, long) = (Duration::from_millis(1), "x".repeat(300));
     let many: Vec<(String, u64)> = (0..65).map(|item| (item.to_string(), 1)).collect();
-    let guarded = data.queue("q").open(fence(1));
     for (refused, words) in [
         (data.stock("").level("a").await.map(drop), "stock is empty"),
         (stock.deduct("", [("lamp", 1)]).await.map(drop), "order is empty"),
@@ -216,10 +171,6 @@ async fn bad_input_is_refused_in_one_clear_line(data: Data) {
         (data.numbers("n").per_second(0).next().await.map(drop), "0 numbers per second"),
         (data.numbers("n").width(17).next().await.map(drop), "17 digits"),
         (data.numbers("n").dated(9000).next().await.map(drop), "9000 minutes"),
-        (data.queue("q").push("e", vec![0; 65_537]).await.map(drop), "65537 bytes"),
-        (data.queue("q").result("nobody").await.map(drop), "no entry nobody"),
-        (guarded.take(65).await.map(drop), "65 entries"),
-        (data.cell("c").write(vec![0; 65_537]).await.map(drop), "value has 65537 bytes"),
     ] {
         let Err(Error::Invalid(invalid)) = refused else { panic!("{words}: {refused:?}") };
         let line = invalid.to_string();
@@ -234,8 +185,6 @@ async fn the_documented_rights_are_enough_and_nothing_else_is_tried() {
     let server = RedisServer::options().user(&user).start().unwrap();
     let data = Data::connect(server.url_as("clerk", "secret")).await.unwrap();
     an_order_is_deducted_once_and_all_or_nothing(data.clone()).await;
-    a_cell_is_written_by_its_newest_opener_or_by_version(data.clone()).await;
-    an_entry_is_done_once_and_its_result_is_kept(data.clone()).await;
     numbers_come_once_whichever_process_asks(data).await;
     assert!(server.acl_log().unwrap().is_empty(), "{:?}", server.acl_log());
 }
@@ -280,10 +229,8 @@ macro_rules! promises {
 
 promises! {
     a_cancelled_order_gives_back_once_and_stays_cancelled,
-    a_cell_is_written_by_its_newest_opener_or_by_version,
     a_reservation_is_confirmed_or_returns_by_itself,
     a_step_under_an_older_token_is_refused_and_changes_nothing,
-    an_entry_is_done_once_and_its_result_is_kept,
     an_id_that_was_used_for_something_else_is_refused,
     an_order_is_deducted_once_and_all_or_nothing,
     bad_input_is_refused_in_one_clear_line,

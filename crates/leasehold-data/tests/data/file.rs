@@ -34,18 +34,15 @@ impl Place {
 async fn a_number_of_a_data_part_that_cannot_be_is_refused() {
     let place = Place::new();
     let data = place.data().await;
-    let (stock, cell) = (data.stock("shop"), data.cell("shop"));
-    assert!(stock.level("apple").await.is_ok() && cell.read().await.is_ok());
+    let stock = data.stock("shop");
+    assert!(stock.level("apple").await.is_ok());
     let database = place.database();
     for number in [-1, i64::MIN, i64::MAX] {
         let sql = "INSERT OR REPLACE INTO data_level VALUES ('shop', 'apple', ?1)";
         database.execute(sql, [number]).unwrap();
-        let sql = "INSERT OR REPLACE INTO data_cell VALUES ('shop', ?1, x'')";
-        database.execute(sql, [number]).unwrap();
-        for refused in [stock.level("apple").await.map(drop), cell.read().await.map(drop)] {
-            let Err(Error::Store(error)) = refused else { panic!("{number}: {refused:?}") };
-            assert_eq!(error.kind(), StoreErrorKind::Corrupt);
-        }
+        let refused = stock.level("apple").await;
+        let Err(Error::Store(error)) = refused else { panic!("{number}: {refused:?}") };
+        assert_eq!(error.kind(), StoreErrorKind::Corrupt);
     }
 }
 
@@ -55,27 +52,18 @@ async fn what_the_tables_of_earlier_releases_hold_is_read() {
     place.data().await.stock("shop").level("apple").await.unwrap();
     let late = 1_u64 << 52; // µs since 1970, far from now
     let rows = format!(
-        "INSERT INTO data_fence VALUES ('cell', 'balance', 'lock', 7);
-         INSERT INTO data_cell VALUES ('balance', 3, x'3432');
+        "INSERT INTO data_fence VALUES ('stock', 'shop', 'lock', 7);
          INSERT INTO data_sequence VALUES ('short', 41, NULL);
          INSERT INTO data_level VALUES ('shop', 'apple', 5);
-         INSERT INTO data_order VALUES ('shop', 'o1', {late}, 'reserved', '2 apple\n', 'no. 1', 9);
-         INSERT INTO data_queue VALUES ('mail', 1, 8);
-         INSERT INTO data_entry VALUES ('mail', 8, 'e8', x'68');
-         INSERT INTO data_result VALUES ('mail', 'e7', {late}, x'67');"
+         INSERT INTO data_order VALUES ('shop', 'o1', {late}, 'reserved', '2 apple\n', 'no. 1', 9);"
     );
     place.database().execute_batch(&rows).unwrap();
     let data = place.data().await;
-    let balance = data.cell("balance").read().await.unwrap();
-    assert_eq!((balance.version, balance.value.as_slice()), (3, &b"42"[..]));
     assert_eq!(data.numbers("short").short().next().await.unwrap().value(), 42);
     let stock = data.stock("shop");
     let confirmed = StockOutcome::Deducted { note: "no. 1".to_owned(), again: false };
     assert_eq!(stock.confirm("o1").await.unwrap(), confirmed);
     assert_eq!(stock.level("apple").await.unwrap(), 5);
-    let queue = data.queue("mail");
-    assert_eq!(queue.result("e7").await.unwrap(), b"g");
-    assert!(queue.progress("e8").await.unwrap().is_some());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

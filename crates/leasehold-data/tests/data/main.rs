@@ -3,7 +3,6 @@
 
 mod batch;
 mod blocking;
-mod cell;
 mod cluster;
 mod conformance;
 mod file;

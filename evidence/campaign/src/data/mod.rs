@@ -1,6 +1,5 @@
-//! The data next to the locks, on the same servers: stock, a queue, cells and numbers.
+//! The data next to the locks, on the same servers: stock and numbers.
 
-mod entries;
 mod numbers;
 mod shop;
 
@@ -10,14 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::error::StoreErrorKind;
-use leasehold::{Client, Error, Result};
-use leasehold_data::{Cell, Data};
+use leasehold::{Error, Result};
+use leasehold_data::Data;
 use tokio::time::sleep;
 
-pub(crate) use self::entries::Entries;
 pub(crate) use self::numbers::Counters;
 pub(crate) use self::shop::Shop;
-use crate::plan::{CELLS, Plan};
+use crate::plan::Plan;
 use crate::promise::Log;
 
 /// How often a request is repeated before its result stays open; the auditing process repeats it
@@ -35,8 +33,6 @@ const REST: Duration = Duration::from_millis(100);
 #[derive(Clone, Default)]
 pub(crate) struct Parts {
     pub(crate) shop: Option<Shop>,
-    pub(crate) entries: Option<Entries>,
-    pub(crate) cells: Vec<Cell>,
     pub(crate) numbers: Counters,
 }
 
@@ -45,66 +41,42 @@ impl Parts {
     pub(crate) fn new(plan: &Plan, data: &Data, directory: &Path, log: &Arc<Log>) -> Self {
         let round = directory.file_name().unwrap_or_default().to_string_lossy();
         let name = format!("campaign-{round}");
-        let numbers = Counters::new(plan.numbers, data, &name, log);
-        if !plan.sells {
-            return Self { numbers, ..Self::default() };
-        }
-        Self {
-            shop: Some(Shop::new(data, &name, Arc::clone(log))),
-            entries: Some(Entries::new(data, &name, Arc::clone(log))),
-            cells: (0..CELLS).map(|number| data.cell(format!("{name}-{number}"))).collect(),
-            numbers,
-        }
+        let shop = plan.sells.then(|| Shop::new(data, &name, Arc::clone(log)));
+        Self { shop, numbers: Counters::new(plan.numbers, data, &name, log) }
     }
 
     /// Audits everything at the end, with the records of all processes.
-    pub(crate) async fn audit(&self, client: &Client, directory: &Path) {
+    pub(crate) async fn audit(&self, directory: &Path) {
         if let Some(shop) = &self.shop {
             shop.audit(directory).await;
-        }
-        if let Some(entries) = &self.entries {
-            entries.audit(client, directory).await;
         }
     }
 }
 
-/// The result of a few requests.
-pub(crate) enum Asked<T> {
-    Answered(T),
-    /// The token was too low, and nothing was done.
-    Refused,
-    /// The request may have been executed or not.
-    Open,
-}
-
-/// Asks until there is an answer, or too often. An error that must not come fails this check.
+/// Asks until there is an answer. `None` after too many errors: then the request may have been
+/// executed or not. An error that must not come fails this check.
 pub(crate) async fn ask<T, F>(
     log: &Log,
     check: &str,
     tries: u32,
     question: impl Fn() -> F,
-) -> Asked<T>
+) -> Option<T>
 where
     F: Future<Output = Result<T>>,
 {
-    let mut may_be_done = false;
     for _ in 0..tries {
         match question().await {
-            Ok(answer) => return Asked::Answered(answer),
-            Err(Error::Fenced { .. }) if may_be_done => return Asked::Open,
-            Err(Error::Fenced { .. }) => return Asked::Refused,
-            Err(Error::Store(error)) if may_pass(error.kind()) => {
-                may_be_done |= error.may_have_executed();
-            }
+            Ok(answer) => return Some(answer),
+            Err(Error::Store(error)) if may_pass(error.kind()) => {}
             Err(error) => {
                 log.violation(&format!("{check} {error:?}"));
-                return Asked::Open;
+                return None;
             }
         }
         log.event("data-error");
         sleep(REST).await;
     }
-    Asked::Open
+    None
 }
 
 /// Whether it may pass by itself: lost rights come back.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use leasehold_data::{Data, Numbers};
 
-use super::{Asked, TRIES, ask};
+use super::{TRIES, ask};
 use crate::plan::Sequence;
 use crate::promise::{Log, now_ns};
 use crate::random::Random;
@@ -46,7 +46,7 @@ impl Counters {
             log.number(&format!("{name} try"));
             numbers.next()
         };
-        if let Asked::Answered(number) = ask(log, "numbers", TRIES, next).await {
+        if let Some(number) = ask(log, "numbers", TRIES, next).await {
             log.event("number");
             log.number(&format!("{name} {} {asked} {}", number.value(), now_ns()));
         }

@@ -13,7 +13,7 @@ use leasehold::Result;
 use leasehold_data::{Data, Stock, StockOutcome};
 use tokio::time::sleep;
 
-use super::{AT_ONCE, Asked, LAST_TRIES, TRIES};
+use super::{AT_ONCE, LAST_TRIES, TRIES};
 use crate::promise::{Log, read_logs};
 use crate::random::Random;
 
@@ -141,10 +141,7 @@ impl Shop {
     where
         F: Future<Output = Result<T>>,
     {
-        match super::ask(&self.log, "stock", tries, ask).await {
-            Asked::Answered(answer) => Some(answer),
-            Asked::Refused | Asked::Open => None,
-        }
+        super::ask(&self.log, "stock", tries, ask).await
     }
 
     fn wrong(&self, what: &str) {

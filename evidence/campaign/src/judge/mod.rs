@@ -1,7 +1,6 @@
 //! Judges the records of all processes in one round, by several independent methods.
 
 mod history;
-mod items;
 mod jobs;
 mod numbers;
 mod order;
@@ -15,7 +14,6 @@ use std::path::Path;
 use std::str::Split;
 use std::time::Duration;
 
-use self::items::Items;
 use self::numbers::Numbers;
 use self::story::{Grant, Promise, Story, Update, Violation, Wound, number, queue};
 pub(crate) use self::unavailability::Unavailable;
@@ -27,12 +25,11 @@ const SHOWN: usize = 2;
 
 /// The checks, by their numbers. `holds`: a lone holder has a higher token than all ended holds.
 /// `jobs`: a job that has reported its end is not started again in its period. `leader`: nobody
-/// learns of a leader that was replaced before. `numbers`: none is given twice. `queue`: no entry
-/// is lost or doubled. `stock`: deliveries less orders are left. `updates`: reading and writing is
-/// one step.
-pub(crate) const CHECKS: [&str; 19] = [
+/// learns of a leader that was replaced before. `numbers`: none is given twice. `stock`:
+/// deliveries less orders are left. `updates`: reading and writing is one step.
+pub(crate) const CHECKS: [&str; 18] = [
     "I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10", "I11", "I12", "holds", "jobs",
-    "leader", "numbers", "queue", "stock", "updates",
+    "leader", "numbers", "stock", "updates",
 ];
 
 /// The checks that fail only if two hold at the same time.
@@ -68,7 +65,6 @@ struct Record {
     updates: HashMap<u64, (String, Update)>,
     adopted: HashMap<u64, u32>,
     wounds: Vec<Wound>,
-    items: Items,
     numbers: Numbers,
 }
 
@@ -102,7 +98,6 @@ impl Verdict {
             }
             "o" => record.story(words)?.queues.push(queue(words)?),
             "j" => record.story(words)?.jobs.push((number(words)?, number(words)?)),
-            "i" => record.items.read(words)?,
             "m" => record.numbers.read(words)?,
             "l" => record.story(words)?.led.push((number(words)?, number(words)?)),
             "r" => {
@@ -156,7 +151,6 @@ impl Verdict {
                 self.violate(check, &format!("{name}: {what}\n{around}"));
             }
         }
-        record.items.violations().iter().for_each(|what| self.violate("queue", what));
         record.numbers.violations().iter().for_each(|what| self.violate("numbers", what));
         self.adopts = record.adopted.len() as u64;
         for number in record.adopted.iter().filter(|(_, count)| **count > 1).map(|(at, _)| at) {

@@ -175,42 +175,6 @@ fn a_job_that_has_reported_its_end_is_not_started_again_in_its_period() {
     assert_eq!(broken(overtaken), [""; 0], "the reply to an earlier grant was late");
 }
 
-/// Entry 1 is appended before entry 2, and both are done by the holder with token 5.
-const DONE: &str = "i new 1 10\ni pushed 1 20\ni new 2 30\ni pushed 2 40\ni taken 5 50 60 1 2\n\
-                    i ends 101 1 5 70\ni ended 101 80\ni ends 102 2 5 90\ni ended 102 95\n";
-
-#[test]
-fn an_entry_of_a_queue_that_is_lost_or_done_twice_is_found() {
-    let results = "i result 1 101\ni result 2 102\n";
-    assert_eq!(broken(&(DONE.to_owned() + results)), [""; 0]);
-    assert_eq!(broken(&(DONE.to_owned() + "i result 1 101\ni result 2 0\n")), ["queue"]);
-    assert_eq!(broken(&(DONE.to_owned() + "i ends 103 2 5 96\ni ended 103 97\n")), ["queue"]);
-    assert_eq!(broken(&(DONE.to_owned() + "i taken 6 100 110 2\n")), ["queue"], "shown again");
-    let pushed = "i pushed 3 110\n";
-    assert_eq!(broken(&(DONE.to_owned() + results + pushed)), ["queue"], "it is nowhere");
-    let other = "i result 1 101\ni result 2 104\n";
-    assert_eq!(broken(&(DONE.to_owned() + other)), ["queue"], "nobody stored that");
-}
-
-#[test]
-fn a_result_that_was_left_open_may_be_stored_and_one_that_was_refused_may_not() {
-    let open = "i pushed 1 20\ni ends 101 1 5 70\ni result 1 101\n";
-    assert_eq!(broken(open), [""; 0]);
-    assert_eq!(broken(&(open.to_owned() + "i refused 101\n")), ["queue"]);
-}
-
-#[test]
-fn a_queue_shows_the_oldest_first_and_refuses_who_was_overtaken() {
-    let in_order = "i new 1 10\ni pushed 1 20\ni new 2 30\ni pushed 2 40\ni taken 5 50 60 1 2\n";
-    assert_eq!(broken(in_order), [""; 0]);
-    assert_eq!(broken(&in_order.replace("60 1 2", "60 2 1")), ["queue"]);
-    let open = in_order.replace("60 1 2", "60 2 1").replace("pushed 1 20", "pushed 1 55");
-    assert_eq!(broken(&open.replace("new 2 30", "new 2 15")), [""; 0], "side by side");
-    let overtaken = "i taken 6 10 20\ni ends 101 1 5 30\ni ended 101 40\n";
-    assert_eq!(broken(overtaken), ["queue"]);
-    assert_eq!(broken(&overtaken.replace("10 20", "10 35")), [""; 0], "both were under way");
-}
-
 #[test]
 fn a_number_that_is_given_out_twice_or_too_late_is_found_and_so_is_a_gap() {
     let two = "m short try\nm short 1 10 20\nm short try\nm short 2 30 40\n";

@@ -5,7 +5,6 @@ mod elections;
 mod jobs;
 mod leases;
 mod locks;
-mod queue;
 mod updates;
 
 use std::path::PathBuf;
@@ -85,9 +84,7 @@ impl Player {
                 }
             }
             18..20 if self.plan.jobs > 0 => return self.run_job().await,
-            20..22 if self.parts.entries.is_some() => return self.use_queue().await,
-            22..24 if !self.parts.cells.is_empty() => return self.update_cell().await,
-            24..26 if !self.plan.numbers.is_empty() => {
+            20..22 if !self.plan.numbers.is_empty() => {
                 self.doing.begin("draws a number");
                 return self.parts.numbers.draw(&mut self.random).await;
             }

@@ -7,9 +7,7 @@ use leasehold::fence::Fence;
 use leasehold::store::RedisScript;
 
 use super::script;
-use crate::model::cell::CellAction;
 use crate::model::numbers::{NumbersAction, Plan};
-use crate::model::queue::QueueAction;
 use crate::model::stock::{Line, StockAction};
 use crate::model::{Action, Id, Request};
 
@@ -24,18 +22,9 @@ pub(super) struct ScriptCall {
 pub(super) fn call(prefix: &str, request: &Request) -> ScriptCall {
     let mut args = Vec::new();
     let (script, parts): (&'static RedisScript, &[&str]) = match &request.action {
-        Action::Cell(action) => {
-            push_fence(&mut args, request.fence.as_ref());
-            push_cell(&mut args, action);
-            (&script::CELL, &["cell"])
-        }
         Action::Numbers(NumbersAction::Take { count, plan }) => {
             push_plan(&mut args, *count, *plan);
             (&script::NUMBERS, &["numbers"])
-        }
-        Action::Queue(action) => {
-            push_fence(&mut args, request.fence.as_ref());
-            (push_queue(&mut args, action), &["places", "queue", "results", "kept"])
         }
         Action::Stock(action) => {
             push_fence(&mut args, request.fence.as_ref());
@@ -73,48 +62,10 @@ fn push_fence(args: &mut Args, fence: Option<&Fence>) {
     }
 }
 
-fn push_cell(args: &mut Args, action: &CellAction) {
-    match action {
-        CellAction::Read => push(args, "read"),
-        CellAction::Write { version, value } => {
-            push(args, "write");
-            push(args, version.map(|version| version.to_string()).unwrap_or_default());
-            push(args, value);
-        }
-    }
-}
-
 fn push_plan(args: &mut Args, count: u64, plan: Plan) {
     push_number(args, count);
     push_number(args, plan.step_us);
     push(args, plan.day_offset_us.map(|offset_us| offset_us.to_string()).unwrap_or_default());
-}
-
-fn push_queue(args: &mut Args, action: &QueueAction) -> &'static RedisScript {
-    match action {
-        QueueAction::Ask { id } => {
-            push(args, "ask");
-            push(args, id.as_str());
-        }
-        QueueAction::Finish { results, remember_us } => {
-            push(args, "finish");
-            push_number(args, *remember_us);
-            for (id, result) in results {
-                push(args, id.as_str());
-                push(args, result);
-            }
-        }
-        QueueAction::Push(entry) => {
-            push(args, entry.id.as_str());
-            push(args, &entry.payload);
-            return &script::QUEUE_PUSH;
-        }
-        QueueAction::Take { limit } => {
-            push(args, "take");
-            push_number(args, *limit);
-        }
-    }
-    &script::QUEUE_DRAIN
 }
 
 fn push_stock(args: &mut Args, action: &StockAction) -> &'static RedisScript {

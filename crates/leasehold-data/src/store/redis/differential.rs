@@ -16,9 +16,7 @@ use redis::{Connection, ConnectionLike as _, Value};
 use super::call::call;
 use super::reply::answer;
 use super::script;
-use crate::model::cell::{self, CellAction};
 use crate::model::numbers::{self, NumbersAction, Plan, Sequence};
-use crate::model::queue::{self, Queue, QueueAction};
 use crate::model::stock::{self, Line, Stock, StockAction};
 use crate::model::{Action, Answer, Id, Reply, Request};
 
@@ -80,29 +78,11 @@ fn stock_action() -> impl Strategy<Value = StockAction> {
     ]
 }
 
-fn queue_action() -> impl Strategy<Value = QueueAction> {
-    use QueueAction::{Ask, Finish, Push, Take};
-    let bytes = || vec(any::<u8>(), 0..4);
-    prop_oneof![
-        4 => (order(), bytes()).prop_map(|(id, payload)| Push(queue::Entry { id, payload })),
-        2 => (vec((order(), bytes()), 0..4), remember_us())
-            .prop_map(|(results, remember_us)| Finish { results, remember_us }),
-        1 => order().prop_map(|id| Ask { id }),
-        1 => (1..5u64).prop_map(|limit| Take { limit }),
-    ]
-}
-
 fn action() -> impl Strategy<Value = Action> {
-    let version = prop_oneof![Just(None), (0..6u64).prop_map(Some)];
-    let value = vec(any::<u8>(), 0..4);
     let step_us = prop_oneof![Just(0), Just(7), Just(1000), Just(333_333)];
     let take = (1..50u64, step_us).prop_map(|(count, step_us)| (count, step_us));
     prop_oneof![
         6 => stock_action().prop_map(Action::Stock),
-        4 => queue_action().prop_map(Action::Queue),
-        1 => Just(Action::Cell(CellAction::Read)),
-        2 => (version, value)
-            .prop_map(|(version, value)| Action::Cell(CellAction::Write { version, value })),
         3 => (take, prop_oneof![Just(None), Just(Some(8 * 3600 * SECOND_US as i64))]).prop_map(
             |((count, step_us), day_offset_us)| {
                 let plan = Plan { day_offset_us, step_us };
@@ -130,8 +110,6 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 /// The records of the model.
 #[derive(Default)]
 struct Records {
-    cell: cell::Cell,
-    queue: Queue,
     sequences: BTreeMap<Id, Option<Sequence>>,
     stock: Stock,
 }
@@ -150,9 +128,7 @@ fn name(action: &Action) -> Id {
         Action::Numbers(NumbersAction::Take { count, plan }) if count % 8 > 0 => {
             Id::new("sequence", format!("{plan:?}")).unwrap()
         }
-        Action::Cell(_) | Action::Numbers(_) | Action::Queue(_) | Action::Stock(_) => {
-            Id::new("name", "a{b}").unwrap()
-        }
+        Action::Numbers(_) | Action::Stock(_) => Id::new("name", "a{b}").unwrap(),
     }
 }
 
@@ -160,27 +136,20 @@ impl Records {
     fn step(&mut self, now_us: u64, request: &Request) -> Reply {
         let fence = request.fence.as_ref();
         match &request.action {
-            Action::Cell(action) => {
-                cell::step(&mut self.cell, fence, action).map_or_else(Reply::Fenced, Reply::Cell)
-            }
             Action::Numbers(action) => {
                 let sequence = self.sequences.entry(request.name.clone()).or_default();
                 Reply::Numbers(numbers::step(sequence, now_us, action))
             }
-            Action::Queue(action) => queue::step(&mut self.queue, now_us, fence, action)
-                .map_or_else(Reply::Fenced, Reply::Queue),
             Action::Stock(action) => stock::step(&mut self.stock, now_us, fence, action)
                 .map_or_else(Reply::Fenced, Reply::Stock),
         }
     }
 
     /// The sizes of the stored records, in the order of [`Server::sizes`].
-    fn sizes(&self) -> [usize; 7] {
+    fn sizes(&self) -> [usize; 3] {
         let stock = self.stock.levels.len() + self.stock.fences.0.len();
         let orders = self.stock.orders.iter().count();
-        let places = self.queue.places.len() + self.queue.fences.0.len();
-        let results = self.queue.results.iter().count();
-        [stock, orders, orders, places, self.queue.entries.len(), results, results]
+        [stock, orders, orders]
     }
 }
 
@@ -249,16 +218,8 @@ impl Server {
         Ok(())
     }
 
-    fn sizes(&mut self) -> [usize; 7] {
-        let parts = [
-            ("HLEN", "stock"),
-            ("HLEN", "orders"),
-            ("ZCARD", "times"),
-            ("HLEN", "places"),
-            ("XLEN", "queue"),
-            ("HLEN", "results"),
-            ("ZCARD", "kept"),
-        ];
+    fn sizes(&mut self) -> [usize; 3] {
+        let parts = [("HLEN", "stock"), ("HLEN", "orders"), ("ZCARD", "times")];
         parts.map(|(command, part)| {
             let key = format!("lh:%{part}:{{a%7Bb%7D}}");
             redis::cmd(command).arg(key).query(&mut self.connection).unwrap()

@@ -20,8 +20,7 @@ use crate::model::{Answer, Request};
 /// with `+`. If the URL has a `prefix=`, put the prefix before the key pattern; if it has a
 /// database, add `+select`.
 pub const REDIS_RIGHTS: &str = "resetkeys ~lh:%* -@all +evalsha +script|load +time \
-    +ping +info +hget +hmget +hset +hdel +hexists +zadd +zrange +zrem +xadd +xrange +xdel \
-    +xlen";
+    +ping +info +hget +hmget +hset +hdel +zadd +zrange +zrem";
 
 impl DataStore for Redis {
     fn apply(&self, request: Request) -> BoxFuture<'_, Result<Answer, StoreError>> {

@@ -6,9 +6,7 @@ use leasehold::FencingToken;
 use leasehold::error::{StoreError, StoreErrorKind};
 use leasehold::store::RedisItem;
 
-use crate::model::cell::CellReply;
 use crate::model::numbers::NumbersReply;
-use crate::model::queue::{Entry, QueueReply};
 use crate::model::stock::{OrderState, StockReply};
 use crate::model::{Answer, Id, Reply};
 
@@ -34,30 +32,19 @@ fn parse(items: Vec<RedisItem>) -> Option<Answer> {
             day: items.day()?,
             day_left_us: items.number()?,
         }),
-        b"changed" => Reply::Cell(CellReply::Changed { version: items.number()? }),
-        b"done" => Reply::Queue(QueueReply::Done(items.bytes()?)),
         b"early" => Reply::Numbers(NumbersReply::Early { retry_after_us: items.number()? }),
-        b"entries" => Reply::Queue(QueueReply::Entries(items.entries()?)),
         b"fenced" => Reply::Fenced(items.token()?),
-        b"finished" => Reply::Queue(QueueReply::Finished(items.number()?)),
-        b"found" => {
-            Reply::Cell(CellReply::Found { version: items.number()?, value: items.bytes()? })
-        }
-        b"full" => Reply::Queue(QueueReply::Full),
         b"levels" => Reply::Stock(StockReply::Levels(items.numbers()?)),
         b"mismatch" => Reply::Stock(StockReply::Mismatch),
         b"other_plan" => Reply::Numbers(NumbersReply::Mismatch),
         b"overflow" => Reply::Stock(StockReply::Overflow),
-        b"pending" => Reply::Queue(QueueReply::Pending),
         b"settled" => Reply::Stock(items.settled()?),
         b"short" => Reply::Stock(StockReply::Short {
             item: Id::new("item", items.text()?).ok()?,
             available: items.number()?,
         }),
         b"unknown" => Reply::Stock(StockReply::Unknown),
-        b"unknown_entry" => Reply::Queue(QueueReply::Unknown),
         b"used_up" => Reply::Numbers(NumbersReply::UsedUp),
-        b"written" => Reply::Cell(CellReply::Written { version: items.number()? }),
         _ => return None,
     };
     (items.0.len() == 0).then_some(Answer { now_us, reply })
@@ -105,15 +92,6 @@ impl Items {
         FencingToken::from_number(u64::from_be_bytes(self.bytes()?.try_into().ok()?))
     }
 
-    fn entries(&mut self) -> Option<Vec<Entry>> {
-        let count = self.0.len() / 2;
-        let entry = |_| {
-            let id = Id::new("entry", self.text()?).ok()?;
-            Some(Entry { id, payload: self.bytes()? })
-        };
-        (0..count).map(entry).collect()
-    }
-
     fn settled(&mut self) -> Option<StockReply> {
         let state = match self.bytes()?.as_slice() {
             b"D" => OrderState::Deducted,
@@ -138,8 +116,8 @@ mod tests {
             vec![],
             vec![RedisItem::Number(1)],
             vec![RedisItem::Number(1), word("hello")],
-            vec![RedisItem::Number(1), word("full"), RedisItem::Number(1)],
-            vec![RedisItem::Number(1), word("found"), RedisItem::Number(-1), word("")],
+            vec![RedisItem::Number(1), word("unknown"), RedisItem::Number(1)],
+            vec![RedisItem::Number(1), word("levels"), RedisItem::Number(-1)],
             vec![RedisItem::Number(1), word("fenced"), word("12345")],
         ] {
             assert_eq!(parse(reply.clone()), None, "{reply:?}");

@@ -19,18 +19,8 @@ macro_rules! script {
     };
 }
 
-/// Reads or replaces a guarded value.
-pub(super) static CELL: LazyLock<RedisScript> = script!("", "fence", "cell");
-
 /// Gives out order numbers.
 pub(super) static NUMBERS: LazyLock<RedisScript> = script!("", "numbers");
-
-/// Returns or finishes entries of a queue, or returns their progress.
-pub(super) static QUEUE_DRAIN: LazyLock<RedisScript> =
-    script!(" flags=allow-oom", "fence", "entries", "queue_drain");
-
-/// Appends to a queue.
-pub(super) static QUEUE_PUSH: LazyLock<RedisScript> = script!("", "fence", "entries", "queue_push");
 
 /// Confirms or cancels orders of a stock, or reads it.
 pub(super) static STOCK_SETTLE: LazyLock<RedisScript> =
@@ -40,8 +30,8 @@ pub(super) static STOCK_SETTLE: LazyLock<RedisScript> =
 pub(super) static STOCK_TAKE: LazyLock<RedisScript> = script!("", "fence", "stock", "stock_take");
 
 #[cfg(test)]
-pub(super) fn all() -> [&'static RedisScript; 6] {
-    [&CELL, &NUMBERS, &QUEUE_DRAIN, &QUEUE_PUSH, &STOCK_SETTLE, &STOCK_TAKE]
+pub(super) fn all() -> [&'static RedisScript; 3] {
+    [&NUMBERS, &STOCK_SETTLE, &STOCK_TAKE]
 }
 
 #[cfg(test)]
