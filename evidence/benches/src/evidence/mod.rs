@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use self::runs::{Run, Runs, quantile};
+use self::runs::{Run, Runs};
 use crate::outcome::Outcome;
 use crate::table::Table;
 
@@ -20,10 +20,10 @@ pub(crate) fn run(runs: &Path, evidence: &Path) -> Outcome {
         "# The figures of the campaign\n\nMade of the runs that were kept. \
          [README.md](README.md) says what they mean.\n\n",
     );
-    for table in [what_was_done(&runs), what_was_broken(&runs), beside(&runs), faults(&runs)] {
+    for table in [what_was_done(&runs), beside(&runs)] {
         writeln!(text, "{table}")?;
     }
-    writeln!(text, "{}\n![longest silence](silence.svg)\n", unavailability(&runs))?;
+    writeln!(text, "![longest silence](silence.svg)\n")?;
     for (at, soak) in runs.soaks.iter().enumerate() {
         plot::soak(soak, &evidence.join(format!("soak-{}.svg", at + 1)))?;
         writeln!(text, "{}\n![soak](soak-{}.svg)\n", soak.table(), at + 1)?;
@@ -46,6 +46,10 @@ fn what_was_done(runs: &Runs) -> Table {
         "faults",
         "stopped",
         "killed",
+        "double holds",
+        "lower tokens",
+        "lost updates",
+        "all checks that failed",
     ];
     let mut table = Table::new("What was done with leasehold", &heads);
     for run in runs.ours() {
@@ -61,28 +65,20 @@ fn what_was_done(runs: &Runs) -> Table {
             run.fault_count().to_string(),
             run.processes_stopped.to_string(),
             run.processes_killed.to_string(),
+            run.double_holds.to_string(),
+            run.token_regressions.to_string(),
+            run.lost_updates.to_string(),
+            failed(run),
         ]);
     }
     table
 }
 
-fn what_was_broken(runs: &Runs) -> Table {
-    let checks: BTreeSet<&String> = runs.ours().flat_map(|run| run.violations.keys()).collect();
-    let mut heads = vec!["topology", "double holds", "token regressions", "lost updates"];
-    heads.extend(checks.iter().map(|check| check.as_str()));
-    let mut table = Table::new("How often each check failed", &heads);
-    for run in runs.ours() {
-        let mut row = vec![
-            run.topology.clone(),
-            run.double_holds.to_string(),
-            run.token_regressions.to_string(),
-            run.lost_updates.to_string(),
-        ];
-        let count = |check: &&String| run.violations.get(*check).copied().unwrap_or(0);
-        row.extend(checks.iter().map(|check| count(check).to_string()));
-        table.row(row);
-    }
-    table
+/// The checks that failed, and how often.
+fn failed(run: &Run) -> String {
+    let failed = run.violations.iter().filter(|(_, count)| **count > 0);
+    let failed: Vec<_> = failed.map(|(check, count)| format!("{check} {count}")).collect();
+    if failed.is_empty() { "–".to_owned() } else { failed.join(", ") }
 }
 
 /// Other locks under the same faults, and leasehold's.
@@ -112,51 +108,6 @@ fn beside(runs: &Runs) -> Table {
             run.double_holds.to_string(),
             run.lost_updates.to_string(),
         ]);
-    }
-    table
-}
-
-/// Which faults happened in which places, and how often.
-fn faults(runs: &Runs) -> Table {
-    let ours: Vec<&Run> = runs.ours().filter(|run| !run.faults.is_empty()).collect();
-    let kinds: BTreeSet<&String> = ours.iter().flat_map(|run| run.faults.keys()).collect();
-    let mut heads = vec!["fault"];
-    heads.extend(ours.iter().map(|run| run.topology.as_str()));
-    let mut table = Table::new("Faults by kind and topology", &heads);
-    for kind in kinds {
-        let count = |run: &&Run| match run.faults.get(kind) {
-            Some(cost) => cost.lasted_ms.len().to_string(),
-            None => "–".to_owned(),
-        };
-        table.row([kind.clone()].into_iter().chain(ours.iter().map(count)));
-    }
-    table
-}
-
-/// The cost of each kind of fault.
-fn unavailability(runs: &Runs) -> Table {
-    let heads = [
-        "topology: fault",
-        "times",
-        "lasted, longest",
-        "nobody granted: p99",
-        "longest",
-        "served after it: p99",
-        "longest",
-    ];
-    let mut table = Table::new("Unavailability, ms", &heads);
-    for run in runs.ours() {
-        for (kind, cost) in &run.faults {
-            table.row([
-                format!("{}: {kind}", run.topology),
-                cost.lasted_ms.len().to_string(),
-                quantile(&cost.lasted_ms, 1.0).to_string(),
-                quantile(&cost.silent_ms, 0.99).to_string(),
-                quantile(&cost.silent_ms, 1.0).to_string(),
-                quantile(&cost.served_ms, 0.99).to_string(),
-                quantile(&cost.served_ms, 1.0).to_string(),
-            ]);
-        }
     }
     table
 }

@@ -31,12 +31,11 @@ pub(super) struct Run {
     pub(super) violations: BTreeMap<String, u64>,
 }
 
-/// The cost of faults of one kind, in milliseconds, a number for each fault.
+/// For each fault of one kind: how long it lasted, and how long nobody was granted anything, in ms.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Cost {
     pub(super) lasted_ms: Vec<u64>,
     pub(super) silent_ms: Vec<u64>,
-    pub(super) served_ms: Vec<u64>,
 }
 
 fn one() -> u64 {
@@ -117,36 +116,15 @@ impl Run {
             let all = self.faults.entry(kind).or_default();
             all.lasted_ms.extend(cost.lasted_ms);
             all.silent_ms.extend(cost.silent_ms);
-            all.served_ms.extend(cost.served_ms);
         }
     }
-}
-
-/// The value that this share of all values does not exceed.
-pub(super) fn quantile(values: &[u64], share: f64) -> u64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable();
-    let at = (sorted.len() as f64 * share).ceil() as usize;
-    sorted.get(at.saturating_sub(1)).copied().unwrap_or(0)
 }
 
 /// The longest time without a grant on each topology, by name.
 pub(super) fn worst(runs: &Runs) -> BTreeMap<String, u64> {
     let of = |run: &Run| {
         let costs = run.faults.values();
-        costs.map(|cost| quantile(&cost.silent_ms, 1.0)).max()
+        costs.flat_map(|cost| cost.silent_ms.iter().copied()).max()
     };
     runs.ours().filter_map(|run| Some((run.topology.clone(), of(run)?))).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quantile;
-
-    #[test]
-    fn a_quantile_is_one_of_the_values() {
-        assert_eq!(quantile(&[], 0.99), 0);
-        assert_eq!(quantile(&[3, 1, 2], 1.0), 3);
-        assert_eq!(quantile(&(1..=100).collect::<Vec<_>>(), 0.99), 99);
-    }
 }
