@@ -1,9 +1,8 @@
-"""The hooks at a fork and at the exit of the interpreter."""
+"""The hooks at the exit of the interpreter."""
 
 from __future__ import annotations
 
 import atexit
-import os
 import sys
 
 from leasehold import _core, _events
@@ -27,5 +26,3 @@ def _end() -> None:
     _core.end_told()
     _events.join(_EXIT_PATIENCE)
 
-
-os.register_at_fork(after_in_child=_core.forked)

@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use leasehold::blocking::Driver;
@@ -28,7 +28,7 @@ const VARIABLE: &str = "LEASEHOLD_STORE";
 /// A store in this process: its clients compete like separate machines. A forked child begins with
 /// an empty store.
 #[pyclass(frozen, name = "Memory", module = "leasehold")]
-pub(crate) struct Memory(Arc<PerProcess<OnceLock<store::Memory>>>);
+pub(crate) struct Memory(Arc<PerProcess<store::Memory>>);
 
 #[pymethods]
 impl Memory {
@@ -45,10 +45,17 @@ impl Memory {
 
 enum Source {
     Url(String),
-    Memory(Arc<PerProcess<OnceLock<store::Memory>>>),
+    Memory(Arc<PerProcess<store::Memory>>),
 }
 
 /// The part of a client that belongs to one process.
+#[derive(Default)]
+struct Here {
+    driver: Driver,
+    made: OnceCell<Made>,
+}
+
+/// A client that has connected.
 pub(crate) struct Made {
     pub(crate) client: leasehold::Client,
     pub(crate) watches: Arc<Watches>,
@@ -61,9 +68,8 @@ pub(crate) struct Client {
     slice: Duration,
     /// The number of the client in its events, and whether all events are reported.
     tells: (u64, bool),
-    pub(crate) driver: Driver,
-    /// `None` once this is dropped.
-    made: Option<PerProcess<OnceCell<Made>>>,
+    /// A forked child connects anew.
+    here: PerProcess<Here>,
     is_closed: AtomicBool,
 }
 
@@ -73,7 +79,7 @@ impl Client {
         if self.is_closed.load(Ordering::Acquire) {
             return Err(Error::Closed.into());
         }
-        let cell = self.made.as_ref().ok_or(Error::Closed)?.this().map_err(Error::from)?;
+        let cell = &self.here.this().made;
         if let Some(made) = cell.get() {
             return Ok(made);
         }
@@ -99,10 +105,7 @@ impl Client {
         let builder = leasehold::Client::builder();
         let builder = match &self.source {
             Source::Url(url) => builder.url(url),
-            Source::Memory(memory) => {
-                let memory = memory.this().map_err(Error::from)?;
-                builder.store(memory.get_or_init(store::Memory::new).clone())
-            }
+            Source::Memory(memory) => builder.store(memory.this().clone()),
         };
         let builder = builder.defaults(self.defaults.clone()).slice(self.slice).observer(observer);
         let client = builder.build().await?;
@@ -112,7 +115,11 @@ impl Client {
     }
 
     fn known(&self) -> Option<&Made> {
-        self.made.as_ref()?.this().ok()?.get()
+        self.here.this().made.get()
+    }
+
+    pub(crate) fn driver(&self) -> &Driver {
+        &self.here.this().driver
     }
 
     pub(crate) fn watches(&self) -> Option<&Watches> {
@@ -136,9 +143,7 @@ impl Close for Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        if let Some(made) = self.made.take() {
-            process::drop_detached(made);
-        }
+        process::drop_detached(std::mem::take(&mut self.here));
     }
 }
 
@@ -151,7 +156,7 @@ impl NativeClient {
         &self,
         doing: impl Future<Output = Result<Done, Failure>> + Send + 'static,
     ) -> Verb {
-        Verb::new(&self.0.driver, doing)
+        Verb::new(self.0.driver(), doing)
     }
 }
 
@@ -179,8 +184,7 @@ impl NativeClient {
             defaults: defaults.0.clone(),
             slice: span(slice, "slice")?,
             tells: (number, tells_all),
-            driver: Driver::default(),
-            made: Some(PerProcess::default()),
+            here: PerProcess::new(),
             is_closed: AtomicBool::new(false),
         };
         Ok(Self(Arc::new(client)))

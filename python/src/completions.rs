@@ -16,12 +16,11 @@ use crate::process::{self, lock, next_number};
 use crate::queue::Queue;
 use crate::verb::{Doing, Verb};
 
-static RUNTIME: PerProcess<Mutex<Option<Handle>>> =
-    PerProcess::new([const { Mutex::new(None) }; _]);
+static RUNTIME: PerProcess<Mutex<Option<Handle>>> = PerProcess::new();
 
 /// The runtime of this process. Its thread lives as long as the process.
 fn runtime() -> Result<Handle, Failure> {
-    let mut made = lock(RUNTIME.this().map_err(leasehold::Error::from)?);
+    let mut made = lock(RUNTIME.this());
     if let Some(handle) = &*made {
         return Ok(handle.clone());
     }

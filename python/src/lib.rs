@@ -48,7 +48,7 @@ mod _core {
     #[pymodule_export]
     use crate::options::{Options, version};
     #[pymodule_export]
-    use crate::process::{end, forked};
+    use crate::process::end;
     #[pymodule_export]
     use crate::told::{end_told, next_told, told_descriptor};
     #[pymodule_export]

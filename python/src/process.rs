@@ -37,16 +37,7 @@ pub(crate) struct State {
     waits: AtomicUsize,
 }
 
-static STATE: PerProcess<State> = PerProcess::new(
-    [const {
-        State {
-            has_begun: AtomicBool::new(false),
-            ends: AtomicBool::new(false),
-            clients: Mutex::new(Vec::new()),
-            waits: AtomicUsize::new(0),
-        }
-    }; _],
-);
+static STATE: PerProcess<State> = PerProcess::new();
 
 /// Locks a mutex whose value no panic leaves half changed.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -60,16 +51,10 @@ impl State {
     }
 }
 
-/// The state of this process. Checking which process this is takes a system call, so a verb calls
-/// this function once.
-fn state() -> Result<&'static State, Failure> {
-    Ok(STATE.this().map_err(leasehold::Error::from)?)
-}
-
 /// Before the first verb of a process: starts the event thread, and registers the release of
 /// everything at the exit of the interpreter.
 pub(crate) fn begin(py: Python<'_>) -> PyResult<&'static State> {
-    let state = state()?;
+    let state = STATE.this();
     if !state.has_begun.swap(true, Ordering::AcqRel) {
         let begun = py.import("leasehold._process").and_then(|it| it.call_method0("begin"));
         if begun.is_err() {
@@ -83,11 +68,9 @@ pub(crate) fn begin(py: Python<'_>) -> PyResult<&'static State> {
 
 /// Remembers a client that was connected in this process, so that [`end`] closes it.
 pub(crate) fn remember(client: Weak<dyn Close>) {
-    if let Ok(state) = state() {
-        let mut clients = lock(&state.clients);
-        clients.retain(|client| client.strong_count() > 0);
-        clients.push(client);
-    }
+    let mut clients = lock(&STATE.this().clients);
+    clients.retain(|client| client.strong_count() > 0);
+    clients.push(client);
 }
 
 /// Counts a thread as waiting in a verb, until this is dropped.
@@ -132,7 +115,7 @@ pub(crate) fn drop_detached<T: Send>(value: T) {
 pub(crate) fn end(py: Python<'_>, seconds: f64) -> Result<(), Failure> {
     let limit = Duration::from_secs_f64(seconds);
     py.detach(|| {
-        let state = state()?;
+        let state = STATE.this();
         let until = Instant::now() + limit;
         state.ends.store(true, Ordering::Release);
         let clients: Vec<_> =
@@ -150,10 +133,4 @@ pub(crate) fn end(py: Python<'_>, seconds: f64) -> Result<(), Failure> {
         }
         Ok(())
     })
-}
-
-/// Python calls this in a child, right after a fork.
-#[pyfunction]
-pub(crate) fn forked() {
-    leasehold::process::forked();
 }

@@ -46,18 +46,10 @@ struct Channel {
     wake: OnceLock<Wake>,
 }
 
-static CHANNEL: PerProcess<Channel> = PerProcess::new(
-    [const {
-        Channel {
-            queue: Mutex::new(Queue { items: VecDeque::new(), dropped: 0, is_closed: false }),
-            changed: Condvar::new(),
-            wake: OnceLock::new(),
-        }
-    }; _],
-);
+static CHANNEL: PerProcess<Channel> = PerProcess::new();
 
 fn push(item: Item) {
-    let Ok(channel) = CHANNEL.this() else { return };
+    let channel = CHANNEL.this();
     let mut queue = lock(&channel.queue);
     // Items of callbacks are never dropped: each registered callback adds one item at most.
     if queue.items.len() >= MOST && matches!(item, Item::Event(..)) {
@@ -80,17 +72,16 @@ impl Channel {
 /// Closes the queue, so that its thread ends.
 #[pyfunction]
 pub(crate) fn end_told() {
-    if let Ok(channel) = CHANNEL.this() {
-        lock(&channel.queue).is_closed = true;
-        channel.ring();
-    }
+    let channel = CHANNEL.this();
+    lock(&channel.queue).is_closed = true;
+    channel.ring();
 }
 
 /// A descriptor that is readable when the queue has items, for a reader that waits in an event
 /// loop.
 #[pyfunction]
 pub(crate) fn told_descriptor() -> Result<i32, Failure> {
-    let channel = CHANNEL.this()?;
+    let channel = CHANNEL.this();
     if channel.wake.get().is_none() {
         let wake = Wake::new();
         let wake = wake.map_err(|error| full("no descriptor for events", &error))?;
@@ -107,7 +98,7 @@ pub(crate) fn told_descriptor() -> Result<i32, Failure> {
 #[pyfunction]
 pub(crate) fn next_told(py: Python<'_>, waits: bool) -> PyResult<Option<(Vec<Py<PyTuple>>, u64)>> {
     let taken = py.detach(|| {
-        let channel = CHANNEL.this().ok()?;
+        let channel = CHANNEL.this();
         let mut queue = lock(&channel.queue);
         if let Some(wake) = channel.wake.get() {
             wake.clear();

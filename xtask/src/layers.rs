@@ -30,7 +30,7 @@ const LAYERS: [(&str, &[&str]); 9] = [
         &[
             "lease_setters sync",
             "mutex process",
-            "background clock event failures own_process replies",
+            "background clock event failures replies",
             "lost",
             "store",
             "keeper",

@@ -32,10 +32,8 @@ pub enum Error {
         /// The highest token the resource has seen.
         newest: FencingToken,
     },
-    /// The value was made before a fork, and leasehold cannot make a new one in the child. It is an
-    /// observation of an election, a sequence of order numbers, or a client whose store was given
-    /// as a value.
-    #[error("made before a fork by the parent: make the client and this anew in this process")]
+    /// The client was made before a fork, and belongs to the parent.
+    #[error("the client was made before a fork and is the parent's: connect in the child")]
     Forked,
     /// The request got no answer: a grant may exist, for `settles_within` at most.
     #[error(

@@ -80,7 +80,7 @@ impl Admin {
     pub async fn page(&self, prefix: &str, after: Option<&str>, keys: u32) -> Result<Page> {
         let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
         let page = Operation::ListPage { prefix, after, keys };
-        match self.keeper.here().await?.store.execute(page).await?.answer.reply {
+        match self.keeper.here()?.store.execute(page).await?.answer.reply {
             Reply::Page(page) => Ok(page),
             other => Err(unexpected_reply(&other).into()),
         }
@@ -88,7 +88,7 @@ impl Admin {
 
     async fn names(&self, prefix: &str, limit: u32, idle: bool) -> Result<Vec<LockName>> {
         let list = Operation::List { prefix: prefix.to_owned(), limit, idle };
-        match self.keeper.here().await?.store.execute(list).await?.answer.reply {
+        match self.keeper.here()?.store.execute(list).await?.answer.reply {
             Reply::Names(names) => Ok(names),
             other => Err(unexpected_reply(&other).into()),
         }
@@ -119,7 +119,7 @@ impl Admin {
 
     /// Like [`inspect`](Self::inspect), for a name that was checked.
     pub(crate) async fn status(&self, name: &LockName) -> Result<Status> {
-        Ok(*self.keeper.here().await?.store.inspect(name, INSPECT_LIMIT, None).await?)
+        Ok(*self.keeper.here()?.store.inspect(name, INSPECT_LIMIT, None).await?)
     }
 
     /// The clients that probably wait for each other, among all names of the store. The function
@@ -140,7 +140,7 @@ impl Admin {
     ///
     /// Dropping the future leaves nothing behind.
     pub async fn deadlocks(&self) -> Result<Vec<Deadlock>> {
-        Ok(store::deadlocks::find(&*self.keeper.here().await?.store.inner).await?.deadlocks)
+        Ok(store::deadlocks::find(&*self.keeper.here()?.store.inner).await?.deadlocks)
     }
 
     /// Asks the holder with this token to stop: the holder reports `Revoked` and releases. The
@@ -231,7 +231,7 @@ impl Admin {
     ///
     /// Dropping the future leaves it open whether the quarantine has ended: call again.
     pub async fn end_quarantine(&self) -> Result<bool> {
-        Ok(self.keeper.here().await?.store.inner.end_quarantine().await?)
+        Ok(self.keeper.here()?.store.inner.end_quarantine().await?)
     }
 
     async fn end(&self, name: &LockName, token: FencingToken, force: bool) -> Result<bool> {
@@ -249,6 +249,6 @@ impl Admin {
     }
 
     async fn apply(&self, name: &LockName, action: Action) -> Result<Reply> {
-        Ok(self.keeper.here().await?.store.apply(name, action).await?.answer.reply)
+        Ok(self.keeper.here()?.store.apply(name, action).await?.answer.reply)
     }
 }

@@ -20,8 +20,7 @@ thread_local! {
 }
 
 /// The channel to the thread, once the thread runs. A forked child has its own thread.
-static THREAD: PerProcess<Mutex<Option<UnboundedSender<Task>>>> =
-    PerProcess::new([const { Mutex::new(None) }; _]);
+static THREAD: PerProcess<Mutex<Option<UnboundedSender<Task>>>> = PerProcess::new();
 
 /// Runs a task to its end: on the thread, or on the caller's runtime if a test moves the clock.
 ///
@@ -57,7 +56,7 @@ pub(crate) fn is_this_thread() -> bool {
 /// Hands a task to the thread. The first task starts the thread, which then lives as long as the
 /// process: nobody can know which client of a process is the last.
 fn hand_over(task: Task) -> Result<(), StoreError> {
-    let mut thread = THREAD.this()?.lock();
+    let mut thread = THREAD.this().lock();
     let task = match thread.as_ref() {
         Some(running) => match running.send(task) {
             Ok(()) => return Ok(()),

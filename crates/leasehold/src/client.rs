@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::{
-    Bounds, BoxFuture, ClientId, Clock, Error, HolderId, HolderInfo, InvalidInput, Lease,
-    LeaseOptions, LockName, MAX_ON_BEHALF_OF, Mode, Result,
+    Bounds, ClientId, Clock, Error, HolderId, HolderInfo, InvalidInput, Lease, LeaseOptions,
+    LockName, MAX_ON_BEHALF_OF, Mode, Result,
 };
 
 use crate::acquire::adopt;
@@ -35,14 +35,11 @@ const DEFAULT_SLICE: Duration = Duration::from_millis(5);
 ///
 /// # Forking
 ///
-/// After a fork(2) without exec, the child can keep using a client, its locks and its elections.
-/// The child's first call builds the client anew, with a new identity and a new connection. A store
-/// in memory is then empty. Guards still belong to the parent. In the child they are lost, for the
-/// reason [`LossReason::Forked`](crate::LossReason::Forked), and dropping them releases nothing.
-/// Clients of two kinds cannot be built again, and their calls fail in the child. The first kind
-/// has a store that was given as a value ([`Error::Forked`]). The second kind uses a file that the
-/// parent has open: SQLite cannot be used on both sides of a fork. A child that uses no client
-/// should call [`process::forked`](crate::process::forked).
+/// A client belongs to the process that made it. After a fork(2) without exec, its calls fail in
+/// the child with [`Error::Forked`]: make another client there. Guards of the parent are lost in
+/// the child, for the reason [`LossReason::Forked`](crate::LossReason::Forked), and dropping them
+/// releases nothing. If the parent had a file store open at the fork, the child cannot use any file
+/// store: SQLite cannot be used on both sides of a fork.
 ///
 /// Fork outside of async runtimes: the child shares the parent's tokio runtime, and must neither
 /// use nor drop it.
@@ -207,14 +204,14 @@ impl Client {
     /// If the future is dropped, the keeper withdraws the adoption. If the lease was adopted by
     /// then, it ends; otherwise it is unchanged.
     pub async fn adopt(&self, lease: Lease) -> Result<Guard> {
-        Ok(Guard::new(adopt(self.keeper.here().await?, lease).await?))
+        Ok(Guard::new(adopt(self.keeper.here()?, lease).await?))
     }
 
     /// A file descriptor for a supervisor that outlives this process. While a copy of the
     /// descriptor is open, the store considers this client alive: see [`Store::lifeline`].
     #[cfg(unix)]
     pub fn lifeline(&self) -> Option<OwnedFd> {
-        let keeper = self.keeper.known()?;
+        let keeper = self.keeper.here().ok()?;
         keeper.store.inner.lifeline(keeper.client)
     }
 
@@ -232,10 +229,7 @@ impl Client {
     ///
     /// If the future is dropped, the keeper finishes the work by itself.
     pub async fn close(self) -> Result<()> {
-        match self.keeper.known() {
-            Some(keeper) => Ok(keeper.close().await?),
-            None => Ok(()),
-        }
+        Ok(self.keeper.here()?.close().await?)
     }
 }
 
@@ -358,13 +352,11 @@ impl ClientBuilder {
             return Err(InvalidInput::new("drift", why).into());
         }
         match self.source.take() {
-            Some(Source::Store(store)) => {
-                Ok(Client { keeper: Handle::new(Arc::new(self.setup().keeper(store))) })
-            }
+            Some(Source::Store(store)) => Ok(self.setup().client(store)),
             Some(Source::Url(url)) if store::is_memory(&url) => Ok(self.in_memory()),
             Some(Source::Url(url)) => {
                 let store = store::connect(&url).await?;
-                Ok(self.setup().client(Some(url), store))
+                Ok(self.setup().client(store))
             }
             None => {
                 let why = "no store was given: call `url` or `store` before `build`";
@@ -378,7 +370,7 @@ impl ClientBuilder {
         let paused = || PausedTime::of_this_runtime().map(|time| Arc::new(time) as Arc<dyn Clock>);
         setup.clock = setup.clock.or_else(paused);
         let store = setup.memory();
-        setup.client(None, store)
+        setup.client(store)
     }
 
     fn setup(self) -> Setup {
@@ -386,8 +378,7 @@ impl ClientBuilder {
     }
 }
 
-/// The settings of a client, apart from its store. They build the client, and build it again in a
-/// forked child.
+/// The settings of a client, apart from its store.
 #[derive(Clone, Debug)]
 struct Setup {
     defaults: LeaseOptions,
@@ -407,26 +398,7 @@ impl Setup {
         })
     }
 
-    /// A client of a store that has just been opened: the store of `url`, or one in memory. A
-    /// forked child opens that store again.
-    fn client(self, url: Option<String>, store: Box<dyn Store>) -> Client {
-        let setup = self.clone();
-        let remake = move || {
-            let (setup, url) = (setup.clone(), url.clone());
-            let made = async move {
-                let store = match url {
-                    Some(url) => store::connect(&url).await?,
-                    None => setup.memory(),
-                };
-                Ok(Arc::new(setup.keeper(store)))
-            };
-            Box::pin(made) as BoxFuture<'static, Result<Arc<Keeper>>>
-        };
-        let keeper = self.keeper(store).with_remake(Box::new(remake));
-        Client { keeper: Handle::new(Arc::new(keeper)) }
-    }
-
-    fn keeper(self, store: Box<dyn Store>) -> Keeper {
+    fn client(self, store: Box<dyn Store>) -> Client {
         for text in store.warnings() {
             self.observers.observe(&Event::Warning { text: &text });
         }
@@ -435,7 +407,8 @@ impl Setup {
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
         let store = ClockedStore::new(store, clock, bounds, self.observers);
         let who = HolderInfo::new(host(), std::process::id()).with_on_behalf_of(self.on_behalf_of);
-        Keeper::new(store, [random(), random()], who, self.defaults, self.slice)
+        let keeper = Keeper::new(store, [random(), random()], who, self.defaults, self.slice);
+        Client { keeper: Handle::new(Arc::new(keeper)) }
     }
 }
 

@@ -101,7 +101,7 @@ impl Election {
     /// Dropping the future withdraws the candidate, and leaves nothing behind.
     pub async fn campaign(&self, value: impl Into<String>) -> Result<Leadership> {
         let value = value.into();
-        let keeper = self.keeper.handle_here().await?;
+        let keeper = self.keeper.clone();
         check_value(&keeper, &value)?;
         let lock = self.lock.clone().label(&value);
         loop {
@@ -127,7 +127,7 @@ impl Election {
     /// Dropping the future leaves nothing behind.
     pub async fn leader(&self) -> Result<Option<Leader>> {
         let name = self.name.as_ref().map_err(InvalidInput::clone)?;
-        let status = self.keeper.here().await?.store.inspect(name, 1, None).await?;
+        let status = self.keeper.here()?.store.inspect(name, 1, None).await?;
         Ok(leader_of(&status).map(|(leader, _)| leader))
     }
 
@@ -154,8 +154,8 @@ impl Election {
     ///
     /// Dropping the future leaves nothing behind.
     pub async fn observe(&self) -> Result<Observation> {
-        let (keeper, name) = (self.keeper.handle_here().await?, self.name.clone()?);
-        let store = &keeper.store;
+        let (keeper, name) = (self.keeper.clone(), self.name.clone()?);
+        let store = &keeper.here()?.store;
         let subscription = store.inner.subscribe(&name).await?;
         let (since, jitter) = (store.now(), keeper.jitter());
         let watch = ElectionWatch {

@@ -161,13 +161,11 @@ pub enum Event<'a> {
         /// them.
         lasting: Duration,
     },
-    /// A call waits for a lock that its own process holds. This is reported once for each call:
-    /// immediately, if the call's own client holds the lock. It is reported after 2 s if the holder
-    /// is another client of the process, or a client on whose
-    /// [behalf](crate::ClientBuilder::on_behalf_of) the call's client acts. Between two tasks this
-    /// is ordinary contention. But a task that waits for itself waits for ever. Examples are a
-    /// second acquire of a mutex, a write lock while the task reads, and a second read lock while a
-    /// writer waits. Such a task needs [`Guard::reenter`](crate::Guard::reenter).
+    /// A call waits for a lock that its own client holds. This is reported once for each call.
+    /// Between two tasks this is ordinary contention. But a task that waits for itself waits for
+    /// ever. Examples are a second acquire of a mutex, a write lock while the task reads, and a
+    /// second read lock while a writer waits. Such a task needs
+    /// [`Guard::reenter`](crate::Guard::reenter).
     #[non_exhaustive]
     OwnLease {
         /// The facts of the call.

@@ -20,7 +20,7 @@ mod lease_setters;
 mod lock;
 mod lost;
 mod mutex;
-mod own_process;
+#[doc(hidden)]
 pub mod process;
 mod replies;
 mod rwlock;

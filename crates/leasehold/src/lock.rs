@@ -77,7 +77,7 @@ use crate::lease_setters::lease_setters;
 ///
 /// An event says why a call waits. [`Event::Waiting`](crate::event::Event::Waiting): others are
 /// ahead of it. [`Event::Delayed`](crate::event::Event::Delayed): the store is in trouble.
-/// [`Event::OwnLease`](crate::event::Event::OwnLease): its own process holds the lock. If a limit
+/// [`Event::OwnLease`](crate::event::Event::OwnLease): its own client holds the lock. If a limit
 /// ends the wait, the error gives the same reason.
 #[derive(Clone, Debug)]
 #[must_use = "a `Lock` does nothing until `acquire`, `acquire_within`, `try_acquire` or `run`"]
@@ -316,7 +316,7 @@ impl Lock {
         self.mode.check()?;
         self.options.check()?;
         let (mode, options) = (self.mode, &self.options);
-        let keeper = self.keeper.here().await?;
+        let keeper = self.keeper.here()?;
         keeper.store.bounds.check(options.ttl, options.least_validity())?;
         let events = CallEvents::begin(keeper, names.all(), mode, options.label.as_deref());
         let (started, joins) = (events.started, self.joins);

@@ -63,14 +63,6 @@ impl Signal {
         Arc::new(Self { made_in: MadeIn::this(), clock, valid_until, limit, state })
     }
 
-    /// A signal that was made in another process.
-    #[cfg(test)]
-    pub(crate) fn of_parent(clock: Arc<dyn Clock>, until: Instant) -> Arc<Self> {
-        let valid_until = AtomicU64::new(nanos(until));
-        let (limit, state) = (OnceLock::new(), Mutex::default());
-        Arc::new(Self { made_in: MadeIn::another(), clock, valid_until, limit, state })
-    }
-
     /// The signal of the next holder, with the same end of validity as this signal.
     pub(crate) fn succeeding(&self) -> Arc<Self> {
         Self::new(Arc::clone(&self.clock), self.valid_until())
@@ -276,16 +268,6 @@ impl Lost {
     /// counts.
     fn ended(&self) -> Option<End> {
         self.watched.iter().find_map(|it| it.signal.check_here(it.signal.clock.now()))
-    }
-}
-
-impl Drop for Lost {
-    /// In a forked child, the timer belongs to the parent's runtime, so it is not dropped.
-    fn drop(&mut self) {
-        if self.watched.iter().any(|watched| watched.signal.is_of_parent()) {
-            let armed = self.timer.armed.get_mut();
-            std::mem::forget(armed.take());
-        }
     }
 }
 

@@ -33,17 +33,7 @@ pub(crate) async fn acquire(mut asked: Asked<'_>) -> Result<Option<Held>> {
     }
     let asked = &asked;
     let mut call = AcquireCall::new(asked);
-    let run = pin!(call.run());
-    let outcome = match asked.limit {
-        Limit::Try => run.await,
-        Limit::Forever | Limit::Within(_) => {
-            match select(run, pin!(asked.report_own_process())).await {
-                Either::Left((outcome, _)) => outcome,
-                Either::Right((never, _)) => match never {},
-            }
-        }
-    };
-    match outcome? {
+    match call.run().await? {
         None if does_not_wait => Err(asked.timeout(asked.leave_until(), false).await),
         outcome => Ok(outcome),
     }

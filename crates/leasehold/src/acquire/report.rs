@@ -1,20 +1,12 @@
 //! Reports about a call that waits: to the observer meanwhile, and to its caller at the limit.
 
-use std::convert::Infallible;
-use std::time::Duration;
+use leasehold_core::{Error, Holder, HolderId, Instant, Place, Status, StoreError};
 
-use leasehold_core::{ClientId, Error, Holder, HolderId, Instant, Place, Status, StoreError};
-
-use super::request::{Asked, LEAVE_PATIENCE};
+use super::request::Asked;
 use crate::event::{Event, RequestFacts};
 use crate::failures::{FailureStreak, is_no_answer};
 use crate::keeper::Behind;
-use crate::own_process;
 use crate::replies::waits_for_capacity;
-
-/// A call has to wait for 2 s before it checks whether its own process is in its way. A shorter
-/// wait is not worth a request.
-const OWN_PROCESS_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The number of holders that are inspected when a wait has ended: 32, each some hundred bytes.
 const STATUS_LIMIT: u32 = 32;
@@ -85,32 +77,6 @@ impl Asked<'_> {
     fn facts(&self) -> RequestFacts<'_> {
         let Self { name, mode, options, .. } = self;
         RequestFacts { name, mode: *mode, label: options.label.as_deref() }
-    }
-
-    /// After a call has waited for a while, checks once who blocks it: another client of its
-    /// process, or a client for which its own client acts. The future never completes. One check is
-    /// enough, because calls that come later queue behind this one.
-    pub(super) async fn report_own_process(&self) -> Infallible {
-        if own_process::has_several_clients() || !self.keeper.on_behalf_of().is_empty() {
-            Box::pin(self.find_own_process()).await;
-        }
-        std::future::pending().await
-    }
-
-    async fn find_own_process(&self) {
-        let (keeper, store) = (self.keeper, &self.keeper.store);
-        store.clock.sleep_until(self.started + OWN_PROCESS_PATIENCE).await;
-        let (others, mode) = (keeper.on_behalf_of(), self.mode);
-        let Status { holders, waiting, .. } = self.status(store.now() + LEAVE_PATIENCE).await;
-        let is_own = |client: ClientId| {
-            let is_another = client != keeper.client;
-            is_another && (own_process::is_own(client) || others.contains(&client))
-        };
-        let own = holders.iter().filter(|holder| is_own(holder.id.client));
-        let blocks = mode.held_up_by(own.clone().map(|holder| holder.mode), waiting > 0);
-        if let Some(holder) = blocks.and_then(|first| own.clone().nth(first)) {
-            keeper.observe(&Event::OwnLease { request: self.facts(), token: holder.token });
-        }
     }
 
     /// Reports a lease of this client that is in the way. `queued` is the attempt, if it is in the

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use leasehold_core::{InvalidInput, Result, StoreError, StoreErrorKind};
+use leasehold_core::{Error, InvalidInput, Result, StoreError, StoreErrorKind};
 use tokio::runtime::{Handle, Runtime};
 
 use super::Cancel;
-use crate::process::PerProcess;
+use crate::process::MadeIn;
 
 /// The driver of a blocking client's requests, which runs while a caller of the client waits.
 /// Renewals do not depend on the driver: the keeper sends them.
@@ -16,18 +16,28 @@ use crate::process::PerProcess;
 /// because a connection belongs to the runtime that opened it.
 #[derive(Clone, Default)]
 pub struct Driver {
-    shared: Arc<Runtimes>,
+    shared: Arc<SharedRuntime>,
     cancel: Option<Cancel>,
 }
 
-/// A runtime for each process, made by the first caller that waits.
-#[derive(Default)]
-struct Runtimes(PerProcess<OnceLock<Runtime>>);
+/// The runtime, made by the first caller that waits.
+struct SharedRuntime {
+    made_in: MadeIn,
+    runtime: OnceLock<Runtime>,
+}
 
-impl Runtimes {
+impl Default for SharedRuntime {
+    fn default() -> Self {
+        Self { made_in: MadeIn::this(), runtime: OnceLock::new() }
+    }
+}
+
+impl SharedRuntime {
     fn runtime(&self) -> Result<&Runtime> {
-        let slot = self.0.this()?;
-        if let Some(runtime) = slot.get() {
+        if self.made_in.is_another() {
+            return Err(Error::Forked);
+        }
+        if let Some(runtime) = self.runtime.get() {
             return Ok(runtime);
         }
         let made = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -36,7 +46,7 @@ impl Runtimes {
             StoreError::new(StoreErrorKind::Full, message).with_source(error)
         })?;
         // Another thread may have been faster. Then our runtime, on which nothing runs, is dropped.
-        Ok(slot.get_or_init(|| made))
+        Ok(self.runtime.get_or_init(|| made))
     }
 }
 
@@ -45,8 +55,8 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// The errors of `verb`; [`Error::Invalid`](crate::Error::Invalid) inside an async runtime,
-    /// because this call would block it.
+    /// The errors of `verb`; [`Error::Invalid`] inside an async runtime, because this call would
+    /// block it; [`Error::Forked`] in a child of the process that made the driver.
     pub fn wait<T>(&self, verb: impl Future<Output = Result<T>>) -> Result<T> {
         if Handle::try_current().is_ok() {
             let why = "a blocking call inside an async runtime would block it: use \
@@ -71,15 +81,14 @@ impl Driver {
     }
 }
 
-impl Drop for Runtimes {
+impl Drop for SharedRuntime {
     /// The drop never blocks, and may happen inside a runtime. A forked child leaves the runtime of
     /// its parent alone, because the two share epoll and sockets.
     fn drop(&mut self) {
-        let (own, others) = self.0.split_mut();
-        if let Some(runtime) = own.and_then(OnceLock::take) {
-            runtime.shutdown_background();
+        match self.runtime.take() {
+            runtime if self.made_in.is_another() => std::mem::forget(runtime),
+            runtime => drop(runtime.map(Runtime::shutdown_background)),
         }
-        others.into_iter().for_each(|runtime| std::mem::forget(runtime.take()));
     }
 }
 

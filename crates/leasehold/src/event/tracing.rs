@@ -163,7 +163,7 @@ fn tell(event: &Event<'_>) {
             debug!(name = %request.name, ?waited, %error, "failed");
         }
         Event::OwnLease { request, token, .. } => {
-            info!(name = %request.name, %token, "waits for its own process");
+            info!(name = %request.name, %token, "waits for its own client");
         }
         Event::Reconnected { away, .. } => info!(?away, "the store answers again"),
         Event::RoundTrip { operation, took, error: None, .. } => {

@@ -1,5 +1,4 @@
-//! The handles of a client, through which callers ask for leases; and the same client in a forked
-//! child.
+//! The handles of a client, through which callers ask for leases.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,35 +18,13 @@ impl Handle {
         Self(keeper)
     }
 
-    /// The keeper of this process. A forked child makes a new one.
+    /// The keeper, for a call that may ask the store.
     ///
     /// # Errors
     ///
-    /// [`Error::Forked`] if a child cannot make one; otherwise the reason why it could not open the
-    /// store.
-    pub(crate) async fn here(&self) -> Result<&Arc<Keeper>> {
-        match self.0.is_of_parent() {
-            false => Ok(&self.0),
-            // Boxed, so that the future of a call stays small.
-            true => Ok(Box::pin(self.0.successor()).await?),
-        }
-    }
-
-    /// Like [`here`](Self::here), but returns a handle, for a value that keeps using the keeper.
-    ///
-    /// # Errors
-    ///
-    /// The same as [`here`](Self::here).
-    pub(crate) async fn handle_here(&self) -> Result<Self> {
-        Ok(Self::new(Arc::clone(self.here().await?)))
-    }
-
-    /// The keeper of this process, or `None` in a forked child that has not made one yet.
-    pub(crate) fn known(&self) -> Option<&Arc<Keeper>> {
-        match self.0.is_of_parent() {
-            false => Some(&self.0),
-            true => self.0.successors.this().ok()?.get(),
-        }
+    /// [`Error::Forked`] in a child of the process that made the client.
+    pub(crate) fn here(&self) -> Result<&Arc<Keeper>> {
+        if self.0.is_of_parent() { Err(Error::Forked) } else { Ok(&self.0) }
     }
 }
 
@@ -67,14 +44,9 @@ impl Clone for Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        let was_last = self.0.drop_handle();
-        self.0.forget_parents();
-        if was_last
-            && let Some(keeper) = self.known()
-            && (Arc::ptr_eq(keeper, &self.0) || keeper.drop_handle())
-        {
-            keeper.wake.notify_one();
-            keeper.settle();
+        if !self.0.forget_parents() && self.0.drop_handle() {
+            self.0.wake.notify_one();
+            self.0.settle();
         }
     }
 }
@@ -94,18 +66,6 @@ impl Keeper {
             std::mem::forget(Arc::clone(self));
         }
         is_of_parent
-    }
-
-    /// The keeper of the same client in this forked process, with a new identity and a new
-    /// connection. The first call makes it.
-    async fn successor(&self) -> Result<&Arc<Self>> {
-        let make = || async {
-            let made = self.remake.as_ref().ok_or(Error::Forked)?().await?;
-            // The new keeper has a handle until the last handle of this one is dropped.
-            made.add_handle();
-            Ok::<_, Error>(made)
-        };
-        self.successors.this()?.get_or_try_init(make).await
     }
 
     fn add_handle(&self) {

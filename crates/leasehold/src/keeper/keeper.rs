@@ -15,12 +15,11 @@ use tokio::sync::Notify;
 
 use super::lease::LeaseState;
 use super::leases::Leases;
-use super::state::{Keeper, LocalQueues, RecentlyEnded, Remake, Table};
+use super::state::{Keeper, LocalQueues, RecentlyEnded, Table};
 use crate::background;
 use crate::event::Event;
 use crate::mutex::Mutex;
-use crate::own_process::OwnClient;
-use crate::process::{MadeIn, PerProcess};
+use crate::process::MadeIn;
 use crate::store::clocked::ClockedStore;
 use crate::sync::AtomicUsize;
 
@@ -80,23 +79,15 @@ impl Keeper {
             client,
             who,
             defaults,
-            _own: OwnClient::new(client),
             table: Mutex::new(Table::new(seed, slice)),
             attempts: AtomicU64::new(0),
             secret,
             seeds: AtomicU64::new(Jitter::new(!secret).next_u64()),
             handles: AtomicUsize::new(0),
-            remake: None,
-            successors: PerProcess::default(),
             wake: Notify::new(),
             cleaned: Notify::new(),
             settled: Condvar::new(),
         }
-    }
-
-    /// The same keeper, but a forked child makes a new one with `remake`.
-    pub(crate) fn with_remake(self, remake: Box<Remake>) -> Self {
-        Self { remake: Some(remake), ..self }
     }
 
     /// The identity of a new attempt, and its secret number.
@@ -128,11 +119,6 @@ impl Keeper {
     /// The facts about the holder of this lease that others see.
     pub(super) fn info_of(&self, state: &LeaseState) -> HolderInfo {
         self.info(state.shown_label()).with_passed_on(state.passed_on_since())
-    }
-
-    /// The clients that release nothing before this client has ended.
-    pub(crate) fn on_behalf_of(&self) -> &[ClientId] {
-        self.who.on_behalf_of()
     }
 
     pub(super) fn id(&self, attempt: u64) -> HolderId {

@@ -216,12 +216,6 @@ impl LeaseState {
         self.changing.lock()
     }
 
-    /// The number of times that the changing state was locked.
-    #[cfg(test)]
-    pub(super) fn locks(&self) -> usize {
-        self.changing.locked()
-    }
-
     /// The token of this guard.
     pub(crate) fn token(&self) -> FencingToken {
         let grant = self.grant_token();

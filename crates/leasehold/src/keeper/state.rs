@@ -10,10 +10,10 @@ use std::time::Duration;
 use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::renewal::Renewing;
 use leasehold_core::{
-    Action, BoxFuture, ClientId, Error, FencingToken, HolderId, HolderInfo, Instant, LeaseOptions,
-    LockName, StoreError,
+    Action, ClientId, FencingToken, HolderId, HolderInfo, Instant, LeaseOptions, LockName,
+    StoreError,
 };
-use tokio::sync::{Notify, OnceCell, oneshot};
+use tokio::sync::{Notify, oneshot};
 
 use super::due_queue::DueQueue;
 use super::handoff::Pulse;
@@ -21,8 +21,7 @@ use super::lease::{Attempt, LeaseState, Terms, Ticket};
 use super::leases::Leases;
 use crate::failures::FailureStreak;
 use crate::mutex::Mutex;
-use crate::own_process::OwnClient;
-use crate::process::{MadeIn, PerProcess};
+use crate::process::MadeIn;
 use crate::store::Subscription;
 use crate::store::clocked::ClockedStore;
 use crate::sync::AtomicUsize;
@@ -36,7 +35,6 @@ pub(crate) struct Keeper {
     pub(super) who: HolderInfo,
     /// The options that each lock of this client begins with.
     pub(crate) defaults: LeaseOptions,
-    pub(super) _own: OwnClient,
     pub(super) table: Mutex<Table>,
     /// The number of attempts so far.
     pub(super) attempts: AtomicU64,
@@ -45,10 +43,6 @@ pub(crate) struct Keeper {
     pub(super) seeds: AtomicU64,
     /// The number of clients and locks that could ask for more.
     pub(super) handles: AtomicUsize,
-    /// Makes the keeper of a forked child; `None` if the store was given as a value.
-    pub(super) remake: Option<Box<Remake>>,
-    /// The same client in children that were forked.
-    pub(super) successors: PerProcess<OnceCell<Arc<Keeper>>>,
     /// Notified when the table has work that is due before the keeper wakes by itself.
     pub(super) wake: Notify,
     /// Notified when a cleanup is done.
@@ -56,9 +50,6 @@ pub(crate) struct Keeper {
     /// The same signal as `cleaned`, for threads.
     pub(super) settled: Condvar,
 }
-
-/// Makes a new keeper for a client, in a forked child.
-pub(crate) type Remake = dyn Fn() -> BoxFuture<'static, Result<Arc<Keeper>, Error>> + Send + Sync;
 
 /// Everything that one keeper looks after.
 #[derive(Debug)]

@@ -27,7 +27,7 @@ use super::database::{Database, FileTransaction, Writing, schema, tidy};
 use super::identity::Opening;
 use super::options::FileOptions;
 use super::place::{Access, Location, Users, WriteLock, WriteLockGuard};
-use crate::process::{MadeIn, Note};
+use crate::process::{MadeIn, PerProcess};
 
 /// The longest wait of an operation, or of opening the store, for the write lock: 5 s. A process
 /// holds that lock for less than a millisecond. After 5 s, the process must have been stopped while
@@ -48,6 +48,9 @@ const LAST_PATIENCE: Duration = Duration::from_secs(1);
 /// of SQLite's own default. The copying waits for the disk, so it happens in the background.
 const LONG_LOG_PAGES: u32 = 500;
 
+/// This value has a clone for each file store that the process has open.
+static OPEN: PerProcess<Arc<()>> = PerProcess::new();
+
 /// One store of this process.
 #[derive(Debug)]
 pub(super) struct Executor {
@@ -62,10 +65,8 @@ struct OpenFile {
     clock: Arc<dyn Clock>,
     liveness: Arc<Liveness>,
     guarded: Mutex<Guarded>,
-    /// The registration that keeps forked children from opening the file.
-    _open: Note,
-    /// The registrations of the descriptors that forked children close.
-    _lifelines: [Option<Note>; 2],
+    /// A clone of [`OPEN`], which keeps forked children from opening a file store.
+    _open: Arc<()>,
     /// This field is dropped after the connection: others must not make another database before the
     /// connection is closed.
     _users: Users,
@@ -106,7 +107,7 @@ impl Executor {
         let rules = options.rules()?;
         let made_in = MadeIn::this();
         let location = Location::check(&options.path)?;
-        location.refuse_in_child()?;
+        refuse_in_child(&location)?;
         schema::refuse_others_files(&location)?;
         let failed = |error| location.io_error("look at it", error);
         let access = Access::of(&location.database).map_err(failed)?;
@@ -126,7 +127,7 @@ impl Executor {
         };
         opening.join_others()?;
         location.create_database()?;
-        let open = location.note_open()?;
+        let open = Arc::clone(OPEN.this());
         let log_pages = Arc::new(AtomicU32::new(0));
         let is_alone = !opening.is_anyone_there()?;
         let mut database =
@@ -146,7 +147,6 @@ impl Executor {
             clock,
             liveness,
             _open: open,
-            _lifelines: [write_lock.note(), users.note()],
             guarded: Mutex::new(Guarded { write_lock, database }),
             _users: users,
             queued: AtomicUsize::new(0),
@@ -457,6 +457,17 @@ impl OpenFile {
 
     fn late(&self, why: &str) -> StoreError {
         late(&self.location, why).maybe_executed()
+    }
+}
+
+/// Refuses to open a store if the parent of this process had one open at the fork. A fork copies
+/// SQLite's view of its file locks, but not the locks. So the child would write without locks and
+/// believe that it has them, and would undo locks that others rely on. No other process would
+/// notice.
+fn refuse_in_child(location: &Location) -> Result<(), StoreError> {
+    match OPEN.of_parents().any(|open| Arc::strong_count(open) > 1) {
+        true => Err(location.forked()),
+        false => Ok(()),
     }
 }
 

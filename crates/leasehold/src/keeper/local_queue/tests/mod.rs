@@ -1,6 +1,5 @@
 //! The local queues, without a store: whose turn it is, and what the caller gets.
 
-mod forked;
 mod join;
 mod pass_on;
 mod places;

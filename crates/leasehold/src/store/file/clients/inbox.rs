@@ -11,7 +11,6 @@ use tokio::io::Interest;
 use tokio::net::unix::pipe::{Receiver, Sender};
 
 use super::liveness::{ClientState, FRAME, Liveness, LocalClient, decode};
-use crate::process::{self, Note};
 use crate::store::Inbox;
 
 /// The largest number of bytes in one read: as many whole messages as fit into the smallest
@@ -22,8 +21,6 @@ const READ: usize = 4096 / FRAME * FRAME;
 #[derive(Debug)]
 pub(crate) struct FileInbox {
     client: Arc<LocalClient>,
-    /// The registration by which a forked child closes the pipe in the field below.
-    lifeline: Option<Note>,
     /// The pipe, registered with the runtime that first asks for a message.
     pipe: Option<Receiver>,
     /// The watched clients; `None` for a client whose death was reported.
@@ -44,7 +41,7 @@ enum InboxEvent {
 impl FileInbox {
     pub(crate) fn new(liveness: Arc<Liveness>, client: Arc<LocalClient>) -> Self {
         let (watches, arrived) = (HashMap::new(), VecDeque::new());
-        Self { client, lifeline: None, pipe: None, watches, arrived, liveness }
+        Self { client, pipe: None, watches, arrived, liveness }
     }
 
     /// Waits for something to happen. An error comes from the runtime: it has no I/O driver, or no
@@ -70,11 +67,7 @@ impl FileInbox {
     async fn event(&mut self) -> io::Result<InboxEvent> {
         let pipe = match &mut self.pipe {
             Some(pipe) => pipe,
-            none => {
-                let pipe = self.client.pipe.try_clone()?;
-                self.lifeline = process::note_lifeline(&pipe);
-                none.insert(Receiver::from_owned_fd(pipe)?)
-            }
+            none => none.insert(Receiver::from_owned_fd(self.client.pipe.try_clone()?)?),
         };
         let mut broken: FuturesUnordered<_> = self
             .watches

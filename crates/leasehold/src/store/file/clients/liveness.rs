@@ -25,7 +25,6 @@ use rustix::io::Errno;
 use tokio::sync::Notify;
 
 use crate::mutex::Mutex;
-use crate::process::{self, MadeIn, Note};
 use crate::store::file::place::{Access, Location};
 
 /// Bytes of one message on a pipe: six numbers. That is far below the size that a pipe writes
@@ -50,7 +49,6 @@ const REVOKED_BY_FORCE: u64 = 3;
 /// The directory beside the database, and the clients that live in this process.
 #[derive(Debug)]
 pub(crate) struct Liveness {
-    made_in: MadeIn,
     directory: OwnedFd,
     access: Access,
     has_pipes: bool,
@@ -60,9 +58,6 @@ pub(crate) struct Liveness {
 /// A client of this process.
 #[derive(Debug)]
 pub(crate) struct LocalClient {
-    /// The registration by which a forked child closes the pipe. Otherwise the child would make
-    /// this process seem alive.
-    _lifeline: Option<Note>,
     /// The pipe of the client. It is open for writing, too, so that it does not end when the last
     /// writer leaves.
     pub(crate) pipe: OwnedFd,
@@ -96,19 +91,13 @@ impl Liveness {
             Err(Errno::NOSYS | Errno::NOTSUP | Errno::PERM) => false,
             Err(error) => return Err(failed(error)),
         };
-        let made_in = MadeIn::this();
-        Ok(Self { made_in, directory, access, has_pipes, clients: Mutex::default() })
+        Ok(Self { directory, access, has_pipes, clients: Mutex::default() })
     }
 
     /// Whether named pipes can be made here. Without them, a dead process is noticed when its lease
     /// ends, and waiters depend on their polls.
     pub(crate) fn has_pipes(&self) -> bool {
         self.has_pipes
-    }
-
-    /// Whether this value belongs to a process from which this process was forked.
-    pub(crate) fn is_of_parent(&self) -> bool {
-        self.made_in.is_another()
     }
 
     pub(crate) fn directory(&self) -> BorrowedFd<'_> {
@@ -133,9 +122,7 @@ impl Liveness {
             Err(error) => return Err(error.into()),
         }
         let pipe = open_pipe(self.directory.as_fd(), &name, self.access)?;
-        let _lifeline = process::note_lifeline(&pipe);
-        let client =
-            LocalClient { _lifeline, pipe, attempts: Mutex::default(), changed: Notify::new() };
+        let client = LocalClient { pipe, attempts: Mutex::default(), changed: Notify::new() };
         self.clients.lock().insert(id, Arc::new(client));
         Ok(())
     }
@@ -212,10 +199,6 @@ impl Liveness {
 
 impl Drop for Liveness {
     fn drop(&mut self) {
-        if self.made_in.is_another() {
-            std::mem::forget(std::mem::take(self.clients.get_mut()));
-            return;
-        }
         for (id, client) in std::mem::take(self.clients.get_mut()) {
             // A pipe without a reader proves that the leases of this client can be ended
             // immediately. A pipe that does not exist would prove nothing. So the pipe is removed

@@ -172,11 +172,6 @@ impl Subscription for FileSubscription {
 
 impl Drop for FileSubscription {
     fn drop(&mut self) {
-        if self.liveness.is_of_parent() {
-            // The parent keeps its subscription.
-            std::mem::forget(self.reader.take());
-            return;
-        }
         // If the pipe cannot be removed, the next publisher or tidying removes it.
         let _ = unlinkat(self.liveness.directory(), &self.file, AtFlags::empty());
     }

@@ -12,9 +12,7 @@ use rustix::fs::Stat;
 use rustix::process::{Resource, geteuid, getrlimit};
 
 use super::access::{Access, NEW};
-use super::hash;
 use super::write_lock::{self, WriteLock};
-use crate::process::{self, Note};
 
 /// The directory with the files of running processes has the name of the database and this suffix.
 const SIDE_SUFFIX: &str = ".clients";
@@ -184,33 +182,12 @@ impl Location {
         }
     }
 
-    /// Refuses a database that the parent of this process has open. A fork copies SQLite's view of
-    /// its file locks, but not the locks. So the child would write without locks and believe that
-    /// it has them, and would undo locks that others rely on. No other process would notice.
-    pub(crate) fn refuse_in_child(&self) -> Result<(), StoreError> {
-        match fs::metadata(&self.database) {
-            Ok(found) if process::is_open_in_parent(file_number(&found)) => Err(self.forked()),
-            Ok(_) | Err(_) => Ok(()),
-        }
-    }
-
-    /// Records that this process has the database open.
-    pub(crate) fn note_open(&self) -> Result<Note, StoreError> {
-        let found = fs::metadata(&self.database);
-        let found = found.map_err(|error| self.io_error("look at it", error))?;
-        process::note_file(file_number(&found)).ok_or_else(|| {
-            let shown = self.database.display();
-            let text = format!("file:{shown}: this process has 1024 stores open: close some");
-            StoreError::new(StoreErrorKind::Full, text)
-        })
-    }
-
-    /// The error for a database that a parent of this process has open.
+    /// The error for a child whose parent had a file store open at the fork.
     pub(crate) fn forked(&self) -> StoreError {
         let shown = self.database.display();
         let text = format!(
-            "file:{shown}: the parent of this process has this file open, and SQLite cannot be \
-             used on both sides of a fork: use it after the fork only, or start the process by \
+            "file:{shown}: the parent of this process had a file store open, and SQLite cannot be \
+             used on both sides of a fork: connect in the child only, or start the process by \
              exec, or use a server (redis://…)"
         );
         StoreError::new(StoreErrorKind::Unsupported, text)
@@ -407,11 +384,6 @@ fn no_directory(path: &Path, parent: &Path, error: Option<io::Error>) -> Invalid
         },
     };
     InvalidInput::new("url", why)
-}
-
-fn file_number(found: &fs::Metadata) -> u64 {
-    let number = [found.dev().to_ne_bytes(), found.ino().to_ne_bytes()];
-    hash(number.as_flattened())
 }
 
 fn is_too_long(path: &Path) -> bool {

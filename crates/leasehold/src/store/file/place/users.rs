@@ -12,7 +12,6 @@ use rustix::fs::{Mode, OFlags, open};
 
 use super::hash;
 use super::location::Location;
-use crate::process::{self, Note};
 
 /// A directory, and the byte of it that stands for one database.
 #[derive(Debug)]
@@ -29,14 +28,6 @@ impl Users {
         // overflow.
         let byte = (hash(name.as_encoded_bytes()) >> 2) as i64;
         Ok(Self { directory: open(location.directory(), flags, Mode::empty())?, byte })
-    }
-}
-
-impl Users {
-    /// Registers the directory's descriptor, so that a forked child closes it. Otherwise the child
-    /// would seem to have the database open.
-    pub(crate) fn note(&self) -> Option<Note> {
-        process::note_lifeline(&self.directory)
     }
 }
 

@@ -19,7 +19,6 @@ use rustix::fs::{FlockOperation, OFlags, flock, openat};
 use rustix::io::Errno;
 
 use super::access::Access;
-use crate::process::{self, Note};
 
 pub(crate) const FILE_NAME: &str = "gate";
 
@@ -40,12 +39,6 @@ impl WriteLock {
         let file = openat(directory, FILE_NAME, flags, access.of_file())?;
         access.give(&file)?;
         Ok(Self(file.into()))
-    }
-
-    /// Registers the file's descriptor, so that a forked child closes it. Otherwise the child would
-    /// keep the lock of a parent that was killed.
-    pub(crate) fn note(&self) -> Option<Note> {
-        process::note_lifeline(&self.0)
     }
 
     /// Reads the text in the file.
