@@ -10,7 +10,6 @@ mod clock;
 pub mod cluster;
 mod contenders;
 mod faulty;
-pub mod fleet;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 pub mod harness;

@@ -8,16 +8,13 @@ mod alone;
 mod cluster;
 mod contended;
 mod contender;
-mod crowd;
 mod data;
 mod evidence;
 mod file;
-mod fleet;
 mod line;
 mod measure;
 mod names;
 mod observed;
-mod outage;
 mod outcome;
 mod pairs;
 mod peers;
@@ -32,7 +29,6 @@ mod server;
 mod soak;
 mod table;
 mod together;
-mod watch;
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -49,11 +45,11 @@ const SOAK: &str = "soak";
 const EVIDENCE: &str = "evidence";
 
 const USAGE: &str = "usage: leasehold-benches \
-    [alone|cluster|contended|crowd|data|file|fleet|held|idle|line|names|observed|outage|peers|\
-    postgres|quorum|redisson|replicas|sentinel|together|waiters|watch]…";
+    [alone|cluster|contended|data|file|held|idle|line|names|observed|peers|postgres|quorum|\
+    redisson|replicas|sentinel|together|waiters]…";
 
 /// The benchmarks, in the order in which they are run.
-const ALL: [&str; 22] = [
+const ALL: [&str; 18] = [
     "alone",
     "contended",
     "line",
@@ -67,14 +63,10 @@ const ALL: [&str; 22] = [
     "quorum",
     "replicas",
     "redisson",
-    "outage",
     "held",
     "waiters",
     "idle",
-    "crowd",
-    "fleet",
     "names",
-    "watch",
     "peers",
 ];
 
@@ -83,16 +75,12 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match arguments.as_slice() {
         [file::WAIT, url, name] => block_on(file::wait(url, name)),
-        [outage::WAIT, url, prefix, clients, tasks] => {
-            raise_file_limit().and_then(|()| block_on(outage::wait(url, prefix, clients, tasks)))
-        }
         [peers::PEER, arguments @ ..] => block_on(peers::run_ours(arguments)),
         [line::PEER, url, slice, begin] => block_on(line::peer(url, slice, begin)),
         [soak::PEER, url, seed] => block_on(soak::peer(url, seed)),
         [SOAK, minutes, directory] => soak::run(minutes, Path::new(directory)),
         [EVIDENCE, runs, directory] => evidence::run(Path::new(runs), Path::new(directory)),
         [redisson::PEER, url] => block_on(redisson::peer(url)),
-        [ONE, "fleet"] => fleet::run(),
         [ONE, name] => raise_file_limit().and_then(|()| block_on(one(name))),
         [] => all(&ALL),
         names => all(names),
@@ -126,7 +114,6 @@ async fn one(name: &str) -> Outcome {
         "alone" => alone::run().await,
         "cluster" => cluster::run().await,
         "contended" => contended::run().await,
-        "crowd" => crowd::run().await,
         "data" => data::run().await,
         "file" => file::run().await,
         "held" => scale::run_held().await,
@@ -134,7 +121,6 @@ async fn one(name: &str) -> Outcome {
         "line" => line::run().await,
         "names" => names::run().await,
         "observed" => observed::run().await,
-        "outage" => outage::run(),
         "peers" => peers::run(),
         "postgres" => postgres::run().await,
         "quorum" => quorum::run().await,
@@ -142,7 +128,6 @@ async fn one(name: &str) -> Outcome {
         "replicas" => replicas::run().await,
         "sentinel" => sentinel::run().await,
         "together" => together::run().await,
-        "watch" => watch::run().await,
         "waiters" => scale::run_waiters().await,
         _ => Err(USAGE.into()),
     }
