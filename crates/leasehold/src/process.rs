@@ -6,7 +6,7 @@
 //! question at each call, so it must be cheap: a handler of pthread_atfork(3) counts forks, and the
 //! answer is read from memory. Asking the system for the process's id takes some 100 ns each time.
 
-use std::sync::OnceLock;
+use once_cell::race::OnceBox;
 
 /// The process in which a value was made. Language bindings use it, too.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ impl MadeIn {
 /// A value for this process and one for each process from which it was forked. Language bindings
 /// use it, too.
 #[derive(Debug)]
-pub struct PerProcess<T>(OnceLock<Box<Generation<T>>>);
+pub struct PerProcess<T>(OnceBox<Generation<T>>);
 
 /// The value of one process, and those of the children of that process.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ struct Generation<T> {
 impl<T> PerProcess<T> {
     /// Without any value yet.
     pub const fn new() -> Self {
-        Self(OnceLock::new())
+        Self(OnceBox::new())
     }
 
     /// The values of the processes from which this one was forked.

@@ -7,10 +7,10 @@
 //! (`lua/fast/`) before Lua has to build the functions of the general code. Names of constants are
 //! replaced by their values; a constant of the model gets its value from the model.
 
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use leasehold_core::{LOCK_CAPACITY, UPGRADABLE_WEIGHT, bugs, model, token};
+use once_cell::race::OnceBox;
 
 use super::codec::RECORD_VERSION;
 use super::plain::value;
@@ -143,15 +143,17 @@ fn bytes_of(values: &[(&str, &str)]) -> u64 {
 /// A word in capitals that stands for a value, and the value in Lua's notation.
 type Constant = (&'static str, String);
 
-static CONSTANTS: OnceLock<Vec<Constant>> = OnceLock::new();
-static TEXTS: OnceLock<Texts> = OnceLock::new();
+/// The constants and all texts. Threads that need them at the same time each make them, and none
+/// waits for another: a child that is forked at that moment does not have that other thread.
+static CONSTANTS: OnceBox<Vec<Constant>> = OnceBox::new();
+static TEXTS: OnceBox<Texts> = OnceBox::new();
 
 /// The text of each script.
 type Texts = [ScriptText; Script::ALL.len()];
 
 /// Numbers of the model, which is the only place that defines them, and formats of packed values.
 fn constants() -> &'static [Constant] {
-    CONSTANTS.get_or_init(make_constants)
+    CONSTANTS.get_or_init(|| Box::new(make_constants()))
 }
 
 fn make_constants() -> Vec<Constant> {
@@ -360,7 +362,7 @@ impl Script {
 
     /// The text of the script and its hash.
     pub fn text(self) -> &'static ScriptText {
-        &TEXTS.get_or_init(make_texts)[self as usize]
+        &TEXTS.get_or_init(|| Box::new(make_texts()))[self as usize]
     }
 
     /// The text for SCRIPT LOAD.
