@@ -10,8 +10,7 @@ use rustix::process::Pid;
 
 use super::ending::EndArgs;
 use super::shared::{LockArgs, OutputArgs, PlainOutputArgs, StoreArgs};
-use super::sort::Sort;
-use super::values::{budget, capacity, duration, interval, name, pid, ttl};
+use super::values::{capacity, duration, name, pid, ttl};
 
 /// Arguments of `run`.
 #[derive(Args, Debug)]
@@ -86,45 +85,10 @@ pub(crate) struct Ls {
     /// Only names that begin with this
     #[arg(default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
-    /// Also lists names that nobody holds or awaits, while the store remembers them
-    #[arg(short, long, conflicts_with_all = ["held_longer_than", "watch"])]
-    pub(crate) all: bool,
     /// Only names whose oldest hold has lasted for longer than this. For locks that programs in
     /// other languages hold, that time is not known
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) held_longer_than: Option<Duration>,
-    /// The order of the list: name; held, the longest hold first; left, the hold that would end
-    /// first; waiting, the longest queue first; longest, the longest wait first
-    #[arg(
-        long,
-        value_name = "WORD",
-        value_enum,
-        default_value = "name",
-        hide_possible_values = true
-    )]
-    pub(crate) sort: Sort,
-    /// Goes on until a signal comes. On a terminal, shows the list as `top` does; otherwise prints
-    /// a line for each lock that appears in the list, changes, or is gone
-    #[arg(short, long)]
-    pub(crate) watch: bool,
-    /// With --watch, how often the list is drawn, or compared with the list before
-    #[arg(
-        long,
-        value_name = "DURATION",
-        value_parser = interval,
-        default_value = "1s",
-        requires = "watch"
-    )]
-    pub(crate) interval: Duration,
-    /// With --watch, looks at no more than this many keys of the store in a second
-    #[arg(
-        long,
-        value_name = "KEYS",
-        value_parser = budget,
-        default_value = "2000",
-        requires = "watch"
-    )]
-    pub(crate) budget: u32,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
@@ -149,22 +113,6 @@ pub(crate) struct Top {
     /// Only names that begin with this
     #[arg(default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
-    /// How often the table is redrawn
-    #[arg(long, value_name = "DURATION", value_parser = interval, default_value = "1s")]
-    pub(crate) interval: Duration,
-    /// Looks at no more than this many keys of the store in a second
-    #[arg(long, value_name = "KEYS", value_parser = budget, default_value = "2000")]
-    pub(crate) budget: u32,
-    /// The order of the table at the start: longest (the longest wait), waiting, held, left,
-    /// entries, name
-    #[arg(
-        long,
-        value_name = "WORD",
-        value_enum,
-        default_value = "longest",
-        hide_possible_values = true
-    )]
-    pub(crate) sort: Sort,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
 }

@@ -124,22 +124,16 @@ pub(super) const LS_EXAMPLES: &str = "\
 Examples:
   leasehold ls invoices/                        names that begin with invoices/
   leasehold ls --held-longer-than 10m           what may have been forgotten
-  leasehold ls --sort waiting --watch           kept up to date, until q
-  leasehold ls --watch --json | jq -c .         a line of JSON for each change
+  leasehold ls --json | jq -c '.[]'             a line of JSON for each lock
 
 MODE is w for an exclusive holder, r for a reader, r×3 for three readers, with u if one of them is
 upgradable, and 3/5 for three of five permits. SINCE is when the oldest hold began, by the clock and
 time zone of this terminal; in JSON it is UTC. A narrow terminal leaves columns out; `show` prints
 everything about one lock.
 
-A line of `--watch --json` is {\"change\":\"appeared\",\"at\":…,\"name\":…,\"lock\":…}: the lock
-`appeared` in the list, `changed` (its holders or waiters), or is `gone` from it, with `lock`
-null. `away` and `back` say that the store was lost, or is back. A hold shorter than --interval may
-not be seen. Watching goes on while the store is away.
+The list is sorted by name. `leasehold top` keeps it up to date.
 
-On a terminal, --watch shows the screen of `top`, with its keys.
-
-Exit code: 0 listed; 69 trouble with the store; 2 usage; --watch ends by its signal, or by q.";
+Exit code: 0 listed; 69 trouble with the store; 2 usage.";
 
 pub(super) const SERVE_EXAMPLES: &str = "\
 Examples:
@@ -151,7 +145,7 @@ Examples:
   curl -sN localhost:9740/api/v1/events                  each change as it is noticed
   curl -s localhost:9740/metrics                         OpenMetrics, for Prometheus
 
-`serve` looks at no more than --budget keys a second, whatever the size of the store. Each row says
+`serve` looks at no more than 2000 keys a second, whatever the size of the store. Each row says
 how old it is.
 
 Exit code: 0 ended by a signal; 69 cannot listen, or trouble with the store that does not pass by

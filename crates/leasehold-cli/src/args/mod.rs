@@ -8,7 +8,6 @@ mod normalize;
 pub(crate) mod parse;
 mod serve;
 mod shared;
-mod sort;
 mod taking;
 mod values;
 
@@ -24,7 +23,6 @@ pub(crate) use self::hold_limits::Limit;
 pub(crate) use self::normalize::options_last;
 pub(crate) use self::serve::Serve;
 pub(crate) use self::shared::{LockArgs, PlainOutputArgs, StoreArgs};
-pub(crate) use self::sort::Sort;
 pub(crate) use self::taking::{Give, Renew, Take};
 use crate::report::Verbosity;
 

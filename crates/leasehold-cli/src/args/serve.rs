@@ -7,9 +7,6 @@ use clap::Args;
 
 use super::shared::StoreArgs;
 
-/// Fewest keys a second: with less, a look at one lock would use up the time of others.
-const LEAST_BUDGET: i64 = 100;
-
 /// Arguments of `serve`.
 #[derive(Args, Debug)]
 pub(crate) struct Serve {
@@ -21,14 +18,6 @@ pub(crate) struct Serve {
         value_parser = listen
     )]
     pub(crate) listen: SocketAddr,
-    /// The most keys of the store to look at in a second
-    #[arg(
-        long,
-        value_name = "KEYS",
-        default_value_t = 2000,
-        value_parser = clap::value_parser!(u32).range(LEAST_BUDGET..)
-    )]
-    pub(crate) budget: u32,
     /// Lets users with the token revoke leases
     #[arg(long, requires = "token_file")]
     pub(crate) allow_revoke: bool,

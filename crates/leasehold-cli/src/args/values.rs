@@ -13,13 +13,6 @@ use super::normalize::NAME_MARK;
 /// The most permits that a semaphore has: one less than the capacity of a lock.
 const MOST_PERMITS: u32 = i32::MAX as u32 - 1;
 
-/// The shortest pause between two looks at the same table: nobody reads faster.
-const LEAST_INTERVAL: Duration = Duration::from_millis(100);
-
-/// The smallest budget, in keys a second: with less, `ls --watch` and `top` would not get through a
-/// store.
-const LEAST_BUDGET: u32 = 10;
-
 pub(super) fn name(text: &str) -> Result<LockName, InvalidInput> {
     LockName::new(text.strip_prefix(NAME_MARK).unwrap_or(text))
 }
@@ -74,21 +67,6 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         false => parse_duration(text),
     };
     parsed.map_err(|refusal| refusal.to_string())
-}
-
-/// Reads an interval, the time between two looks.
-pub(super) fn interval(text: &str) -> Result<Duration, String> {
-    let interval = duration(text)?;
-    match interval < LEAST_INTERVAL {
-        true => Err(format!("{text:?} is too often: give 100ms or more")),
-        false => Ok(interval),
-    }
-}
-
-/// Reads a budget: how many keys of a store may be looked at in a second.
-pub(super) fn budget(text: &str) -> Result<u32, String> {
-    let keys = text.parse().ok().filter(|keys| *keys >= LEAST_BUDGET);
-    keys.ok_or_else(|| format!("{text:?} is no number of keys: give 10 or more"))
 }
 
 /// Reads a ttl.

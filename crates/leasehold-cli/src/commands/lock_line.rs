@@ -1,4 +1,4 @@
-//! One lock in the lists of `ls` and `top`, and the choice of the locks that are listed.
+//! One lock in the lists of `ls` and `top`, and the orders of a list.
 
 use std::cmp::{Ordering, Reverse};
 use std::time::Duration;
@@ -8,7 +8,6 @@ use leasehold::lease::Mode;
 use leasehold::{FencingToken, LockName};
 
 use super::status_view::{ANOTHER, StatusView};
-use crate::args::Sort;
 use crate::watch::{Look, Row};
 
 /// One lock in a list.
@@ -111,16 +110,12 @@ impl LockLine {
     }
 
     /// Compares two lines in this order.
-    fn compare(&self, other: &Self, sort: Sort) -> Ordering {
+    pub(super) fn compare(&self, other: &Self, sort: Sort) -> Ordering {
         let longest_first = |line: &Self| Reverse((line.waited, line.held));
-        // A hold without a known end comes last.
-        let ends = |line: &Self| (line.left.is_none(), line.left);
         let by = match sort {
             Sort::Longest => Ordering::Equal,
             Sort::Waiting => other.row.status.waiting.cmp(&self.row.status.waiting),
             Sort::Held => other.held.cmp(&self.held),
-            Sort::Left => ends(self).cmp(&ends(other)),
-            Sort::Entries => other.per_second.total_cmp(&self.per_second),
             Sort::Name => self.name.cmp(&other.name),
         };
         by.then_with(|| longest_first(self).cmp(&longest_first(other)))
@@ -135,30 +130,35 @@ fn first_words(first: &Holder) -> String {
     format!("{cooldown}{}:{}", first.info.host, first.info.pid)
 }
 
-/// The choice of the locks that are listed, and their order.
-#[derive(Debug, Default)]
-pub(super) struct Listing {
-    /// Only names with this prefix.
-    pub(super) prefix: String,
-    /// Only names whose oldest hold has lasted for longer than this.
-    pub(super) held_longer_than: Option<Duration>,
-    /// Also names that nobody holds or awaits.
-    pub(super) all: bool,
-    pub(super) sort: Sort,
+/// The order of a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Sort {
+    /// The longest wait first, then the oldest hold: what may be stuck.
+    #[default]
+    Longest,
+    /// The longest queue first.
+    Waiting,
+    /// The oldest hold first.
+    Held,
+    Name,
 }
 
-impl Listing {
-    /// The locks that are listed, in order.
-    pub(super) fn of(&self, locks: impl IntoIterator<Item = LockLine>) -> Vec<LockLine> {
-        let mut lines: Vec<LockLine> = locks.into_iter().filter(|line| self.has(line)).collect();
-        lines.sort_by(|one, other| one.compare(other, self.sort));
-        lines
+impl Sort {
+    const ALL: [Self; 4] = [Self::Longest, Self::Waiting, Self::Held, Self::Name];
+
+    /// The next order; the first one follows the last.
+    pub(super) fn next(self) -> Self {
+        let at = Self::ALL.iter().position(|sort| *sort == self).unwrap_or_default();
+        Self::ALL[(at + 1) % Self::ALL.len()]
     }
 
-    fn has(&self, line: &LockLine) -> bool {
-        let is_old = self.held_longer_than.is_none_or(|least| line.held > Some(least));
-        // A lock that was released between two requests is idle by now.
-        let is_wanted = self.all || line.row.is_used();
-        is_old && is_wanted && line.name.as_str().starts_with(&self.prefix)
+    /// The title of the column that the list is sorted by.
+    pub(super) const fn title(self) -> &'static str {
+        match self {
+            Self::Longest => "LONGEST",
+            Self::Waiting => "WAITING",
+            Self::Held => "HELD",
+            Self::Name => "NAME",
+        }
     }
 }

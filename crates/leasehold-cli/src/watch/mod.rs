@@ -1,4 +1,4 @@
-//! The picture of a store that `ls --watch`, `top` and `serve` share: which locks are held and
+//! The picture of a store that `top` and `serve` share: which locks are held and
 //! awaited, and by whom.
 //!
 //! [`Picture`] has all that is known of the locks, and decides which lock to look at next; it does
@@ -17,4 +17,4 @@ pub use self::change::{Change, Event, EventKind, Who};
 pub use self::history::{Bar, History, SPAN_MS};
 pub use self::picture::{Availability, Picture, Totals};
 pub use self::row::{Look, Row, look};
-pub use self::scanner::{Timekeeper, Update, Watcher};
+pub use self::scanner::{KEYS_PER_SECOND, Timekeeper, Update, Watcher};

@@ -17,6 +17,9 @@ use super::change::{Change, millis};
 use super::picture::Picture;
 use super::row::{Row, look};
 
+/// How many keys a watcher looks at in a second, however many are in the store: 2000.
+pub const KEYS_PER_SECOND: u32 = 2_000;
+
 /// The most keys that a server passes in one step: 500, as in `ls`. A step takes well below a
 /// millisecond of the server's time.
 const MOST_KEYS: u32 = 500;

@@ -35,7 +35,7 @@ use crate::report::{Failure, Outcome, STORE, Verbosity, escaped};
 use crate::runtime::block_on;
 use crate::signals::{Signals, is_end};
 use crate::store_choice::Choice;
-use crate::watch::{Timekeeper, Watcher};
+use crate::watch::{KEYS_PER_SECOND, Timekeeper, Watcher};
 
 /// How often listeners get the present state: every 2 seconds. This also shows them that the
 /// connection lives.
@@ -61,7 +61,7 @@ pub(crate) fn serve(args: &Serve) -> Outcome {
         let signals = Signals::catch_all()
             .map_err(|error| Failure::new(STORE, format!("cannot catch signals: {error}")))?;
         let (names, time) = (args.metrics_names.clone(), Timekeeper::new(SystemClock::new()));
-        let watcher = Watcher::keeping(names, args.budget, time);
+        let watcher = Watcher::keeping(names, KEYS_PER_SECOND, time);
         let access = access.at(address, tls.is_some());
         let app = Arc::new(App::new(watcher, access, choice.url.clone(), &args.metrics_names));
         let router = router::router(&app);

@@ -23,26 +23,19 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{MissedTickBehavior, interval};
 
 use self::view::{Demand, View};
-use super::lock_line::Listing;
-use crate::args::{StoreArgs, Top};
+use crate::args::Top;
 use crate::connection::ask;
 use crate::report::{Failure, Outcome, STORE, USAGE};
 use crate::signals::Signals;
 use crate::terminal::is_cooked;
-use crate::watch::{Timekeeper, Watcher};
+use crate::watch::{KEYS_PER_SECOND, Timekeeper, Watcher};
 
 /// The signals that are caught: CONT, after which the screen is drawn again, and those by which
 /// others end a program. The terminal must be restored first.
 const CAUGHT: [Signal; 5] = [Signal::CONT, Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
 
-/// The locks that are shown, and how often the screen is updated.
-#[derive(Debug)]
-pub(super) struct Live<'a> {
-    pub(super) store: &'a StoreArgs,
-    pub(super) listing: Listing,
-    pub(super) interval: Duration,
-    pub(super) budget: u32,
-}
+/// How often the screen is drawn, besides after each key: every second.
+const REDRAW: Duration = Duration::from_secs(1);
 
 /// Shows the locks of the store until the user quits.
 pub(crate) fn top(args: &Top) -> Outcome {
@@ -50,20 +43,11 @@ pub(crate) fn top(args: &Top) -> Outcome {
         let why = "`leasehold top` needs a terminal: for programs there is `leasehold ls --json`";
         return Err(Failure::new(USAGE, why));
     }
-    show_live(Live {
-        store: &args.store,
-        listing: Listing { prefix: args.prefix.clone(), sort: args.sort, ..Listing::default() },
-        interval: args.interval,
-        budget: args.budget,
-    })
-}
-
-/// Shows the locks on this terminal.
-pub(super) fn show_live(live: Live<'_>) -> Outcome {
-    let choice = live.store.choose()?;
-    ask(&choice, live.store.verbosity, async |client| {
+    let choice = args.store.choose()?;
+    ask(&choice, args.store.verbosity, async |client| {
         let mut terminal = ratatui::try_init().map_err(broken)?;
-        let shown = show(live, client.admin(), choice.url.to_string(), &mut terminal).await;
+        let view = View::new(choice.url.to_string(), args.prefix.clone());
+        let shown = show(view, client.admin(), &mut terminal).await;
         // If the terminal is gone, there is nothing to restore.
         let _gone = ratatui::try_restore();
         shown
@@ -71,19 +55,13 @@ pub(super) fn show_live(live: Live<'_>) -> Outcome {
     Ok(0)
 }
 
-async fn show(
-    live: Live<'_>,
-    admin: Admin,
-    store: String,
-    terminal: &mut DefaultTerminal,
-) -> Result<(), Failure> {
-    let watcher = Watcher::new(live.budget, Timekeeper::new(SystemClock::new()));
+async fn show(mut view: View, admin: Admin, terminal: &mut DefaultTerminal) -> Result<(), Failure> {
+    let watcher = Watcher::new(KEYS_PER_SECOND, Timekeeper::new(SystemClock::new()));
     let mut watching = pin!(watcher.run(&admin, |_| {}));
-    let mut view = View::new(store, live.listing);
     let mut typed = typed();
     let (answer, mut answers) = unbounded_channel();
     let mut signals = Signals::catch(CAUGHT).map_err(broken)?;
-    let mut ticks = interval(live.interval);
+    let mut ticks = interval(REDRAW);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         view.refresh(&watcher.picture(), watcher.time.now_ms());

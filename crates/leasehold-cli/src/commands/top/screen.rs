@@ -119,7 +119,7 @@ fn draw_table(frame: &mut Frame<'_>, view: &View, area: Rect) {
     }
     let shown: Vec<_> = COLUMNS.iter().map(|column| area.width >= column.from_width).collect();
     let columns = COLUMNS.iter().zip(&shown).filter_map(|(column, shown)| shown.then_some(column));
-    let titles = columns.clone().map(|column| match column.title == view.listing.sort.title() {
+    let titles = columns.clone().map(|column| match column.title == view.sort.title() {
         true => Cell::from(column.title).underlined(),
         false => Cell::from(column.title),
     });

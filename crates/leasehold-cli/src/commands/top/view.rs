@@ -4,7 +4,7 @@ use leasehold::admin::Deadlock;
 use leasehold::{FencingToken, LockName};
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-use crate::commands::lock_line::{Listing, LockLine};
+use crate::commands::lock_line::{LockLine, Sort};
 use crate::commands::totals::totals_in_words;
 use crate::watch::{Availability, Picture};
 
@@ -15,7 +15,9 @@ const PAGE: isize = 10;
 #[derive(Debug)]
 pub(super) struct View {
     pub(super) store: String,
-    pub(super) listing: Listing,
+    /// Only names with this prefix are shown.
+    prefix: String,
+    pub(super) sort: Sort,
     /// Only lines with this text are shown.
     pub(super) filter: String,
     pub(super) mode: Mode,
@@ -67,10 +69,11 @@ pub(super) enum Demand {
 impl View {
     /// A view that lists all known locks, so a lock that was released a moment ago stays in its
     /// place.
-    pub(super) fn new(store: String, listing: Listing) -> Self {
+    pub(super) fn new(store: String, prefix: String) -> Self {
         Self {
             store,
-            listing: Listing { all: true, ..listing },
+            prefix,
+            sort: Sort::default(),
             filter: String::new(),
             mode: Mode::Table,
             lines: Vec::new(),
@@ -92,9 +95,10 @@ impl View {
         self.is_whole = picture.is_whole();
         self.availability = picture.store().clone();
         self.deadlocks = picture.deadlocks().to_vec();
-        let lines = picture.rows();
-        let lines = lines.map(|(name, row)| LockLine::new(name.clone(), row.clone(), now_ms));
-        self.lines = self.listing.of(lines.filter(|line| line.has(&self.filter)));
+        let rows = picture.rows().filter(|(name, _)| name.as_str().starts_with(&self.prefix));
+        let lines = rows.map(|(name, row)| LockLine::new(name.clone(), row.clone(), now_ms));
+        self.lines = lines.filter(|line| line.has(&self.filter)).collect();
+        self.lines.sort_by(|one, other| one.compare(other, self.sort));
         let at = chosen.and_then(|name| self.lines.iter().position(|line| line.name == name));
         self.at = at.unwrap_or(self.at).min(self.lines.len().saturating_sub(1));
     }
@@ -163,7 +167,7 @@ impl View {
             KeyCode::Home | KeyCode::Char('g') => self.move_by(isize::MIN),
             KeyCode::End | KeyCode::Char('G') => self.move_by(isize::MAX),
             KeyCode::Char('/') => self.mode = Mode::Filter,
-            KeyCode::Char('s') => self.listing.sort = self.listing.sort.next(),
+            KeyCode::Char('s') => self.sort = self.sort.next(),
             KeyCode::Char('r') => self.ask_to_revoke(),
             KeyCode::Char('?' | 'h') => self.mode = Mode::Help,
             KeyCode::Enter if self.chosen().is_some() => self.mode = Mode::Details,

@@ -198,7 +198,7 @@ async fn of_5_000_names_only_those_are_drawn_that_can_be_seen_on_a_phone_too() {
         let lock = client.mutex(format!("account/{number:04}")).ttl(hour);
         held.push(lock.acquire().await.unwrap());
     }
-    let served = Served::start(&place, &["--budget", "20000"]);
+    let served = Served::start(&place, &[]);
     let browser = open(&served, 390, 844).await;
     begins(&browser, "count", "5000 of 5000 locks").await;
     set(&browser, "sort", "name").await;
@@ -219,9 +219,9 @@ async fn of_5_000_names_only_those_are_drawn_that_can_be_seen_on_a_phone_too() {
 async fn the_page_says_how_far_it_has_looked_until_it_has_looked_at_everything() {
     let place = Place::on_redis();
     let server = place.server.as_ref().unwrap();
-    // With this budget, a walk over these keys takes more than a quarter of an hour.
-    let () = server.command("DEBUG POPULATE 100000 foreign 16").unwrap();
-    let served = Served::start(&place, &["--budget", "100"]);
+    // A walk over these keys takes minutes.
+    let () = server.command("DEBUG POPULATE 1000000 foreign 16").unwrap();
+    let served = Served::start(&place, &[]);
     let browser = open(&served, 1000, 700).await;
     let text = |id: &str| format!("document.getElementById('{id}').textContent");
     let looks = "/^Still looking: [1-9][0-9]* keys so far$/";

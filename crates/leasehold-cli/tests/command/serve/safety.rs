@@ -197,7 +197,6 @@ fn what_would_not_be_safe_is_refused_with_the_remedy() {
     };
     refused(&["--allow-revoke"], "--token-file");
     refused(&["--tls-cert", "x"], "--tls-key");
-    refused(&["--budget", "99"], "100");
     refused(&["--token-file", "missing"], "missing: No such file");
     let short = token_file(&place, "short", 0o600);
     refused(&["--token-file", &short], "openssl rand -hex 32");

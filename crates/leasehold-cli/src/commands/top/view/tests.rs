@@ -11,7 +11,6 @@ use ratatui::backend::TestBackend;
 
 use super::super::screen::draw;
 use super::*;
-use crate::args::Sort;
 use crate::watch::{Timekeeper, Watcher};
 
 /// A store in memory, and a view of it.
@@ -33,7 +32,7 @@ impl Place {
         let store = Memory::with_clock(clock.clone());
         let client = client(&store, &clock).await;
         let watcher = Watcher::new(1_000, Timekeeper::new(clock.clone()));
-        let view = View::new("memory:".to_owned(), Listing::default());
+        let view = View::new("memory:".to_owned(), String::new());
         Self { store, client, clock, watcher, view }
     }
 
@@ -135,8 +134,8 @@ async fn a_filter_is_typed_and_cleared_and_the_cursor_stays_on_its_lock() {
     let mut place = Place::new().await;
     let _held = [place.hold("a", "red").await, place.hold("b", "blue").await];
     place.inspect(&["a", "b"]).await;
-    place.keys("sssss");
-    assert_eq!(place.view.listing.sort, Sort::Name);
+    place.keys("sss");
+    assert_eq!(place.view.sort, Sort::Name);
     assert_eq!(place.names(), ["a", "b"]);
     place.keys("j");
     place.keys("/blue");

@@ -1,0 +1,137 @@
+//! `leasehold ls`: the locks that are held or awaited, by name.
+
+use leasehold::time::show_duration;
+
+use super::lock_line::LockLine;
+use super::status_view::foreign_words;
+use super::totals::unreadable_in_words;
+use crate::args::Ls;
+use crate::connection::ask;
+use crate::moment::{local, now_ms};
+use crate::report::{Outcome, print, print_json};
+use crate::table::{Column, room, table};
+use crate::watch::look;
+
+/// The most names that are listed: 10 000, with a request for each. For more names, give a prefix.
+const LIMIT: u32 = 10_000;
+
+/// The columns of the table. A terminal of 40 characters has room for name, mode, holder, held and
+/// waiting.
+const COLUMNS: [Column; 9] = [
+    Column::of_texts("NAME", 0),
+    Column::of_values("MODE", 4),
+    Column::of_texts("HOLDER", 1),
+    Column::of_values("SINCE", 7),
+    Column::of_values("HELD", 2),
+    Column::of_values("LEFT", 5),
+    Column::of_values("TOKEN", 8),
+    Column::of_values("WAITING", 3),
+    Column::of_texts("LABEL", 6),
+];
+
+/// Lists the locks of the store.
+pub(crate) fn ls(args: &Ls) -> Outcome {
+    let verbosity = args.output.store.verbosity;
+    let choice = args.output.store.choose()?;
+    let mut locks = ask(&choice, verbosity, async |client| {
+        let admin = client.admin();
+        let (names, are_all) = first(async |most| admin.list(&args.prefix, most).await).await?;
+        if !are_all {
+            verbosity
+                .remark(format_args!("only the first {LIMIT} names are listed: give a prefix"));
+        }
+        let mut locks = Vec::with_capacity(names.len());
+        for name in names {
+            let look = look(admin.inspect(&name).await)?;
+            locks.push(LockLine::seen(name, look, now_ms()));
+        }
+        Ok(locks)
+    })?;
+    let unreadable = locks.iter().filter(|line| line.row.unreadable.is_some()).count();
+    if let Some(words) = unreadable_in_words(unreadable) {
+        verbosity.remark(words);
+    }
+    // A lock that was released between two requests is idle by now.
+    let is_old =
+        |line: &LockLine| args.held_longer_than.is_none_or(|least| line.held > Some(least));
+    locks.retain(|line| line.row.is_used() && is_old(line));
+    locks.sort_by(|one, other| one.name.cmp(&other.name));
+    if locks.is_empty() {
+        choice.warn_if_local(verbosity);
+    }
+    if args.output.json {
+        print_json(&locks.iter().map(LockLine::view).collect::<Vec<_>>())?;
+    } else if locks.is_empty() {
+        verbosity.remark(nothing(args));
+    } else {
+        let rows: Vec<_> = locks.iter().map(|line| row(line, now_ms())).collect();
+        print(table(&COLUMNS, &rows, room()))?;
+    }
+    Ok(0)
+}
+
+/// The message if no lock is listed.
+fn nothing(args: &Ls) -> String {
+    let is = match args.held_longer_than {
+        Some(least) => format!("is held for longer than {}", show_duration(least)),
+        None => "is held or awaited".to_owned(),
+    };
+    match args.prefix.as_str() {
+        "" => format!("no lock {is}"),
+        prefix => format!("no lock whose name begins with {prefix} {is}"),
+    }
+}
+
+/// The first [`LIMIT`] listed locks, and whether these are all. `list` returns at most as many as
+/// it is asked for.
+async fn first<T>(
+    list: impl AsyncFnOnce(u32) -> leasehold::Result<Vec<T>>,
+) -> leasehold::Result<(Vec<T>, bool)> {
+    // One lock beyond the limit shows whether there are more.
+    let mut listed = list(LIMIT + 1).await?;
+    let are_all = listed.len() <= LIMIT as usize;
+    listed.truncate(LIMIT as usize);
+    Ok((listed, are_all))
+}
+
+fn row(line: &LockLine, now_ms: u64) -> [String; COLUMNS.len()] {
+    let (name, status) = (line.name.to_string(), &line.row.status);
+    let (mode, waiting, unknown) = (line.mode(), status.waiting.to_string(), || "-".to_owned());
+    if let Some(foreign) = &status.foreign {
+        let [holder, left, label] = foreign_words(foreign);
+        return [name, mode, holder, unknown(), unknown(), left, unknown(), waiting, label];
+    }
+    let span = |span: Option<_>| span.map_or_else(unknown, show_duration);
+    let since = line.row.held_since_ms().map(|since_ms| local(since_ms, now_ms));
+    let token = match (line.token(), status.last_token) {
+        (Some(token), _) => token.to_string(),
+        (None, last) => last.map(|last| format!("({last})")).unwrap_or_default(),
+    };
+    [
+        name,
+        mode,
+        line.holder(),
+        since.unwrap_or_else(unknown),
+        span(line.held),
+        span(line.left),
+        token,
+        waiting,
+        line.label(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn exactly_as_many_names_as_are_listed_are_all_and_one_more_is_not() {
+        for (there, listed, are_all) in
+            [(0, 0, true), (9_999, 9_999, true), (10_000, 10_000, true), (10_001, 10_000, false)]
+        {
+            let list = async |most| Ok((0..there).take(most as usize).collect());
+            let (names, all) = first(list).await.unwrap();
+            assert_eq!((names, all), ((0..listed).collect::<Vec<u32>>(), are_all), "of {there}");
+        }
+    }
+}
