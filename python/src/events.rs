@@ -75,72 +75,41 @@ impl Told {
     }
 }
 
-/// Whether an event goes into the log. A repeated event goes into it only the first time.
+/// Whether an event goes into the log.
 pub(crate) fn warns(event: &Event<'_>) -> bool {
     match event {
-        Event::Delayed { lasting, .. } | Event::Overdue { lasting, .. } => lasting.is_zero(),
+        Event::Waiting { cause, .. } => cause.is_some(),
         Event::Lost { reason, .. } => *reason != LossReason::Closed,
-        Event::Stalled { .. }
-        | Event::Undelivered { .. }
-        | Event::WaitingForCapacity { .. }
-        | Event::Warning { .. } => true,
+        Event::Overdue { .. } | Event::Warning { .. } => true,
         _ => false,
     }
 }
 
 /// The owned copy of an event for the listeners.
 pub(crate) fn told(event: &Event<'_>) -> Told {
-    of_call(event).or_else(|| of_lease(event)).unwrap_or_else(|| of_store(event))
-}
-
-/// Converts an event of a verb.
-fn of_call(event: &Event<'_>) -> Option<Told> {
-    Some(match *event {
-        Event::Acquiring { request, .. } => Told::of("acquiring", "asked for").on(&request),
-        Event::Busy { request, waited, .. } => {
-            Told::of("busy", "somebody else has it").on(&request).waited(waited)
-        }
-        Event::Cancelled { request, waited, .. } => {
-            Told::of("cancelled", "the wait was cancelled").on(&request).waited(waited)
-        }
-        Event::Delayed { request, cause, .. } => {
-            Told::of("delayed", format!("the wait is held up: {cause}")).on(&request)
-        }
-        Event::Failed { request, waited, error, .. } => {
-            Told::of("failed", error).on(&request).waited(waited)
+    match *event {
+        Event::Waiting { request, ahead, own, cause, .. } => {
+            let text = match (cause, own, ahead) {
+                (Some(cause), _, _) => format!("the wait is held up: {cause}"),
+                (None, Some(token), _) => format!(
+                    "waits for what its own client holds, with token {token}: if it is the same \
+                     task, use `Guard::reenter`"
+                ),
+                (None, None, Some(ahead)) => format!("waits, {ahead} come before"),
+                (None, None, None) => "waits".to_owned(),
+            };
+            Told { token: own, ..Told::of("waiting", text).on(&request) }
         }
         Event::Granted { lease, waited, .. } => {
             let told = Told::of("granted", format!("granted with token {}", lease.token));
             told.of_lease(&lease).waited(waited)
         }
-        Event::OwnLease { request, token, .. } => {
-            let text = format!(
-                "waits for what its own process holds, with token {token}: if it is the same \
-                 task, use `Guard::reenter`"
-            );
-            Told { token: Some(token), ..Told::of("own_lease", text).on(&request) }
+        Event::Renewed { lease, .. } => Told::of("renewed", "renewed").of_lease(&lease),
+        Event::Overdue { lease, validity, cause, .. } => {
+            let left = show_duration(validity);
+            let text = format!("could not be renewed, {left} are left: {cause}");
+            Told::of("overdue", text).of_lease(&lease)
         }
-        Event::TimedOut { request, waited, .. } => {
-            let text = format!("still busy after {}", show_duration(waited));
-            Told::of("timed_out", text).on(&request).waited(waited)
-        }
-        Event::Waiting { request, ahead, .. } => {
-            let text = match ahead {
-                Some(ahead) => format!("waits, {ahead} come before"),
-                None => "waits".to_owned(),
-            };
-            Told::of("waiting", text).on(&request)
-        }
-        Event::WaitingForCapacity { request, text, .. } => {
-            Told::of("waiting_for_capacity", text).on(&request)
-        }
-        _ => return None,
-    })
-}
-
-/// Converts an event of a lease.
-fn of_lease(event: &Event<'_>) -> Option<Told> {
-    Some(match *event {
         Event::Lost { lease, held, reason, cause, .. } => {
             let why = cause.map(|cause| format!(" ({cause})")).unwrap_or_default();
             let token = lease.token;
@@ -148,47 +117,25 @@ fn of_lease(event: &Event<'_>) -> Option<Told> {
             let told = Told::of("lost", text).of_lease(&lease).held(held);
             Told { reason: Some(reason.as_str()), ..told }
         }
-        Event::ModeChanged { lease, from, .. } => {
-            let text = format!("{} has become {}", from.as_str(), lease.mode.as_str());
-            Told::of("mode_changed", text).of_lease(&lease)
-        }
-        Event::Overdue { lease, validity, cause, .. } => {
-            let left = show_duration(validity);
-            let text = format!("could not be renewed, {left} are left: {cause}");
-            Told::of("overdue", text).of_lease(&lease)
-        }
         Event::Released { lease, held, .. } => {
             Told::of("released", "released").of_lease(&lease).held(held)
         }
-        Event::Renewed { lease, .. } => Told::of("renewed", "renewed").of_lease(&lease),
-        Event::Undelivered { lease, held, .. } => {
-            let text = format!("was taken for {} for nobody", show_duration(held));
-            Told::of("undelivered", text).of_lease(&lease).held(held)
-        }
-        _ => return None,
-    })
-}
-
-/// Converts an event of the store or of the process.
-fn of_store(event: &Event<'_>) -> Told {
-    match *event {
-        Event::Reconnected { away, .. } => {
-            let text = format!("the store answers again after {}", show_duration(away));
-            Told::of("reconnected", text)
-        }
-        Event::RoundTrip { operation, name, took, error, .. } => {
-            let took = show_duration(took);
+        Event::Failed { request, waited, outcome, error, .. } => {
             let text = match error {
-                Some(error) => format!("{operation} took {took}: {error}"),
-                None => format!("{operation} took {took}"),
+                Some(error) => error.to_string(),
+                None => format!("{outcome} after {}", show_duration(waited)),
             };
-            let told = Told::of("round_trip", text);
-            Told { name: name.map(ToString::to_string), ..told }
+            Told::of("failed", text).on(&request).waited(waited)
         }
-        Event::Stalled { late, .. } => {
-            let late = show_duration(late);
-            let text = format!("leases were renewed {late} late: a pause or an overload");
-            Told::of("stalled", text)
+        Event::RoundTrip { operation, name, took, error, away, .. } => {
+            let took = show_duration(took);
+            let end = match (error, away.map(show_duration)) {
+                (_, Some(away)) => format!(", and the store answers again after {away}"),
+                (Some(error), None) => format!(": {error}"),
+                (None, None) => String::new(),
+            };
+            let told = Told::of("round_trip", format!("{operation} took {took}{end}"));
+            Told { name: name.map(ToString::to_string), ..told }
         }
         Event::Warning { text, .. } => Told::of("warning", text),
         // A later version may add events.

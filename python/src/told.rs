@@ -181,7 +181,9 @@ impl Teller {
     }
 
     fn warns(&self, event: &Event<'_>) -> bool {
-        let Event::OwnLease { request, .. } = event else { return warns(event) };
+        let Event::Waiting { request, own: Some(_), cause: None, .. } = event else {
+            return warns(event);
+        };
         let mut own = lock(&self.own);
         own.len() < MOST_OWN && own.insert(request.name.clone())
     }

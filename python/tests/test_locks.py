@@ -503,7 +503,7 @@ def test_a_closed_client_ends_waits_and_loses_its_guards(store: str | Memory, na
     guard = client.lock(name).acquire()
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(client.lock(name).acquire)
-        eventually(lambda: "own_lease" in told)
+        eventually(lambda: "waiting" in told)
         client.close()
         with pytest.raises(ClientClosed):
             waiting.result(PATIENCE)
@@ -572,7 +572,7 @@ def test_events_are_told_and_what_matters_is_logged(
             guard.wait_lost(PATIENCE)
         eventually(lambda: any(event.kind == "lost" for event in told))
     kinds = [event.kind for event in told if event.name == name and event.kind != "round_trip"]
-    assert kinds[:2] == ["acquiring", "granted"] and "lost" in kinds
+    assert kinds[0] == "granted" and "lost" in kinds
     lost = next(event for event in told if event.kind == "lost")
     assert (lost.label, lost.token, lost.reason) == ("me", guard.token, "revoked")
     assert lost.held is not None and "revoked" in lost.text

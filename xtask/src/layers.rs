@@ -45,7 +45,7 @@ const LAYERS: [(&str, &[&str]); 9] = [
         "crates/leasehold/src/store",
         &[
             "finding protocol secret traits warnings",
-            "clock_sample deadlocks outages pace span url_parts",
+            "deadlocks pace span url_parts",
             "clocked deadlock_findings option_value tls",
             "option_table quarantine_span",
             "file memory postgres quorum redis",

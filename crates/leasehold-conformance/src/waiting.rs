@@ -19,7 +19,7 @@ async fn observed(subject: &Subject) -> (Client, Own) {
     let own = Own::default();
     let told = Arc::clone(&own);
     let observe = move |event: &Event<'_>| {
-        if let Event::OwnLease { token, .. } = *event {
+        if let Event::Waiting { own: Some(token), .. } = *event {
             told.lock().unwrap_or_else(PoisonError::into_inner).push(token);
         }
     };
@@ -83,20 +83,6 @@ pub async fn who_waits_for_a_lease_of_the_same_client_is_told_so(subject: &Subje
         must(subject.drive(other.release()).await);
         must(subject.drive(one_permit.release()).await);
     }
-}
-
-/// A caller that waits for a lease of another client of the same process learns that after a while.
-pub async fn who_waits_for_another_client_of_the_same_process_is_told_so(subject: &Subject) {
-    let ((one, own), two) = (observed(subject).await, subject.client().await);
-    let name = subject.fresh_name("own/process");
-    let guard = must(subject.drive(two.mutex(&name).acquire()).await);
-    let lock = one.mutex(&name);
-    let waiter = tokio::spawn(async move { lock.acquire().await });
-    subject.until("the waiter is told", async || !told(&own).is_empty()).await;
-    assert_eq!(told(&own), [guard.token()]);
-    must(subject.drive(guard.release()).await);
-    let granted = must(must(subject.drive(waiter).await));
-    must(subject.drive(granted.release()).await);
 }
 
 /// A reader that reads again while a writer waits learns that it waits for itself.

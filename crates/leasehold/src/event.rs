@@ -50,10 +50,9 @@ pub struct LeaseFacts<'a> {
 ///
 /// # Calls
 ///
-/// [`Acquiring`](Self::Acquiring) reports each call that requests a lease. Exactly one event with
-/// the same `call` reports its end: [`Granted`](Self::Granted), [`Busy`](Self::Busy),
-/// [`TimedOut`](Self::TimedOut), [`Cancelled`](Self::Cancelled) or [`Failed`](Self::Failed). A call
-/// for several names is reported as one call for each of them.
+/// A call that requests a lease ends with exactly one event: [`Granted`](Self::Granted) or
+/// [`Failed`](Self::Failed). If the call has to wait, [`Waiting`](Self::Waiting) with the same
+/// `call` comes before. A call for several names is reported as one call for each of them.
 ///
 /// # Leases
 ///
@@ -64,59 +63,28 @@ pub struct LeaseFacts<'a> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// A call began that requests a lease: an acquire, a try or an adoption.
+    /// A call waits. Reported when the call joins the queue or, where there is no queue, waits to
+    /// ask again; and whenever the `cause` changes.
+    /// [`Admin::inspect`](crate::admin::Admin::inspect) says who holds the lock.
     #[non_exhaustive]
-    Acquiring {
-        /// The number of the call, which is unique in this process.
-        call: u64,
+    Waiting {
+        /// The number of the call, which is unique in this process. `None` if the keeper asks for
+        /// all waiters of the name, and reports this for the first of them.
+        call: Option<u64>,
         /// The facts of the call.
         request: RequestFacts<'a>,
-    },
-    /// A try ended because somebody else has the lock or waits for it.
-    #[non_exhaustive]
-    Busy {
-        /// The number of the call, which is unique in this process.
-        call: u64,
-        /// The facts of the call.
-        request: RequestFacts<'a>,
-        /// The time since the call began.
-        waited: Duration,
-    },
-    /// A call ended because its future was dropped, or because a blocking call was cancelled.
-    /// Nothing is held.
-    #[non_exhaustive]
-    Cancelled {
-        /// The number of the call, which is unique in this process.
-        call: u64,
-        /// The facts of the call.
-        request: RequestFacts<'a>,
-        /// The time since the call began.
-        waited: Duration,
-    },
-    /// A waiting call rides out trouble with the store: the store is away, in quarantine, or
-    /// without enough replicas or nodes. Reported for each request that fails, about once a second;
-    /// [`Waiting`](Event::Waiting) follows once the store answers again and another holder is in
-    /// the way. If several calls wait in a queue for the same name, only one of them is reported.
-    #[non_exhaustive]
-    Delayed {
-        /// The facts of the call.
-        request: RequestFacts<'a>,
-        /// The answer of the store, or the reason why no answer came.
-        cause: &'a StoreError,
-        /// The time since trouble of this kind began; zero in the first report of it.
-        lasting: Duration,
-    },
-    /// A call ended with an error other than [`Error::Timeout`].
-    #[non_exhaustive]
-    Failed {
-        /// The number of the call, which is unique in this process.
-        call: u64,
-        /// The facts of the call.
-        request: RequestFacts<'a>,
-        /// The time since the call began.
-        waited: Duration,
-        /// The error that the caller gets.
-        error: &'a Error,
+        /// The largest number of waiters that can be ahead of this call, in the store's queue or in
+        /// the line of the same client; `None` where there is no queue.
+        ahead: Option<u32>,
+        /// The token of a lease of the same client that is in the way. Between two tasks this is
+        /// ordinary contention. But a task that waits for itself waits for ever. Examples are a
+        /// second acquire of a mutex, a write lock while the task reads, and a second read lock
+        /// while a writer waits. Such a task needs [`Guard::reenter`](crate::Guard::reenter).
+        own: Option<FencingToken>,
+        /// What is in the way other than a holder. The store is in trouble: it is away, in
+        /// quarantine, or without enough replicas or nodes. Or a semaphore is in use with another
+        /// capacity.
+        cause: Option<&'a StoreError>,
     },
     /// A lease was granted and has reached the caller that asked for it.
     #[non_exhaustive]
@@ -127,6 +95,25 @@ pub enum Event<'a> {
         lease: LeaseFacts<'a>,
         /// The time from the call to the grant; for several names, to the last grant.
         waited: Duration,
+    },
+    /// A lease was renewed.
+    #[non_exhaustive]
+    Renewed {
+        /// The lease.
+        lease: LeaseFacts<'a>,
+        /// The rest of the validity of the lease.
+        validity: Duration,
+    },
+    /// A renewal failed, and the lease is still valid. Reported for the first renewal that fails,
+    /// and again if the kind of error changes before a renewal succeeds.
+    #[non_exhaustive]
+    Overdue {
+        /// The lease.
+        lease: LeaseFacts<'a>,
+        /// The rest of the validity of the lease.
+        validity: Duration,
+        /// The error of the renewal.
+        cause: &'a StoreError,
     },
     /// A lease ended before its holder released it.
     #[non_exhaustive]
@@ -140,46 +127,6 @@ pub enum Event<'a> {
         /// The error of its renewals, if they failed and the lease [expired](LossReason::Expired).
         cause: Option<&'a StoreError>,
     },
-    /// A reader has become the writer, or a writer a reader.
-    #[non_exhaustive]
-    ModeChanged {
-        /// The lease.
-        lease: LeaseFacts<'a>,
-        /// The mode before the change.
-        from: Mode,
-    },
-    /// A renewal failed, and the lease is still valid. Reported for each renewal that fails.
-    #[non_exhaustive]
-    Overdue {
-        /// The lease.
-        lease: LeaseFacts<'a>,
-        /// The rest of the validity of the lease.
-        validity: Duration,
-        /// The error of the renewal.
-        cause: &'a StoreError,
-        /// The time since renewals began to fail with errors of this kind; zero for the first of
-        /// them.
-        lasting: Duration,
-    },
-    /// A call waits for a lock that its own client holds. This is reported once for each call.
-    /// Between two tasks this is ordinary contention. But a task that waits for itself waits for
-    /// ever. Examples are a second acquire of a mutex, a write lock while the task reads, and a
-    /// second read lock while a writer waits. Such a task needs
-    /// [`Guard::reenter`](crate::Guard::reenter).
-    #[non_exhaustive]
-    OwnLease {
-        /// The facts of the call.
-        request: RequestFacts<'a>,
-        /// The token of the lease that is in the way.
-        token: FencingToken,
-    },
-    /// A store that could not be reached, or did not answer in time, answers again. If the store is
-    /// made of several servers, this is about one of them.
-    #[non_exhaustive]
-    Reconnected {
-        /// The time since the first request that failed.
-        away: Duration,
-    },
     /// A lease was released by its holder, or handed out by
     /// [`Guard::into_lease`](crate::Guard::into_lease).
     #[non_exhaustive]
@@ -189,13 +136,21 @@ pub enum Event<'a> {
         /// The time from the grant to the release.
         held: Duration,
     },
-    /// A lease was renewed.
+    /// A call ended without a lease.
     #[non_exhaustive]
-    Renewed {
-        /// The lease.
-        lease: LeaseFacts<'a>,
-        /// The rest of the validity of the lease.
-        validity: Duration,
+    Failed {
+        /// The number of the call, which is unique in this process.
+        call: u64,
+        /// The facts of the call.
+        request: RequestFacts<'a>,
+        /// The time since the call began.
+        waited: Duration,
+        /// How the call ended: `busy`, if somebody else has the lock and the call was a try;
+        /// `timeout`, at its limit; `cancelled`, because its future was dropped or its blocking
+        /// call was cancelled; `error` otherwise.
+        outcome: &'static str,
+        /// The error that the caller gets; `None` for `busy` and `cancelled`.
+        error: Option<&'a Error>,
     },
     /// A request to the store was answered, or failed. A request whose caller no longer waits is
     /// not reported.
@@ -210,59 +165,24 @@ pub enum Event<'a> {
         took: Duration,
         /// The error, if the request failed.
         error: Option<&'a StoreError>,
+        /// If the store could not be reached, or did not answer in time, and answers again: the
+        /// time since the first request that failed. If the store is made of several servers, this
+        /// is about one of them.
+        away: Option<Duration>,
     },
-    /// The keeper was woken late: the machine was paused, suspended or overloaded. Reported for a
-    /// delay of 250 ms or more.
-    #[non_exhaustive]
-    Stalled {
-        /// The time by which the keeper was late.
-        late: Duration,
-    },
-    /// A call ended because its limit was reached.
-    #[non_exhaustive]
-    TimedOut {
-        /// The number of the call, which is unique in this process.
-        call: u64,
-        /// The facts of the call.
-        request: RequestFacts<'a>,
-        /// The time since the call began.
-        waited: Duration,
-    },
-    /// A grant that reached no caller was given back, or ended: its waiter had given up at the same
-    /// moment, was not polled in time, or did not get all the names it asked for.
-    #[non_exhaustive]
-    Undelivered {
-        /// The lease.
-        lease: LeaseFacts<'a>,
-        /// The time from the grant to its end, during which the name was taken without use.
-        held: Duration,
-    },
-    /// An acquire joined the queue or, where there is no queue, waits to ask again. This is also
-    /// reported when an acquire waits again after it was [delayed](Event::Delayed).
-    /// [`Admin::inspect`](crate::admin::Admin::inspect) says who holds the lock.
-    #[non_exhaustive]
-    Waiting {
-        /// The facts of the call.
-        request: RequestFacts<'a>,
-        /// The largest number of waiters that can be ahead of this call, in the store's queue or in
-        /// the line of the same client; `None` where there is no queue.
-        ahead: Option<u32>,
-    },
-    /// An acquire waits although there may be room: the semaphore is in use with another capacity.
-    #[non_exhaustive]
-    WaitingForCapacity {
-        /// The facts of the call.
-        request: RequestFacts<'a>,
-        /// The capacity in force.
-        capacity: u32,
-        /// A text that says why the call waits and until when, with the remedy.
-        text: &'a str,
-    },
-    /// Something weakens a promise. The text says what, with the remedy.
+    /// Something weakens a promise, or hinders a caller. The text says what, with the remedy.
     #[non_exhaustive]
     Warning {
         /// The text of the warning.
         text: &'a str,
+    },
+    /// A reader has become the writer, or a writer a reader.
+    #[non_exhaustive]
+    ModeChanged {
+        /// The lease.
+        lease: LeaseFacts<'a>,
+        /// The mode before the change.
+        from: Mode,
     },
 }
 

@@ -318,7 +318,7 @@ impl Guard {
     /// out: the holders of the other guards rely on the lease as it is.
     ///
     /// A caller that already holds a lock and acquires it again waits for itself.
-    /// [`Event::OwnLease`](crate::event::Event::OwnLease) and [`Error::Timeout`] report this. It
+    /// [`Event::Waiting`](crate::event::Event::Waiting) and [`Error::Timeout`] report this. It
     /// happens with a mutex, and with a write lock while the caller holds a read lock. It also
     /// happens with a second read lock, once a writer waits, and with permits, if the caller's own
     /// permits leave too few.

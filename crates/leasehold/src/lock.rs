@@ -75,10 +75,9 @@ use crate::lease_setters::lease_setters;
 /// a quorum, such an error ends the call once the nodes without the error are too few for a
 /// majority.
 ///
-/// An event says why a call waits. [`Event::Waiting`](crate::event::Event::Waiting): others are
-/// ahead of it. [`Event::Delayed`](crate::event::Event::Delayed): the store is in trouble.
-/// [`Event::OwnLease`](crate::event::Event::OwnLease): its own client holds the lock. If a limit
-/// ends the wait, the error gives the same reason.
+/// [`Event::Waiting`](crate::event::Event::Waiting) says why a call waits: others are ahead of it,
+/// the store is in trouble, or its own client holds the lock. If a limit ends the wait, the error
+/// gives the same reason.
 #[derive(Clone, Debug)]
 #[must_use = "a `Lock` does nothing until `acquire`, `acquire_within`, `try_acquire` or `run`"]
 pub struct Lock {
@@ -319,9 +318,9 @@ impl Lock {
         let keeper = self.keeper.here()?;
         keeper.store.bounds.check(options.ttl, options.least_validity())?;
         let events = CallEvents::begin(keeper, names.all(), mode, options.label.as_deref());
-        let (started, joins) = (events.started, self.joins);
+        let (started, call, joins) = (events.started, events.first, self.joins);
         let asked =
-            |name| Asked { keeper, name, mode, options, pulse: None, joins, limit, started };
+            |name| Asked { keeper, name, mode, options, pulse: None, joins, limit, started, call };
         match names {
             LockNames::One(name) => {
                 let held = acquire::acquire(asked(name)).await;

@@ -81,14 +81,15 @@ pub(crate) fn unreadable(name: &LockName, reply: &Reply) -> Option<StoreError> {
     }
 }
 
-/// The text that explains why a request for another capacity than the one in force waits.
-pub(crate) fn waits_for_capacity(name: &LockName, mode: Mode, capacity: u32) -> String {
-    format!(
+/// The reason why a request for another capacity than the one in force waits.
+pub(crate) fn waits_for_capacity(name: &LockName, mode: Mode, capacity: u32) -> StoreError {
+    let why = format!(
         "{name}: the name is in use as a semaphore of {capacity}, and {} were asked for: they are \
          granted once nobody holds it; to have them sooner, set its capacity (`leasehold \
          permits NAME N`)",
         asked_for(mode)
-    )
+    );
+    StoreError::new(StoreErrorKind::Mismatch, why)
 }
 
 fn asked_for(mode: Mode) -> String {

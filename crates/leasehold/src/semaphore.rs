@@ -27,7 +27,7 @@ use crate::lock::Lock;
 ///
 /// Each request names a capacity, but only one capacity is in force at a time. If nobody holds or
 /// waits, the next request sets the capacity. A request for another capacity waits in line, and
-/// [`WaitingForCapacity`](crate::event::Event::WaitingForCapacity) says why. That request is
+/// [`Waiting`](crate::event::Event::Waiting) says why. That request is
 /// granted once it is first and nobody holds a permit; from then on, its capacity is in force. A
 /// try with another capacity is refused with [`Mismatch`](crate::error::StoreErrorKind::Mismatch).
 /// So callers do not fail while a program with another number is rolled out, and there are never

@@ -118,7 +118,7 @@ async fn e5_the_end_of_an_outage_is_told_although_another_node_has_taken_over() 
     let observer = {
         let ended = Arc::clone(&ended);
         move |event: &Event<'_>| {
-            if let Event::Reconnected { .. } = event {
+            if let Event::RoundTrip { away: Some(_), .. } = event {
                 ended.store(true, Ordering::Relaxed);
             }
         }

@@ -152,8 +152,8 @@ async fn a_span_that_ends_badly_says_how_and_that_it_is_an_error() {
     let names = ["leasehold.outcome", "error.type", "otel.status_code"];
     let ended = |bar: &Bar| fields(bar, names).map(Option::unwrap_or_default);
     let acquires = bars.named("leasehold.acquire");
-    assert_eq!(ended(&acquires[0].1), ["granted", "", ""]);
-    assert_eq!(ended(&acquires[1].1), ["timeout", "timeout", "ERROR"]);
+    assert_eq!(acquires.len(), 1, "the first call did not wait");
+    assert_eq!(ended(&acquires[0].1), ["timeout", "timeout", "ERROR"]);
     let (_, hold) = bars.only("leasehold.hold");
     assert_eq!(ended(&hold), ["lost", "revoked", "ERROR"]);
     assert!(hold.is_closed);

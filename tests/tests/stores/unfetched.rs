@@ -43,7 +43,7 @@ impl Scene {
                 Event::Granted { .. } => "granted",
                 Event::Released { .. } => "released",
                 Event::Renewed { .. } => "renewed",
-                Event::Undelivered { .. } => "undelivered",
+                Event::Warning { text, .. } if text.contains("for nobody") => "undelivered",
                 _ => return,
             };
             must(tell.lock()).push(what);

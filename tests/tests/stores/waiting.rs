@@ -24,7 +24,7 @@ async fn observed(url: &str) -> (Client, UnboundedReceiver<Told>) {
     let (sender, told) = unbounded_channel();
     let observe = move |event: &Event<'_>| {
         let what = match event {
-            Event::Delayed { cause, .. } => Told::Delayed(cause.kind()),
+            Event::Waiting { cause: Some(cause), .. } => Told::Delayed(cause.kind()),
             Event::Lost { cause, .. } => Told::Lost(cause.map(StoreError::kind)),
             Event::Overdue { cause, .. } => Told::Overdue(cause.kind()),
             Event::Waiting { .. } => Told::Waits,

@@ -151,20 +151,16 @@ pub(super) async fn build(
     let observe = move |event: &Event<'_>| {
         events.note(event);
         match *event {
-            Event::Overdue { lease, validity, cause, lasting, .. } if lasting.is_zero() => {
+            Event::Overdue { lease, validity, cause, .. } => {
                 let (name, left) = (lease.name, show_duration(validity));
                 verbosity.detail(format_args!(
                     "{name}: the renewal is overdue, valid for {left}: {cause}"
                 ));
             }
-            Event::Reconnected { away, .. } => {
+            Event::RoundTrip { away: Some(away), .. } => {
                 let away = show_duration(away);
                 verbosity.detail(format_args!("the store answers again, after {away}"));
             }
-            Event::Stalled { late, .. } => {
-                verbosity.detail(format_args!("was woken {} late", show_duration(late)));
-            }
-            Event::WaitingForCapacity { text, .. } => verbosity.remark(text),
             // Warnings are printed only with `-v`, not in every run of a nightly job.
             Event::Warning { text, .. } => verbosity.detail(format_args!("warning: {text}")),
             // Other events are reported where they happen.

@@ -42,12 +42,16 @@ impl LeaseEvents {
     /// Records an event.
     pub(super) fn note(&self, event: &Event<'_>) {
         match *event {
-            Event::Delayed { request, cause, .. } => {
+            Event::Waiting { request, cause: Some(cause), .. } => {
                 let name = request.name;
                 let (kind, words) = (discriminant(&cause.kind()), cause.to_string());
                 // The message begins with the name anyway.
                 let words = words.strip_prefix(&format!("{name}: ")).unwrap_or(&words).to_owned();
                 self.state().waits.insert(name.clone(), WaitReason::Trouble { kind, words });
+            }
+            Event::Waiting { request, ahead, .. } => {
+                let wait = WaitReason::Taken { is_queued: ahead.is_some() };
+                self.state().waits.insert(request.name.clone(), wait);
             }
             Event::Granted { lease, .. } => {
                 self.state().waits.remove(lease.name);
@@ -58,10 +62,6 @@ impl LeaseEvents {
             Event::Renewed { lease, .. } => {
                 self.state().overdue.remove(lease.name);
                 self.0.renewed.notify_one();
-            }
-            Event::Waiting { request, ahead, .. } => {
-                let wait = WaitReason::Taken { is_queued: ahead.is_some() };
-                self.state().waits.insert(request.name.clone(), wait);
             }
             _ => {}
         }

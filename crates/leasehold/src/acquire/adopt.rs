@@ -37,6 +37,7 @@ pub(crate) async fn adopt(keeper: &Arc<Keeper>, lease: Lease) -> Result<Held> {
         joins: false,
         limit: Limit::Within(PATIENCE.min(lease.ttl)),
         started: events.started,
+        call: events.first,
     };
     let adopted = ask(&asked, &lease).await;
     events.end(adopted.as_ref().map(|held| Some(slice::from_ref(held))));

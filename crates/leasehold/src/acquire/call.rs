@@ -266,7 +266,8 @@ impl<'a> AcquireCall<'a> {
 /// The number of calls of this process so far, one for each name that was asked for.
 static CALLS: AtomicU64 = AtomicU64::new(0);
 
-/// A call under way. Dropping it before it has ended reports that it was cancelled.
+/// The events of a call under way. Dropping them before the call has ended reports that it was
+/// cancelled.
 #[derive(Debug)]
 pub(crate) struct CallEvents<'a> {
     keeper: &'a Arc<Keeper>,
@@ -274,7 +275,7 @@ pub(crate) struct CallEvents<'a> {
     mode: Mode,
     label: Option<&'a str>,
     /// The number of the call for the first name; the others follow.
-    first: u64,
+    pub(crate) first: u64,
     pub(crate) started: Instant,
     has_ended: bool,
 }
@@ -288,11 +289,7 @@ impl<'a> CallEvents<'a> {
     ) -> Self {
         let first = CALLS.fetch_add(names.len() as u64, Ordering::Relaxed);
         let started = keeper.store.now();
-        let events = Self { keeper, names, mode, label, first, started, has_ended: false };
-        for (call, request) in events.calls() {
-            keeper.observe(&Event::Acquiring { call, request });
-        }
-        events
+        Self { keeper, names, mode, label, first, started, has_ended: false }
     }
 
     /// Reports the outcome of the call, with a lease for each name, in the order of the names. A
@@ -301,39 +298,29 @@ impl<'a> CallEvents<'a> {
         self.has_ended = true;
         match outcome {
             Ok(Some(leases)) => {
-                for ((call, _), held) in self.calls().zip(leases) {
+                for (call, held) in (self.first..).zip(leases) {
                     self.keeper.report_granted(call, &held.state, self.started);
                 }
             }
-            Ok(None) => {
-                self.report(|call, request, waited| Event::Busy { call, request, waited });
-            }
-            Err(Error::Timeout { .. }) => {
-                self.report(|call, request, waited| Event::TimedOut { call, request, waited });
-            }
-            Err(error) => {
-                self.report(|call, request, waited| Event::Failed { call, request, waited, error });
-            }
+            Ok(None) => self.failed("busy", None),
+            Err(error @ Error::Timeout { .. }) => self.failed("timeout", Some(error)),
+            Err(error) => self.failed("error", Some(error)),
         }
     }
 
-    fn report<'e>(&'e self, event: impl Fn(u64, RequestFacts<'e>, Duration) -> Event<'e>) {
+    fn failed(&self, outcome: &'static str, error: Option<&Error>) {
         let waited = self.keeper.store.now().saturating_since(self.started);
-        for (call, request) in self.calls() {
-            self.keeper.observe(&event(call, request, waited));
+        for (call, name) in (self.first..).zip(self.names) {
+            let request = RequestFacts { name, mode: self.mode, label: self.label };
+            self.keeper.observe(&Event::Failed { call, request, waited, outcome, error });
         }
-    }
-
-    fn calls(&self) -> impl Iterator<Item = (u64, RequestFacts<'a>)> + use<'a> {
-        let (mode, label) = (self.mode, self.label);
-        (self.first..).zip(self.names.iter().map(move |name| RequestFacts { name, mode, label }))
     }
 }
 
 impl Drop for CallEvents<'_> {
     fn drop(&mut self) {
         if !self.has_ended {
-            self.report(|call, request, waited| Event::Cancelled { call, request, waited });
+            self.failed("cancelled", None);
         }
     }
 }

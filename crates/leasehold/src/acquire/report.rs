@@ -1,6 +1,6 @@
 //! Reports about a call that waits: to the observer meanwhile, and to its caller at the limit.
 
-use leasehold_core::{Error, Holder, HolderId, Instant, Place, Status, StoreError};
+use leasehold_core::{Error, FencingToken, Holder, HolderId, Instant, Place, Status, StoreError};
 
 use super::request::Asked;
 use crate::event::{Event, RequestFacts};
@@ -16,7 +16,6 @@ const STATUS_LIMIT: u32 = 32;
 pub(super) struct Reported {
     failures: FailureStreak,
     is_waiting: bool,
-    own_lease: bool,
 }
 
 impl Reported {
@@ -31,67 +30,46 @@ impl Reported {
 }
 
 impl Asked<'_> {
-    /// Reports that the store is in trouble, and that the call continues. A try does not wait, so
-    /// it is not delayed.
-    pub(super) fn report_delayed(&self, reported: &mut Reported, cause: &StoreError) {
-        if !self.waits() {
-            return;
-        }
-        let lasting = reported.failures.record(cause, self.keeper.store.now()).unwrap_or_default();
-        self.keeper.observe(&Event::Delayed { request: self.facts(), cause, lasting });
+    fn report(&self, ahead: Option<u32>, own: Option<FencingToken>, cause: Option<&StoreError>) {
+        let Self { name, mode, options, .. } = self;
+        let request = RequestFacts { name, mode: *mode, label: options.label.as_deref() };
+        self.keeper.observe(&Event::Waiting { call: Some(self.call), request, ahead, own, cause });
     }
 
-    /// Reports that the call has joined the queue.
+    /// Reports that the store is in trouble, and that the call continues. A try does not wait, so
+    /// nothing is reported about it.
+    pub(super) fn report_trouble(&self, reported: &mut Reported, cause: &StoreError) {
+        if self.waits() && reported.failures.record(cause) {
+            self.report(None, None, Some(cause));
+        }
+    }
+
+    /// Reports that the call has joined the queue as attempt `id`.
     pub(super) fn report_queued(&self, reported: &mut Reported, id: HolderId, place: &Place) {
         reported.failures.end();
-        let request = self.facts();
-        self.keeper.observe(&Event::Waiting { request, ahead: Some(place.ahead) });
-        if let Some(capacity) = place.other_capacity {
-            let text = &waits_for_capacity(request.name, request.mode, capacity);
-            self.keeper.observe(&Event::WaitingForCapacity { request, capacity, text });
-        }
-        self.report_own(reported, Some(id));
+        let capacity = place.other_capacity;
+        let cause = capacity.map(|capacity| waits_for_capacity(self.name, self.mode, capacity));
+        self.report(Some(place.ahead), self.own_in_the_way(Some(id)), cause.as_ref());
     }
 
     /// Reports that the call stands in line behind others of its client, which may have a lease.
     pub(super) fn report_behind(&self, reported: &mut Reported, behind: Behind) {
         reported.failures.end();
-        let request = self.facts();
-        self.keeper.observe(&Event::Waiting { request, ahead: Some(behind.ahead) });
-        if let Some(token) = behind.own
-            && !std::mem::replace(&mut reported.own_lease, true)
-        {
-            self.keeper.observe(&Event::OwnLease { request, token });
-        }
+        self.report(Some(behind.ahead), behind.own, None);
     }
 
     /// Reports that the name is busy, at a store without a queue.
     pub(super) fn report_busy(&self, reported: &mut Reported) {
         let is_new = !std::mem::replace(&mut reported.is_waiting, true);
         if reported.failures.end() || is_new {
-            self.keeper.observe(&Event::Waiting { request: self.facts(), ahead: None });
+            self.report(None, self.own_in_the_way(None), None);
         }
-        self.report_own(reported, None);
     }
 
-    fn facts(&self) -> RequestFacts<'_> {
-        let Self { name, mode, options, .. } = self;
-        RequestFacts { name, mode: *mode, label: options.label.as_deref() }
-    }
-
-    /// Reports a lease of this client that is in the way. `queued` is the attempt, if it is in the
-    /// queue. A message may already have brought its grant, and the attempt's own lease does not
-    /// count.
-    fn report_own(&self, reported: &mut Reported, queued: Option<HolderId>) {
-        if std::mem::replace(&mut reported.own_lease, true) {
-            return;
-        }
-        let request = self.facts();
-        let is_queued = queued.is_some();
-        let (name, mode) = (request.name, request.mode);
-        if let Some(token) = self.keeper.own_in_the_way(name, mode, is_queued, queued) {
-            self.keeper.observe(&Event::OwnLease { request, token });
-        }
+    /// The lease of this client that is in the way. `queued` is the attempt, if it is in the queue.
+    /// A message may already have brought its grant, and the attempt's own lease does not count.
+    fn own_in_the_way(&self, queued: Option<HolderId>) -> Option<FencingToken> {
+        self.keeper.own_in_the_way(self.name, self.mode, queued.is_some(), queued)
     }
 
     /// The error for a call whose limit was reached. It names the holder that is in the way, if the

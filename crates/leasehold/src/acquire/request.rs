@@ -42,6 +42,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) joins: bool,
     pub(crate) limit: Limit,
     pub(crate) started: Instant,
+    /// The number of the call in its events.
+    pub(crate) call: u64,
 }
 
 impl Asked<'_> {
@@ -336,6 +338,7 @@ mod tests {
             joins: false,
             limit: Limit::Forever,
             started: now,
+            call: 0,
         };
         let mut own = OwnAttempt::new(&asked);
         let _asking = own.join(true, now).unwrap();

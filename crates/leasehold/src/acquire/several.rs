@@ -84,8 +84,12 @@ pub(crate) async fn acquire_all(
     let does_not_wait = like.limit == Limit::Within(Duration::ZERO);
     let limit = if does_not_wait { Limit::Try } else { like.limit };
     let like = Asked { pulse: Some(Arc::clone(&pulse)), limit, ..like };
+    let request = |name| {
+        let nth = names.iter().take_while(|other| *other != name).count() as u64;
+        Asked { name, call: like.call + nth, ..like.clone() }
+    };
     let mut gathering = Gathering {
-        requests: sorted.into_iter().map(|name| Asked { name, ..like.clone() }).collect(),
+        requests: sorted.into_iter().map(request).collect(),
         held: names.iter().map(|_| None).collect(),
         outage: None,
         like,

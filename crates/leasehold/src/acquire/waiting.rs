@@ -30,7 +30,7 @@ impl AcquireCall<'_> {
                     return Ok(());
                 }
                 Err(error) if error.kind().is_outage() && in_time => {
-                    asked.report_delayed(&mut self.reported, &error);
+                    asked.report_trouble(&mut self.reported, &error);
                     retry.pause(&asked.keeper.store, asked.give_up()).await;
                 }
                 Err(error) => return Err(self.reported.cause_of(error).into()),
@@ -55,7 +55,7 @@ impl AcquireCall<'_> {
             Limit::Forever | Limit::Within(_) => true,
         };
         if tries_on && self.retry.is_before(asked.give_up()) {
-            asked.report_delayed(&mut self.reported, &error);
+            asked.report_trouble(&mut self.reported, &error);
             self.retry.pause(&asked.keeper.store, asked.give_up()).await;
             return Ok(());
         }

@@ -24,18 +24,17 @@ const OTHER: &str = "other";
 const ACQUIRES: &str = "leasehold_acquires_total";
 const HELD: &str = "leasehold_held";
 const HOLD: &str = "leasehold_hold_seconds";
-const KEEPER_LATE: &str = "leasehold_keeper_late_seconds";
 const LOSSES: &str = "leasehold_losses_total";
 const RECONNECTS: &str = "leasehold_reconnects_total";
 const RENEWALS: &str = "leasehold_renewals_total";
 const STORE: &str = "leasehold_store_seconds";
 const STORE_ERRORS: &str = "leasehold_store_errors_total";
-const UNDELIVERED: &str = "leasehold_undelivered_total";
 const WAIT: &str = "leasehold_wait_seconds";
 const WAITING: &str = "leasehold_waiting";
+const WARNINGS: &str = "leasehold_warnings_total";
 
 /// The values of the label `outcome` of renewals.
-const RENEWAL_OUTCOMES: [&str; 3] = ["renewed", "overdue", "failed"];
+const RENEWAL_OUTCOMES: [&str; 2] = ["renewed", "overdue"];
 
 static METADATA: Metadata<'_> = Metadata::new("leasehold", Level::INFO, Some(module_path!()));
 
@@ -46,19 +45,18 @@ static METADATA: Metadata<'_> = Metadata::new("leasehold", Level::INFO, Some(mod
 ///
 /// - `leasehold_acquires_total`: calls that have ended, by `mode` and `outcome` (`granted`, `busy`,
 ///   `timeout`, `cancelled`, `error`)
-/// - `leasehold_waiting`: calls that have not ended, by `mode`
+/// - `leasehold_waiting`: calls that wait, by `mode`
 /// - `leasehold_wait_seconds`: a histogram, from the call to the grant, by `mode`
 /// - `leasehold_held`: leases, by `mode`
 /// - `leasehold_hold_seconds`: a histogram, from the grant to the release or the loss, by `mode`
 /// - `leasehold_losses_total`, by `reason` ([`LossReason::as_str`](crate::LossReason::as_str))
-/// - `leasehold_undelivered_total`: grants that reached no caller, by `mode`
 /// - `leasehold_renewals_total`, by `outcome` (`renewed`; `overdue` for the first renewal that
-///   fails; `failed` for each later one)
-/// - `leasehold_keeper_late_seconds`: a histogram, from 250 ms on
+///   fails)
 /// - `leasehold_store_seconds`: a histogram of round trips, by `operation`
 /// - `leasehold_store_errors_total`, by `kind`
 ///   ([`StoreErrorKind::as_str`](crate::error::StoreErrorKind::as_str))
 /// - `leasehold_reconnects_total`: ends of outages
+/// - `leasehold_warnings_total`
 ///
 /// `mode` is `exclusive`, `shared`, `upgradable` or `permits`. Names of locks are not a label,
 /// because there may be millions. [`group_by`](Self::group_by) puts them into a few groups.
@@ -75,6 +73,8 @@ static METADATA: Metadata<'_> = Metadata::new("leasehold", Level::INFO, Some(mod
 /// ```
 pub struct MetricsObserver {
     grouping: Option<Grouping>,
+    /// The calls that wait.
+    waiting: Mutex<HashSet<u64>>,
 }
 
 struct Grouping {
@@ -103,7 +103,7 @@ impl Grouping {
 impl MetricsObserver {
     /// An observer whose metrics do not distinguish names.
     pub fn new() -> Self {
-        Self { grouping: None }
+        Self { grouping: None, waiting: Mutex::default() }
     }
 
     /// Adds a label `group` to all metrics about a lock: the value that `group` returns for its
@@ -151,14 +151,16 @@ impl MetricsObserver {
         gauge(&self.mode_key(WAITING, name, mode))
     }
 
-    fn end_call(&self, name: &LockName, mode: Mode, outcome: &'static str) {
-        self.waiting(name, mode).decrement(1);
+    fn end_call(&self, call: u64, name: &LockName, mode: Mode, outcome: &'static str) {
+        if self.waiting.lock().remove(&call) {
+            self.waiting(name, mode).decrement(1);
+        }
         let labels = [("mode", mode.as_str()), ("outcome", outcome)];
         counter(&self.key(ACQUIRES, name, &labels)).increment(1);
     }
 
-    fn granted(&self, LeaseFacts { name, mode, .. }: LeaseFacts<'_>, waited: Duration) {
-        self.end_call(name, mode, "granted");
+    fn granted(&self, call: u64, LeaseFacts { name, mode, .. }: LeaseFacts<'_>, waited: Duration) {
+        self.end_call(call, name, mode, "granted");
         histogram(&self.mode_key(WAIT, name, mode)).record(waited);
         self.held(name, mode).increment(1);
     }
@@ -192,54 +194,37 @@ impl Observer for MetricsObserver {
 
     fn observe(&self, event: &Event<'_>) {
         match *event {
-            Event::Acquiring { request, .. } => {
-                self.waiting(request.name, request.mode).increment(1);
+            Event::Waiting { call, request, .. } => {
+                if call.is_some_and(|call| self.waiting.lock().insert(call)) {
+                    self.waiting(request.name, request.mode).increment(1);
+                }
             }
-            Event::Busy { request, .. } => self.end_call(request.name, request.mode, "busy"),
-            Event::Cancelled { request, .. } => {
-                self.end_call(request.name, request.mode, "cancelled");
-            }
-            Event::Failed { request, .. } => self.end_call(request.name, request.mode, "error"),
-            Event::TimedOut { request, .. } => {
-                self.end_call(request.name, request.mode, "timeout");
-            }
-            Event::Granted { lease, waited, .. } => self.granted(lease, waited),
+            Event::Granted { call, lease, waited } => self.granted(call, lease, waited),
+            Event::Renewed { lease, .. } => self.renewal(lease.name, "renewed"),
+            Event::Overdue { lease, .. } => self.renewal(lease.name, "overdue"),
             Event::Lost { lease, held, reason, .. } => {
                 self.end_hold(lease, held);
                 counter(&self.key(LOSSES, lease.name, &[("reason", reason.as_str())])).increment(1);
             }
-            Event::ModeChanged { lease, from, .. } => {
+            Event::Released { lease, held } => self.end_hold(lease, held),
+            Event::Failed { call, request, outcome, .. } => {
+                self.end_call(call, request.name, request.mode, outcome);
+            }
+            Event::RoundTrip { operation, took, error, away, .. } => {
+                histogram(&key(STORE, &[("operation", operation)], None)).record(took);
+                if let Some(error) = error {
+                    store_error(error.kind().as_str()).increment(1);
+                }
+                if away.is_some() {
+                    counter(&Key::from_static_name(RECONNECTS)).increment(1);
+                }
+            }
+            Event::Warning { .. } => counter(&Key::from_static_name(WARNINGS)).increment(1),
+            Event::ModeChanged { lease, from } => {
                 self.held(lease.name, from).decrement(1);
                 self.held(lease.name, lease.mode).increment(1);
             }
-            Event::Overdue { lease, lasting, .. } => {
-                self.renewal(lease.name, if lasting.is_zero() { "overdue" } else { "failed" });
-            }
-            Event::Reconnected { .. } => counter(&Key::from_static_name(RECONNECTS)).increment(1),
-            Event::Released { lease, held, .. } => self.end_hold(lease, held),
-            Event::Renewed { lease, .. } => self.renewal(lease.name, "renewed"),
-            Event::RoundTrip { operation, took, error, .. } => round_trip(operation, took, error),
-            Event::Stalled { late, .. } => {
-                histogram(&Key::from_static_name(KEEPER_LATE)).record(late);
-            }
-            Event::Undelivered { lease, .. } => {
-                counter(&self.mode_key(UNDELIVERED, lease.name, lease.mode)).increment(1);
-            }
-            // These events are not counted. If a call has an outcome later, another event reports
-            // that.
-            Event::Delayed { .. }
-            | Event::OwnLease { .. }
-            | Event::Waiting { .. }
-            | Event::WaitingForCapacity { .. }
-            | Event::Warning { .. } => {}
         }
-    }
-}
-
-fn round_trip(operation: &'static str, took: Duration, error: Option<&leasehold_core::StoreError>) {
-    histogram(&key(STORE, &[("operation", operation)], None)).record(took);
-    if let Some(error) = error {
-        store_error(error.kind().as_str()).increment(1);
     }
 }
 
@@ -247,15 +232,15 @@ fn store_error(kind: &'static str) -> Counter {
     counter(&key(STORE_ERRORS, &[("kind", kind)], None))
 }
 
-/// Registers the metrics of the store and the keeper that alerts are made for. If a series began
-/// with its first event, it would show no increase for that event.
+/// Registers the metrics of the client that alerts are made for. If a series began with its first
+/// event, it would show no increase for that event.
 fn begin_store() {
     for kind in StoreErrorKind::WORDS {
         store_error(kind).increment(0);
     }
-    counter(&Key::from_static_name(RECONNECTS)).increment(0);
-    // A histogram can only be registered before its first value.
-    drop(histogram(&Key::from_static_name(KEEPER_LATE)));
+    for name in [RECONNECTS, WARNINGS] {
+        counter(&Key::from_static_name(name)).increment(0);
+    }
 }
 
 /// Registers the metrics of leases that alerts are made for, for all names or for one group.
@@ -266,7 +251,6 @@ fn begin_leases(group: Option<&Label>) {
     LossReason::WORDS.iter().for_each(|reason| begin(LOSSES, &[("reason", reason)]));
     RENEWAL_OUTCOMES.iter().for_each(|outcome| begin(RENEWALS, &[("outcome", outcome)]));
     for mode in Mode::WORDS {
-        begin(UNDELIVERED, &[("mode", mode)]);
         begin(ACQUIRES, &[("mode", mode), ("outcome", "granted")]);
     }
 }
@@ -295,15 +279,11 @@ fn describe() {
         (RECONNECTS, "How often the store answered again after an outage."),
         (RENEWALS, "Renewals of leases, by whether they succeeded."),
         (STORE_ERRORS, "Requests to the store that failed."),
-        (UNDELIVERED, "Grants that reached no caller and were given back."),
+        (WARNINGS, "Warnings of the client: its log has their texts."),
     ];
-    let gauges = [
-        (HELD, "Leases that are held now."),
-        (WAITING, "Calls for a lease that have not ended yet."),
-    ];
+    let gauges = [(HELD, "Leases that are held now."), (WAITING, "Calls for a lease that wait.")];
     let histograms = [
         (HOLD, "For how long leases were held."),
-        (KEEPER_LATE, "How late renewals were woken, from 250 ms on."),
         (STORE, "How long requests to the store took."),
         (WAIT, "How long calls waited that were granted a lease."),
     ];

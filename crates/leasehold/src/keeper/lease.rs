@@ -341,11 +341,10 @@ impl LeaseState {
         self.changing().unanswered = true;
     }
 
-    /// Records a failed renewal. Returns for how long renewals have failed for this kind of reason:
-    /// zero for the first failure only, even if the clock stands still.
-    pub(super) fn renewal_failed(&self, cause: &StoreError, now: Instant) -> Duration {
-        let lasting = self.changing().failures.record(cause, now);
-        lasting.map_or(Duration::ZERO, |lasting| lasting.max(Duration::from_nanos(1)))
+    /// Records a failed renewal. Returns whether it is the first, or failed for another kind of
+    /// reason than the one before.
+    pub(super) fn renewal_failed(&self, cause: &StoreError) -> bool {
+        self.changing().failures.record(cause)
     }
 
     /// Records a renewal that the store made at `now_us`.

@@ -4,6 +4,7 @@
 //! another thread. An observer that counts held leases must not see the end first, nor a grant that
 //! never ends.
 
+use leasehold_core::text::show_duration;
 use leasehold_core::{Instant, Mode};
 
 use super::lease::{LeaseState, Observed};
@@ -40,8 +41,13 @@ impl Keeper {
             return;
         }
         if !state.is_delivered() {
-            let held = now.saturating_since(state.granted_at);
-            self.observe(&Event::Undelivered { lease: state.facts(state.mode()), held });
+            let held = show_duration(now.saturating_since(state.granted_at));
+            let text = format!(
+                "{}: was taken for {held} for nobody: its caller gave up at that moment, or \
+                 something blocks the thread that polls its future",
+                state.name
+            );
+            self.observe(&Event::Warning { text: &text });
             return;
         }
         let mode = state.observed.lock().ended(end);

@@ -72,16 +72,15 @@ impl Keeper {
         let timed = match result {
             Ok(timed) => timed,
             Err(cause) if cause.kind().is_outage() => {
-                let lasting = {
+                let is_news = {
                     let mut table = self.table();
                     if cause.may_have_executed() {
                         table.queues.may_hold(id);
                     }
                     table.queues.poll_later(name, &cause, now)
                 };
-                if let (Some(lasting), Some((mode, label))) = (lasting, self.first_waiter(name)) {
-                    let request = RequestFacts { name, mode, label: label.as_deref() };
-                    self.observe(&Event::Delayed { request, cause: &cause, lasting });
+                if is_news {
+                    self.report_first_waiter(name, None, Some(&cause));
                 }
                 return;
             }
@@ -103,9 +102,8 @@ impl Keeper {
             Reply::Queued(place) => {
                 let more = timed.answer.more;
                 let goes_on = self.table().queues.still_waiting(name, place, more, now);
-                if let (true, Some((mode, label))) = (goes_on, self.first_waiter(name)) {
-                    let request = RequestFacts { name, mode, label: label.as_deref() };
-                    self.observe(&Event::Waiting { request, ahead: Some(place.ahead) });
+                if goes_on {
+                    self.report_first_waiter(name, Some(place.ahead), None);
                 }
             }
             Reply::Gone => {
@@ -136,11 +134,17 @@ impl Keeper {
         }
     }
 
-    /// The mode that the first waiter for a name asks for, and its label.
-    fn first_waiter(&self, name: &LockName) -> Option<(Mode, Option<String>)> {
-        let table = self.table();
-        let first = table.queues.first_of(name)?;
-        Some((first.attempt.mode, first.attempt.options.label.clone()))
+    /// Reports that the waiters for a name wait on, for the first of them.
+    fn report_first_waiter(&self, name: &LockName, ahead: Option<u32>, cause: Option<&StoreError>) {
+        let first = {
+            let table = self.table();
+            let first = table.queues.first_of(name).map(|waiter| &waiter.attempt);
+            first.map(|attempt| (attempt.mode, attempt.options.label.clone()))
+        };
+        if let Some((mode, label)) = first {
+            let request = RequestFacts { name, mode, label: label.as_deref() };
+            self.observe(&Event::Waiting { call: None, request, ahead, own: None, cause });
+        }
     }
 
     /// Fails all callers of this client that wait for the name, and gives up their places in the
@@ -198,7 +202,7 @@ impl Keeper {
         let newest = self.store.newest(&waiter.attempt.name).filter(|_| may_enter);
         let until = newest.and_then(|newest| {
             let bounds = &self.store.bounds;
-            bounds.valid_by_message(newest.lease_clock(), now, granted_us, deadline_us)
+            bounds.valid_by_message(newest.lease, now, granted_us, deadline_us)
         });
         let least = waiter.attempt.options.least_validity();
         let Some(until) = until.filter(|until| until.saturating_since(now) > least) else {

@@ -129,16 +129,16 @@ impl Keeper {
             let mut table = self.table();
             let failed = states.into_iter().filter_map(|state| {
                 let holder = Arc::clone(table.leases.get(state.id)?);
-                let lasting = holder.renewal_failed(cause, now);
+                let is_news = holder.renewal_failed(cause);
                 table.leases.update(state.id, now, |renewing| renewing.failed(now))?;
-                Some((holder, lasting))
+                is_news.then_some(holder)
             });
             failed.collect()
         };
-        for (state, lasting) in failed {
+        for state in failed {
             let lease = state.facts(state.mode());
             let validity = state.signal.valid_until().saturating_since(now);
-            self.observe(&Event::Overdue { lease, validity, cause, lasting });
+            self.observe(&Event::Overdue { lease, validity, cause });
         }
     }
 

@@ -8,6 +8,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::bugs::{self, Bug};
+use leasehold_core::text::show_duration;
 use leasehold_core::{BoxFuture, Instant, LossReason, Message, StoreError};
 use tokio::task::coop::cooperative;
 
@@ -116,7 +117,12 @@ impl Running {
                 Woken::Timer => {
                     let late = self.keeper.store.now().saturating_since(next);
                     if late > STALL {
-                        self.keeper.observe(&Event::Stalled { late });
+                        let late = show_duration(late);
+                        let text = format!(
+                            "leases were renewed {late} late, because of a pause or an overload: \
+                             give the process more processor time, or its leases a longer ttl"
+                        );
+                        self.keeper.observe(&Event::Warning { text: &text });
                     }
                 }
             }

@@ -1,4 +1,8 @@
-//! A wrapper of a store, which takes a sample of the store's clock from every answer.
+//! A wrapper of a store, which takes a sample of the store's clock from every answer, and reports
+//! the requests.
+//!
+//! Each shard has one sample, its newest. The sample says when a grant ends, until when an acquire
+//! may be executed (`not_after`), and whether the clock was set since the sample before.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard};
@@ -7,22 +11,26 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::model::NOT_AFTER;
+use leasehold_core::text::show_duration;
 use leasehold_core::{
-    Action, Answer, Bounds, Clock, Grant, Instant, LockName, Operation, Reply, Status, StoreError,
+    Action, Answer, Bounds, Clock, Grant, Instant, LockName, Operation, Reply, Sample, Status,
+    StoreError, StoreErrorKind,
 };
 
-use super::clock_sample::ClockSample;
-use super::outages::Outages;
 use super::traits::Store;
 use crate::event::{Event, Observers};
-use crate::failures::no_answer;
+use crate::failures::{is_no_answer, no_answer};
 use crate::mutex::Mutex;
 use crate::replies::unusable_reply;
 
 /// The latest time for an acquire at a store whose time is not known yet: any time.
 const ANY_TIME_US: u64 = (1 << 53) - 1;
 
-/// A store, the client's clock, and the newest sample of the store's clock.
+/// A store's clock counts as set if it steps by more than this, in addition to the time that a
+/// request took: 1 s, far above what NTP corrects by slewing.
+const STEP: Duration = Duration::from_secs(1);
+
+/// A store, the client's clock, and the newest samples of the store's clocks.
 #[derive(Debug)]
 pub(crate) struct ClockedStore {
     pub(crate) inner: Box<dyn Store>,
@@ -31,7 +39,19 @@ pub(crate) struct ClockedStore {
     pub(crate) observers: Observers,
     /// The newest sample of each shard.
     samples: Mutex<BTreeMap<u64, ClockSample>>,
-    outages: Outages,
+    /// When the present outage began, and a name whose requests failed. The server that takes over
+    /// may be another shard, which then has this name.
+    outage: Mutex<Option<(Instant, LockName)>>,
+}
+
+/// A reading of a store's clock, at some time between two readings of the client's clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClockSample {
+    /// The clock by which leases end, when the request was sent.
+    pub(crate) lease: Sample,
+    pub(crate) received: Instant,
+    /// The clock from which tokens are minted, if it was read.
+    pub(crate) token_us: Option<u64>,
 }
 
 /// An answer and when its request was sent.
@@ -50,10 +70,13 @@ impl ClockedStore {
         observers: Observers,
     ) -> Self {
         let opened = store.opened_at();
-        let (samples, outages) = (Mutex::default(), Outages::default());
-        let store = Self { inner: store, clock, bounds, observers, samples, outages };
+        let (samples, outage) = (Mutex::default(), Mutex::default());
+        let store = Self { inner: store, clock, bounds, observers, samples, outage };
         if let Some(reading) = opened {
-            store.samples().insert(0, ClockSample::of_reading(reading, store.now()));
+            let received = store.now();
+            let sent = received.saturating_sub(reading.age);
+            let lease = Sample { sent, server_us: reading.lease_us };
+            store.samples().insert(0, ClockSample { lease, received, token_us: None });
         }
         store
     }
@@ -79,7 +102,9 @@ impl ClockedStore {
         let answer = self.inner.execute(operation).await?;
         let received = self.now();
         if let Some(name) = name.filter(|_| is_answered(&answer)) {
-            self.keep_sample(&name, ClockSample::of_answer(&answer, sent, received));
+            let lease = Sample { sent, server_us: answer.now.lease_us };
+            let token_us = Some(answer.now.token_us);
+            self.keep_sample(&name, ClockSample { lease, received, token_us });
         }
         Ok(TimedAnswer { answer, sent, received })
     }
@@ -107,29 +132,48 @@ impl ClockedStore {
         let result = result.map_err(|error| if is_read { error.not_executed() } else { error });
         let ended = result.as_ref().map_or_else(|_| self.now(), |timed| timed.received);
         let error = result.as_ref().err();
+        let is_known = result.as_ref().ok().is_none_or(|timed| is_answered(&timed.answer));
+        let known = name.as_ref().filter(|_| is_known);
         self.observers.observe(&Event::RoundTrip {
             operation: asked,
             name: name.as_ref().filter(|_| !is_batch),
             took: ended.saturating_since(sent),
             error,
+            away: known.and_then(|name| self.end_of_outage(name, error, ended)),
         });
-        let is_known = result.as_ref().ok().is_none_or(|timed| is_answered(&timed.answer));
-        if let Some(name) = name.filter(|_| is_known) {
-            self.note_outage(&name, error, ended);
-        }
         result
     }
 
-    /// Reports the end of an outage, if this is the first answer of the name's shard since the
-    /// outage began.
-    fn note_outage(&self, name: &LockName, error: Option<&StoreError>, now: Instant) {
-        let ended = match error {
-            Some(error) => self.outages.failed(&*self.inner, name, error, now),
-            None => self.outages.answered(&*self.inner, name, now),
-        };
-        if let Some(away) = ended {
-            self.observers.observe(&Event::Reconnected { away });
+    /// Records the outcome of a request for a name. If this is the first answer since an outage of
+    /// the name's shard began, returns how long the outage lasted.
+    fn end_of_outage(
+        &self,
+        name: &LockName,
+        error: Option<&StoreError>,
+        now: Instant,
+    ) -> Option<Duration> {
+        let mut outage = self.outage.lock();
+        match error.map(|error| (error.kind(), is_no_answer(error))) {
+            // The sender of the request did not wait for long enough to know whether the shard is
+            // away.
+            Some((StoreErrorKind::Timeout, true)) => return None,
+            Some((
+                StoreErrorKind::NoQuorum { .. }
+                | StoreErrorKind::Timeout
+                | StoreErrorKind::Unreachable,
+                _,
+            )) => {
+                outage.get_or_insert_with(|| (now, name.clone()));
+                return None;
+            }
+            // A refusal is an answer.
+            Some(_) | None => {}
         }
+        let is_over = |(_, away): &mut (Instant, LockName)| {
+            self.inner.shard(away) == self.inner.shard(name) //
+        };
+        let (since, _) = outage.take_if(is_over)?;
+        Some(now.saturating_since(since))
     }
 
     /// Sends an operation now.
@@ -174,17 +218,17 @@ impl ClockedStore {
 
     /// Keeps a sample if it is the newest, and warns if the store's clock was set before it.
     fn keep_sample(&self, name: &LockName, sample: ClockSample) {
-        let step = {
+        let before = {
             let mut samples = self.samples();
             // The shard is looked up now, because the name may just have moved to it.
             let newest = samples.entry(self.inner.shard(name)).or_insert(sample);
-            if newest.sent > sample.sent {
+            if newest.lease.sent > sample.lease.sent {
                 return;
             }
-            std::mem::replace(newest, sample).step_to(sample, self.bounds.drift)
+            std::mem::replace(newest, sample)
         };
-        if let Some(step) = step {
-            self.observers.observe(&Event::Warning { text: &step.to_string() });
+        if let Some(text) = before.warning_of_step(sample, self.bounds.drift) {
+            self.observers.observe(&Event::Warning { text: &text });
         }
     }
 
@@ -200,7 +244,7 @@ impl ClockedStore {
 
     /// The newest sample of any shard.
     pub(crate) fn newest_of_all(&self) -> Option<ClockSample> {
-        self.samples().values().max_by_key(|sample| sample.sent).copied()
+        self.samples().values().max_by_key(|sample| sample.lease.sent).copied()
     }
 
     /// The latest that the store's clock can show at `now`. It bounds the time at which a request
@@ -211,7 +255,7 @@ impl ClockedStore {
             return Some(self.clock.wall_us());
         }
         let sample = self.newest(name).or_else(|| self.newest_of_all())?;
-        Some(sample.latest_us(now, self.bounds.drift))
+        Some(sample.lease.latest_us(now, self.bounds.drift))
     }
 
     /// The latest time, by the store's clock, to execute an acquire that is sent at `now`.
@@ -226,6 +270,32 @@ impl ClockedStore {
         let left_us = grant.deadline_us.saturating_sub(timed.answer.now.lease_us);
         let from = if bugs::is_on(Bug::ValidityFromReply) { timed.received } else { timed.sent };
         self.bounds.valid_until(from, ttl.min(Duration::from_micros(left_us)))
+    }
+}
+
+impl ClockSample {
+    /// A warning, if the store's clock was set between this sample and a newer one: the newer
+    /// reading is far from those that the time since then allows.
+    fn warning_of_step(self, newer: Self, drift: f64) -> Option<String> {
+        let most = newer.received.saturating_since(self.lease.sent).mul_f64(1.0 + drift);
+        let least = newer.lease.sent.saturating_since(self.received).mul_f64(1.0 - drift);
+        let before = Duration::from_micros(self.lease.server_us);
+        let after = Duration::from_micros(newer.lease.server_us);
+        let forward = after.saturating_sub(before + most);
+        let back = (before + least).saturating_sub(after);
+        let (way, by, effect) = match (forward > STEP, back > STEP) {
+            (true, _) => (
+                "forward",
+                forward,
+                "leases ended as much earlier, and two may hold one lock for a while",
+            ),
+            (_, true) => ("back", back, "leases end as much later"),
+            (false, false) => return None,
+        };
+        let by = show_duration(by);
+        Some(format!(
+            "the store's clock was set {way} by {by}: {effect}: let NTP slew clocks, not set them"
+        ))
     }
 }
 
@@ -299,7 +369,7 @@ mod tests {
         let store = ClockedStore::new(Box::new(Shards), clock, bounds, Observers::default());
         let [first, second] = ["a", "bb"].map(|name| LockName::new(name).unwrap());
         let not_after_us = |name| store.not_after_us(name, store.now());
-        let seen = |name| store.newest(name).map(|sample| sample.lease_us);
+        let seen = |name| store.newest(name).map(|sample| sample.lease.server_us);
         assert_eq!((store.has_sample(), not_after_us(&first)), (false, ANY_TIME_US));
         store.apply(&first, Action::Inspect { limit: 0 }).await.unwrap();
         assert_eq!((seen(&first), seen(&second)), (Some(60_000_000), None));
@@ -325,9 +395,9 @@ mod tests {
         };
         let leases = ["a", "bb"].map(renewal);
         store.execute(Operation::Renew(leases.to_vec())).await.unwrap();
-        assert_eq!(store.newest(&leases[0].name).map(|sample| sample.lease_us), None);
+        assert_eq!(store.newest(&leases[0].name).map(|sample| sample.lease.server_us), None);
         store.execute(Operation::Renew(leases[1..].to_vec())).await.unwrap();
-        let seen = store.newest(&leases[1].name).map(|sample| sample.lease_us);
+        let seen = store.newest(&leases[1].name).map(|sample| sample.lease.server_us);
         assert_eq!(seen, Some(120_000_000));
     }
 
@@ -415,7 +485,7 @@ mod tests {
         let observer = {
             let away = Arc::clone(&away);
             move |event: &Event<'_>| {
-                if let Event::Reconnected { away: span } = event {
+                if let Event::RoundTrip { away: Some(span), .. } = event {
                     away.lock().push(*span);
                 }
             }
@@ -451,5 +521,42 @@ mod tests {
         // A second has passed since, and by the store's clock at most a hundredth more.
         let latest_us = 61_010_000 + NOT_AFTER.as_micros() as u64;
         assert_eq!(store.not_after_us(&name, store.now()), latest_us);
+    }
+
+    /// The warning about a second sample. The first was sent at 10 s, and showed 1,000,000 s. Each
+    /// request took 100 ms.
+    fn warning(sent_s: u64, server_s: u64, drift: f64) -> Option<String> {
+        let sample = |sent_s: u64, server_s: u64| {
+            let sent = Instant::from_origin(Duration::from_secs(sent_s));
+            let lease = Sample { sent, server_us: server_s * 1_000_000 };
+            ClockSample { lease, received: sent + Duration::from_millis(100), token_us: None }
+        };
+        sample(10, 1_000_000).warning_of_step(sample(sent_s, server_s), drift)
+    }
+
+    #[test]
+    fn a_clock_that_goes_on_as_time_does_was_not_set() {
+        for (sent_s, server_s) in [
+            (10, 1_000_000),
+            (10, 1_000_001),
+            (20, 1_000_010),
+            // Both clocks may drift for an hour.
+            (3610, 1_003_566),
+            (3610, 1_003_634),
+        ] {
+            assert_eq!(warning(sent_s, server_s, 0.01), None, "{sent_s}, {server_s}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_was_set_is_reported_with_how_far() {
+        for (server_s, how) in [
+            (1_000_020, "forward by 9.9s"),
+            (1_000_000, "back by 9.9s"),
+            (999_000, "back by 16m49s"),
+        ] {
+            let text = warning(20, server_s, 0.0).unwrap();
+            assert!(text.starts_with(&format!("the store's clock was set {how}:")), "{text}");
+        }
     }
 }

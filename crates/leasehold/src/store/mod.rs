@@ -12,7 +12,6 @@
 //! crate `leasehold-conformance` tests whether a store behaves as every store must, and the example
 //! `own_store` in the repository is such a store.
 
-pub(crate) mod clock_sample;
 pub(crate) mod clocked;
 #[cfg(any(feature = "file", feature = "postgres", feature = "redis"))]
 mod deadlock_findings;
@@ -28,7 +27,6 @@ mod memory;
 mod option_table;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod option_value;
-mod outages;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod pace;
 #[cfg(feature = "postgres")]

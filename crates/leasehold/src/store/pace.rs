@@ -6,26 +6,24 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::StoreError;
-use leasehold_core::backoff::{Backoff, Jitter};
+use leasehold_core::backoff::Jitter;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use crate::mutex::Mutex;
 
-/// The first and the longest pause before an address is dialled again: at most four dials a second.
-/// A request waits for the next dial, so the longest pause is well below the timeout of a request.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_millis(320));
+/// The shortest and the longest pause before an address is dialled again: at most four dials a
+/// second. A request waits for the next dial, so the longest pause is well below the timeout of a
+/// request.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_millis(320));
 
 /// The addresses that could not be dialled.
 #[derive(Debug)]
-pub(crate) struct Paces<A> {
-    failing: Mutex<HashMap<A, Failing>>,
-    jitter: Mutex<Jitter>,
-}
+pub(crate) struct Paces<A>(Mutex<HashMap<A, Failing>>);
 
 /// An address whose last dial failed.
 #[derive(Debug)]
@@ -33,102 +31,77 @@ struct Failing {
     error: StoreError,
     failed: Instant,
     next: Instant,
-    backoff: Backoff,
+    jitter: Jitter,
     /// Notified when a dial has ended.
     changed: Arc<Notify>,
 }
 
-/// The next step of a caller that wants to dial.
-#[derive(Debug)]
-enum Turn {
-    Dial,
-    /// Another caller has dialled, and failed.
-    Failed(StoreError),
-    Wait(Instant),
-}
-
 impl<A> Default for Paces<A> {
     fn default() -> Self {
-        let seed = RandomState::new().hash_one(());
-        Self { failing: Mutex::default(), jitter: Mutex::new(Jitter::new(seed)) }
+        Self(Mutex::default())
     }
 }
 
 impl<A: Clone + Eq + Hash> Paces<A> {
-    /// Waits until this address may be dialled. It does not wait for a caller that has the turn but
-    /// does not use it, because that caller's runtime may be blocked.
+    /// Waits until a caller may dial this address, which it has wanted since `wanted`. It does not
+    /// wait for a caller that has the turn but does not use it, because that caller's runtime may
+    /// be blocked.
     ///
     /// # Errors
     ///
     /// The error of another dial that failed meanwhile.
-    pub(crate) async fn turn(&self, address: &A) -> Result<(), StoreError> {
-        self.turn_since(Instant::now(), address).await
-    }
-
-    /// Like [`turn`](Self::turn), for a caller that has wanted to dial since `wanted`.
-    pub(crate) async fn turn_since(&self, wanted: Instant, address: &A) -> Result<(), StoreError> {
+    pub(crate) async fn turn(&self, wanted: Instant, address: &A) -> Result<(), StoreError> {
         loop {
-            let (at, changed) = {
-                let mut failing = self.failing();
+            let (next, changed) = {
+                let mut failing = self.0.lock();
                 let Some(failing) = failing.get_mut(address) else { return Ok(()) };
-                match failing.turn(wanted, Instant::now(), &mut self.jitter()) {
-                    Turn::Dial => return Ok(()),
-                    Turn::Failed(error) => return Err(error),
-                    Turn::Wait(at) => (at, Arc::clone(&failing.changed).notified_owned()),
+                if let Some(turn) = failing.turn(wanted, Instant::now()) {
+                    return turn;
                 }
+                (failing.next, Arc::clone(&failing.changed).notified_owned())
             };
             tokio::select! {
                 () = changed => {}
-                () = sleep_until(at) => {}
+                () = sleep_until(next) => {}
             }
         }
     }
 
     /// Records the result of a dial.
     pub(crate) fn dialled<T>(&self, address: &A, outcome: &Result<T, StoreError>) {
-        let mut failing = self.failing();
-        match outcome {
-            Ok(_) => {
-                if let Some(failing) = failing.remove(address) {
-                    failing.changed.notify_waiters();
-                }
-            }
-            Err(error) => {
-                let now = Instant::now();
-                let new = || Failing::new(error, now, &mut self.jitter());
-                let failing = failing.entry(address.clone()).or_insert_with(new);
-                (failing.error, failing.failed) = (error.clone(), now);
+        let mut failing = self.0.lock();
+        let Err(error) = outcome else {
+            if let Some(failing) = failing.remove(address) {
                 failing.changed.notify_waiters();
             }
-        }
-    }
-
-    fn failing(&self) -> MutexGuard<'_, HashMap<A, Failing>> {
-        self.failing.lock()
-    }
-
-    fn jitter(&self) -> MutexGuard<'_, Jitter> {
-        self.jitter.lock()
+            return;
+        };
+        let now = Instant::now();
+        let failing =
+            failing.entry(address.clone()).or_insert_with(|| Failing::new(error.clone(), now));
+        (failing.error, failing.failed) = (error.clone(), now);
+        failing.changed.notify_waiters();
     }
 }
 
 impl Failing {
-    fn new(error: &StoreError, now: Instant, jitter: &mut Jitter) -> Self {
-        let mut backoff = Backoff::new(PAUSE.0, PAUSE.1);
-        let next = now + backoff.next_delay(jitter);
-        Self { error: error.clone(), failed: now, next, backoff, changed: Arc::default() }
+    fn new(error: StoreError, now: Instant) -> Self {
+        let mut jitter = Jitter::new(RandomState::new().hash_one(()));
+        let next = now + jitter.between(PAUSE.0, PAUSE.1);
+        Self { error, failed: now, next, jitter, changed: Arc::default() }
     }
 
-    /// The next step, at `now`, of a caller that has wanted to dial since `wanted`.
-    fn turn(&mut self, wanted: Instant, now: Instant, jitter: &mut Jitter) -> Turn {
+    /// The answer, at `now`, to a caller that has wanted to dial since `wanted`: it dials, or
+    /// another caller has dialled and failed. `None` if the caller has to wait.
+    fn turn(&mut self, wanted: Instant, now: Instant) -> Option<Result<(), StoreError>> {
         if self.failed > wanted {
-            return Turn::Failed(self.error.clone());
+            return Some(Err(self.error.clone()));
         }
         if now < self.next {
-            return Turn::Wait(self.next);
+            return None;
         }
-        self.next = now + self.backoff.next_delay(jitter);
-        Turn::Dial
+        self.next = now + self.jitter.between(PAUSE.0, PAUSE.1);
+        Some(Ok(()))
     }
 }
 
@@ -144,13 +117,13 @@ mod tests {
 
     #[test]
     fn an_address_where_nothing_is_is_dialled_four_times_in_a_second_however_many_want_to() {
-        let (began, mut jitter) = (Instant::now(), Jitter::new(1));
-        let mut failing = Failing::new(&refused(), began, &mut jitter);
+        let began = Instant::now();
+        let mut failing = Failing::new(refused(), began);
         let mut dials = vec![began];
         for ms in 1..60_000 {
             let now = began + Duration::from_millis(ms);
             for _ in 0..100 {
-                if let Turn::Dial = failing.turn(now, now, &mut jitter) {
+                if let Some(Ok(())) = failing.turn(now, now) {
                     dials.push(now);
                     failing.failed = now;
                 }
@@ -166,25 +139,25 @@ mod tests {
 
     #[test]
     fn who_waits_for_a_turn_takes_what_another_dial_came_to_as_its_own() {
-        let (began, mut jitter) = (Instant::now(), Jitter::new(1));
-        let mut failing = Failing::new(&refused(), began, &mut jitter);
+        let began = Instant::now();
+        let mut failing = Failing::new(refused(), began);
         let wanted = began + Duration::from_millis(10);
-        assert!(matches!(failing.turn(wanted, wanted, &mut jitter), Turn::Wait(_)));
+        assert!(failing.turn(wanted, wanted).is_none());
         let next = began + Duration::from_secs(1);
-        assert!(matches!(failing.turn(next, next, &mut jitter), Turn::Dial));
-        assert!(matches!(failing.turn(wanted, next, &mut jitter), Turn::Wait(_)));
+        assert!(matches!(failing.turn(next, next), Some(Ok(()))));
+        assert!(failing.turn(wanted, next).is_none());
         failing.failed = next;
-        assert!(matches!(failing.turn(wanted, next, &mut jitter), Turn::Failed(_)));
+        assert!(matches!(failing.turn(wanted, next), Some(Err(_))));
     }
 
     #[tokio::test]
     async fn once_a_dial_has_worked_everybody_dials() {
         let paces = Paces::default();
         paces.dialled::<()>(&"host", &Err(refused()));
-        let waiting = std::pin::pin!(paces.turn(&"host"));
+        let waiting = std::pin::pin!(paces.turn(Instant::now(), &"host"));
         let back = async { paces.dialled(&"host", &Ok(())) };
         let (turn, ()) = futures_util::future::join(waiting, back).await;
         turn.unwrap();
-        assert!(paces.failing().is_empty());
+        assert!(paces.0.lock().is_empty());
     }
 }

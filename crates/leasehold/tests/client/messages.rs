@@ -245,7 +245,7 @@ async fn a_grant_that_comes_before_the_answer_to_its_call_is_not_in_its_own_way(
     let held = wire.client().await.mutex("a").ttl(TTL).acquire().await.unwrap();
     let (own, told) = mpsc::channel();
     let observer = move |event: &Event<'_>| {
-        if let Event::OwnLease { token, .. } = event {
+        if let Event::Waiting { own: Some(token), .. } = event {
             own.send(*token).unwrap();
         }
     };

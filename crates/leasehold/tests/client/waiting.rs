@@ -68,7 +68,7 @@ async fn observed_by(
     let (sender, told) = unbounded_channel();
     let observe = move |event: &Event<'_>| {
         let words = match event {
-            Event::Delayed { request, cause, lasting, .. } if lasting.is_zero() => {
+            Event::Waiting { request, cause: Some(cause), .. } => {
                 format!("{} delayed: {cause}", request.name)
             }
             Event::Lost { lease, reason, cause, .. } => {
@@ -76,7 +76,7 @@ async fn observed_by(
                 let cause = cause.map(ToString::to_string);
                 format!("{name} lost: {reason:?}, {}", cause.as_deref().unwrap_or("no trouble"))
             }
-            Event::Overdue { lease, cause, lasting, .. } if lasting.is_zero() => {
+            Event::Overdue { lease, cause, .. } => {
                 format!("{} overdue: {cause}", lease.name)
             }
             Event::Waiting { request, ahead, .. } => {

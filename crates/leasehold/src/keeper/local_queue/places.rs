@@ -205,19 +205,20 @@ impl LocalQueues {
         self.poll_at(name, now);
     }
 
-    /// Plans the next poll after a failure. Returns for how long polls have failed like this, if
-    /// anybody still waits.
+    /// Plans the next poll after a failure. Returns whether somebody still waits and the failure is
+    /// news.
     pub(in crate::keeper) fn poll_later(
         &mut self,
         name: &LockName,
         cause: &StoreError,
         now: Instant,
-    ) -> Option<Duration> {
-        let places = self.by_name.get_mut(name)?.places.as_mut()?;
-        let lasting = places.failures.record(cause, now).unwrap_or_default();
+    ) -> bool {
+        let places = self.by_name.get_mut(name).and_then(|queue| queue.places.as_mut());
+        let Some(places) = places else { return false };
+        let is_news = places.failures.record(cause);
         let delay = places.backoff.next_delay(&mut self.jitter);
         self.poll_at(name, now + delay);
-        Some(lasting)
+        is_news
     }
 
     /// The first of the waiters for a name, as far as is known.

@@ -443,10 +443,10 @@ async fn a_caller_in_line_says_so_and_a_limit_names_the_holder() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let observer = {
         let told = Arc::clone(&told);
-        move |event: &Event<'_>| match event {
-            Event::Waiting { ahead, .. } => told.lock().unwrap().push(format!("behind {ahead:?}")),
-            Event::OwnLease { .. } => told.lock().unwrap().push("own".to_owned()),
-            _ => {}
+        move |event: &Event<'_>| {
+            if let Event::Waiting { ahead, own, .. } = event {
+                told.lock().unwrap().push((*ahead, own.is_some()));
+            }
         }
     };
     let builder = Client::builder().store(world.store.clone()).clock(world.clock.clone());
@@ -456,7 +456,7 @@ async fn a_caller_in_line_says_so_and_a_limit_names_the_holder() {
     let lock = client.mutex("a").ttl(TTL);
     let limited = tokio::spawn(async move { lock.acquire_within(SLICE).await });
     settle().await;
-    assert_eq!(*told.lock().unwrap(), ["behind Some(0)", "own", "behind Some(1)", "own"]);
+    assert_eq!(*told.lock().unwrap(), [(Some(0), true), (Some(1), true)]);
     world.clock.advance(SLICE);
     let error = limited.await.unwrap().unwrap_err();
     let Error::Timeout { holder, own, .. } = &error else { panic!("{error:?}") };

@@ -65,7 +65,7 @@ impl Manager for SessionManager {
     type Error = StoreError;
 
     async fn create(&self) -> Result<Session, StoreError> {
-        self.pace.turn(&()).await?;
+        self.pace.turn(Instant::now(), &()).await?;
         let dialed = self.dialer.dial().await;
         self.pace.dialled(&(), &dialed);
         let Dialed { client, driver, server, found } = dialed?;

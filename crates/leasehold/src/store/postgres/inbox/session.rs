@@ -117,7 +117,7 @@ async fn listen_to_all(inboxes: &Arc<Inboxes>) -> Result<(), StoreError> {
         return Ok(());
     }
     // If another attempt has failed since this caller has waited, that is its result, too.
-    listening.pace.turn_since(wanted, &()).await?;
+    listening.pace.turn(wanted, &()).await?;
     let opened = open(inboxes, &mut without_pooler).await;
     listening.pace.dialled(&(), &opened);
     opened

@@ -128,7 +128,7 @@ impl Dialer {
         address: &Address,
         pushes: Option<PushSender>,
     ) -> Result<Connection, StoreError> {
-        self.paces.turn(address).await?;
+        self.paces.turn(Instant::now(), address).await?;
         // No request is sent before the connection is open.
         let outcome = self.open_link(address, pushes).await.map_err(StoreError::not_executed);
         self.paces.dialled(address, &outcome);
