@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use leasehold::blocking::Driver;
 use leasehold::error::InvalidInput;
 use leasehold::event::Event;
 use leasehold::process::PerProcess;
@@ -49,13 +48,6 @@ enum Source {
 }
 
 /// The part of a client that belongs to one process.
-#[derive(Default)]
-struct Here {
-    driver: Driver,
-    made: OnceCell<Made>,
-}
-
-/// A client that has connected.
 pub(crate) struct Made {
     pub(crate) client: leasehold::Client,
     pub(crate) watches: Arc<Watches>,
@@ -69,7 +61,7 @@ pub(crate) struct Client {
     /// The number of the client in its events, and whether all events are reported.
     tells: (u64, bool),
     /// A forked child connects anew.
-    here: PerProcess<Here>,
+    made: PerProcess<OnceCell<Made>>,
     is_closed: AtomicBool,
 }
 
@@ -79,7 +71,7 @@ impl Client {
         if self.is_closed.load(Ordering::Acquire) {
             return Err(Error::Closed.into());
         }
-        let cell = &self.here.this().made;
+        let cell = self.made.this();
         if let Some(made) = cell.get() {
             return Ok(made);
         }
@@ -115,11 +107,7 @@ impl Client {
     }
 
     fn known(&self) -> Option<&Made> {
-        self.here.this().made.get()
-    }
-
-    pub(crate) fn driver(&self) -> &Driver {
-        &self.here.this().driver
+        self.made.this().get()
     }
 
     pub(crate) fn watches(&self) -> Option<&Watches> {
@@ -143,7 +131,7 @@ impl Close for Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        process::drop_detached(std::mem::take(&mut self.here));
+        process::drop_detached(std::mem::take(&mut self.made));
     }
 }
 
@@ -156,7 +144,7 @@ impl NativeClient {
         &self,
         doing: impl Future<Output = Result<Done, Failure>> + Send + 'static,
     ) -> Verb {
-        Verb::new(self.0.driver(), doing)
+        Verb::new(doing)
     }
 }
 
@@ -184,7 +172,7 @@ impl NativeClient {
             defaults: defaults.0.clone(),
             slice: span(slice, "slice")?,
             tells: (number, tells_all),
-            here: PerProcess::new(),
+            made: PerProcess::new(),
             is_closed: AtomicBool::new(false),
         };
         Ok(Self(Arc::new(client)))

@@ -34,7 +34,7 @@ pub(crate) struct NativeElection(Arc<Request>);
 
 impl NativeElection {
     fn verb(&self, doing: impl Future<Output = Result<Done, Failure>> + Send + 'static) -> Verb {
-        Verb::new(self.0.client.driver(), doing)
+        Verb::new(doing)
     }
 }
 
@@ -101,7 +101,7 @@ impl NativeObservation {
     /// outage of the store.
     fn next(&self) -> Verb {
         let inner = self.inner.clone();
-        Verb::new(self.client.driver(), async move {
+        Verb::new(async move {
             let Some(inner) = inner else { return Err(leasehold::Error::Closed.into()) };
             let mut observation = inner.lock().await;
             loop {

@@ -101,7 +101,7 @@ fn described(py: Python<'_>, error: &Error, fields: &Bound<'_, PyDict>) -> PyRes
         fields.set_item("reason", reason.as_str())
     };
     Ok(match error {
-        Error::Cancelled | Error::Closed => "ClientClosed",
+        Error::Closed => "ClientClosed",
         Error::Fenced { token, newest, .. } => {
             fields.set_item("token", token.get())?;
             fields.set_item("newest", newest.get())?;

@@ -100,7 +100,7 @@ impl GuardCore {
     }
 
     fn verb(&self, doing: impl Future<Output = Result<Done, Failure>> + Send + 'static) -> Verb {
-        Verb::new(self.client.driver(), doing)
+        Verb::new(doing)
     }
 
     /// A verb that has exclusive use of the lease while it runs.

@@ -91,7 +91,7 @@ impl NativeLock {
     }
 
     fn verb(&self, doing: impl Future<Output = Result<Done, Failure>> + Send + 'static) -> Verb {
-        Verb::new(self.0.client.driver(), doing)
+        Verb::new(doing)
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use leasehold::blocking::Driver;
+use leasehold::blocking::wait;
 use leasehold::process::PerProcess;
 use pyo3::prelude::*;
 
@@ -125,9 +125,9 @@ pub(crate) fn end(py: Python<'_>, seconds: f64) -> Result<(), Failure> {
             // A lease that could not be released ends by its ttl, and nobody is left to report it
             // to.
             drop(tokio::time::timeout(limit, join_all(closing)).await);
-            Ok(())
+            Ok::<_, Failure>(())
         };
-        Driver::default().wait(closing)?;
+        wait(closing)?;
         while state.waits.load(Ordering::Acquire) > 0 && Instant::now() < until {
             std::thread::sleep(LOOK_EVERY);
         }

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use leasehold::blocking::Driver;
+use leasehold::blocking::wait;
 use pyo3::prelude::*;
 
 use crate::done::Done;
@@ -22,7 +22,6 @@ pub(crate) type Doing = Pin<Box<dyn Future<Output = Result<Done, Failure>> + Sen
 /// A verb that has not begun.
 #[pyclass(frozen, module = "leasehold._core")]
 pub(crate) struct Verb {
-    driver: Driver,
     doing: Mutex<Option<Doing>>,
     /// Whether the verb continues when its caller no longer waits.
     goes_on: bool,
@@ -35,12 +34,9 @@ enum Turn {
 }
 
 impl Verb {
-    pub(crate) fn new(
-        driver: &Driver,
-        doing: impl Future<Output = Result<Done, Failure>> + Send + 'static,
-    ) -> Self {
+    pub(crate) fn new(doing: impl Future<Output = Result<Done, Failure>> + Send + 'static) -> Self {
         let doing: Doing = Box::pin(doing);
-        Self { driver: driver.clone(), doing: Mutex::new(Some(doing)), goes_on: false }
+        Self { doing: Mutex::new(Some(doing)), goes_on: false }
     }
 
     pub(crate) fn going_on(self) -> Self {
@@ -56,36 +52,36 @@ impl Verb {
 
     /// Drives the future until it ends. If `looks`, also returns whenever it is time to check for
     /// signals.
-    fn drive(&self, mut doing: Doing, state: &State, looks: bool) -> Turn {
+    fn drive(mut doing: Doing, state: &State, looks: bool) -> Turn {
         loop {
             let turn = async {
                 match select(&mut doing, std::pin::pin!(tokio::time::sleep(TICK))).await {
-                    Either::Left((ended, _)) => Ok(Some(ended)),
+                    Either::Left((ended, _)) => Ok::<_, Failure>(Some(ended)),
                     Either::Right(_) => Ok(None),
                 }
             };
-            let ended = match self.driver.wait(turn) {
+            let ended = match wait(turn) {
                 // The future has ended, so nothing is left to give up.
                 Ok(Some(ended)) => return Turn::Ended(ended),
                 Ok(None) if state.ends() => Failure::Exit,
                 Ok(None) if looks => return Turn::Tick(doing),
                 Ok(None) => continue,
-                Err(error) => error.into(),
+                Err(error) => error,
             };
-            self.give_up(doing);
+            give_up(doing);
             return Turn::Ended(Err(ended));
         }
     }
+}
 
-    /// Drops the future inside the runtime of its connections.
-    fn give_up(&self, doing: Doing) {
-        let dropping = async {
-            drop(doing);
-            Ok(())
-        };
-        // Without a runtime the future cannot have begun anything.
-        drop(self.driver.wait(dropping));
-    }
+/// Drops the future inside the runtime of its connections.
+fn give_up(doing: Doing) {
+    let dropping = async {
+        drop(doing);
+        Ok::<_, Failure>(())
+    };
+    // Without a runtime the future cannot have begun anything.
+    drop(wait(dropping));
 }
 
 #[pymethods]
@@ -98,12 +94,12 @@ impl Verb {
         let _wait = Wait::begin(state)?;
         let mut looks = None;
         let ended = loop {
-            match py.detach(|| self.drive(doing, state, looks.unwrap_or(true))) {
+            match py.detach(|| Self::drive(doing, state, looks.unwrap_or(true))) {
                 Turn::Ended(ended) => break ended,
                 Turn::Tick(later) => match look(py, &mut looks) {
                     Ok(()) => doing = later,
                     Err(raised) => {
-                        py.detach(|| self.give_up(later));
+                        py.detach(|| give_up(later));
                         return Err(raised);
                     }
                 },

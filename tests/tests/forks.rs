@@ -11,11 +11,11 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use fork::Fork;
-use leasehold::blocking::{Client, Observation};
-use leasehold::election::Observed;
+use leasehold::blocking::wait;
+use leasehold::election::{Observation, Observed};
 use leasehold::error::StoreErrorKind;
-use leasehold::{Error, LossReason};
-use leasehold_data::blocking::Data;
+use leasehold::{Client, Error, LossReason};
+use leasehold_data::Data;
 use leasehold_testkit::harness::PATIENCE;
 use leasehold_testkit::{Postgres, RedisServer};
 use libtest_mimic::{Arguments, Trial};
@@ -106,27 +106,27 @@ fn contend(client: &Client, directory: &Path) -> Done {
     let mut tokens = OpenOptions::new().append(true).create(true).open(directory.join("tokens"))?;
     let (end, held) = (Instant::now() + Duration::from_secs(2), directory.join("held"));
     while Instant::now() < end {
-        let guard = client.mutex("a").acquire_within(PATIENCE)?;
+        let guard = wait(client.mutex("a").acquire_within(PATIENCE))?;
         fs::create_dir(&held).map_err(|error| format!("two hold at once: {error}"))?;
         tokens.write_all(format!("{}\n", guard.token().get()).as_bytes())?;
         std::thread::sleep(Duration::from_millis(3));
         fs::remove_dir(&held)?;
-        guard.release()?;
+        wait(guard.release())?;
     }
     Ok(())
 }
 
 fn both_sides(directory: &Path) -> Done {
     let server = RedisServer::start()?;
-    let client = Client::connect(server.url())?;
+    let client = wait(Client::connect(server.url()))?;
     let lock = client.mutex("a");
-    lock.acquire()?.release()?;
+    wait(wait(lock.acquire())?.release())?;
     let children = (0..3).map(|_| {
         in_child(|| {
-            is_refused(lock.try_acquire())?;
-            is_refused(client.admin().list("", 1))?;
+            is_refused(wait(lock.try_acquire()))?;
+            is_refused(wait(client.admin().list("", 1)))?;
             drop(client.clone());
-            contend(&Client::connect(server.url())?, directory)
+            contend(&wait(Client::connect(server.url()))?, directory)
         })
     });
     let children = children.collect::<Result<Vec<_>, _>>()?;
@@ -150,11 +150,11 @@ fn is_refused<T: Debug>(outcome: leasehold::Result<T>) -> Done {
 
 fn file_is_refused(directory: &Path) -> Done {
     let url = file_url(directory);
-    let client = Client::connect(&url)?;
-    client.mutex("a").acquire()?.release()?;
+    let client = wait(Client::connect(&url))?;
+    wait(wait(client.mutex("a").acquire())?.release())?;
     let child = in_child(|| {
-        is_refused(client.mutex("a").try_acquire())?;
-        let Some(Error::Store(error)) = Client::connect(&url).err() else {
+        is_refused(wait(client.mutex("a").try_acquire()))?;
+        let Some(Error::Store(error)) = wait(Client::connect(&url)).err() else {
             return Err("it was served".into());
         };
         expect(error.kind() == StoreErrorKind::Unsupported, "it is unsupported")?;
@@ -162,11 +162,13 @@ fn file_is_refused(directory: &Path) -> Done {
     })?;
     contend(&client, directory)?;
     ended_well(child)?;
-    client.close()?;
+    wait(client.close())?;
     // The keeper's thread drops the store.
     let end = Instant::now() + Duration::from_secs(20);
     loop {
-        let served = in_child(|| Ok(Client::connect(&url)?.mutex("a").acquire()?.release()?))?;
+        let served = in_child(|| {
+            Ok(wait(wait(wait(Client::connect(&url))?.mutex("a").acquire())?.release())?)
+        })?;
         match ended_well(served) {
             Err(error) if Instant::now() >= end => return Err(error),
             Err(_) => std::thread::sleep(Duration::from_millis(20)),
@@ -194,15 +196,15 @@ fn guard_on_postgres(_directory: &Path) -> Done {
 }
 
 fn guard_stays(url: &str) -> Done {
-    let client = Client::connect(url)?;
-    let guard = client.mutex("a").acquire()?;
+    let client = wait(Client::connect(url))?;
+    let guard = wait(client.mutex("a").acquire())?;
     let (mut client, mut guard) = (Some(client), Some(guard));
     let child = in_child(|| {
         let guard = guard.take().ok_or("a guard")?;
         expect(!guard.is_held() && guard.validity().is_zero(), "it is not held")?;
         expect(guard.loss() == Some(LossReason::Forked), "the loss says why")?;
         is_lost_by_the_fork(guard.ensure_held())?;
-        is_refused(guard.renew())?;
+        is_lost_by_the_fork(wait(guard.renew()))?;
         let (sender, receiver) = std::sync::mpsc::channel();
         guard.on_lost(move |reason| {
             let _unheard = sender.send(reason);
@@ -213,49 +215,50 @@ fn guard_stays(url: &str) -> Done {
         drop(client.take());
         Ok(())
     })?;
-    let released = in_child(|| is_refused(guard.take().ok_or("a guard")?.release()))?;
+    let released =
+        in_child(|| is_lost_by_the_fork(wait(guard.take().ok_or("a guard")?.release())))?;
     ended_well(child)?;
     ended_well(released)?;
     let (client, guard) = (client.ok_or("a client")?, guard.ok_or("a guard")?);
     expect(guard.is_held(), "the parent holds it")?;
-    guard.renew()?;
-    let another = Client::connect(url)?;
-    expect(another.mutex("a").try_acquire()?.is_none(), "nobody else has it")?;
-    guard.release()?;
+    wait(guard.renew())?;
+    let another = wait(Client::connect(url))?;
+    expect(wait(another.mutex("a").try_acquire())?.is_none(), "nobody else has it")?;
+    wait(guard.release())?;
     drop(client);
-    Ok(another.mutex("a").acquire()?.release()?)
+    Ok(wait(wait(another.mutex("a").acquire())?.release())?)
 }
 
 fn leadership_stays(_directory: &Path) -> Done {
     let server = RedisServer::start()?;
-    let client = Client::connect(server.url())?;
+    let client = wait(Client::connect(server.url()))?;
     let election = client.election("a");
-    let leadership = election.campaign("the parent")?;
-    let mut observation = election.observe()?;
+    let leadership = wait(election.campaign("the parent"))?;
+    let mut observation = wait(election.observe())?;
     until_leads(&mut observation, "the parent")?;
     let (mut leadership, mut observation) = (Some(leadership), Some(observation));
     let beside = in_child(|| {
         let leadership = leadership.take().ok_or("a leadership")?;
         expect(leadership.loss() == Some(LossReason::Forked), "the loss says why")?;
         is_lost_by_the_fork(leadership.ensure_held())?;
-        is_refused(leadership.proclaim("a child"))?;
-        is_refused(leadership.resign())?;
+        is_lost_by_the_fork(wait(leadership.proclaim("a child")))?;
+        is_lost_by_the_fork(wait(leadership.resign()))?;
         let mut observation = observation.take().ok_or("an observation")?;
-        is_refused(observation.next())?;
-        is_refused(election.leader())
+        is_refused(wait(observation.next()))?;
+        is_refused(wait(election.leader()))
     })?;
     ended_well(beside)?;
     let (leadership, mut observation) =
         (leadership.ok_or("a leadership")?, observation.ok_or("an observation")?);
     leadership.ensure_held()?;
-    leadership.proclaim("still the parent")?;
+    wait(leadership.proclaim("still the parent"))?;
     until_leads(&mut observation, "still the parent")
 }
 
 /// Watches until the candidate with this value leads.
 fn until_leads(observation: &mut Observation, value: &str) -> Done {
     loop {
-        if let Observed::Leader(leader) = observation.next()?
+        if let Observed::Leader(leader) = wait(observation.next())?
             && leader.value == value
         {
             return Ok(());
@@ -272,12 +275,12 @@ fn is_lost_by_the_fork<T: Debug>(outcome: leasehold::Result<T>) -> Done {
 
 fn numbers_stay(_directory: &Path) -> Done {
     let server = RedisServer::start()?;
-    let numbers = Data::connect(server.url())?.numbers("a");
-    let before = numbers.next()?;
+    let numbers = wait(Data::connect(server.url()))?.numbers("a");
+    let before = wait(numbers.next())?;
     ended_well(in_child(|| {
-        is_refused(numbers.next())?;
-        let own = Data::connect(server.url())?.numbers("a").next()?;
+        is_refused(wait(numbers.next()))?;
+        let own = wait(wait(Data::connect(server.url()))?.numbers("a").next())?;
         expect(own.value() >= before.value() + 100, "a child that connects anew has its own block")
     })?)?;
-    expect(numbers.next()?.value() == before.value() + 1, "the parent goes on with its block")
+    expect(wait(numbers.next())?.value() == before.value() + 1, "the parent goes on with its block")
 }

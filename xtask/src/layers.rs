@@ -79,10 +79,7 @@ const LAYERS: [(&str, &[&str]); 9] = [
             "fuzzing wire",
         ],
     ),
-    (
-        "crates/leasehold-data/src",
-        &["batch model", "store", "part", "numbers stock", "data", "blocking"],
-    ),
+    ("crates/leasehold-data/src", &["batch model", "store", "part", "numbers stock", "data"]),
     (
         "python/src",
         &[

@@ -15,9 +15,6 @@ use crate::token::FencingToken;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The wait was cancelled by the program. Nothing is held.
-    #[error("the wait was cancelled")]
-    Cancelled,
     /// The client was closed. Nothing is held.
     #[error("the client was closed")]
     Closed,
@@ -204,8 +201,7 @@ impl Error {
         match self {
             Self::Indeterminate { .. } | Self::Timeout { .. } => true,
             Self::Store(error) => error.kind().is_transient(),
-            Self::Cancelled
-            | Self::Closed
+            Self::Closed
             | Self::Fenced { .. }
             | Self::Forked
             | Self::Invalid(_)
@@ -224,9 +220,7 @@ impl Error {
             | Self::NotAdopted { name, .. }
             | Self::Timeout { name, .. }
             | Self::WouldDeadlock { name } => Some(name),
-            Self::Cancelled | Self::Closed | Self::Forked | Self::Invalid(_) | Self::Store(_) => {
-                None
-            }
+            Self::Closed | Self::Forked | Self::Invalid(_) | Self::Store(_) => None,
         }
     }
 }

@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 mod batch;
-pub mod blocking;
 mod data;
 pub mod model;
 mod numbers;

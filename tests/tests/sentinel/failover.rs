@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use leasehold::blocking::wait;
 use leasehold::{Client, FencingToken, LockName};
 use leasehold_testkit::history::{History, Violation};
 use leasehold_testkit::{Data, SentinelFleet, must};
@@ -208,8 +209,8 @@ fn leave_old_primaries(fleet: &SentinelFleet) {
 fn the_keeper_of_a_blocking_client_leaves_a_replaced_primary_while_its_caller_works() {
     let fleet = must(SentinelFleet::start());
     let url = fleet.url() + "?timeout=20s&connect_timeout=60s";
-    let client = must(leasehold::blocking::Client::connect(url));
-    let guard = must(client.mutex("a").ttl(LONG).acquire());
+    let client = must(wait(Client::connect(url)));
+    let guard = must(wait(client.mutex("a").ttl(LONG).acquire()));
     must(fleet.servers().wait_in_sync());
     leave_old_primaries(&fleet);
     assert_eq!(must(fleet.fail_over()), 1);

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use leasehold::{Client, FencingToken, Guard, Lock, blocking};
+use leasehold::blocking::wait;
+use leasehold::{Client, FencingToken, Guard, Lock};
 use leasehold_testkit::harness::queued;
 use leasehold_testkit::worker::{self, Worker};
 use leasehold_testkit::{RedisServer, must};
@@ -120,9 +121,9 @@ async fn add_from_tasks(job: Job<'_>, tasks: u32, rounds: u32) {
     must(client.close().await);
 }
 
-fn acquire_blocking(lock: &blocking::Lock) -> blocking::Guard {
+fn acquire_blocking(lock: &Lock) -> Guard {
     loop {
-        match lock.acquire() {
+        match wait(lock.acquire()) {
             Ok(guard) if guard.is_held() => return guard,
             Ok(too_late) => drop(too_late),
             Err(error) => assert!(error.is_transient(), "{error}"),
@@ -131,7 +132,7 @@ fn acquire_blocking(lock: &blocking::Lock) -> blocking::Guard {
 }
 
 fn add_from_threads(job: &Job<'_>, threads: u32, rounds: u32) {
-    let client = must(blocking::Client::connect(job.url));
+    let client = must(wait(Client::connect(job.url)));
     std::thread::scope(|scope| {
         for _ in 0..threads {
             let lock = client.mutex(NAME).ttl(job.ttl);
@@ -139,12 +140,12 @@ fn add_from_threads(job: &Job<'_>, threads: u32, rounds: u32) {
                 for _ in 0..rounds {
                     let guard = acquire_blocking(&lock);
                     add_one(job.directory, guard.token());
-                    must(guard.release());
+                    must(wait(guard.release()));
                 }
             });
         }
     });
-    must(client.close());
+    must(wait(client.close()));
 }
 
 /// Enters once, reports that, and leaves when told to.

@@ -3,7 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::exit;
 
-use leasehold::{Client, Error, Guard, LockName, Result, blocking};
+use leasehold::blocking::wait;
+use leasehold::{Client, Error, Guard, LockName, Result};
 use leasehold_testkit::worker::Worker;
 use leasehold_testkit::{RedisServer, must};
 use tokio::runtime::{Builder, Runtime};
@@ -26,8 +27,8 @@ pub(super) fn job(end: &str, url: &str) {
 fn main_that_ends(end: &str, url: &str) -> Result<()> {
     let (kind, end) = end.split_once(' ').unwrap_or((end, ""));
     if kind == "blocking" {
-        let client = blocking::Client::connect(url)?;
-        let _guard = client.mutex("a").acquire()?;
+        let client = wait(Client::connect(url))?;
+        let _guard = wait(client.mutex("a").acquire())?;
         return finish(end);
     }
     runtime(kind).block_on(async {

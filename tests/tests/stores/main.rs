@@ -4,7 +4,6 @@
 use leasehold_testkit::worker;
 
 mod bundles;
-mod cancelling;
 mod contention;
 mod cooldowns;
 mod deaths;

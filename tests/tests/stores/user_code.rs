@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use leasehold::admin::ClientId;
+use leasehold::blocking::wait;
 use leasehold::error::{StoreError, StoreErrorKind};
 use leasehold::event::Event;
 use leasehold::store::{Capabilities, Inbox, Memory, Store};
 use leasehold::time::FakeClock;
-use leasehold::{Client, Error, LossReason, blocking};
+use leasehold::{Client, Error, LossReason};
 use leasehold_core::{Answer, BoxFuture, Operation};
 use leasehold_testkit::harness::PATIENCE;
 use leasehold_testkit::{Subject, must};
@@ -54,35 +55,36 @@ fn a_callback_that_panics_harms_no_other_and_is_told_of() {
             warn.lock().unwrap().send((*text).to_owned()).unwrap();
         }
     };
-    let builder = blocking::Client::builder().url("memory:").observer(observer);
-    let client = must(builder.build());
-    let guard = must(client.mutex("a").acquire());
+    let builder = Client::builder().url("memory:").observer(observer);
+    let client = must(wait(builder.build()));
+    let guard = must(wait(client.mutex("a").acquire()));
     let (tell, told) = mpsc::channel();
     guard.on_lost(|reason| panic!("on purpose: {reason}"));
     guard.on_lost(move |reason| tell.send(reason).unwrap());
-    assert!(must(client.admin().revoke(guard.name(), guard.token())));
+    assert!(must(wait(client.admin().revoke(guard.name(), guard.token()))));
     assert_eq!(told.recv_timeout(PATIENCE), Ok(LossReason::Revoked));
     let text = warnings.recv_timeout(PATIENCE).unwrap();
     assert!(text.contains("on_lost"), "{text}");
     drop(guard);
-    must(must(client.mutex("a").acquire()).release());
-    must(client.close());
+    must(wait(must(wait(client.mutex("a").acquire())).release()));
+    must(wait(client.close()));
 }
 
 #[test]
 fn a_callback_may_let_go_of_another_lease() {
-    let client = must(blocking::Client::builder().url("memory:").build());
-    let (one, other) = (must(client.mutex("a").acquire()), must(client.mutex("b").acquire()));
+    let client = must(wait(Client::builder().url("memory:").build()));
+    let (one, other) =
+        (must(wait(client.mutex("a").acquire())), must(wait(client.mutex("b").acquire())));
     let (tell, told) = mpsc::channel();
     one.on_lost(move |reason| {
         drop(other);
         tell.send(reason).unwrap();
     });
     let admin = client.admin();
-    assert!(must(admin.revoke(one.name(), one.token())));
+    assert!(must(wait(admin.revoke(one.name(), one.token()))));
     assert_eq!(told.recv_timeout(PATIENCE), Ok(LossReason::Revoked));
-    must(must(client.mutex("b").acquire_within(PATIENCE)).release());
-    assert!(matches!(one.release(), Err(Error::Lost { .. })));
+    must(wait(must(wait(client.mutex("b").acquire_within(PATIENCE))).release()));
+    assert!(matches!(wait(one.release()), Err(Error::Lost { .. })));
 }
 
 /// A store that kills its keeper.

@@ -42,7 +42,7 @@ pub(crate) fn circle(place: &Place, names: &[&str]) -> Vec<Background> {
     let next = names.iter().cycle().skip(1);
     let start = |(name, next): (&&str, &&str)| {
         let script = format!(
-            "echo held; {program} wait gate; exec {program} run -q '{next}' -- echo done",
+            "echo held; {program} run -q gate -- true; exec {program} run -q '{next}' -- echo done",
             program = crate::harness::PROGRAM
         );
         let mut outer = Background::start(place.shell(name, &["-q", "--label", name], &script));

@@ -1,5 +1,6 @@
 //! The commands of an operator: `ls`, `show`, `revoke`, `where`, and `hold` in scripts.
 
+use leasehold::blocking::wait;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -108,8 +109,8 @@ fn a_process_that_was_killed_is_told_as_the_last_holder() {
 }
 
 fn show_tells_an_upgradable_reader_from_others_and_from_the_writer_that_it_becomes(place: &Place) {
-    let client = leasehold::blocking::Client::connect(&place.url).unwrap();
-    let mut guard = client.rwlock("x").upgradable_read().acquire().unwrap();
+    let client = wait(leasehold::Client::connect(&place.url)).unwrap();
+    let mut guard = wait(client.rwlock("x").upgradable_read().acquire()).unwrap();
     let reader = place.holder("x", &["--shared"]);
     let modes = || {
         let holders = place.show("x")["holders"].as_array().unwrap().clone();
@@ -122,10 +123,10 @@ fn show_tells_an_upgradable_reader_from_others_and_from_the_writer_that_it_becom
     place.end(&["run", "x", "-n", "--", "true"]).assert_failed(75, "");
     reader.signal(Signal::INT);
     until("it reads alone", || modes() == r#""upgradable""#);
-    guard.upgrade_within(PATIENCE).unwrap();
+    wait(guard.upgrade_within(PATIENCE)).unwrap();
     assert_eq!(modes(), r#""exclusive""#);
     place.end(&["run", "x", "-n", "--shared", "--", "true"]).assert_failed(75, "");
-    guard.downgrade().unwrap();
+    wait(guard.downgrade()).unwrap();
     place.end(&["run", "x", "-n", "--shared", "--", "true"]).assert_silent(0);
 }
 

@@ -3,6 +3,7 @@
 
 use std::process::Command;
 
+use leasehold::blocking::wait;
 use leasehold::store::shown_url;
 
 use crate::harness::{Background, PROGRAM, Place, children, ended, until};
@@ -100,7 +101,7 @@ fn no_debug_and_no_error_shows_a_password_however_its_url_is_mistyped() {
         assert_hidden(url, &shown_url(url));
         let builder = leasehold::Client::builder().url(url);
         assert_hidden(url, &format!("{builder:?} {builder:#?}"));
-        let error = leasehold::blocking::Client::connect(url).unwrap_err();
+        let error = wait(leasehold::Client::connect(url)).unwrap_err();
         assert_hidden(url, &format!("{error} {error:?} {error:#?}"));
     }
 }

@@ -2,7 +2,6 @@
 #![cfg(test)]
 
 mod batch;
-mod blocking;
 mod cluster;
 mod conformance;
 mod file;

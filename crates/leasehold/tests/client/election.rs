@@ -177,19 +177,6 @@ async fn a_value_out_of_range_is_refused_before_anything_is_sent() {
     assert!(matches!(client.election("").leader().await, Err(Error::Invalid(_))));
 }
 
-#[test]
-fn the_blocking_election_is_the_same() {
-    let client = leasehold::blocking::Client::memory();
-    let election = client.election("a");
-    let leadership = election.campaign("one").unwrap();
-    let mut observation = election.observe().unwrap();
-    assert_eq!(leads(observation.next()), "one");
-    leadership.proclaim("two").unwrap();
-    assert_eq!(leads(observation.next()), "two");
-    leadership.resign().unwrap();
-    assert_eq!(election.leader().unwrap(), None);
-}
-
 /// A store whose messages come late, and each of them again after the next. Sometimes it is away,
 /// and sometimes a subscription is refused again and again.
 #[derive(Clone, Debug)]

@@ -132,11 +132,3 @@ async fn a_lease_that_is_to_be_remembered_is_not_passed_on_past_the_store() {
     waiting.await.unwrap().unwrap().release().await.unwrap();
     assert_eq!(remembered(&client, &clock).await.as_deref(), Some("second"));
 }
-
-#[test]
-fn the_blocking_try_run_is_the_same() {
-    let client = leasehold::blocking::Client::memory();
-    let job = client.mutex("report").min_hold(LEAST).max_hold(MOST);
-    assert_eq!(job.try_run(|_| Ok::<_, Error>(1)).unwrap(), Some(1));
-    assert_eq!(job.try_run(|_| Ok::<_, Error>(2)).unwrap(), None);
-}

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use leasehold::blocking::wait;
 use leasehold::event::Event;
 use leasehold::lease::Renewal;
 use leasehold::{Client, Error, LossReason};
@@ -248,71 +249,26 @@ async fn another_kind_of_lock_on_a_used_name_is_an_error_and_changes_nothing() {
 }
 
 #[test]
-fn the_blocking_verbs_are_the_same() {
-    let builder = leasehold::blocking::Client::builder().url("memory:");
-    let client = builder.slice(Duration::ZERO).build().unwrap();
-    let guard = client.mutex("a").acquire().unwrap();
-    assert!(client.mutex("a").try_acquire().unwrap().is_none());
+fn a_thread_without_a_runtime_waits_for_each_call() {
+    let client = wait(Client::builder().url("memory:").slice(Duration::ZERO).build()).unwrap();
+    let guard = wait(client.mutex("a").acquire()).unwrap();
+    assert!(wait(client.mutex("a").try_acquire()).unwrap().is_none());
     let waiter = std::thread::spawn({
         let client = client.clone();
-        move || client.mutex("a").acquire_within(SOON)
+        move || wait(client.mutex("a").acquire_within(SOON))
     });
-    while client.admin().inspect(guard.name()).unwrap().waiting == 0 {
+    while wait(client.admin().inspect(guard.name())).unwrap().waiting == 0 {
         std::thread::yield_now();
     }
-    guard.release().unwrap();
-    waiter.join().unwrap().unwrap().release().unwrap();
-    client.close().unwrap();
-}
-
-#[test]
-fn a_blocking_upgrade_is_tried_or_ends_at_its_limit() {
-    let client = leasehold::blocking::Client::memory();
-    let lock = client.rwlock("a");
-    let (mut guard, other) = (lock.read().acquire().unwrap(), lock.read().acquire().unwrap());
-    assert!(!guard.try_upgrade().unwrap());
-    let ended = guard.upgrade_within(Duration::from_millis(20));
-    assert!(matches!(ended, Err(Error::Timeout { .. })), "{ended:?}");
-    lock.read().try_acquire().unwrap().expect("no wish is left").release().unwrap();
-    other.release().unwrap();
-    guard.upgrade_within(SOON).unwrap();
-    assert!(guard.try_upgrade().unwrap(), "it is the writer");
-    assert!(lock.read().try_acquire().unwrap().is_none());
-}
-
-#[test]
-fn a_blocking_upgradable_reader_becomes_the_writer() {
-    let client = leasehold::blocking::Client::memory();
-    let lock = client.rwlock("a");
-    let mut guard = lock.upgradable_read().acquire().unwrap();
-    let mut reader = lock.read().acquire().unwrap();
-    assert!(lock.upgradable_read().try_acquire().unwrap().is_none());
-    assert!(!reader.try_upgrade().unwrap(), "beside an upgradable one");
-    assert!(!guard.try_upgrade().unwrap());
-    reader.release().unwrap();
-    assert!(guard.try_upgrade().unwrap());
-    guard.downgrade().unwrap();
-    assert_eq!(guard.mode(), leasehold::lease::Mode::Upgradable);
-    guard.release().unwrap();
-}
-
-#[test]
-fn an_upgradable_lease_is_adopted_as_one() {
-    let client = leasehold::blocking::Client::memory();
-    let lock = client.rwlock("a");
-    let lease = lock.upgradable_read().acquire().unwrap().into_lease().unwrap();
-    let mut guard = client.adopt(lease.to_string().parse().unwrap()).unwrap();
-    assert_eq!(guard.mode(), leasehold::lease::Mode::Upgradable);
-    assert!(lock.upgradable_read().try_acquire().unwrap().is_none());
-    guard.upgrade().unwrap();
-    guard.downgrade().unwrap();
-    assert_eq!(guard.mode(), leasehold::lease::Mode::Upgradable);
+    wait(guard.release()).unwrap();
+    wait(waiter.join().unwrap().unwrap().release()).unwrap();
+    wait(client.close()).unwrap();
 }
 
 #[tokio::test]
 async fn a_blocking_call_inside_a_runtime_is_refused() {
-    let client = leasehold::blocking::Client::memory();
-    assert!(matches!(client.mutex("a").acquire(), Err(Error::Invalid(_))));
+    let client = Client::memory();
+    assert!(matches!(wait(client.mutex("a").acquire()), Err(Error::Invalid(_))));
 }
 
 /// A value that is read, and written later, without any protection.
@@ -359,16 +315,16 @@ async fn two_hundred_tasks_lose_no_update_in_memory() {
 
 #[test]
 fn two_hundred_threads_lose_no_update_in_memory() {
-    let (client, data) = (leasehold::blocking::Client::memory(), Unprotected::default());
+    let (client, data) = (Client::memory(), Unprotected::default());
     std::thread::scope(|scope| {
         for _ in 0..200 {
             scope.spawn(|| {
                 for _ in 0..5 {
-                    let guard = client.mutex("a").acquire().unwrap();
+                    let guard = wait(client.mutex("a").acquire()).unwrap();
                     let count = data.read();
                     std::thread::yield_now();
                     data.write(count + 1, guard.token());
-                    guard.release().unwrap();
+                    wait(guard.release()).unwrap();
                 }
             });
         }

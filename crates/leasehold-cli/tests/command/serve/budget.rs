@@ -5,6 +5,8 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use leasehold::blocking::wait;
+
 use super::served::Served;
 use crate::harness::{Place, until};
 
@@ -51,10 +53,10 @@ fn the_budget_is_kept_with_1_000_names_beside_20_000_keys_of_others() {
     let place = Place::on_redis();
     let server = place.server.as_ref().unwrap();
     let () = server.command(&format!("DEBUG POPULATE {FOREIGN} foreign 16")).unwrap();
-    let client = leasehold::blocking::Client::connect(&place.url).unwrap();
+    let client = wait(leasehold::Client::connect(&place.url)).unwrap();
     let hour = Duration::from_secs(3600);
     let held: Vec<_> = (0..NAMES)
-        .map(|number| client.mutex(format!("n{number:04}")).ttl(hour).acquire().unwrap())
+        .map(|number| wait(client.mutex(format!("n{number:04}")).ttl(hour).acquire()).unwrap())
         .collect();
     let mut lines = monitor(server.port());
     let served = Served::start(&place, &[]);
