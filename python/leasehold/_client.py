@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from leasehold import _core, _events, _options, _process
 from leasehold._entered import Holds
-from leasehold._options import Options, Span, check_name
+from leasehold._options import Options, check_name
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -55,15 +55,13 @@ class _Client(Generic[L, X, S, E, J, A]):
         store: str | _core.Memory | None = None,
         *,
         on_event: Callable[[Event], object] | None = None,
-        slice: Span = 0.005,
         **defaults: Unpack[Options],
     ) -> None:
         """``store`` is a URL, a ``Memory``, or ``None`` for the URL in ``$LEASEHOLD_STORE``.
 
-        ``on_event`` gets every event; a separate thread calls it. ``slice`` is how long this
-        client may pass a lease from one of its callers to the next before other clients get their
-        turn. ``defaults`` are the options of the client's locks. Raises ``InvalidInput`` for an
-        invalid URL or value, ``TypeError`` for a wrong type.
+        ``on_event`` gets every event; a separate thread calls it. ``defaults`` are
+        the options of the client's locks. Raises ``InvalidInput`` for an invalid URL or value,
+        ``TypeError`` for a wrong type.
         """
         if not (on_event is None or callable(on_event)):
             raise TypeError(f"on_event is a function or None, not {type(on_event).__name__}")
@@ -74,8 +72,8 @@ class _Client(Generic[L, X, S, E, J, A]):
         wants_all = on_event is not None
         if wants_all:
             weakref.finalize(self, _events.forget, number).atexit = False
-        self._native = _core.NativeClient(store, options, slice, number, wants_all)
-        self._given = (store, on_event, slice, dict(defaults))
+        self._native = _core.NativeClient(store, options, number, wants_all)
+        self._given = (store, on_event, dict(defaults))
         self._holds = Holds()
 
     def lock(self, name: str, **options: Unpack[Options]) -> L:
@@ -109,26 +107,18 @@ class _Client(Generic[L, X, S, E, J, A]):
         semaphore: S = self._family.semaphore(self, name, capacity, {**options})
         return semaphore
 
-    def multi(
-        self,
-        names: Iterable[str],
-        *,
-        release_while_waiting: bool = False,
-        **options: Unpack[Options],
-    ) -> L:
+    def multi(self, names: Iterable[str], **options: Unpack[Options]) -> L:
         """A lock on up to 64 names, which takes all of them or none. Such locks never deadlock with
         each other: a waiter takes the names in sorted order. It keeps the names that it already
-        has; with ``release_while_waiting``, it releases them while it waits.
+        has.
         """
         if isinstance(names, str):
             raise TypeError("names is several names, not one text: give a list")
         several = tuple(names)
         for name in several:
             check_name(name)
-        how = (release_while_waiting, self._options({**options}))
-        native = _core.NativeLock.multi(self._native, list(several), *how)
-        given = {"release_while_waiting": release_while_waiting, **options}
-        lock: L = self._family.lock(self, native, (("multi", (several,), given),))
+        native = _core.NativeLock.multi(self._native, list(several), self._options({**options}))
+        lock: L = self._family.lock(self, native, (("multi", (several,), {**options}),))
         return lock
 
     def election(self, name: str, **options: Unpack[Options]) -> E:
@@ -156,7 +146,7 @@ class _Client(Generic[L, X, S, E, J, A]):
         return admin
 
     def _options(self, own: dict[str, Any]) -> _core.Options:
-        return _options.native(self._given[3], own)
+        return _options.native(self._given[2], own)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._native.store!r})"
@@ -165,7 +155,5 @@ class _Client(Generic[L, X, S, E, J, A]):
         return _remake, (type(self), *self._given)
 
 
-def _remake(
-    kind: type[Any], store: Any, on_event: Any, slice: Span, defaults: dict[str, Any]
-) -> Any:
-    return kind(store, on_event=on_event, slice=slice, **defaults)
+def _remake(kind: type[Any], store: Any, on_event: Any, defaults: dict[str, Any]) -> Any:
+    return kind(store, on_event=on_event, **defaults)

@@ -8,7 +8,6 @@ class Options:
         self,
         ttl: object,
         renew: bool,
-        min_validity: object,
         max_hold: object,
         min_hold: object,
         label: str | None,
@@ -42,7 +41,6 @@ class NativeClient:
         self,
         store: str | Memory | None,
         defaults: Options,
-        slice: object,
         number: int,
         tells_all: bool,
         /,
@@ -68,7 +66,7 @@ class NativeLock:
     ) -> NativeLock: ...
     @staticmethod
     def multi(
-        client: NativeClient, names: list[str], release_while_waiting: bool, options: Options, /
+        client: NativeClient, names: list[str], options: Options, /
     ) -> NativeLock: ...
     @property
     def name(self) -> str: ...

@@ -31,8 +31,7 @@ class Options(TypedDict, total=False):
 
     - ``ttl``: how long the store keeps the lease without a renewal, 0.1 s to 24 h. Default: 30 s.
     - ``renew``: renew the lease every third of the ttl while the guard lives. Default:
-      ``True``.
-    - ``min_validity``: a grant with less validity than this is released immediately.
+      ``True``. Without renewal, a grant that leaves less than half of the ttl is given back.
     - ``max_hold``: the lease is lost after this time, even if its holder is healthy.
     - ``min_hold``: the name stays taken for at least this long from the grant.
     - ``label``: a text that others see with the holder.
@@ -40,7 +39,6 @@ class Options(TypedDict, total=False):
 
     ttl: Span
     renew: bool
-    min_validity: Span | None
     max_hold: Span | None
     min_hold: Span | None
     label: str | None
@@ -68,7 +66,6 @@ def native(defaults: Mapping[str, Any], own: Mapping[str, Any]) -> _core.Options
     return _core.Options(
         options.get("ttl"),
         options.get("renew", True),
-        options.get("min_validity"),
         options.get("max_hold"),
         options.get("min_hold"),
         options.get("label"),

@@ -3,7 +3,6 @@
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use leasehold::error::InvalidInput;
 use leasehold::event::Event;
@@ -15,7 +14,7 @@ use tokio::sync::OnceCell;
 
 use crate::done::Done;
 use crate::errors::{Failure, refused};
-use crate::options::{Options, span};
+use crate::options::Options;
 use crate::process::{self, Close};
 use crate::told::Teller;
 use crate::verb::Verb;
@@ -57,7 +56,6 @@ pub(crate) struct Made {
 pub(crate) struct Client {
     source: Source,
     pub(crate) defaults: LeaseOptions,
-    slice: Duration,
     /// The number of the client in its events, and whether all events are reported.
     tells: (u64, bool),
     /// A forked child connects anew.
@@ -99,7 +97,7 @@ impl Client {
             Source::Url(url) => builder.url(url),
             Source::Memory(memory) => builder.store(memory.this().clone()),
         };
-        let builder = builder.defaults(self.defaults.clone()).slice(self.slice).observer(observer);
+        let builder = builder.defaults(self.defaults.clone()).observer(observer);
         let client = builder.build().await?;
         let this: Weak<Self> = Arc::downgrade(self);
         process::remember(this);
@@ -156,7 +154,6 @@ impl NativeClient {
     fn new(
         store: &Bound<'_, PyAny>,
         defaults: &Options,
-        slice: &Bound<'_, PyAny>,
         number: u64,
         tells_all: bool,
     ) -> PyResult<Self> {
@@ -170,7 +167,6 @@ impl NativeClient {
         let client = Client {
             source,
             defaults: defaults.0.clone(),
-            slice: span(slice, "slice")?,
             tells: (number, tells_all),
             made: PerProcess::new(),
             is_closed: AtomicBool::new(false),

@@ -63,8 +63,7 @@ impl NativeElection {
         let request = Arc::clone(&self.0);
         self.verb(async move {
             let observation = request.election().await?.observe().await?;
-            let client = Arc::clone(&request.client);
-            Ok(Done::Object(Box::new(NativeObservation::new(client, observation))))
+            Ok(Done::Object(Box::new(NativeObservation::new(observation))))
         })
     }
 }
@@ -72,14 +71,13 @@ impl NativeElection {
 /// The changes of leader in an election.
 #[pyclass(frozen, module = "leasehold._core")]
 pub(crate) struct NativeObservation {
-    client: Arc<Client>,
     /// `None` once this is dropped.
     inner: Option<Arc<tokio::sync::Mutex<Observation>>>,
 }
 
 impl NativeObservation {
-    fn new(client: Arc<Client>, observation: Observation) -> Self {
-        Self { client, inner: Some(Arc::new(tokio::sync::Mutex::new(observation))) }
+    fn new(observation: Observation) -> Self {
+        Self { inner: Some(Arc::new(tokio::sync::Mutex::new(observation))) }
     }
 }
 

@@ -20,7 +20,7 @@ use crate::verb::Verb;
 #[derive(Clone)]
 enum Kind {
     Mutex,
-    Multi { names: Vec<LockName>, release_while_waiting: bool },
+    Multi(Vec<LockName>),
     Permits { count: u32, capacity: u32 },
     Read,
     UpgradableRead,
@@ -48,10 +48,7 @@ impl Request {
         let name = &self.name;
         let lock = match &self.kind {
             Kind::Mutex => client.mutex(name),
-            Kind::Multi { names, release_while_waiting: false } => client.multi(names),
-            Kind::Multi { names, release_while_waiting: true } => {
-                client.multi(names).release_while_waiting()
-            }
+            Kind::Multi(names) => client.multi(names),
             Kind::Permits { count, capacity } => client.semaphore(name, *capacity).permits(*count),
             Kind::Read => client.rwlock(name).read(),
             Kind::UpgradableRead => client.rwlock(name).upgradable_read(),
@@ -131,13 +128,12 @@ impl NativeLock {
     fn multi(
         client: &NativeClient,
         names: Vec<Bound<'_, PyString>>,
-        release_while_waiting: bool,
         options: &Options,
     ) -> PyResult<Self> {
         let names = names.iter().map(parse_name).collect::<PyResult<Vec<_>>>()?;
         let none = || refused(InvalidInput::new("names", "no names: give at least one"));
         let first = names.first().cloned().ok_or_else(none)?;
-        Ok(Self::of(client, first, Kind::Multi { names, release_while_waiting }, options))
+        Ok(Self::of(client, first, Kind::Multi(names), options))
     }
 
     #[getter]

@@ -62,11 +62,10 @@ pub(crate) struct Options(pub(crate) LeaseOptions);
 #[pymethods]
 impl Options {
     #[new]
-    #[pyo3(signature = (ttl, renew, min_validity, max_hold, min_hold, label))]
+    #[pyo3(signature = (ttl, renew, max_hold, min_hold, label))]
     fn new(
         ttl: Option<&Bound<'_, PyAny>>,
         renew: bool,
-        min_validity: Option<&Bound<'_, PyAny>>,
         max_hold: Option<&Bound<'_, PyAny>>,
         min_hold: Option<&Bound<'_, PyAny>>,
         label: Option<String>,
@@ -76,7 +75,6 @@ impl Options {
             options.ttl = ttl;
         }
         options.renewal = if renew { Renewal::Auto } else { Renewal::Off };
-        options.min_validity = maybe_span(min_validity, "min_validity")?;
         options.max_hold = maybe_span(max_hold, "max_hold")?;
         options.min_hold = maybe_span(min_hold, "min_hold")?;
         options.label = label;

@@ -39,7 +39,6 @@ async def coroutine(x: int) -> None: ...
         (lambda c: Client(5), "store is a URL"),
         (lambda c: Client(Memory(), colour="red"), "'colour' is no option"),
         (lambda c: Client(Memory(), on_event="print"), "on_event is a function"),
-        (lambda c: Client(Memory(), slice="1"), "slice is seconds"),
         (lambda c: c.lock(5), "a name is str"),
         (lambda c: c.lock(b"a"), "a name is str"),
         (lambda c: c.lock("a", ttl="5"), "ttl is seconds"),

@@ -52,10 +52,6 @@ pub struct LeaseOptions {
     pub ttl: Duration,
     /// Who renews the lease: the keeper by default.
     pub renewal: Renewal,
-    /// The least validity of a grant: a grant that leaves less validity is given back. At most 9/10
-    /// of the ttl. The default is half of the ttl if nothing renews the lease, otherwise zero.
-    #[cfg_attr(feature = "serde", serde(with = "crate::text::optional_span"))]
-    pub min_validity: Option<Duration>,
     /// Renewal stops and the lease is lost after this time, even if its holder is healthy. The time
     /// counts from the grant; with several names, from the last grant.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::optional_span"))]
@@ -77,7 +73,6 @@ impl Default for LeaseOptions {
         Self {
             ttl: DEFAULT_TTL,
             renewal: Renewal::default(),
-            min_validity: None,
             max_hold: None,
             min_hold: None,
             remember: None,
@@ -90,7 +85,6 @@ impl LeaseOptions {
     setters! {
         with_ttl: ttl: Duration,
         with_renewal: renewal: Renewal,
-        with_min_validity: min_validity: Option<Duration>,
         with_max_hold: max_hold: Option<Duration>,
         with_min_hold: min_hold: Option<Duration>,
         with_remember: remember: Option<Duration>,
@@ -106,16 +100,6 @@ impl LeaseOptions {
         if self.ttl < MIN_TTL || self.ttl > MAX_TTL {
             let why = format!("the ttl is {}: give 100 ms to 24 h", show_duration(self.ttl));
             return Err(InvalidInput::new("ttl", why));
-        }
-        if let Some(least) = self.min_validity
-            && least > self.ttl * 9 / 10
-        {
-            let why = format!(
-                "a min_validity of {least:?} is never met with a ttl of {:?}: give at most {:?}",
-                self.ttl,
-                self.ttl * 9 / 10
-            );
-            return Err(InvalidInput::new("min_validity", why));
         }
         if self.max_hold.is_some_and(|limit| limit.is_zero()) {
             return Err(InvalidInput::new("max_hold", "a max_hold of zero would lose every lease"));
@@ -142,12 +126,11 @@ impl LeaseOptions {
         HolderInfo { label: self.label.clone(), ..HolderInfo::default() }.check()
     }
 
-    /// The validity below which a grant is given back.
+    /// The validity below which a grant is given back: half of the ttl if nothing renews the lease.
     pub fn least_validity(&self) -> Duration {
-        match (self.min_validity, self.renewal) {
-            (Some(least), _) => least,
-            (None, Renewal::Auto) => Duration::ZERO,
-            (None, Renewal::Off) => self.ttl / 2,
+        match self.renewal {
+            Renewal::Auto => Duration::ZERO,
+            Renewal::Off => self.ttl / 2,
         }
     }
 }
@@ -168,7 +151,6 @@ mod tests {
         assert_eq!(with(|o| o.ttl = Duration::ZERO), Err("ttl"));
         assert_eq!(with(|o| o.ttl = Duration::from_millis(99)), Err("ttl"));
         assert_eq!(with(|o| o.ttl = MAX_TTL + Duration::from_nanos(1)), Err("ttl"));
-        assert_eq!(with(|o| o.min_validity = Some(o.ttl)), Err("min_validity"));
         assert_eq!(with(|o| o.max_hold = Some(Duration::ZERO)), Err("max_hold"));
         let too_long = MAX_REMEMBER + Duration::from_nanos(1);
         assert_eq!(with(|o| o.remember = Some(too_long)), Err("remember"));
@@ -178,16 +160,14 @@ mod tests {
             (o.min_hold, o.max_hold) = (Some(MIN_TTL * 2), Some(MIN_TTL));
         };
         assert_eq!(with(backwards), Err("min_hold"));
-        let (nine_tenths, least) = (DEFAULT_TTL * 9 / 10, Duration::from_nanos(1));
-        assert_eq!(with(|o| o.min_validity = Some(nine_tenths + least)), Err("min_validity"));
-        assert_eq!(with(|o| o.min_hold = Some(MAX_TTL + least)), Err("min_hold"));
+        let too_long = MAX_TTL + Duration::from_nanos(1);
+        assert_eq!(with(|o| o.min_hold = Some(too_long)), Err("min_hold"));
     }
 
     #[test]
     fn the_ends_of_each_range_are_in_it() {
         assert_eq!(with(|o| o.ttl = MIN_TTL), Ok(()));
         assert_eq!(with(|o| o.ttl = MAX_TTL), Ok(()));
-        assert_eq!(with(|o| o.min_validity = Some(o.ttl * 9 / 10)), Ok(()));
         assert_eq!(with(|o| o.min_hold = Some(MAX_TTL)), Ok(()));
         assert_eq!(with(|o| o.remember = Some(MAX_REMEMBER)), Ok(()));
         let same = |o: &mut LeaseOptions| (o.min_hold, o.max_hold) = (Some(MIN_TTL), Some(MIN_TTL));

@@ -25,10 +25,10 @@ use crate::semaphore::Semaphore;
 use crate::store::clocked::ClockedStore;
 use crate::store::{self, Memory, Store};
 
-/// The default slice: 5 ms, as long as about fifty round trips. So the round trip by which one
+/// The slice: 5 ms, as long as about fifty round trips. So the round trip by which one
 /// client hands over to the next costs only a few percent of the slice. If ten clients contend,
 /// each has its turn within 50 ms.
-const DEFAULT_SLICE: Duration = Duration::from_millis(5);
+const SLICE: Duration = Duration::from_millis(5);
 
 /// A connection to a store, for making locks. A client is cheap to clone; all clones are the same
 /// client. Its *keeper* renews leases and finishes releases in the background.
@@ -81,11 +81,10 @@ impl Client {
     pub fn builder() -> ClientBuilder {
         let setup = Setup {
             defaults: LeaseOptions::default(),
-            drift: Bounds::default().drift,
             clock: None,
             observers: Observers::default(),
             on_behalf_of: Vec::new(),
-            slice: DEFAULT_SLICE,
+            slice: SLICE,
         };
         ClientBuilder { source: None, observers: Vec::new(), setup }
     }
@@ -114,8 +113,7 @@ impl Client {
     /// other waits for. When all names are free, one round trip takes all of them. A caller that
     /// has to wait is in the queue of the first busy name and **keeps the names sorted before it**.
     /// That queue is served in order. But while the caller waits, nobody else can get the names
-    /// that it keeps. So a slow holder of one name can delay many callers. If that is worse than a
-    /// longer wait of this caller, add [`release_while_waiting`](Lock::release_while_waiting).
+    /// that it keeps. So a slow holder of one name can delay many callers.
     ///
     /// `multi` is not meant for a thousand rows of one table, nor for all of its rows. Give the
     /// whole table a name, and let a caller that wants a part of it take
@@ -292,17 +290,9 @@ impl ClientBuilder {
         self
     }
 
-    /// The largest difference in rate between the clock of this machine and that of the store. The
-    /// default is 0.01, for 1 %.
-    pub fn drift(mut self, ratio: f64) -> Self {
-        self.setup.drift = ratio;
-        self
-    }
-
-    /// How long this client passes a lease on between its callers before other clients have their
-    /// turn: 5 ms by default, see [`Lock`](Lock#fairness). Longer slices cost less where clients
-    /// contend, but other clients wait longer. With a slice of zero, the client passes no lease on,
-    /// and every caller asks the store.
+    /// How long this client passes a lease on between its callers, for tests: with zero, every
+    /// caller asks the store.
+    #[doc(hidden)]
     pub fn slice(mut self, slice: Duration) -> Self {
         self.setup.slice = slice;
         self
@@ -338,19 +328,14 @@ impl ClientBuilder {
     ///
     /// # Errors
     ///
-    /// The same as [`Client::connect`], and [`Error::Invalid`] if the defaults or the drift are out
-    /// of range, or no store is given.
+    /// The same as [`Client::connect`], and [`Error::Invalid`] if the defaults are out of range or
+    /// no store is given.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future closes what was opened; nothing is held.
     pub async fn build(mut self) -> Result<Client> {
-        let Setup { defaults, drift, .. } = &self.setup;
-        defaults.check()?;
-        if !(0.0..=0.5).contains(drift) {
-            let why = format!("a drift of {drift} is out of range: give 0 to 0.5");
-            return Err(InvalidInput::new("drift", why).into());
-        }
+        self.setup.defaults.check()?;
         match self.source.take() {
             Some(Source::Store(store)) => Ok(self.setup().client(store)),
             Some(Source::Url(url)) if store::is_memory(&url) => Ok(self.in_memory()),
@@ -382,7 +367,6 @@ impl ClientBuilder {
 #[derive(Clone, Debug)]
 struct Setup {
     defaults: LeaseOptions,
-    drift: f64,
     clock: Option<Arc<dyn Clock>>,
     observers: Observers,
     on_behalf_of: Vec<ClientId>,
@@ -403,7 +387,7 @@ impl Setup {
             self.observers.observe(&Event::Warning { text: &text });
         }
         let offset = store.clock_offset();
-        let bounds = Bounds { drift: self.drift, offset, ..Bounds::default() };
+        let bounds = Bounds { offset, ..Bounds::default() };
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
         let store = ClockedStore::new(store, clock, bounds, self.observers);
         let who = HolderInfo::new(host(), std::process::id()).with_on_behalf_of(self.on_behalf_of);

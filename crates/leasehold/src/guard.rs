@@ -233,8 +233,7 @@ impl Guard {
     /// Dropping the future leaves it open whether the lease was renewed; the ttl is unchanged.
     pub async fn renew_for(&self, ttl: Duration) -> Result<Duration> {
         let mut options = self.state().options.clone();
-        // A grant must leave at least `min_validity`; a renewal need not.
-        (options.ttl, options.min_validity) = (ttl, None);
+        options.ttl = ttl;
         options.check()?;
         self.keeper().store.bounds.check(ttl, Duration::ZERO)?;
         self.renew_by(Some(ttl)).await
@@ -263,28 +262,6 @@ impl Guard {
         Held::renewed(&self.held, another, &timed, replies).await?;
         self.ensure_held()?;
         Ok(self.validity())
-    }
-
-    /// Changes the shortest time for which the name stays taken. Zero means that the name is taken
-    /// only while it is held. As with [`Lock::min_hold`](crate::Lock::min_hold), the span counts
-    /// from when this holder got the lease. The rest of the span, the cooldown, begins with the
-    /// release. The call costs no round trip.
-    ///
-    /// From then on, the client passes the lease to no other caller.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Lost`] if the lease is lost; [`Error::Invalid`] for a span that is out of range.
-    pub fn set_min_hold(&self, least: Duration) -> Result<()> {
-        self.ensure_held()?;
-        let mut options = self.state().options.clone();
-        options.min_hold = Some(least);
-        options.check()?;
-        for held in self.held.iter() {
-            held.state.set_min_hold(least);
-        }
-        self.leave_line();
-        Ok(())
     }
 
     /// The statement that fences a transaction like [`FENCE`](crate::fence::postgres::FENCE), with

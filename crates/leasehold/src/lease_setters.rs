@@ -15,14 +15,10 @@ macro_rules! lease_setters {
             self.with(|options| options.ttl = ttl)
         }
 
-        /// Chooses who renews the lease.
+        /// Chooses who renews the lease. If nothing renews it, a grant that leaves less than half
+        /// of the ttl is given back.
         pub fn renewal(self, renewal: leasehold_core::Renewal) -> Self {
             self.with(|options| options.renewal = renewal)
-        }
-
-        /// The least validity of a grant. A grant that leaves less validity is given back.
-        pub fn min_validity(self, least: std::time::Duration) -> Self {
-            self.with(|options| options.min_validity = Some(least))
         }
 
         /// The lease is lost after this time, counted from the grant, even if its holder is

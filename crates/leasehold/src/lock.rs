@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leasehold_core::{Error, InvalidInput, LeaseOptions, LockName, Mode, Result, Status};
 
-use crate::acquire::{self, Asked, CallEvents, Limit, Meanwhile};
+use crate::acquire::{self, Asked, CallEvents, Limit};
 use crate::admin::Admin;
 use crate::guard::Guard;
 use crate::keeper::Handle;
@@ -42,9 +42,9 @@ use crate::lease_setters::lease_setters;
 /// Callers of one client that want the same name exclusively (`mutex`, `rwlock.write`) stand in
 /// line. The first caller asks the store. Then the client passes the lease from caller to caller in
 /// their order, without asking the store. Each caller gets a higher token than the one before.
-/// After 5 ms ([`slice`](crate::ClientBuilder::slice)) the client lets other clients have their
-/// turn: its line goes to the end of the store's queue. If each holder keeps the lease for longer
-/// than the slice, each turn has one holder. If the first caller gives up, the next caller in line
+/// After 5 ms (the *slice*) the client lets other clients have their turn: its line goes to the end
+/// of the store's queue. If each holder keeps the lease for longer than the slice, each turn has
+/// one holder. If the first caller gives up, the next caller in line
 /// takes over the place in the store's queue. If a guard was dropped and its release is not sent
 /// yet, a new caller gets that lease.
 ///
@@ -94,7 +94,7 @@ pub struct Lock {
 #[derive(Clone, Debug)]
 enum LockNames {
     One(LockName),
-    Several(Arc<[LockName]>, Meanwhile),
+    Several(Arc<[LockName]>),
 }
 
 impl Lock {
@@ -106,8 +106,7 @@ impl Lock {
     /// A request for several mutexes together.
     pub(crate) fn multi<N: AsRef<str>>(keeper: Handle, names: impl IntoIterator<Item = N>) -> Self {
         let options = keeper.defaults.clone();
-        let several = |names: Vec<_>| LockNames::Several(names.into(), Meanwhile::KeepEarlier);
-        let names = acquire::parse(names).map(several);
+        let names = acquire::parse(names).map(|names| LockNames::Several(names.into()));
         Self { keeper, names, mode: Mode::Exclusive, options, joins: false }
     }
 
@@ -134,21 +133,6 @@ impl Lock {
     /// The text by which an operator recognises the holder.
     pub fn label(self, label: impl Into<String>) -> Self {
         self.with(|options| options.label = Some(label.into()))
-    }
-
-    /// With this option, a call for several names ([`Client::multi`](crate::Client::multi)) holds
-    /// none of them while it waits. The caller waits in the queue of one busy name. Once it is
-    /// served there, it asks for all others, which must be free at that moment. This has no effect
-    /// on a lock of one name.
-    ///
-    /// Such a call delays no other caller. In exchange, it has no turn for all names together:
-    /// under steady contention for many names it can wait very long. Give it a limit with
-    /// [`acquire_within`](Lock::acquire_within).
-    pub fn release_while_waiting(mut self) -> Self {
-        if let Ok(LockNames::Several(_, meanwhile)) = &mut self.names {
-            *meanwhile = Meanwhile::KeepNone;
-        }
-        self
     }
 
     /// Waits for the lease, without a limit.
@@ -229,7 +213,7 @@ impl Lock {
     pub async fn status(&self) -> Result<Status> {
         match self.names.as_ref().map_err(InvalidInput::clone)? {
             LockNames::One(name) => Admin::new(self.keeper.clone()).status(name).await,
-            LockNames::Several(..) => {
+            LockNames::Several(_) => {
                 let why = "several names have no status in common: ask `Admin::inspect` for each";
                 Err(InvalidInput::new("names", why).into())
             }
@@ -327,10 +311,10 @@ impl Lock {
                 events.end(held.as_ref().map(|held| held.as_ref().map(slice::from_ref)));
                 Ok(held?.map(Guard::new))
             }
-            LockNames::Several(names, meanwhile) => {
+            LockNames::Several(names) => {
                 let like = asked(&names[0]); // `parse` returns at least one name
                 // Boxed, so that the future of a single name stays small.
-                let held = Box::pin(acquire::acquire_all(names, like, *meanwhile)).await;
+                let held = Box::pin(acquire::acquire_all(names, like)).await;
                 events.end(held.as_ref().map(Option::as_deref));
                 Ok(held?.and_then(Guard::of_all))
             }
@@ -342,7 +326,7 @@ impl LockNames {
     fn all(&self) -> &[LockName] {
         match self {
             Self::One(name) => slice::from_ref(name),
-            Self::Several(names, _) => names,
+            Self::Several(names) => names,
         }
     }
 }

@@ -1,23 +1,22 @@
 //! A semaphore: a number of permits under one name.
 
-use std::time::Duration;
+use leasehold_core::{InvalidInput, LockName, Mode};
 
-use leasehold_core::{Error, InvalidInput, LockName, Mode, Result};
-
-use crate::guard::Guard;
 use crate::keeper::Handle;
 use crate::lock::Lock;
 
 /// At most `capacity` permits at a time, on one name.
+///
+/// `permit` and `permits` return a request ([`Lock`]) with the methods and options of every lock.
 ///
 /// ```
 /// # #[tokio::main]
 /// # async fn main() -> leasehold::Result<()> {
 /// # let client = leasehold::Client::memory();
 /// let gpus = client.semaphore("gpu", 4);
-/// let one = gpus.acquire().await?;
+/// let one = gpus.permit().acquire().await?;
 /// let three = gpus.permits(3).label("training run 7").acquire().await?;
-/// assert!(gpus.try_acquire().await?.is_none(), "all are taken");
+/// assert!(gpus.permit().try_acquire().await?.is_none(), "all are taken");
 /// one.release().await?;
 /// three.release().await
 /// # }
@@ -53,64 +52,9 @@ impl Semaphore {
         Self { all, capacity }
     }
 
-    /// One permit, with options: `semaphore.permit().label("training").acquire()`.
+    /// One permit.
     pub fn permit(&self) -> Lock {
         self.permits(1)
-    }
-
-    /// Waits for one permit, like [`Lock::acquire`].
-    ///
-    /// # Errors
-    ///
-    /// The same as [`Lock::acquire`].
-    ///
-    /// # Cancel safety
-    ///
-    /// The same as [`Lock::acquire`].
-    pub async fn acquire(&self) -> Result<Guard> {
-        self.permit().acquire().await
-    }
-
-    /// Waits for one permit, but not longer than `limit`, like [`Lock::acquire_within`].
-    ///
-    /// # Errors
-    ///
-    /// The same as [`Lock::acquire_within`].
-    ///
-    /// # Cancel safety
-    ///
-    /// The same as [`Lock::acquire_within`].
-    pub async fn acquire_within(&self, limit: Duration) -> Result<Guard> {
-        self.permit().acquire_within(limit).await
-    }
-
-    /// Takes one permit if there is one, like [`Lock::try_acquire`].
-    ///
-    /// # Errors
-    ///
-    /// The same as [`Lock::try_acquire`].
-    ///
-    /// # Cancel safety
-    ///
-    /// The same as [`Lock::try_acquire`].
-    pub async fn try_acquire(&self) -> Result<Option<Guard>> {
-        self.permit().try_acquire().await
-    }
-
-    /// Acquires one permit, runs `work` and releases, like [`Lock::run`].
-    ///
-    /// # Errors
-    ///
-    /// The same as [`Lock::run`].
-    ///
-    /// # Cancel safety
-    ///
-    /// The same as [`Lock::run`].
-    pub async fn run<T, E: From<Error>>(
-        &self,
-        work: impl AsyncFnOnce(&Guard) -> Result<T, E>,
-    ) -> Result<T, E> {
-        self.permit().run(work).await
     }
 
     /// Several permits together: all or none.

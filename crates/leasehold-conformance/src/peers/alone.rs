@@ -7,7 +7,7 @@ use leasehold::Error;
 use leasehold::lease::Renewal;
 use tokio::task::JoinSet;
 
-use super::{BRIEF, PATIENCE, unrenewed};
+use super::{PATIENCE, unrenewed};
 use crate::bench::SHORT;
 use crate::library::{Kind, Pair};
 use crate::subject::{Subject, must};
@@ -170,7 +170,7 @@ pub async fn waiters_follow_in_order_though_nobody_lets_go(subject: &Subject) {
 pub async fn a_lease_is_relied_on_no_longer_than_the_store_keeps_it(subject: &Subject) {
     for pair in Pair::all(subject).await {
         let ttl = Duration::from_millis(9_500);
-        let lock = pair.by_one().ttl(ttl).renewal(Renewal::Off).min_validity(BRIEF);
+        let lock = pair.by_one().ttl(ttl).renewal(Renewal::Off);
         let guard = must(subject.drive(lock.acquire()).await);
         let again = must(guard.reenter());
         let status = must(subject.drive(pair.two.admin().inspect(&pair.name)).await);

@@ -12,4 +12,4 @@ mod waiting;
 pub(crate) use self::adopt::adopt;
 pub(crate) use self::call::{CallEvents, acquire};
 pub(crate) use self::request::{Asked, Limit};
-pub(crate) use self::several::{Meanwhile, acquire_all, parse};
+pub(crate) use self::several::{acquire_all, parse};

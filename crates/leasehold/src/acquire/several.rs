@@ -27,12 +27,6 @@ use crate::keeper::{Held, Keeper, Pulse};
 /// that needs more should use one name for the whole.
 pub(crate) const MAX_NAMES: usize = 64;
 
-/// The first and the longest pause after a collision: a caller that holds nothing while it waits
-/// found that one of its names was taken meanwhile. Without the pause, two such callers could
-/// collide for ever.
-const COLLISION_BACKOFF: (Duration, Duration) =
-    (Duration::from_millis(1), Duration::from_millis(100));
-
 /// How long a try repeats its requests for names that another caller has just taken: 500 ms. By
 /// then, another try has had its answers and has given the names back. A caller that keeps a name
 /// for longer is at work.
@@ -40,15 +34,6 @@ const TRY_MOMENT: Duration = Duration::from_millis(500);
 
 /// The first and the longest pause between two requests of a try.
 const TRY_BACKOFF: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
-
-/// The names that are held while the caller waits for one of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Meanwhile {
-    /// The names that sort before the awaited name.
-    KeepEarlier,
-    /// No name.
-    KeepNone,
-}
 
 /// Checks names, and leaves out duplicates.
 pub(crate) fn parse<N: AsRef<str>>(
@@ -73,11 +58,7 @@ pub(crate) fn parse<N: AsRef<str>>(
 
 /// Returns a lease for each name, in the order of `names`. Each request has the options of `like`.
 /// Returns `None` if names are busy and the limit is a try.
-pub(crate) async fn acquire_all(
-    names: &[LockName],
-    like: Asked<'_>,
-    meanwhile: Meanwhile,
-) -> Result<Option<Vec<Held>>> {
+pub(crate) async fn acquire_all(names: &[LockName], like: Asked<'_>) -> Result<Option<Vec<Held>>> {
     let mut sorted: Vec<&LockName> = names.iter().collect();
     sorted.sort();
     let (store, pulse) = (&like.keeper.store, Pulse::new(like.options.ttl));
@@ -93,7 +74,6 @@ pub(crate) async fn acquire_all(
         held: names.iter().map(|_| None).collect(),
         outage: None,
         like,
-        meanwhile,
         does_not_wait,
     };
     let gathered = pulse.of(&*store.clock, gathering.run()).await?;
@@ -112,17 +92,12 @@ struct Gathering<'a> {
     held: Vec<Option<Held>>,
     /// The outage that the last requests met, if they met one.
     outage: Option<Error>,
-    meanwhile: Meanwhile,
     /// The limit of the call is zero: the call is a try that ends with an error.
     does_not_wait: bool,
 }
 
 impl Gathering<'_> {
     async fn run(&mut self) -> Result<Option<Vec<Held>>> {
-        let (first, longest) = COLLISION_BACKOFF;
-        let mut backoff = Backoff::new(first, longest);
-        let mut jitter = self.like.keeper.jitter();
-        let (mut collided, mut is_last) = (false, false);
         loop {
             self.ask_for_missing().await?;
             self.drop_lost();
@@ -145,23 +120,6 @@ impl Gathering<'_> {
                 }
                 return Ok(None);
             }
-            let so_far = self.like.keeper.store.now().saturating_since(self.like.started);
-            if matches!(self.like.limit, Limit::Within(span) if so_far >= span) {
-                // The limit is over: the call makes one more round, and then fails. Without this
-                // end, a call that keeps nothing while it waits would go on through the names one
-                // by one, after its limit.
-                if is_last {
-                    let name = self.requests[busy].name.clone();
-                    return Err(Error::timeout(name, so_far, None, 0, false));
-                }
-                is_last = true;
-            }
-            if collided && self.meanwhile == Meanwhile::KeepNone {
-                let store = &self.like.keeper.store;
-                let pause = store.clock.sleep_until(store.now() + backoff.next_delay(&mut jitter));
-                until_end(&self.like, pause).await;
-            }
-            collided = true;
             self.held[busy] = self.wait_for(busy).await?;
         }
     }
@@ -233,14 +191,10 @@ impl Gathering<'_> {
         }
     }
 
-    /// Releases the names that the call must not hold while it waits for `busy`, or when it gives
-    /// up.
+    /// Releases `busy` and the names behind it, which the call must not hold while it waits for
+    /// `busy`, or when it gives up.
     async fn let_go_for(&mut self, busy: usize) {
-        let from = match (self.like.limit, self.meanwhile) {
-            (Limit::Try, _) | (_, Meanwhile::KeepEarlier) => busy,
-            (Limit::Forever | Limit::Within(_), Meanwhile::KeepNone) => 0,
-        };
-        let given_back: Vec<Held> = self.held.drain(from..).flatten().collect();
+        let given_back: Vec<Held> = self.held.drain(busy..).flatten().collect();
         self.held.resize_with(self.requests.len(), || None);
         // The keeper releases what is not released by the end of the call.
         until_end(&self.like, give_back(given_back)).await;

@@ -4,8 +4,7 @@
 //! at all. This depends on no clock. Take the lease first, and begin the transaction after that.
 //! The fence is exact at READ COMMITTED, REPEATABLE READ and SERIALIZABLE, and only for exclusive
 //! leases. It does not separate callers of one client to whom a lease is passed on: end the
-//! transaction, with its answer, before the guard is dropped, or use
-//! [`slice(0)`](crate::ClientBuilder::slice).
+//! transaction, with its answer, before the guard is dropped.
 //!
 //! Cost: one round trip, and one record in the log, without a flush.
 //!

@@ -109,27 +109,25 @@ pub(crate) struct Attempt {
     pub(crate) is_taken_over: bool,
 }
 
-/// The terms of a line: the options that all its callers ask for. A caller with other options asks
-/// the store itself.
+/// The terms of a line: the ttl that all its callers ask for. A caller with another ttl asks the
+/// store itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Terms {
     ttl: Duration,
-    min_validity: Option<Duration>,
 }
 
 impl Terms {
     /// The terms of an attempt that may stand in line. It may not stand in line if an option
     /// concerns a single grant: a limit of the hold, `remember`, or renewals by the holder.
     pub(super) fn of(attempt: &Attempt) -> Option<Self> {
-        let LeaseOptions { ttl, renewal, min_validity, max_hold, min_hold, remember, .. } =
-            attempt.options;
+        let LeaseOptions { ttl, renewal, max_hold, min_hold, remember, .. } = attempt.options;
         let joins = attempt.joins
             && attempt.mode == Mode::Exclusive
             && renewal == Renewal::Auto
             && max_hold.is_none()
             && min_hold.is_none()
             && remember.is_none();
-        joins.then_some(Self { ttl, min_validity })
+        joins.then_some(Self { ttl })
     }
 }
 

@@ -159,8 +159,8 @@ impl Leases {
         self.keeps(state).then(|| self.take(state.id)).flatten()
     }
 
-    /// Passes a lease on to the next caller, if its validity exceeds the least that the line
-    /// accepts. The next caller has to fetch it. Returns the lease, and when it is due.
+    /// Passes a lease on to the next caller, if it has not ended. The next caller has to fetch it.
+    /// Returns the lease, and when it is due.
     pub(super) fn pass_on(
         &mut self,
         state: &LeaseState,
@@ -169,8 +169,7 @@ impl Leases {
     ) -> Option<(Arc<LeaseState>, Instant)> {
         let entry = self.entries.get_mut(&state.id).filter(|entry| entry.is_of(state))?;
         let validity = entry.renewing.valid_until().saturating_since(now);
-        let least = state.options.least_validity();
-        if validity <= least && !bugs::is_on(Bug::LocalHandOffTooLate) {
+        if validity.is_zero() && !bugs::is_on(Bug::LocalHandOffTooLate) {
             return None;
         }
         let before = std::mem::replace(&mut entry.state, next()?);

@@ -204,8 +204,7 @@ impl Keeper {
             let bounds = &self.store.bounds;
             bounds.valid_by_message(newest.lease, now, granted_us, deadline_us)
         });
-        let least = waiter.attempt.options.least_validity();
-        let Some(until) = until.filter(|until| until.saturating_since(now) > least) else {
+        let Some(until) = until.filter(|until| *until > now) else {
             return table.queues.announced(id);
         };
         let waiter = table.queues.take(id);

@@ -72,32 +72,6 @@ async fn min_hold_must_not_be_longer_than_max_hold() {
     assert!(matches!(job.try_acquire().await, Err(Error::Invalid(_))));
 }
 
-#[tokio::test]
-async fn the_least_hold_of_a_lease_that_is_held_can_be_changed() {
-    let clock = FakeClock::new();
-    let client = client(&clock).await;
-    let (longer, shorter) = (client.mutex("longer"), client.mutex("shorter").min_hold(MOST));
-    let guard = longer.acquire().await.unwrap();
-    guard.set_min_hold(LEAST).unwrap();
-    guard.release().await.unwrap();
-    assert!(longer.try_acquire().await.unwrap().is_none(), "its name stays taken");
-    clock.advance(LEAST);
-    assert!(longer.try_acquire().await.unwrap().is_some());
-    let guard = shorter.acquire().await.unwrap();
-    guard.set_min_hold(Duration::ZERO).unwrap();
-    guard.release().await.unwrap();
-    assert!(shorter.try_acquire().await.unwrap().is_some());
-}
-
-#[tokio::test]
-async fn the_least_hold_of_a_lease_stays_below_the_longest() {
-    let client = client(&FakeClock::new()).await;
-    let guard = client.mutex("report").max_hold(LEAST).acquire().await.unwrap();
-    assert!(matches!(guard.set_min_hold(MOST), Err(Error::Invalid(_))));
-    guard.release().await.unwrap();
-    assert!(client.mutex("report").try_acquire().await.unwrap().is_some());
-}
-
 /// The label of the last holder, 47 h after that.
 async fn remembered(client: &Client, clock: &FakeClock) -> Option<String> {
     clock.advance(47 * MOST);

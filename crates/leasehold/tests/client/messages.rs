@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
 use leasehold::event::Event;
+use leasehold::lease::Renewal;
 use leasehold::store::{Capabilities, Inbox, Memory, Store};
 use leasehold::{Client, Guard, Result};
 use leasehold_core::{
@@ -210,7 +211,7 @@ async fn a_grant_of_which_too_little_is_left_when_it_arrives_does_not_count() {
     let wire = Wire::new(|message| message);
     let client = wire.client().await;
     *wire.way_back() = Duration::from_secs(29);
-    let lock = client.mutex("a").ttl(TTL).min_validity(Duration::from_secs(10));
+    let lock = client.mutex("a").ttl(TTL).renewal(Renewal::Off);
     let refused = lock.acquire_within(Duration::from_secs(20)).await.unwrap_err();
     assert!(refused.to_string().contains("too little of the lease is left"), "{refused}");
 }

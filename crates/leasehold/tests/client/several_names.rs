@@ -7,9 +7,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use leasehold::lease::Renewal;
-use leasehold::store::{Capabilities, Inbox, Memory, Store};
+use leasehold::store::Memory;
 use leasehold::{Client, Error, FencingToken, Guard, LockName, LossReason};
-use leasehold_core::{Answer, BoxFuture, ClientId, FakeClock, Operation, StoreError};
 
 use super::line::world::{Call, TTL, World, must, settle};
 
@@ -73,20 +72,6 @@ async fn a_caller_that_waits_for_a_name_keeps_those_before_it_and_none_after_it(
     until_somebody_waits(&client, "b").await;
     assert!(!is_free(&client, "a").await);
     assert!(is_free(&client, "c").await);
-    busy.release().await.unwrap();
-    waiter.await.unwrap().unwrap().release().await.unwrap();
-}
-
-#[tokio::test]
-async fn releasing_while_waiting_holds_nothing_while_it_waits() {
-    let client = Client::memory();
-    let busy = client.mutex("b").acquire().await.unwrap();
-    let waiter = tokio::spawn({
-        let lock = client.multi(["a", "b", "c"]).release_while_waiting();
-        async move { lock.acquire().await }
-    });
-    until_somebody_waits(&client, "b").await;
-    assert!(is_free(&client, "a").await && is_free(&client, "c").await);
     busy.release().await.unwrap();
     waiter.await.unwrap().unwrap().release().await.unwrap();
 }
@@ -179,16 +164,6 @@ async fn two_callers_with_reversed_names_never_wait_for_each_other() {
     contend([client.multi(["a", "b", "c", "d"]), client.multi(["d", "c", "b", "a"])]).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_callers_that_hold_nothing_while_they_wait_both_get_on() {
-    let client = Client::memory();
-    contend([
-        client.multi(["a", "b", "c"]).release_while_waiting(),
-        client.multi(["c", "b", "a"]).release_while_waiting(),
-    ])
-    .await;
-}
-
 /// Polls a future this many times, lets all other tasks run in between, and drops it.
 async fn poll_and_drop<T>(future: impl Future<Output = T>, polls: u32) -> Option<T> {
     let mut future = pin!(future);
@@ -208,78 +183,16 @@ async fn a_future_that_is_dropped_at_any_await_leaves_nothing_behind() {
     let other = Client::builder().store(store).build().await.unwrap();
     for polls in 0..40 {
         for busy in [None, Some("a"), Some("b"), Some("c")] {
-            for lock in [
-                client.multi(["a", "b", "c"]),
-                client.multi(["a", "b", "c"]).release_while_waiting(),
-            ] {
-                let held = match busy {
-                    Some(name) => Some(other.mutex(name).acquire().await.unwrap()),
-                    None => None,
-                };
-                drop(poll_and_drop(lock.acquire(), polls).await);
-                drop(held);
-                let all = other.multi(["a", "b", "c"]).acquire_within(SOON).await;
-                drop(all.unwrap_or_else(|error| panic!("{polls} polls, {busy:?}: {error}")));
-            }
+            let held = match busy {
+                Some(name) => Some(other.mutex(name).acquire().await.unwrap()),
+                None => None,
+            };
+            drop(poll_and_drop(client.multi(["a", "b", "c"]).acquire(), polls).await);
+            drop(held);
+            let all = other.multi(["a", "b", "c"]).acquire_within(SOON).await;
+            drop(all.unwrap_or_else(|error| panic!("{polls} polls, {busy:?}: {error}")));
         }
     }
-}
-
-/// A store in memory whose answers take a moment, as in a real one.
-#[derive(Clone, Debug)]
-struct Distant(Arc<Memory>);
-
-impl Store for Distant {
-    fn capabilities(&self) -> Capabilities {
-        self.0.capabilities()
-    }
-
-    fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
-        Box::pin(async move {
-            tokio::task::yield_now().await;
-            self.0.execute(operation).await
-        })
-    }
-
-    fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
-        self.0.inbox(client)
-    }
-}
-
-/// Found by the campaign: the caller got the awaited name just before the limit. From then on it
-/// had one of the names after the other, for ever.
-#[tokio::test]
-async fn a_wait_that_keeps_nothing_ends_at_its_limit_also_when_all_names_are_free_by_then() {
-    let clock = FakeClock::new();
-    clock.advance(Duration::from_secs(1_000));
-    let store = Distant(Arc::new(Memory::with_clock(clock.clone())));
-    let client = async || {
-        let builder = Client::builder().store(store.clone()).clock(clock.clone());
-        builder.build().await.unwrap()
-    };
-    let (one, other) = (client().await, client().await);
-    let busy = one.mutex("b").acquire().await.unwrap();
-    let both = other.multi(["a", "b"]).release_while_waiting();
-    let mut call = pin!(both.acquire_within(Duration::from_secs(1)));
-    let mut poll = || call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-    while one.mutex("b").status().await.unwrap().waiting == 0 {
-        assert!(poll().is_pending());
-    }
-    busy.release().await.unwrap();
-    for _ in 0..100 {
-        tokio::task::yield_now().await;
-    }
-    clock.advance(Duration::from_millis(1_600));
-    let mut done = Poll::Pending;
-    for _ in 0..1_000 {
-        done = poll();
-        if done.is_ready() {
-            break;
-        }
-        clock.advance(Duration::from_millis(10));
-        tokio::task::yield_now().await;
-    }
-    assert!(matches!(done, Poll::Ready(Err(Error::Timeout { .. }))), "{done:?}");
 }
 
 /// Polls a call, and lets all other tasks run, until somebody waits for a name.

@@ -29,11 +29,7 @@ impl Player {
                 let count = 2 + self.random.below(2);
                 let names = (0..count).map(|_| Plan::name(self.random.below(self.plan.names)));
                 let names: Vec<_> = names.collect();
-                let lock = self.client().multi(&names);
-                match self.random.chance(70) {
-                    true => (lock, format!("all of {names:?}")),
-                    false => (lock.release_while_waiting(), format!("at once all of {names:?}")),
-                }
+                (self.client().multi(&names), format!("all of {names:?}"))
             }
             36..45 => (self.client().rwlock(&name).write(), format!("writer {name}")),
             45..80 => {

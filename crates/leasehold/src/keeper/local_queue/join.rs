@@ -116,10 +116,8 @@ impl Keeper {
         let Some((mut kept, line)) = kept else {
             return queues.ask(attempt); // unreachable: `LetGo` has a lease
         };
-        let least = attempt.options.least_validity();
-        let is_enough = kept.renewing.valid_until().saturating_since(now) > least
-            || bugs::is_on(Bug::LocalHandOffTooLate);
-        let is_passed = now < kept.slice_until && is_enough;
+        let is_valid = kept.renewing.valid_until() > now || bugs::is_on(Bug::LocalHandOffTooLate);
+        let is_passed = now < kept.slice_until && is_valid;
         let next = is_passed.then(|| kept.state.passed_on(attempt.options.clone(), now));
         if let Some(state) = next.flatten() {
             line.head = Head::Held { id: state.id, slice_until: kept.slice_until };

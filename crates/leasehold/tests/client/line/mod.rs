@@ -421,23 +421,6 @@ async fn a_lease_that_was_passed_on_is_renewed() {
 }
 
 #[tokio::test]
-async fn a_lease_of_which_too_little_is_left_is_not_passed_on() {
-    let world = World::new();
-    let builder = Client::builder().store(world.store.clone()).clock(world.clock.clone());
-    let client = builder.slice(2 * TTL).build().await.unwrap();
-    let lock = client.mutex("a").ttl(TTL).min_validity(TTL / 3);
-    let guard = lock.acquire().await.unwrap();
-    let waiting = tokio::spawn(async move { lock.acquire().await });
-    settle().await;
-    world.hold_back(Some("renew"));
-    world.clock.advance(guard.validity() - TTL / 6);
-    settle().await;
-    drop(guard);
-    let validity = waiting.await.unwrap().unwrap().validity();
-    assert!(validity > TTL / 3, "{validity:?}");
-}
-
-#[tokio::test]
 async fn a_caller_in_line_says_so_and_a_limit_names_the_holder() {
     let world = World::new();
     let told = Arc::new(Mutex::new(Vec::new()));
@@ -469,7 +452,7 @@ async fn a_caller_in_line_says_so_and_a_limit_names_the_holder() {
 async fn an_answer_that_no_waiting_changes_goes_to_all_in_line() {
     let world = World::new();
     let client = world.client().await;
-    let _permit = client.semaphore("a", 3).acquire().await.unwrap();
+    let _permit = client.semaphore("a", 3).permit().acquire().await.unwrap();
     world.hold_back(Some("acquire"));
     let first = Call::waiting(&client).await;
     let mut calls = Vec::new();

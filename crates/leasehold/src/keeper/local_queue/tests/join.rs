@@ -42,12 +42,11 @@ fn a_try_is_busy_while_somebody_of_its_client_holds_or_asks() {
 #[test]
 fn a_caller_that_limits_its_hold_or_asks_for_something_else_is_a_stranger_to_the_line() {
     type Change = fn(&mut Attempt);
-    let strangers: [Change; 7] = [
+    let strangers: [Change; 6] = [
         |call| call.options.min_hold = Some(SLICE),
         |call| call.options.max_hold = Some(TTL),
         |call| call.options.renewal = Renewal::Off,
         |call| call.options.ttl = TTL * 2,
-        |call| call.options.min_validity = Some(SLICE),
         |call| call.mode = Mode::Shared,
         |call| call.joins = false,
     ];

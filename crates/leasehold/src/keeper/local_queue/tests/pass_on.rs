@@ -54,20 +54,15 @@ fn when_the_slice_is_over_the_next_asks_for_another_lease_with_its_own_attempt()
 }
 
 #[test]
-fn a_lease_of_which_too_little_is_left_is_not_passed_on() {
-    let least = TTL / 2;
-    let [mut first, mut second] = [1, 2].map(|attempt| {
-        let mut call = call(attempt);
-        call.options.min_validity = Some(least);
-        call
-    });
-    let mut scene = Scene::new(TTL);
+fn a_lease_that_has_ended_is_not_passed_on() {
+    let [mut first, mut second] = [1, 2].map(call);
+    let mut scene = Scene::new(2 * TTL);
     let step = scene.join(&mut first, true, start());
     assert!(matches!(step, Step::Ask(_)), "{step:?}");
     let state = scene.grant(1, first.ticket, start());
     let step = scene.join(&mut second, true, start());
     let Step::Wait { mut turn, .. } = step else { panic!("{step:?}") };
-    scene.release(&state, start() + least);
+    scene.release(&state, start() + TTL);
     assert!(asks(&mut turn).yields);
 }
 
