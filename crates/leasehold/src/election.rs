@@ -4,24 +4,21 @@
 //! ends with the leadership, and nobody but the leader can change it. Observers subscribe to the
 //! name, and inspect the record before they report that nobody leads.
 
-use std::pin::Pin;
-use std::sync::Arc;
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::{Either, select};
-use futures_util::{FutureExt, Stream};
 use leasehold_core::backoff::Jitter;
 use leasehold_core::model::POLL_INTERVAL;
 use leasehold_core::{
-    BoxFuture, Error, FencingToken, HoldState, Instant, InvalidInput, LeaseOptions, LockName,
-    LossReason, Result, Status, StoreError,
+    Error, FencingToken, HoldState, Instant, InvalidInput, LeaseOptions, LockName, LossReason,
+    Result, Status, StoreError,
 };
 
 use crate::guard::Guard;
 use crate::keeper::{Handle, Keeper};
-use crate::lease_setters::lease_setters;
 use crate::lock::Lock;
 use crate::lost::Lost;
 use crate::replies::end_notice;
@@ -77,12 +74,10 @@ impl Election {
         Self { keeper, name, lock: lock.alone() }
     }
 
-    /// The same election with other options; the label is the leader's value.
-    pub(crate) fn with(self, change: impl FnOnce(&mut LeaseOptions)) -> Self {
-        Self { lock: self.lock.with(change), ..self }
+    /// The same election with these options of the leader's lease; the label is the leader's value.
+    pub fn options(self, options: LeaseOptions) -> Self {
+        Self { lock: self.lock.options(options), ..self }
     }
-
-    lease_setters!();
 
     /// Waits until this candidate leads with `value`, such as an address or a version. Candidates
     /// are served in the order in which they came.
@@ -158,8 +153,8 @@ impl Election {
         let store = &keeper.here()?.store;
         let subscription = store.inner.subscribe(&name).await?;
         let (since, jitter) = (store.now(), keeper.jitter());
-        let watch = ElectionWatch {
-            keeper: Arc::clone(&keeper),
+        Ok(Observation {
+            keeper,
             name,
             subscription,
             since,
@@ -169,8 +164,7 @@ impl Election {
             found: None,
             inspect_at: since,
             jitter,
-        };
-        Ok(Observation { keeper, next: watch.step() })
+        })
     }
 }
 
@@ -272,19 +266,31 @@ impl Leadership {
     }
 }
 
-/// The changes of an election, one after the other. It is also a stream, which never ends.
+/// The changes of an election, one after the other.
 pub struct Observation {
     keeper: Handle,
-    /// The next observation, and the watch that continues after it.
-    next: BoxFuture<'static, (Result<Observed>, ElectionWatch)>,
+    name: LockName,
+    subscription: Option<Box<dyn Subscription>>,
+    /// The time at which the observer subscribed.
+    since: Instant,
+    /// The leader that was reported last; `None` before the first report.
+    known: Option<Option<Leader>>,
+    /// An outage was the last report: no leader has been reported since.
+    is_away: bool,
+    /// The newest message that a leader has sent: the token of the leader, and the message's
+    /// number.
+    newest: Option<(FencingToken, u64)>,
+    /// The leader that the last inspection found, while the leader's own message has not come.
+    found: Option<Leader>,
+    inspect_at: Instant,
+    jitter: Jitter,
 }
 
 impl Drop for Observation {
     /// In a forked child, the subscription belongs to the parent, so it is not dropped.
     fn drop(&mut self) {
         if self.keeper.is_of_parent() {
-            let nothing = Box::pin(std::future::pending());
-            std::mem::forget(std::mem::replace(&mut self.next, nothing));
+            std::mem::forget(self.subscription.take());
         }
     }
 }
@@ -303,54 +309,9 @@ impl Observation {
     ///
     /// Dropping the future loses no change.
     pub async fn next(&mut self) -> Result<Observed> {
-        std::future::poll_fn(|context| self.poll(context)).await
-    }
-
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Observed>> {
         if self.keeper.is_of_parent() {
-            return Poll::Ready(Err(Error::Forked));
+            return Err(Error::Forked);
         }
-        let (observed, watch) = ready!(self.next.as_mut().poll(context));
-        self.next = watch.step();
-        Poll::Ready(observed)
-    }
-}
-
-impl Stream for Observation {
-    type Item = Result<Observed>;
-
-    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.get_mut().poll(context).map(Some)
-    }
-}
-
-/// The state of an observer: the last leader that it reported, and its subscription.
-struct ElectionWatch {
-    keeper: Arc<Keeper>,
-    name: LockName,
-    subscription: Option<Box<dyn Subscription>>,
-    /// The time at which the observer subscribed.
-    since: Instant,
-    /// The leader that was reported last; `None` before the first report.
-    known: Option<Option<Leader>>,
-    /// An outage was the last report: no leader has been reported since.
-    is_away: bool,
-    /// The newest message that a leader has sent: the token of the leader, and the message's
-    /// number.
-    newest: Option<(FencingToken, u64)>,
-    /// The leader that the last inspection found, while the leader's own message has not come.
-    found: Option<Leader>,
-    inspect_at: Instant,
-    jitter: Jitter,
-}
-
-impl ElectionWatch {
-    /// The next observation. Nothing is done before the future is polled.
-    fn step(mut self) -> BoxFuture<'static, (Result<Observed>, Self)> {
-        Box::pin(async move { (self.next().await, self) })
-    }
-
-    async fn next(&mut self) -> Result<Observed> {
         loop {
             let due = self.keeper.store.clock.sleep_until(self.inspect_at);
             let message = match &mut self.subscription {
@@ -467,8 +428,8 @@ impl ElectionWatch {
     }
 }
 
-impl std::fmt::Debug for Observation {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Observation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Observation").finish_non_exhaustive()
     }
 }

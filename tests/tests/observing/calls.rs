@@ -32,12 +32,6 @@ async fn a_grant_counts_with_the_time_from_the_call_to_it() {
 }
 
 #[tokio::test]
-async fn the_counter_of_grants_is_there_before_the_first_call() {
-    let recorded = Scene::new().await.recorded();
-    assert_eq!(recorded.of("leasehold_acquires_total{mode=exclusive,outcome=granted}"), [0.0]);
-}
-
-#[tokio::test]
 async fn a_try_that_finds_the_lock_taken_counts_as_busy() {
     let scene = Scene::new().await;
     let _taken = must(scene.other.mutex(&scene.name).acquire().await);

@@ -14,7 +14,7 @@ use leasehold::error::{StoreError, StoreErrorKind};
 use leasehold::store::protocol::{Answer, BoxFuture, Operation};
 use leasehold::store::{Capabilities, Inbox, Memory, Store, Subscription};
 use leasehold::time::{Clock, FakeClock, Instant};
-use leasehold::{Client, Error, LockName, LossReason};
+use leasehold::{Client, Error, LeaseOptions, LockName, LossReason};
 use tokio::sync::watch;
 
 /// How many leaders follow each other in one test.
@@ -143,7 +143,8 @@ async fn an_observer_misses_none_of_fifty_leaders() {
 #[tokio::test]
 async fn an_observer_sees_that_a_leader_is_gone_that_told_nobody() {
     let [client, other] = of_one_store().await;
-    let election = client.election("a").ttl(Duration::from_secs(5));
+    let options = LeaseOptions::default().with_ttl(Duration::from_secs(5));
+    let election = client.election("a").options(options);
     let leadership = election.campaign("one").await.unwrap();
     let mut observation = other.election("a").observe().await.unwrap();
     assert_eq!(leads(observation.next().await), "one");
@@ -428,7 +429,8 @@ async fn a_candidate_that_is_not_polled_while_it_tells_its_observers_does_not_le
     let client = Client::builder().store(silent).clock(clock.clone()).build().await.unwrap();
     let other = Client::builder().store(memory).clock(clock.clone()).build().await.unwrap();
     // A `min_hold` begins when the candidate leads.
-    let election = client.election("a").min_hold(Duration::from_secs(60));
+    let options = LeaseOptions::default().with_min_hold(Some(Duration::from_secs(60)));
+    let election = client.election("a").options(options);
     let other = other.election("a");
     let mut campaign = pin!(election.campaign("one"));
     assert!(campaign.as_mut().now_or_never().is_none());

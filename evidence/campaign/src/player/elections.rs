@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold::LeaseOptions;
 use tokio::time::timeout;
 
 use super::Player;
@@ -13,7 +14,8 @@ impl Player {
     /// Leads for a while, or asks for the leader.
     pub(super) async fn elect(&mut self) {
         let name = Plan::election(self.random.below(self.plan.elections));
-        let election = self.client().election(&name).ttl(self.random.one_of(&self.plan.ttls));
+        let options = LeaseOptions::default().with_ttl(self.random.one_of(&self.plan.ttls));
+        let election = self.client().election(&name).options(options);
         let asked = now_ns();
         if self.plan.keeps && self.random.chance(40) {
             self.doing.begin(format!("asks who leads {name}"));
