@@ -28,7 +28,7 @@ const LAYERS: [(&str, &[&str]); 9] = [
     (
         "crates/leasehold/src",
         &[
-            "lease_setters sync",
+            "sync",
             "mutex process",
             "background clock event failures replies",
             "lost",

@@ -16,7 +16,6 @@ mod failures;
 pub mod fence;
 mod guard;
 mod keeper;
-mod lease_setters;
 mod lock;
 mod lost;
 mod mutex;
