@@ -1,17 +1,12 @@
-//! The executor of a store: a caller does its own work if no other caller is waiting. Otherwise a
-//! thread waits and does the work.
+//! The executor of a store: one caller at a time uses the database, under the write lock.
 //!
-//! A transaction takes some 30 µs, which is less than a hand-over to another thread and back. So an
-//! undisturbed caller does it in place. A caller may have to wait for another process that has the
-//! write lock, for another task of this process, or for the disk. One thread per store does such
-//! waits, while the caller's runtime continues. The thread is started on its first use.
+//! A transaction takes some 30 µs, which is less than a hand-over to another thread and back. So a
+//! caller does its work in place. Only if another process has the write lock, a thread waits for
+//! the lock and does the work, while the caller's runtime continues.
 
 use std::error::Error as _;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::RecvTimeoutError;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
-use std::thread::JoinHandle;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use leasehold_core::model::{self, Outcome, Records, UnreadableRecord};
@@ -19,14 +14,15 @@ use leasehold_core::{
     Action, Addressed, Answer, ClientId, Clock, Error, LockName, Now, Operation, Page, RenewLease,
     Reply, StoreError, StoreErrorKind,
 };
-use tokio::sync::oneshot;
+use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
+use tokio::time::timeout;
 
 use super::clients::{self, Liveness};
 use super::database::disk_space::Reserve;
 use super::database::{Database, FileTransaction, Writing, schema, tidy};
-use super::identity::Opening;
 use super::options::FileOptions;
-use super::place::{Access, Location, Users, WriteLock, WriteLockGuard};
+use super::place::{Access, Files, Location, Users, WriteLock, WriteLockGuard};
+use crate::background;
 use crate::process::{MadeIn, PerProcess};
 
 /// The longest wait of an operation, or of opening the store, for the write lock: 5 s. A process
@@ -38,11 +34,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const NO_TURN: &str = "no turn in 5 s: is one of its users stopped?";
 
 /// How often opening the store tries to take the write lock: each millisecond, about as long as
-/// opening takes.
+/// opening takes. A dropped store looks for its thread as often.
 const TRY_EVERY: Duration = Duration::from_millis(1);
 
 /// The longest wait of a dropped store for its thread: 1 s, enough for a thousand transactions.
-const LAST_PATIENCE: Duration = Duration::from_secs(1);
+const LAST_PATIENCE: u32 = 1000;
 
 /// The length of the log, in pages, at which it is copied into the database: 500, some 2 MB, half
 /// of SQLite's own default. The copying waits for the disk, so it happens in the background.
@@ -56,7 +52,6 @@ static OPEN: PerProcess<Arc<()>> = PerProcess::new();
 pub(super) struct Executor {
     made_in: MadeIn,
     shared: Arc<OpenFile>,
-    worker: Mutex<Option<FileThread>>,
 }
 
 #[derive(Debug)]
@@ -64,19 +59,16 @@ struct OpenFile {
     location: Location,
     clock: Arc<dyn Clock>,
     liveness: Arc<Liveness>,
-    guarded: Mutex<Guarded>,
+    guarded: Arc<Mutex<Guarded>>,
     /// A clone of [`OPEN`], which keeps forked children from opening a file store.
     _open: Arc<()>,
     /// This field is dropped after the connection: others must not make another database before the
     /// connection is closed.
     _users: Users,
-    /// The number of requests at the worker. No caller overtakes them.
-    queued: AtomicUsize,
     /// The time of the next tidying, by the lease clock.
     tidy_at_us: AtomicU64,
     /// The pages of the log after this process's last transaction.
     log_pages: Arc<AtomicU32>,
-    /// The worker has been asked to tidy up.
     is_tidying: AtomicBool,
 }
 
@@ -87,17 +79,6 @@ struct Guarded {
     database: Database,
 }
 
-#[derive(Debug)]
-struct FileThread {
-    requests: mpsc::Sender<Work>,
-    /// A channel that is disconnected when the thread ends.
-    end: mpsc::Receiver<()>,
-    thread: JoinHandle<()>,
-}
-
-/// A job for the worker.
-type Work = Box<dyn FnOnce(&OpenFile) + Send>;
-
 impl Executor {
     pub(super) fn open(
         options: &FileOptions,
@@ -105,7 +86,6 @@ impl Executor {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
         let rules = options.rules()?;
-        let made_in = MadeIn::this();
         let location = Location::check(&options.path)?;
         refuse_in_child(&location)?;
         schema::refuse_others_files(&location)?;
@@ -113,48 +93,43 @@ impl Executor {
         let access = Access::of(&location.database).map_err(failed)?;
         location.create_side(access)?;
         let liveness = Arc::new(Liveness::open(&location, access)?);
-        let failed = |error| location.beside_error(error);
-        let write_lock = WriteLock::open(liveness.directory(), access).map_err(failed)?;
-        let failed = |error| location.io_error("look into its directory", error);
-        let users = Users::open(&location).map_err(failed)?;
+        let beside = |error| location.beside_error(error);
+        let write_lock = WriteLock::open(liveness.directory(), access).map_err(beside)?;
+        let around = |error| location.io_error("look into its directory", error);
+        let users = Users::open(&location, &boot).map_err(around)?;
         let guard = locked_in_time(&write_lock, &*clock, &location)?;
-        let opening = Opening {
-            location: &location,
-            write_lock: &write_lock,
-            liveness: &liveness,
-            users: &users,
-            boot: &boot,
-        };
-        opening.join_others()?;
+        users.agree(&location)?;
+        let is_alone = !users.are_others().map_err(around)?;
         location.create_database()?;
         let open = Arc::clone(OPEN.this());
         let log_pages = Arc::new(AtomicU32::new(0));
-        let is_alone = !opening.is_anyone_there()?;
         let mut database =
-            Database::open(&location, boot.clone(), rules, Arc::clone(&log_pages), is_alone)?;
+            Database::open(&location, boot, rules, Arc::clone(&log_pages), is_alone)?;
         access.give_group(&location.log);
         access.give_group(&location.shared_memory);
-        let files = opening.agree(&mut database)?;
+        let (files, _) = Files::at(&location).map_err(failed)?;
+        if !files.has_write_lock(&write_lock.metadata().map_err(failed)?) {
+            return Err(location.replaced().into());
+        }
         database.expect(files);
         // This is read here, so that a process that uses the store for a moment needs no thread to
         // read it.
         let tidy_at_us =
             database.write(Reserve::Use, |writing| tidy::next_us(writing, Now::of(&*clock)))?;
-        users.join().map_err(failed)?;
+        users.join(&files).map_err(around)?;
         drop(guard);
         let shared = OpenFile {
             location,
             clock,
             liveness,
+            guarded: Arc::new(Mutex::new(Guarded { write_lock, database })),
             _open: open,
-            guarded: Mutex::new(Guarded { write_lock, database }),
             _users: users,
-            queued: AtomicUsize::new(0),
             tidy_at_us: AtomicU64::new(tidy_at_us),
             log_pages,
             is_tidying: AtomicBool::new(false),
         };
-        Ok(Self { made_in, shared: Arc::new(shared), worker: Mutex::default() })
+        Ok(Self { made_in: MadeIn::this(), shared: Arc::new(shared) })
     }
 
     pub(super) fn location(&self) -> &Location {
@@ -195,9 +170,8 @@ impl Executor {
         self.in_turn(move |shared, _| shared.register(client), |_, done| done).await
     }
 
-    /// Does some work under the write lock: in the caller's thread if there is nothing to wait for,
-    /// otherwise in the store's thread. `after` runs without the write lock, even if the caller has
-    /// gone.
+    /// Does some work under the write lock: in the caller's thread, unless another process has the
+    /// lock. `after` runs without the write lock, even if the caller has gone.
     async fn in_turn<D: 'static, T: Send + 'static>(
         &self,
         work: impl Fn(&OpenFile, &mut Database) -> Result<D, StoreError> + Send + 'static,
@@ -205,76 +179,63 @@ impl Executor {
     ) -> Result<T, StoreError> {
         self.refuse_in_child()?;
         let shared = &self.shared;
-        let done = match shared.try_locked(|database| work(shared, database)) {
-            Some(done) => done.map(|done| after(shared, done)),
-            None => self.queue(work, after).await,
+        let no_turn = |_| late(&shared.location, NO_TURN).maybe_executed();
+        let mut guarded = match Arc::clone(&shared.guarded).try_lock_owned() {
+            Ok(guarded) => guarded,
+            Err(_) => timeout(PATIENCE, Arc::clone(&shared.guarded).lock_owned())
+                .await
+                .map_err(no_turn)?,
+        };
+        let Guarded { write_lock, database } = &mut *guarded;
+        let taken = write_lock.try_lock().map_err(|error| lock_error(&shared.location, error))?;
+        let done = match taken.map(|_guard| work(shared, database)) {
+            Some(done) => {
+                drop(guarded);
+                done.map(|done| after(shared, done))
+            }
+            None => {
+                let waiting = self.in_thread(guarded, work, after);
+                timeout(PATIENCE, waiting).await.map_err(no_turn)?
+            }
         };
         self.tidy_if_due();
         done
     }
 
-    async fn queue<D: 'static, T: Send + 'static>(
+    /// Waits for the write lock in another thread, and does the work there.
+    async fn in_thread<D: 'static, T: Send + 'static>(
         &self,
+        mut guarded: OwnedMutexGuard<Guarded>,
         work: impl Fn(&OpenFile, &mut Database) -> Result<D, StoreError> + Send + 'static,
         after: fn(&OpenFile, D) -> T,
     ) -> Result<T, StoreError> {
         let (reply, receiver) = oneshot::channel();
-        self.enqueue(Box::new(move |shared| {
-            // The caller may have given up.
-            if !reply.is_closed() {
-                let done = shared.locked(|database| work(shared, database));
-                let _ = reply.send(done.map(|done| after(shared, done)));
-            }
-        }))?;
-        match tokio::time::timeout(PATIENCE, receiver).await {
-            Ok(Ok(done)) => done,
-            Ok(Err(_)) => Err(self.shared.late("the thread of the file store has ended")),
-            Err(_) => Err(self.shared.late(NO_TURN)),
-        }
-    }
-
-    fn enqueue(&self, request: Work) -> Result<(), StoreError> {
-        let mut worker = lock(&self.worker);
-        let worker = match &mut *worker {
-            Some(worker) => worker,
-            none => none.insert(self.spawn_worker()?),
-        };
-        self.shared.queued.fetch_add(1, Ordering::Relaxed);
-        worker
-            .requests
-            .send(request)
-            .map_err(|_| self.shared.late("the thread of the file store has ended"))
-    }
-
-    fn spawn_worker(&self) -> Result<FileThread, StoreError> {
-        let (requests, received) = mpsc::channel();
-        let (running, end) = mpsc::channel();
         let shared = Arc::clone(&self.shared);
-        let thread = std::thread::Builder::new()
-            .name("leasehold-file".into())
-            .spawn(move || {
-                shared.work(&received);
-                drop(running);
-            })
-            .map_err(|error| self.shared.location.io_error("start a thread for it", error))?;
-        Ok(FileThread { requests, end, thread })
-    }
-
-    /// Whether the store's thread was started.
-    #[cfg(test)]
-    pub(super) fn has_worker(&self) -> bool {
-        lock(&self.worker).is_some()
+        background::spawn_blocking(move || {
+            let done = shared.locked(&mut guarded, |database| work(&shared, database));
+            drop(guarded);
+            let _ = reply.send(done.map(|done| after(&shared, done)));
+        })?;
+        let interrupted = || late(&self.shared.location, "the work was interrupted");
+        receiver.await.unwrap_or_else(|_| Err(interrupted().maybe_executed()))
     }
 
     fn tidy_if_due(&self) {
-        if let Some(tidying) = Tidying::begin_if_due(&self.shared) {
-            // If no thread can be started, a later operation tries again.
-            let _ = self.enqueue(Box::new(move |shared| {
-                // An error here comes again in the next operation, which has a caller to report it
-                // to.
-                let _ = shared.tidy();
-                drop(tidying);
-            }));
+        let shared = &self.shared;
+        let is_due = shared.has_long_log()
+            || shared.tidy_at_us.load(Ordering::Relaxed) <= shared.now().lease_us;
+        if !is_due || shared.is_tidying.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let tidies = Arc::clone(shared);
+        let begun = background::spawn_blocking(move || {
+            // An error here comes again in the next operation, which has a caller to report it to.
+            let _ = tidies.tidy();
+            tidies.is_tidying.store(false, Ordering::Relaxed);
+        });
+        if begun.is_err() {
+            // No thread can be started: a later operation tries again.
+            shared.is_tidying.store(false, Ordering::Relaxed);
         }
     }
 }
@@ -282,82 +243,39 @@ impl Executor {
 impl Drop for Executor {
     fn drop(&mut self) {
         if self.made_in.is_another() {
-            // SQLite's connection, the thread and the locks of files are the parent's.
+            // SQLite's connection and the locks of files are the parent's.
             std::mem::forget(Arc::clone(&self.shared));
-            std::mem::forget(self.worker.get_mut().map(Option::take));
             return;
         }
-        let worker = self.worker.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(FileThread { requests, end, thread }) = worker else { return };
-        drop(requests);
-        // If another process was stopped (SIGSTOP) while it held the write lock, the thread ends
-        // only when that process continues. A drop does not wait for that.
-        if end.recv_timeout(LAST_PATIENCE) == Err(RecvTimeoutError::Disconnected) {
-            let _ = thread.join();
+        // If another process was stopped (SIGSTOP) while it held the write lock, a thread goes on
+        // until that process continues. A drop does not wait for that.
+        for _ in 0..LAST_PATIENCE {
+            if Arc::strong_count(&self.shared) == 1 {
+                break;
+            }
+            std::thread::sleep(TRY_EVERY);
         }
-    }
-}
-
-/// One tidying by the worker, from when it is asked until this value is dropped.
-struct Tidying(Arc<OpenFile>);
-
-impl Tidying {
-    /// `None` unless the worker has to be asked to tidy up. If several callers ask, only one of
-    /// them gets a value.
-    fn begin_if_due(shared: &Arc<OpenFile>) -> Option<Self> {
-        let is_due = shared.tidy_at_us.load(Ordering::Relaxed) <= shared.now().lease_us;
-        let begins =
-            (is_due || shared.has_long_log()) && !shared.is_tidying.swap(true, Ordering::Relaxed);
-        begins.then(|| Self(Arc::clone(shared)))
-    }
-}
-
-impl Drop for Tidying {
-    fn drop(&mut self) {
-        self.0.is_tidying.store(false, Ordering::Relaxed);
     }
 }
 
 impl OpenFile {
-    /// Does some work in the caller's thread, unless it would have to wait.
-    fn try_locked<T>(
-        &self,
-        work: impl FnOnce(&mut Database) -> Result<T, StoreError>,
-    ) -> Option<Result<T, StoreError>> {
-        if self.queued.load(Ordering::Relaxed) > 0 {
-            return None;
-        }
-        let mut guarded = match self.guarded.try_lock() {
-            Ok(guarded) => guarded,
-            Err(TryLockError::Poisoned(guarded)) => guarded.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
-        let Guarded { write_lock, database } = &mut *guarded;
-        match write_lock.try_lock() {
-            Ok(Some(_guard)) => Some(work(database)),
-            Ok(None) => None,
-            Err(error) => Some(Err(lock_error(&self.location, error))),
-        }
-    }
-
-    fn work(&self, requests: &mpsc::Receiver<Work>) {
-        while let Ok(request) = requests.recv() {
-            // A request that panics has been undone, and must not end this thread, which serves all
-            // locks.
-            let _ = catch_unwind(AssertUnwindSafe(|| request(self)));
-            self.queued.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-
     /// Waits for the write lock, and does some work under it.
     fn locked<T>(
         &self,
+        guarded: &mut Guarded,
         work: impl FnOnce(&mut Database) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let mut guarded = lock(&self.guarded);
-        let Guarded { write_lock, database } = &mut *guarded;
+        let Guarded { write_lock, database } = guarded;
         let _guard = write_lock.lock().map_err(|error| lock_error(&self.location, error))?;
         work(database)
+    }
+
+    /// Waits for its turn, in a thread where that may block.
+    fn in_turn<T>(
+        &self,
+        work: impl FnOnce(&mut Database) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.locked(&mut self.guarded.blocking_lock(), work)
     }
 
     fn register(&self, client: ClientId) -> Result<(), StoreError> {
@@ -414,8 +332,8 @@ impl OpenFile {
             // Most of the log is copied into the database (a checkpoint) while other processes go
             // on writing. The rest is copied while nobody writes: only a log that was copied to its
             // end starts again from its beginning.
-            lock(&self.guarded).database.shorten_log()?;
-            self.locked(|database| database.shorten_log())?;
+            self.guarded.blocking_lock().database.shorten_log()?;
+            self.in_turn(|database| database.shorten_log())?;
             self.log_pages.store(0, Ordering::Relaxed);
         }
         let now_us = self.now().lease_us;
@@ -425,7 +343,7 @@ impl OpenFile {
         self.tidy_at_us.store(now_us + tidy::INTERVAL_US, Ordering::Relaxed);
         // Like every step, tidying reads the clock under the write lock. With the time from before
         // it waited, a grant might be over before its waiter could claim it.
-        let is_due = self.locked(|database| {
+        let is_due = self.in_turn(|database| {
             database.write(Reserve::Use, |writing| tidy::claim(writing, self.now()))
         })?;
         if !is_due {
@@ -435,17 +353,17 @@ impl OpenFile {
         // whose pipe is made but not yet open looks dead: without the lock, it would be reaped with
         // the lease that it acquires a moment later.
         let failed = |error| self.location.io_error("look beside it", error);
-        let dead = self.locked(|_| self.liveness.dead().map_err(failed))?;
+        let dead = self.in_turn(|_| self.liveness.dead().map_err(failed))?;
         // A listener's pipe needs no lock: it gets its name once it is open.
         clients::subscription::remove_unread(&self.liveness).map_err(failed)?;
         let mut next = Some(String::new());
         while let Some(from) = next {
-            next = self.deliver(self.locked(|database| {
+            next = self.deliver(self.in_turn(|database| {
                 database
                     .write(Reserve::Use, |writing| tidy::part(writing, self.now(), &from, &dead))
             })?);
         }
-        self.locked(|_| {
+        self.in_turn(|_| {
             dead.iter().for_each(|client| self.liveness.forget(*client));
             Ok(())
         })
@@ -453,10 +371,6 @@ impl OpenFile {
 
     fn now(&self) -> Now {
         Now::of(&*self.clock)
-    }
-
-    fn late(&self, why: &str) -> StoreError {
-        late(&self.location, why).maybe_executed()
     }
 }
 
@@ -559,10 +473,6 @@ fn reserve_for(operation: &Operation) -> Reserve {
         } => Reserve::Keep,
         _ => Reserve::Use,
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

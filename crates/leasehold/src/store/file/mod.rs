@@ -6,7 +6,7 @@
 //! | file | what for |
 //! |---|---|
 //! | `PATH`, `PATH-wal`, `PATH-shm` | the database and its log |
-//! | `PATH.clients/gate` | the write lock of the database: [`place`], [`identity`] |
+//! | `PATH.clients/gate` | the write lock of the database: [`place`] |
 //! | `PATH.clients/trial` | a pipe that shows that pipes can be made there |
 //! | `PATH.clients/<32 hex>` | a pipe per living client, see [`clients`] |
 //! | `PATH.clients/news-…` | a pipe per subscriber to the messages about a name, see [`clients`] |
@@ -17,7 +17,6 @@ mod clients;
 mod database;
 mod doctor;
 mod executor;
-mod identity;
 mod options;
 mod place;
 

@@ -172,22 +172,13 @@ impl Liveness {
 
     /// The clients whose processes have ended and whose pipes are still there.
     pub(crate) fn dead(&self) -> io::Result<Vec<ClientId>> {
-        Ok(self.pipes()?.into_iter().filter(|id| self.is_dead(*id)).collect())
-    }
-
-    /// Whether somebody has a client's pipe open.
-    pub(crate) fn is_anyone_alive(&self) -> io::Result<bool> {
-        Ok(self.pipes()?.into_iter().any(|id| matches!(self.state_of(id), ClientState::Alive(_))))
-    }
-
-    fn pipes(&self) -> io::Result<Vec<ClientId>> {
-        let mut pipes = Vec::new();
+        let mut dead = Vec::new();
         for entry in Dir::read_from(&self.directory)? {
             let entry = entry?;
             let id = entry.file_name().to_str().ok().and_then(|name| name.parse().ok());
-            pipes.extend::<Option<ClientId>>(id);
+            dead.extend(id.filter(|id| self.is_dead(*id)));
         }
-        Ok(pipes)
+        Ok(dead)
     }
 
     /// Removes the pipe of a client that no record mentions.

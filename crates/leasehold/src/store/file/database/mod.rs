@@ -16,7 +16,7 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use self::disk_space::{DiskSpace, Reserve};
 pub use self::transaction::FileTransaction;
-pub(crate) use self::transaction::{MAX_NUMBER, Writing};
+pub(crate) use self::transaction::Writing;
 use crate::store::file::place::{Files, Location};
 
 /// The longest wait for other programs that have the database open, such as `sqlite3`: 2 s.
@@ -117,15 +117,6 @@ impl Database {
         let done = work(&writing)?;
         writing.commit()?;
         Ok(done)
-    }
-
-    /// The number that distinguishes this database from others; zero before it is set.
-    pub(crate) fn identity(&mut self) -> Result<u64, StoreError> {
-        self.write(Reserve::Use, |writing| writing.number("identity"))
-    }
-
-    pub(crate) fn set_identity(&mut self, number: u64) -> Result<(), StoreError> {
-        self.write(Reserve::Use, |writing| writing.set_number("identity", number))
     }
 
     /// Whether the paths lead to other files than the open ones, or to none.

@@ -28,7 +28,7 @@ use crate::store::file::clients::{self, Liveness};
 use crate::store::file::place::Location;
 
 /// The largest value in the table `number`: 2⁵³ − 1, which any program reads exactly.
-pub(crate) const MAX_NUMBER: u64 = (1 << 53) - 1;
+const MAX_NUMBER: u64 = (1 << 53) - 1;
 
 const READ: &str = "SELECT record, boot FROM lock WHERE name = ?1";
 const WRITE: &str = "INSERT INTO lock VALUES (?1, ?2, ?3)

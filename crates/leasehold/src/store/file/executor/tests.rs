@@ -1,4 +1,4 @@
-//! Steps whose thread is stopped in the middle, and a tidying that does not begin.
+//! Steps whose thread is stopped in the middle.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ type Meanwhile = Box<dyn FnOnce() + Send>;
 #[derive(Clone, Default)]
 struct Stopping {
     clock: FakeClock,
-    meanwhile: Arc<Mutex<Option<Meanwhile>>>,
+    meanwhile: Arc<std::sync::Mutex<Option<Meanwhile>>>,
 }
 
 impl fmt::Debug for Stopping {
@@ -29,7 +29,7 @@ impl fmt::Debug for Stopping {
 impl Clock for Stopping {
     fn now(&self) -> Instant {
         let now = self.clock.now();
-        let meanwhile = lock(&self.meanwhile).take();
+        let meanwhile = self.meanwhile.lock().unwrap().take();
         if let Some(meanwhile) = meanwhile {
             meanwhile();
         }
@@ -54,7 +54,7 @@ fn open(directory: &tempfile::TempDir, clock: impl Clock) -> Executor {
 fn on(executor: &Executor, action: Action) -> Reply {
     let shared = &executor.shared;
     let operation = Operation::On { name: LockName::new("a").unwrap(), action };
-    shared.locked(|database| shared.apply(database, &operation)).unwrap().0.reply
+    shared.in_turn(|database| shared.apply(database, &operation)).unwrap().0.reply
 }
 
 fn acquire(client: ClientId) -> Action {
@@ -84,19 +84,8 @@ fn a_grant_by_tidying_that_was_stopped_before_lasts_until_its_waiter_can_claim_i
         // Alice's process ends.
         drop(alices);
     };
-    *lock(&clock.meanwhile) = Some(Box::new(meanwhile));
+    *clock.meanwhile.lock().unwrap() = Some(Box::new(meanwhile));
     tidies.shared.tidy().unwrap();
     let claimed = on(&bobs, poll(BOB));
     assert!(matches!(claimed, Reply::Granted(_)), "{claimed:?}");
-}
-
-/// No thread can be started, so the worker is not asked after all.
-#[test]
-fn a_tidying_that_is_given_up_is_due_again() {
-    let directory = tempfile::tempdir().unwrap();
-    let executor = open(&directory, FakeClock::new());
-    let tidying = Tidying::begin_if_due(&executor.shared);
-    assert!(tidying.is_some() && Tidying::begin_if_due(&executor.shared).is_none());
-    drop(tidying);
-    assert!(Tidying::begin_if_due(&executor.shared).is_some());
 }

@@ -59,14 +59,13 @@ impl Location {
         };
         // All processes must use the same files, whatever links lead there, and even if a process
         // changes its directory.
-        let parent = match fs::canonicalize(parent) {
-            Ok(parent) if parent.is_dir() => parent,
+        let parent = match fs::canonicalize(parent.join(".")) {
+            Ok(parent) => parent,
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 let text = format!("file:{shown}: {}: {error}: allow it", parent.display());
                 return Err(StoreError::new(StoreErrorKind::Denied, text).into());
             }
-            Ok(_) => return Err(no_directory(path, parent, None).into()),
-            Err(error) => return Err(no_directory(path, parent, Some(error)).into()),
+            Err(error) => return Err(no_directory(path, parent, &error).into()),
         };
         let database = fs::canonicalize(path).unwrap_or_else(|_| parent.join(name));
         match fs::metadata(&database) {
@@ -365,23 +364,17 @@ impl Location {
 }
 
 /// The error for a path that leads to no directory for a database.
-fn no_directory(path: &Path, parent: &Path, error: Option<io::Error>) -> InvalidInput {
-    let (shown, parent_shown) = (path.display(), parent.display());
-    let in_the_way =
-        || parent.ancestors().find(|part| fs::metadata(part).is_ok_and(|found| !found.is_dir()));
-    let why = match error {
-        Some(error) if error.kind() == io::ErrorKind::InvalidFilename => return too_long(path),
-        Some(error) if error.kind() == io::ErrorKind::NotFound => {
-            format!("file:{shown}: there is no directory {parent_shown}: create it first")
+fn no_directory(path: &Path, parent: &Path, error: &io::Error) -> InvalidInput {
+    let (shown, parent) = (path.display(), parent.display());
+    let why = match error.kind() {
+        io::ErrorKind::InvalidFilename => return too_long(path),
+        io::ErrorKind::NotFound => {
+            format!("file:{shown}: there is no directory {parent}: create it first")
         }
-        error => match (in_the_way(), error) {
-            (Some(file), _) => {
-                let file = file.display();
-                format!("file:{shown}: {file} is no directory: name a path that is not below it")
-            }
-            (None, Some(error)) => format!("file:{shown}: {parent_shown}: {error}: name another"),
-            (None, None) => format!("file:{shown}: {parent_shown} is no directory: name another"),
-        },
+        io::ErrorKind::NotADirectory => {
+            format!("file:{shown}: {parent} is no directory: name another")
+        }
+        _ => format!("file:{shown}: {parent}: {error}: name another"),
     };
     InvalidInput::new("url", why)
 }
@@ -452,8 +445,8 @@ mod tests {
             (format!("{here}/"), "write file:PATH"),
             (format!("{here}"), "name a file"),
             (format!("{here}/nowhere/locks.db"), "create it first"),
-            (format!("{here}/file/locks.db"), "file is no directory"),
-            (format!("{here}/file/below/locks.db"), "file is no directory"),
+            (format!("{here}/file/locks.db"), "is no directory"),
+            (format!("{here}/file/below/locks.db"), "is no directory"),
             (format!("{here}/{}/locks.db", "d".repeat(256)), "name a shorter path"),
             (format!("{here}/{}", "f".repeat(256)), "name a shorter path"),
             // The file could be created, but the files beside it could not.

@@ -3,13 +3,11 @@
 mod access;
 mod files;
 mod location;
-mod users;
 mod write_lock;
 
 pub(crate) use self::access::{Access, NEW};
-pub(crate) use self::files::{Files, Lengths, id};
+pub(crate) use self::files::{Files, Lengths, Users};
 pub(crate) use self::location::Location;
-pub(crate) use self::users::Users;
 pub(crate) use self::write_lock::{WriteLock, WriteLockGuard};
 
 /// FNV-1a: the same in every process and release.

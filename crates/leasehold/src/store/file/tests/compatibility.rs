@@ -15,8 +15,7 @@ fn releases() -> Vec<(PathBuf, String)> {
     files.map(|file| (file.clone(), fs::read_to_string(file).unwrap())).collect()
 }
 
-/// The database as SQL: its tables and their content. The number that identifies a database is
-/// random.
+/// The database as SQL: its tables and their content.
 fn dump(connection: &Connection) -> String {
     let mut sql = String::new();
     for pragma in ["application_id", "user_version"] {
@@ -25,8 +24,7 @@ fn dump(connection: &Connection) -> String {
         writeln!(sql, "{read} = {value};").unwrap();
     }
     let rows = "SELECT sql || ';' FROM sqlite_schema WHERE sql IS NOT NULL
-        UNION ALL SELECT format('INSERT INTO number VALUES (%Q, %d);', name,
-            iif(name = 'identity', 7, value)) FROM number
+        UNION ALL SELECT format('INSERT INTO number VALUES (%Q, %d);', name, value) FROM number
         UNION ALL SELECT format('INSERT INTO lock VALUES (%Q, %Q, x''%s'');', name, boot,
             hex(record)) FROM lock";
     let mut rows = connection.prepare(rows).unwrap();

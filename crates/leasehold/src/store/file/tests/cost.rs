@@ -3,22 +3,12 @@
 use super::*;
 
 #[tokio::test]
-async fn who_uses_a_store_for_a_moment_starts_no_thread_and_makes_no_pipe_but_its_own() {
+async fn who_uses_a_store_for_a_moment_makes_no_pipe_but_its_own() {
     let place = Place::new();
     drop(place.open()); // the first user creates the missing files
-    let use_it = async |store: &File| {
-        let _inbox = store.inbox(ALICE).await.unwrap();
-        let acquire = Operation::On { name: name("a"), action: acquire(ALICE, 1, false) };
-        store.execute(acquire).await.unwrap();
-    };
-    let first = place.open();
-    use_it(&first).await;
-    assert!(first.executor.has_worker(), "it tidies up");
-    drop(first);
     let trial = || fs::metadata(place.directory.path().join("locks.db.clients/trial")).unwrap();
-    let (before, second) = (trial(), place.open());
-    use_it(&second).await;
-    assert!(!second.executor.has_worker());
+    let before = trial();
+    visit(&place).await;
     assert_eq!(trial().created().unwrap(), before.created().unwrap());
 }
 

@@ -1,7 +1,5 @@
 //! Transactions of other crates.
 
-use std::sync::mpsc;
-
 use futures_util::FutureExt as _;
 
 use super::*;
@@ -42,28 +40,17 @@ async fn what_fails_in_the_middle_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn work_that_panics_in_the_thread_of_the_store_is_undone_and_the_locks_go_on() {
+async fn work_that_panics_in_another_thread_is_undone_and_the_locks_go_on() {
     let place = Place::new();
     let store = place.open();
-    let ((begun, has_begun), (end, may_end)) = (mpsc::channel(), mpsc::channel::<()>());
-    let busy = std::thread::spawn({
-        let store = store.clone();
-        let work = move |_: &FileTransaction<'_>| {
-            begun.send(()).unwrap();
-            may_end.recv().unwrap();
-            Ok(())
-        };
-        // No other caller is waiting, so this transaction is done in the caller's thread.
-        move || store.transact(work).now_or_never().unwrap().unwrap()
-    });
-    has_begun.recv().unwrap();
+    let write_lock = place.write_lock();
+    let guard = write_lock.lock().unwrap();
     let mut queued = Box::pin(store.transact(|transaction| {
         add(transaction, 1)?;
         panic!("a mistake of somebody else's") as Result<(), StoreError>
     }));
     assert!((&mut queued).now_or_never().is_none(), "it waits for its turn");
-    end.send(()).unwrap();
-    busy.join().unwrap();
+    drop(guard);
     queued.await.unwrap_err();
     token(on(&store, "a", acquire(ALICE, 1, true)).await);
     assert!(values(&store).await.is_empty());
