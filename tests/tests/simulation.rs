@@ -13,7 +13,7 @@ use leasehold::store::{Memory, Store};
 use leasehold::time::{Clock, FakeClock};
 use leasehold::{Client, Error, Guard, Lock, LockName, Lost};
 use leasehold_core::backoff::Jitter;
-use leasehold_core::model::DEFAULT_RETENTION;
+use leasehold_core::model::RETENTION;
 use leasehold_core::{Operation, Reply};
 use leasehold_testkit::history::{Call, History, Hold, Outcome};
 use leasehold_testkit::{Faults, Faulty, Subject, must};
@@ -292,7 +292,7 @@ impl Simulation {
 
     /// What the store still knows after everything that it must remember has ended.
     async fn remains(&self) -> Vec<String> {
-        self.subject.pass(2 * DEFAULT_RETENTION).await;
+        self.subject.pass(2 * RETENTION).await;
         let everything = Operation::List { prefix: String::new(), limit: 10, idle: true };
         match must(self.subject.store().execute(everything).await).reply {
             Reply::Names(names) => names.iter().map(ToString::to_string).collect(),

@@ -61,7 +61,7 @@ pub struct LeaseOptions {
     #[cfg_attr(feature = "serde", serde(with = "crate::text::optional_span"))]
     pub min_hold: Option<Duration>,
     /// The store remembers the last holder of the name for at least this time, counted from the
-    /// request. By default it is the store's retention, 2 min. At most 366 days.
+    /// request. By default 2 min. At most 366 days.
     #[cfg_attr(feature = "serde", serde(with = "crate::text::optional_span"))]
     pub remember: Option<Duration>,
     /// The label of the holder, for operators.

@@ -160,7 +160,7 @@ impl Lock {
 
     /// The store remembers the last holder of the name for at least this long, counted from the
     /// request. So an operator sees when a job ran last, or that it did not run. The default is
-    /// the retention of the store, 2 min; the limit is 366 days.
+    /// 2 min; the limit is 366 days.
     ///
     /// Until then, the server keeps the record of the name: some 300 bytes. Layouts that are
     /// shared with programs in other languages have no such record, and refuse the request.

@@ -1,6 +1,6 @@
 //! The cost of an unused lock for the server, until its record is forgotten.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use leasehold::Client;
 use leasehold_testkit::RedisServer;
@@ -23,8 +23,7 @@ pub(crate) async fn run() -> Outcome {
     let heads = ["", "bytes/name", "names/s"];
     let mut table = Table::new(&format!("Names: {NAMES} released locks"), &heads);
     let server = server::start()?;
-    // Longer than the run. Otherwise the first names would be gone before the last one comes.
-    let client = Client::connect(format!("{}?retention=30m", server.url())).await?;
+    let client = Client::connect(server.url()).await?;
     let (bytes, rate) = measure(&server, Filler::Leasehold(client)).await?;
     table.row(["leasehold, released".to_owned(), number(bytes), number(rate)]);
     let server = server::start()?;
@@ -46,7 +45,11 @@ enum Filler {
 impl Filler {
     async fn fill(&self, name: &str) -> Outcome {
         match self {
-            Self::Leasehold(client) => client.mutex(name).acquire().await?.release().await?,
+            Self::Leasehold(client) => {
+                // Longer than the run: otherwise the first names would be gone before the last.
+                let lock = client.mutex(name).remember(Duration::from_mins(30));
+                lock.acquire().await?.release().await?;
+            }
             Self::Plain(connection) => {
                 let mut set = redis::cmd("SET");
                 set.arg(format!("lh:{name}")).arg("1234567890123456").arg("PX").arg(1_800_000);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold_core::model::{DEFAULT_RETENTION, TOMBSTONE_LIFE};
+use leasehold_core::model::{RETENTION, TOMBSTONE_LIFE};
 use leasehold_testkit::{RedisServer, must};
 
 use crate::control::{self, Control};
@@ -32,7 +32,7 @@ const LONG: Duration = Duration::from_mins(10);
 /// How long that may take: a record is kept for half as long again as the retention, after a
 /// tombstone in it has ended.
 const FORGOTTEN: Duration =
-    TOMBSTONE_LIFE.saturating_add(DEFAULT_RETENTION.saturating_mul(2)).saturating_add(PAUSE);
+    TOMBSTONE_LIFE.saturating_add(RETENTION.saturating_mul(2)).saturating_add(PAUSE);
 
 /// Counters of tokens that Redisson keeps for ever.
 const COUNTERS: &str = "redisson_lock_token:";

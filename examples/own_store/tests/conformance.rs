@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use leasehold::Client;
 use leasehold::error::{StoreError, StoreErrorKind};
-use leasehold::store::protocol::{DEFAULT_RETENTION, Rules};
+use leasehold::store::protocol::Rules;
 use leasehold::time::{Clock, FakeClock, SystemClock};
 use leasehold_conformance::{Subject, conformance};
 use own_store::OwnStore;
 use tempfile::TempDir;
 
 fn open(directory: &TempDir, clock: impl Clock) -> Result<OwnStore, StoreError> {
-    let (path, rules) = (directory.path().join("locks"), Rules::new(DEFAULT_RETENTION));
+    let (path, rules) = (directory.path().join("locks"), Rules::new());
     OwnStore::open(path, clock, rules)
 }
 

@@ -346,7 +346,7 @@ impl World {
     }
 
     fn act(&mut self, name: usize, action: Action) -> bool {
-        let (now, rules) = (self.now(), model::DEFAULT_RETENTION);
+        let (now, rules) = (self.now(), model::Rules::new());
         let outcome = model::step(&mut self.records[name], now, rules, &action);
         let more = outcome.more;
         let answer = Answer::new(now, outcome.reply).with_more(more);
@@ -371,7 +371,7 @@ impl World {
     }
 
     fn renew_many(&mut self, leases: &[(usize, Who, Duration, Believed)]) {
-        let (now, rules) = (self.now(), model::DEFAULT_RETENTION);
+        let (now, rules) = (self.now(), model::Rules::new());
         let (mut more, mut messages) = (false, Vec::new());
         let (mut asked, mut replies) = (Vec::new(), Vec::new());
         for (name, who, ttl, believed) in leases {

@@ -7,7 +7,7 @@ use leasehold::store::redis_wire::Script;
 use leasehold::store::redis_wire::key::{self, key};
 use leasehold::store::redis_wire::message;
 use leasehold::store::redis_wire::{Layout, Native};
-use leasehold_core::model::{self, Record};
+use leasehold_core::model::Record;
 use leasehold_core::{Addressed, Answer, ClientId, Operation};
 use leasehold_testkit::{RedisOptions, RedisServer};
 use redis::{Connection, ConnectionLike as _, Msg, Pipeline, Value};
@@ -48,8 +48,7 @@ impl Server {
         let mut inboxes = redis.connection().unwrap();
         let prefix = "lh:".to_owned();
         let pattern = format!("{}*", key::inbox_prefix(&prefix));
-        let retention = model::DEFAULT_RETENTION;
-        let layout = Native { prefix, retention };
+        let layout = Native { prefix };
         redis::cmd("PSUBSCRIBE").arg(pattern).exec(&mut inboxes).unwrap();
         let scripts = Script::ALL.map(|script| script.assemble(TEST_CLOCK));
         let sources: Vec<_> = scripts.into_iter().chain([DUMP.to_owned()]).collect();

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use leasehold::error::StoreErrorKind;
 use leasehold::store::{Redis, Store};
 use leasehold::{Client, Error, LossReason};
+use leasehold_core::model::RETENTION;
 use leasehold_testkit::{RedisServer, options_of};
 
 use crate::contend::{Hurting, Memory, connect_all, contend, contend_during};
@@ -204,9 +205,11 @@ async fn k5_the_least_privileged_user_needs_nothing_more_under_contention() {
 /// A record is kept for its tokens, and not for ever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_record_is_left_after_the_retention() {
-    let server = RedisServer::start().unwrap();
-    let clients = connect_all(&format!("{}&retention=1s", server.patient_url()), 2).await;
+    let server = RedisServer::options().own_clock().start().unwrap();
+    let clients = connect_all(&server.patient_url(), 2).await;
     contend(&clients, 10).await;
+    // A record is kept for up to half as long again.
+    server.set_clock((2 * RETENTION).as_secs_f64(), 1.0).unwrap();
     let since = Instant::now();
     while server.command::<u32>("DBSIZE").unwrap() > 0 {
         let left: Vec<String> = server.command("KEYS *").unwrap();

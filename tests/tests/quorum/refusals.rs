@@ -52,13 +52,6 @@ async fn one_server_under_two_names_is_refused() {
 }
 
 #[tokio::test]
-async fn a_retention_that_is_too_short_for_ballots_and_clocks_is_refused() {
-    let ports = "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3";
-    let words = refusal(&format!("redis+quorum://{ports}?retention=1s")).await;
-    assert!(words.contains("retention") && words.contains("30s or more"), "{words}");
-}
-
-#[tokio::test]
 async fn masters_of_one_cluster_are_refused() {
     let cluster = must(Cluster::start(0));
     let words = refusal(&url((0..3).map(|index| cluster.node(index).port()))).await;

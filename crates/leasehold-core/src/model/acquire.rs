@@ -28,7 +28,7 @@ impl Step<'_> {
         if self.now_us() > request.not_after_us {
             return Reply::Late;
         }
-        self.rules.retention = self.rules.retention.max(request.remember);
+        self.retention = self.retention.max(request.remember);
         self.sweep();
         if let Some((slot, state)) = self.live_hold(request.id) {
             return self.acquire_again(slot, state, request);

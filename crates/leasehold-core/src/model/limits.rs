@@ -30,15 +30,9 @@ pub const NOT_AFTER: Duration = Duration::from_secs(10);
 /// How far a proposed token time may be ahead of the store's clock, and how far the granted token
 /// may be behind that clock: 10 s. Clocks under NTP differ by much less.
 ///
-/// A quorum's tokens stay in order after its nodes forget a name on one condition: the retention is
-/// longer than twice this lead plus the difference between their clocks ([`LEAST_RETENTION`]).
+/// A quorum's tokens stay in order after its nodes forget a name on one condition: [`RETENTION`]
+/// is longer than twice this lead plus the difference between their clocks.
 pub const BALLOT_LEAD: Duration = Duration::from_secs(10);
-
-/// The least time for which the nodes of a quorum keep the last token of a name: 30 s. A token may
-/// be one lead ahead of the clock of the node that granted it. The next token is at most one lead
-/// behind the clock of its node. Nodes whose clocks are further apart than one lead do not accept
-/// each other's tokens.
-pub const LEAST_RETENTION: Duration = BALLOT_LEAD.saturating_mul(3);
 
 /// The largest number of clients whose finished attempts a record remembers; the oldest is
 /// forgotten first.
@@ -57,27 +51,24 @@ pub const GRANT_BOUND: u32 = 16;
 pub const REAP_BOUND: u32 = 64;
 
 /// How long a record outlives its last use, with the last token in it: 2 min. With this, ten
-/// thousand new names a second take 240 MB; with an hour, they would take 7 GB.
-pub const DEFAULT_RETENTION: Duration = Duration::from_secs(120);
+/// thousand new names a second take 240 MB; with an hour, they would take 7 GB. An acquire may ask
+/// for a longer time: see [`Acquire::remember`].
+///
+/// [`Acquire::remember`]: crate::Acquire::remember
+pub const RETENTION: Duration = Duration::from_secs(120);
 
-/// The rules that differ between stores. A retention alone implies the usual values of the other
-/// rules.
+/// The rules that differ between stores.
 ///
 /// ```
 /// use std::time::Duration;
 ///
 /// use leasehold_core::model::Rules;
 ///
-/// let rules = Rules::new(Duration::from_secs(3600));
-/// assert_eq!(rules.longest_silence, Duration::from_secs(1));
+/// assert_eq!(Rules::new().longest_silence, Duration::from_secs(1));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rules {
-    /// How long a record outlives its last use, at least: see also [`Acquire::remember`].
-    ///
-    /// [`Acquire::remember`]: crate::Acquire::remember
-    pub retention: Duration,
     /// The longest silence of a waiter far back in the queue: [`POLL_INTERVAL`] if only polls find
     /// lost messages and deaths.
     pub longest_silence: Duration,
@@ -90,16 +81,9 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// The rules of a usual store that keeps a record for `retention`.
-    pub const fn new(retention: Duration) -> Self {
-        Self { retention, longest_silence: POLL_INTERVAL, held_back: false, in_quarantine: false }
-    }
-
-    /// The same with this [`retention`](Self::retention).
-    #[must_use]
-    pub const fn with_retention(mut self, retention: Duration) -> Self {
-        self.retention = retention;
-        self
+    /// The rules of a usual store.
+    pub const fn new() -> Self {
+        Self { longest_silence: POLL_INTERVAL, held_back: false, in_quarantine: false }
     }
 
     /// The same with this [`longest_silence`](Self::longest_silence).
@@ -134,8 +118,8 @@ impl Rules {
     }
 }
 
-impl From<Duration> for Rules {
-    fn from(retention: Duration) -> Self {
-        Self::new(retention)
+impl Default for Rules {
+    fn default() -> Self {
+        Self::new()
     }
 }

@@ -31,9 +31,9 @@ mod step;
 pub use self::apply::{Records, apply};
 pub use self::bytes::UnreadableRecord;
 pub use self::limits::{
-    BALLOT_LEAD, CLAIM_WINDOW, DEAD_AFTER, DEFAULT_RETENTION, GRANT_BOUND, HELD_BACK_INTERVAL,
-    LEAST_RETENTION, MAX_TOMBSTONES, MAX_WAITING, NOT_AFTER, POLL_INTERVAL, REAP_BOUND, Rules,
-    SKIP_BOUND, TOMBSTONE_LIFE,
+    BALLOT_LEAD, CLAIM_WINDOW, DEAD_AFTER, GRANT_BOUND, HELD_BACK_INTERVAL, MAX_TOMBSTONES,
+    MAX_WAITING, NOT_AFTER, POLL_INTERVAL, REAP_BOUND, RETENTION, Rules, SKIP_BOUND,
+    TOMBSTONE_LIFE,
 };
 pub use self::record::Record;
 pub use self::rows::{Hold, LastHold, Seen, Sweep, Tombstone, Waiting};
@@ -52,8 +52,8 @@ use crate::time::Now;
 ///
 /// A bounded number of rows, whatever the number of holders and waiters; with [`Action::Inspect`],
 /// also the rows that it lists.
-pub fn step(record: &mut Record, now: Now, rules: impl Into<Rules>, action: &Action) -> Outcome {
-    let mut step = Step::new(record, now, rules.into());
+pub fn step(record: &mut Record, now: Now, rules: Rules, action: &Action) -> Outcome {
+    let mut step = Step::new(record, now, rules);
     let reply = match action {
         Action::Acquire(request) => step.acquire(request),
         Action::Adopt(request) => step.adopt(request),
@@ -78,8 +78,8 @@ pub fn step(record: &mut Record, now: Now, rules: impl Into<Rules>, action: &Act
 /// # Cost
 ///
 /// The rows of that client, and the rows of a step.
-pub fn reap(record: &mut Record, now: Now, rules: impl Into<Rules>, client: ClientId) -> Outcome {
-    let mut step = Step::new(record, now, rules.into());
+pub fn reap(record: &mut Record, now: Now, rules: Rules, client: ClientId) -> Outcome {
+    let mut step = Step::new(record, now, rules);
     step.reap(client);
     step.outcome(Reply::Released)
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::limits::{BALLOT_LEAD, HELD_BACK_INTERVAL, POLL_INTERVAL, Rules, TOMBSTONE_LIFE};
+use super::limits::{
+    BALLOT_LEAD, HELD_BACK_INTERVAL, POLL_INTERVAL, RETENTION, Rules, TOMBSTONE_LIFE,
+};
 use super::record::Record;
 use super::rows::{Hold, Tombstone};
 use crate::bugs::{self, Bug};
@@ -27,13 +29,15 @@ pub(super) struct Step<'a> {
     pub(super) record: &'a mut Record,
     pub(super) now: Now,
     pub(super) rules: Rules,
+    /// How long the record outlives this step, at least.
+    pub(super) retention: Duration,
     pub(super) messages: Vec<Addressed>,
     pub(super) more: bool,
 }
 
 impl<'a> Step<'a> {
     pub(super) fn new(record: &'a mut Record, now: Now, rules: Rules) -> Self {
-        Self { record, now, rules, messages: Vec::new(), more: false }
+        Self { record, now, rules, retention: RETENTION, messages: Vec::new(), more: false }
     }
 
     pub(super) fn outcome(self, reply: Reply) -> Outcome {
@@ -47,7 +51,7 @@ impl<'a> Step<'a> {
     /// Keeps the record for the retention after `until_us`, with half a retention of slack, so that
     /// not every step has to change the time.
     pub(super) fn keep_until(&mut self, until_us: u64) {
-        let retention = micros(self.rules.retention);
+        let retention = micros(self.retention);
         let needed = until_us.max(self.now_us()) + retention;
         if self.record.collect_at_us < needed {
             self.record.collect_at_us = needed + retention / 2;

@@ -14,7 +14,7 @@ mod search;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use leasehold_core::model::{DEFAULT_RETENTION, Record, step};
+use leasehold_core::model::{Record, Rules, step};
 use leasehold_core::{Acquire, Action, ClientId, HolderId, Mode, Now, Reply};
 use stateright::{Model, Property};
 
@@ -141,7 +141,7 @@ impl State {
         let now = Now { lease_us: NOW_US, token_us: NOW_US };
         let server = &mut self.servers[server];
         server.writes += 1;
-        step(&mut server.record, now, DEFAULT_RETENTION, action).reply
+        step(&mut server.record, now, Rules::new(), action).reply
     }
 
     fn ask(&mut self, client: usize, server: usize, action: &Action) {

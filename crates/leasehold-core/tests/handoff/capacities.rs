@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use leasehold_core::model::{DEFAULT_RETENTION, Record, step};
+use leasehold_core::model::{Record, Rules, step};
 use leasehold_core::{Acquire, Action, Mode, Now};
 use stateright::{Model, Property};
 
@@ -77,7 +77,7 @@ fn holders(record: &Record) -> impl Iterator<Item = u8> {
 impl World {
     fn apply(&self, state: &mut State, action: &Action) {
         let before = used(&state.record);
-        step(&mut state.record, NOW, DEFAULT_RETENTION, action);
+        step(&mut state.record, NOW, Rules::new(), action);
         if self.mixes {
             let capacity = state.record.capacity;
             let waiting = state.record.queue.values_mut().filter(|w| w.weight <= capacity);

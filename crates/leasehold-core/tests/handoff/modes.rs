@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::model::{DEFAULT_RETENTION, Record, step};
+use leasehold_core::model::{Record, Rules, step};
 use leasehold_core::{Acquire, Action, HolderId, Mode, Now, Reply};
 use stateright::{Model, Property};
 
@@ -160,7 +160,7 @@ fn read(id: HolderId, mode: Mode) -> Action {
 
 impl World {
     fn step(&self, record: &mut Record, action: &Action) -> Reply {
-        let reply = step(record, NOW, DEFAULT_RETENTION, action).reply;
+        let reply = step(record, NOW, Rules::new(), action).reply;
         if self.without == Some(Protection::Numbers) {
             record.holds.iter_mut().for_each(|hold| hold.change = 0);
         }

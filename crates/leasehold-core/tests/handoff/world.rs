@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::model::{DEFAULT_RETENTION, NOT_AFTER, Record, step};
+use leasehold_core::model::{NOT_AFTER, Record, Rules, step};
 use leasehold_core::{Acquire, Action, HoldState, Message, Mode, Now, Reply};
 use stateright::{Model, Property};
 
@@ -35,7 +35,7 @@ impl World {
     /// The store executes an action: the model itself.
     fn apply(&self, state: &mut State, action: &Action) -> Reply {
         let now = state.now();
-        let outcome = step(&mut state.record, now, DEFAULT_RETENTION, action);
+        let outcome = step(&mut state.record, now, Rules::new(), action);
         self.take_away(&mut state.record, now);
         // The time of its collection would distinguish states that are otherwise the same.
         state.record.collect_at_us = 0;

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use leasehold_core::model::{DEFAULT_RETENTION, NOT_AFTER, Record, step};
+use leasehold_core::model::{NOT_AFTER, Record, Rules, step};
 use leasehold_core::{Acquire, Action, Message, Mode, Reply};
 use stateright::{Model, Property};
 
@@ -36,7 +36,7 @@ impl World {
     /// The store executes an action: the model itself.
     fn apply(&self, state: &mut State, action: &Action) -> Reply {
         let now = state.now();
-        let outcome = step(&mut state.record, now, DEFAULT_RETENTION, action);
+        let outcome = step(&mut state.record, now, Rules::new(), action);
         // The time of its collection would distinguish states that are otherwise the same.
         state.record.collect_at_us = 0;
         for (client, message) in outcome.messages {

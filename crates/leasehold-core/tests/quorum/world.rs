@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::model::{DEFAULT_RETENTION, Record, step};
+use leasehold_core::model::{Record, Rules, step};
 use leasehold_core::{Acquire, Action, FencingToken, Reclaim, Reply};
 use stateright::{Model, Property};
 
@@ -52,7 +52,7 @@ impl World {
             return Reply::Gone;
         }
         let now = node.now(time);
-        let reply = step(&mut node.record, now, DEFAULT_RETENTION, &action).reply;
+        let reply = step(&mut node.record, now, Rules::new(), &action).reply;
         self.take_away(&mut node.record, &reply);
         forget_times(&mut node.record);
         if is_refused { Reply::Gone } else { reply }

@@ -42,8 +42,8 @@ pub const FENCE: &str = "SELECT leasehold.fence($1, $2)";
 /// no token, and nothing to release.
 ///
 /// Use it at READ COMMITTED only, outside savepoints. A lease that has run out blocks the name
-/// until the store notices that. It notices when the next caller asks for a lease, or once the
-/// `retention` is over. In a quarantine it selects false.
+/// until the store notices that. It notices when the next caller asks for a lease, or two
+/// minutes later. In a quarantine it selects false.
 pub const TRY_HOLD: &str = "SELECT leasehold.try_hold($1)";
 
 /// The code with which a fenced transaction fails if its lease is over: `LH001`.

@@ -43,7 +43,7 @@ fn record(bytes: &[u8]) {
     let Ok(record) = Record::from_bytes(bytes) else { return };
     assert_eq!(Record::from_bytes(&record.to_bytes()).as_ref(), Ok(&record));
     for action in actions() {
-        model::step(&mut record.clone(), NOW, model::DEFAULT_RETENTION, &action);
+        model::step(&mut record.clone(), NOW, model::Rules::new(), &action);
     }
 }
 

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::{Arc, MutexGuard};
-use std::time::Duration;
 
 use leasehold_core::model::{self, Outcome, Record, Rules};
 use leasehold_core::time::micros;
@@ -47,15 +46,9 @@ struct Shared {
 }
 
 /// The record of each name.
+#[derive(Default)]
 struct Names {
     records: BTreeMap<LockName, Record>,
-    rules: Rules,
-}
-
-impl Default for Names {
-    fn default() -> Self {
-        Self { records: BTreeMap::new(), rules: model::DEFAULT_RETENTION.into() }
-    }
 }
 
 impl fmt::Debug for Shared {
@@ -79,14 +72,6 @@ impl Memory {
     /// An empty store on the given clock.
     pub fn with_clock(clock: impl Clock) -> Self {
         Self { clock: Arc::new(clock), shared: Arc::default() }
-    }
-
-    /// The same store with another retention: it keeps a name's record and last holder for `span`
-    /// after the last use. The default is 2 min. Clones share the retention, too.
-    #[must_use]
-    pub fn retention(self, span: Duration) -> Self {
-        self.shared().names.rules.retention = span;
-        self
     }
 
     /// The store's record of a name, for tests that compare stores.
@@ -140,7 +125,7 @@ impl model::Records for Names {
             Some(record) => record,
             None => self.records.entry(name.clone()).or_default(),
         };
-        let outcome = model::step(record, now, self.rules, action);
+        let outcome = model::step(record, now, Rules::new(), action);
         if record.collect_at_us == 0 {
             // Nothing was worth keeping: a name that was only asked about leaves no record.
             self.records.remove(name);
@@ -172,13 +157,13 @@ impl Shared {
         }
     }
 
-    /// Every 2 min, forgets the records whose retention is over, and the inboxes and subscriptions
+    /// Every 2 min, forgets the records whose time is over, and the inboxes and subscriptions
     /// that were dropped.
     fn collect(&mut self, now: Now) {
         if now.lease_us < self.next_collection_us {
             return;
         }
-        self.next_collection_us = now.lease_us + micros(model::DEFAULT_RETENTION);
+        self.next_collection_us = now.lease_us + micros(model::RETENTION);
         self.names.records.retain(|_, record| record.collect_at_us > now.lease_us);
         self.inboxes.retain(|_, inbox| !inbox.is_closed());
         self.subscribers.retain(|_, subscribers| {
@@ -331,7 +316,7 @@ mod tests {
         assert_eq!(memory.shared().subscribers[&name].len(), 1);
         drop(memory.inbox(ClientId(1)).await.unwrap());
         let _inbox = memory.inbox(ClientId(2)).await.unwrap();
-        clock.advance(model::DEFAULT_RETENTION);
+        clock.advance(model::RETENTION);
         memory.apply(&Operation::On { name, action: Action::Inspect { limit: 1 } });
         let shared = memory.shared();
         assert_eq!((shared.inboxes.len(), shared.subscribers.len()), (1, 0));

@@ -40,7 +40,7 @@ mod redis;
 mod router;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod secret;
-#[cfg(any(feature = "file", feature = "postgres", feature = "redis"))]
+#[cfg(any(feature = "postgres", feature = "redis"))]
 mod span;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod tls;

@@ -5,7 +5,7 @@
 //! release. [`Record::to_bytes`] turns a record into bytes to keep.
 
 pub use leasehold_core::model::{
-    DEFAULT_RETENTION, NOT_AFTER, Outcome, Record, Rules, UnreadableRecord, step,
+    NOT_AFTER, Outcome, RETENTION, Record, Rules, UnreadableRecord, step,
 };
 pub use leasehold_core::{
     Acquire, Action, Addressed, Adopt, Answer, BoxFuture, Cancelled, ClientId, Grant, HolderId,

@@ -5,17 +5,10 @@ use std::time::Duration;
 use leasehold_core::InvalidInput;
 use leasehold_core::text::parse_duration;
 
-/// The range of `retention`: from the time that it takes to notice a lost reply, up to the longest
-/// lease.
-pub(super) const RETENTIONS: (Duration, Duration) =
-    (Duration::from_secs(1), Duration::from_hours(24));
-
 /// The least and the greatest value of a span.
-#[cfg(any(feature = "postgres", feature = "redis"))]
 pub(super) type Range = (Duration, Duration);
 
 /// The range of a timeout: below 10 ms a busy machine looks like a dead server.
-#[cfg(any(feature = "postgres", feature = "redis"))]
 pub(super) const TIMEOUTS: Range = (Duration::from_millis(10), Duration::from_secs(60));
 
 /// Reads the value of an option.
@@ -28,7 +21,7 @@ pub(super) fn read(option: &str, value: &str) -> Result<Duration, InvalidInput> 
 pub(super) fn check(
     option: &str,
     span: impl Into<Option<Duration>>,
-    (least, most): (Duration, Duration),
+    (least, most): Range,
 ) -> Result<(), InvalidInput> {
     match span.into() {
         Some(span) if !(least..=most).contains(&span) => {

@@ -14,7 +14,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use leasehold_core::backoff::Jitter;
-use leasehold_core::model::TOMBSTONE_LIFE;
+use leasehold_core::model::{RETENTION, TOMBSTONE_LIFE};
 use leasehold_testkit::outage::Usage;
 use leasehold_testkit::{RedisServer, Worker};
 use serde::{Deserialize, Serialize};
@@ -36,13 +36,9 @@ const SAMPLES: u32 = 240;
 /// A process is killed, and connections are cut, after this many samples.
 const DISTURB_EVERY: usize = 5;
 
-/// How long a record is kept after its last use: as short as possible, so that the number of keys
-/// is constant after some seconds.
-const RETENTION: &str = "?retention=10s";
-
-/// How long keys may stay after the last acquire: 2 min. That is twice as long as a finished
-/// attempt is remembered because of late copies.
-const FORGOTTEN: Duration = TOMBSTONE_LIFE.saturating_mul(2);
+/// How long keys may stay after the last acquire: 5 min. A finished attempt is remembered because
+/// of late copies, and then the record for at most half as long again as the retention.
+const FORGOTTEN: Duration = TOMBSTONE_LIFE.saturating_add(RETENTION.saturating_mul(2));
 
 /// The measures, and by how much each may rise in the second half: by a share of its mean, or by an
 /// amount. Keys are those of recently used names: at most as many as there are names, and as the
@@ -78,7 +74,7 @@ pub(crate) struct Soak {
 pub(crate) fn run(minutes: &str, directory: &Path) -> Outcome {
     let span = Duration::from_secs_f64(minutes.parse::<f64>()? * 60.0);
     let server = RedisServer::start()?;
-    let url = format!("{}{RETENTION}", server.url());
+    let url = server.url();
     let mut random = Jitter::new(span.as_secs());
     let mut start = || peer_process(&url, random.next_u64());
     let mut steady = Vec::new();

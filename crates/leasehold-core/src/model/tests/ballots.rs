@@ -72,8 +72,8 @@ fn a_ballot_far_ahead_of_the_clock_is_refused_unless_the_last_token_is_ahead_as_
 /// Compares the highest token of a node whose clock is ahead with the lowest token of a node that
 /// has forgotten the name.
 #[test]
-fn a_forgotten_token_is_exceeded_once_the_least_retention_of_a_quorum_is_over() {
-    for (passed, is_exceeded) in [(LEAST_RETENTION, true), (seconds(1), false)] {
+fn a_forgotten_token_is_exceeded_once_the_retention_is_over() {
+    for (passed, is_exceeded) in [(RETENTION, true), (seconds(1), false)] {
         let (mut ahead, mut behind) = (Bench::new(), Bench::new());
         ahead.pass(seconds(9));
         let token = granted(ahead.propose(id(1, 1), ahead.clock_us() + LEAD_US)).token;

@@ -144,8 +144,8 @@ fn reckon_with(record: &Record) {
         for action in &actions {
             let mut record = record.clone();
             let now = Now { lease_us: START_US + later_us, token_us: WALL_US };
-            step(&mut record, now, DEFAULT_RETENTION, action);
-            reap(&mut record, now, DEFAULT_RETENTION, ClientId(2));
+            step(&mut record, now, Rules::new(), action);
+            reap(&mut record, now, Rules::new(), ClientId(2));
         }
     }
 }

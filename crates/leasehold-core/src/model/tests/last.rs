@@ -40,7 +40,7 @@ fn who_held_when_for_how_long_and_as_what_is_remembered() {
 
 #[test]
 fn the_last_holder_is_remembered_for_as_long_as_it_asked_for() {
-    for (remember, kept) in [(seconds(0), DEFAULT_RETENTION), (seconds(7200), seconds(7200))] {
+    for (remember, kept) in [(seconds(0), RETENTION), (seconds(7200), seconds(7200))] {
         let mut bench = Bench::new();
         let asked_us = bench.now_us;
         let request = bench.request(id(1, 1), Mode::Exclusive).with_remember(remember);

@@ -63,7 +63,7 @@ impl Bench {
     fn new() -> Self {
         Self {
             record: Record::default(),
-            rules: DEFAULT_RETENTION.into(),
+            rules: Rules::new(),
             now_us: START_US,
             messages: Vec::new(),
             more: false,

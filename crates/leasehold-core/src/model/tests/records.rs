@@ -18,7 +18,7 @@ pub(super) fn check_record(record: &Record, now_us: u64) {
         assert!(sweep.bound_us <= hold.deadline_us, "the bound is above a deadline");
         let is_behind = index < sweep.cursor;
         assert!(!is_behind || sweep.running_us <= hold.deadline_us, "a moved hold is forgotten");
-        assert!(record.collect_at_us >= hold.deadline_us + micros(DEFAULT_RETENTION));
+        assert!(record.collect_at_us >= hold.deadline_us + micros(RETENTION));
     }
     let mut waiting = BTreeMap::<_, u32>::new();
     for waiter in record.queue.values() {
@@ -28,7 +28,7 @@ pub(super) fn check_record(record: &Record, now_us: u64) {
     assert_eq!(counted, waiting);
     assert!(record.tombstones.len() <= MAX_TOMBSTONES);
     let is_untouched = *record == Record::default();
-    assert!(is_untouched || record.collect_at_us >= now_us.min(micros(DEFAULT_RETENTION)));
+    assert!(is_untouched || record.collect_at_us >= now_us.min(micros(RETENTION)));
     if record.is_idle() {
         assert_eq!((record.sweep, record.upgrading), (Sweep::default(), None));
         assert_eq!(record.last_sequence, 0);

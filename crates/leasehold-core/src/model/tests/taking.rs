@@ -168,7 +168,7 @@ fn tokens_grow_with_every_grant_also_while_the_wall_clock_was_never_set() {
         let bench = Bench::new();
         let request = bench.request(id(1, attempt), Mode::Shared);
         let now = Now { lease_us: bench.now_us, token_us: attempt };
-        let outcome = step(&mut record, now, DEFAULT_RETENTION, &Action::Acquire(request));
+        let outcome = step(&mut record, now, Rules::new(), &Action::Acquire(request));
         granted(outcome.reply).token
     };
     assert!(take(1) < take(2));

@@ -183,16 +183,16 @@ fn a_short_lease_beside_a_long_one_ends_in_time_after_the_clock_went_back() {
 fn a_record_is_kept_for_its_retention_after_its_last_use() {
     let mut bench = Bench::held();
     bench.release(id(1, 1));
-    let until_us = bench.now_us + micros(TTL + DEFAULT_RETENTION);
+    let until_us = bench.now_us + micros(TTL + RETENTION);
     assert!(bench.record.collect_at_us >= until_us);
-    assert!(bench.record.collect_at_us <= until_us + micros(DEFAULT_RETENTION / 2));
+    assert!(bench.record.collect_at_us <= until_us + micros(RETENTION / 2));
 }
 
 #[test]
 fn the_time_of_a_record_moves_only_once_half_a_retention_of_slack_is_used_up() {
     let mut bench = Bench::held();
-    let slack = DEFAULT_RETENTION / 2;
-    let collect_at_us = START_US + micros(TTL + DEFAULT_RETENTION + slack);
+    let slack = RETENTION / 2;
+    let collect_at_us = START_US + micros(TTL + RETENTION + slack);
     assert_eq!(bench.record.collect_at_us, collect_at_us);
     for _ in 0..3 {
         bench.pass(slack / 3);

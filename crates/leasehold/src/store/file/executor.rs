@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use super::clients::{self, Liveness};
 use super::database::disk_space::Reserve;
 use super::database::{Database, FileTransaction, Writing, schema, tidy};
-use super::options::FileOptions;
+use super::options::{FileOptions, RULES};
 use super::place::{Access, Files, Location, Users, WriteLock, WriteLockGuard};
 use crate::background;
 use crate::process::{MadeIn, PerProcess};
@@ -85,7 +85,6 @@ impl Executor {
         boot: String,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
-        let rules = options.rules()?;
         let location = Location::check(&options.path)?;
         refuse_in_child(&location)?;
         schema::refuse_others_files(&location)?;
@@ -104,7 +103,7 @@ impl Executor {
         let open = Arc::clone(OPEN.this());
         let log_pages = Arc::new(AtomicU32::new(0));
         let mut database =
-            Database::open(&location, boot, rules, Arc::clone(&log_pages), is_alone)?;
+            Database::open(&location, boot, RULES, Arc::clone(&log_pages), is_alone)?;
         access.give_group(&location.log);
         access.give_group(&location.shared_memory);
         let (files, _) = Files::at(&location).map_err(failed)?;

@@ -4,31 +4,23 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use leasehold_core::InvalidInput;
-use leasehold_core::model::{DEFAULT_RETENTION, Rules};
-
-use crate::store::span::{self, RETENTIONS};
+use leasehold_core::model::Rules;
 
 /// Most waiters poll only every 10 s, so that a hundred of them cost less than one hundredth of a
 /// processor. At other stores, polls find lost messages and deaths. Here a message is lost only
 /// with the process that sent it, and the deaths that concern a waiter wake it. So polls only have
 /// to find waiters that hang.
-pub(super) const RULES: Rules =
-    Rules::new(DEFAULT_RETENTION).with_longest_silence(Duration::from_secs(10));
+pub(super) const RULES: Rules = Rules::new().with_longest_silence(Duration::from_secs(10));
 
-/// The path of a file store and its options: everything that a store URL can have, as values. A
-/// path alone means all defaults.
+/// The path of a file store, which has no other options.
 ///
 /// # Examples
 ///
 /// ```no_run
-/// use std::time::Duration;
-///
 /// use leasehold::store::{File, FileOptions};
 ///
 /// # fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// let store = File::open(
-///     FileOptions::new("/srv/jobs/locks.db").retention(Duration::from_secs(3600)),
-/// )?;
+/// let store = File::open(FileOptions::new("/srv/jobs/locks.db"))?;
 /// # Ok(())
 /// # }
 /// ```
@@ -36,16 +28,15 @@ pub(super) const RULES: Rules =
 #[must_use = "options do nothing until a store is opened with them"]
 pub struct FileOptions {
     pub(super) path: PathBuf,
-    retention: Duration,
 }
 
 impl FileOptions {
     /// The database at this path: `file:PATH`.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), retention: RULES.retention }
+        Self { path: path.into() }
     }
 
-    /// The options in a URL: `file:PATH?retention=SPAN`.
+    /// The options in a URL: `file:PATH`.
     ///
     /// # Errors
     ///
@@ -55,39 +46,12 @@ impl FileOptions {
             .strip_prefix("file:")
             .ok_or_else(|| invalid("the store URL of a file begins with `file:`".to_owned()))?;
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let options = query.split('&').filter(|option| !option.is_empty());
-        let mut read = Self::new(checked(path)?);
-        let mut seen = Vec::new();
-        for option in options {
-            let (name, value) = option.split_once('=').unwrap_or((option, ""));
-            if seen.contains(&name) {
-                return Err(invalid(format!("the option `{name}` is in the store URL twice")));
-            }
-            seen.push(name);
-            read = match name {
-                "retention" => read.retention(span::read(name, value)?),
-                _ => {
-                    return Err(invalid(format!(
-                        "the store URL has the unknown option {name:?}: for a file store there is \
-                         retention"
-                    )));
-                }
-            };
+        match query.split(['&', '=']).next() {
+            Some("") | None => Ok(Self::new(checked(path)?)),
+            Some(name) => Err(invalid(format!(
+                "the store URL has the unknown option {name:?}: a file store has no options"
+            ))),
         }
-        read.rules().map(|_| read)
-    }
-
-    /// How long the record of a name is kept after its last use, with its last holder: 2 min by
-    /// default, 1 s to 24 h. A restart of the machine ends the retention sooner.
-    pub fn retention(mut self, span: Duration) -> Self {
-        self.retention = span;
-        self
-    }
-
-    /// The rules for steps, or an error for an option that is out of range.
-    pub(super) fn rules(&self) -> Result<Rules, InvalidInput> {
-        span::check("retention", self.retention, RETENTIONS)?;
-        Ok(RULES.with_retention(self.retention))
     }
 }
 
@@ -123,8 +87,6 @@ fn invalid(why: impl Into<String>) -> InvalidInput {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn path_of(url: &str) -> String {
@@ -146,16 +108,8 @@ mod tests {
     }
 
     #[test]
-    fn a_url_may_ask_for_a_retention_and_for_nothing_else() {
-        assert_eq!(path_of("file:/a b/c.db?retention=1h"), "/a b/c.db");
+    fn a_url_has_no_options() {
         assert!(why("file:c.db?timeout=3s").contains("the unknown option \"timeout\""));
-        assert!(why("file:c.db?retention=2h&retention=2h").contains("twice"));
-        let retention = |url| FileOptions::from_url(url).unwrap().rules().unwrap().retention;
-        assert_eq!(retention("file:c.db"), Duration::from_mins(2));
-        assert_eq!(retention("file:c.db?retention=24h"), Duration::from_hours(24));
-        for value in ["25h", "10ms"] {
-            assert!(why(&format!("file:c.db?retention={value}")).contains("`retention` is "));
-        }
-        assert!(why("file:c.db?retention=soon").contains("`retention` in the store URL: "));
+        assert_eq!(path_of("file:c.db?"), "c.db");
     }
 }

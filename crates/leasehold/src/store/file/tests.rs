@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
-use leasehold_core::model::Record;
+use leasehold_core::model::{RETENTION, Record};
 use leasehold_core::{
     Acquire, Action, Adopt, FakeClock, FencingToken, HolderId, HolderInfo, LockName, Message, Mode,
     Reply,
@@ -279,7 +279,7 @@ async fn a_forgotten_name_never_gets_a_token_of_its_past() {
     let store = place.open();
     let last = token(on(&store, "a", acquire(ALICE, 1, true)).await);
     on(&store, "a", release(ALICE, 1)).await;
-    place.clock.advance(TTL + 2 * RULES.retention);
+    place.clock.advance(TTL + 2 * RETENTION);
     place.clock.step_wall(-86_400_000_000);
     while place.record(&name("a")).is_some() {
         on(&store, "other", Action::Inspect { limit: 1 }).await;
@@ -296,7 +296,7 @@ async fn tidying_ends_what_the_dead_hold_and_removes_their_pipes() {
     let renew = renew(100 * TTL);
     on(&alices, "a", renew).await;
     drop(alices);
-    place.clock.advance(RULES.retention);
+    place.clock.advance(RETENTION);
     let pipe = place.directory.path().join(format!("locks.db.clients/{ALICE}"));
     assert!(pipe.exists(), "it proves the death");
     while pipe.exists() {

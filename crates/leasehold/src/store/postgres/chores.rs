@@ -17,7 +17,7 @@ use crate::clock::SystemClock;
 /// The interval at which the store looks for idle sessions: 10 s.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
-/// The interval at which a store in use removes names: one minute, half the usual retention.
+/// The interval at which a store in use removes names: one minute, half the retention.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
 
 /// The number of names that one transaction checks: 200, which takes a few milliseconds.

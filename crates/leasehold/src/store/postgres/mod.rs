@@ -224,7 +224,7 @@ impl Shared {
     }
 
     fn steps(&self) -> Steps<'_> {
-        let rules = Rules::new(self.settings.retention);
+        let rules = Rules::new();
         let end_fenced = self.settings.end_fenced;
         Steps { sessions: &self.sessions, statements: &self.statements, rules, end_fenced }
     }

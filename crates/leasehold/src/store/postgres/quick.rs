@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::model::Record;
+use leasehold_core::model::{RETENTION, Record};
 use leasehold_core::{
     Acquire, Action, Answer, Cancelled, FencingToken, Grant, HolderId, LockName, Mode, Operation,
     RenewLease, Reply, StoreError, StoreErrorKind,
@@ -48,7 +48,6 @@ pub(crate) struct Quick {
 struct Functions {
     sessions: Sessions,
     statements: Statements,
-    retention: Duration,
 }
 
 /// The part of an operation that the quick paths have done.
@@ -61,8 +60,8 @@ pub(crate) enum Done {
 
 impl Quick {
     pub(crate) fn new(settings: &Settings, sessions: Sessions, statements: Statements) -> Self {
-        let (retention, count) = (settings.retention, settings.connections as usize);
-        let functions = Arc::new(Functions { sessions, statements, retention });
+        let count = settings.connections as usize;
+        let functions = Arc::new(Functions { sessions, statements });
         let [of_acquires, of_ends] = [&functions; 2].map(Arc::clone);
         Self {
             functions,
@@ -129,8 +128,7 @@ impl Functions {
         let ttls: Vec<i64> = asked.iter().map(|(_, it)| us(it.ttl)).collect();
         let not_after = |it: &Acquire| i64::try_from(it.not_after_us).unwrap_or(i64::MAX);
         let not_after: Vec<i64> = asked.iter().map(|(_, it)| not_after(it)).collect();
-        let kept: Vec<i64> =
-            asked.iter().map(|(_, it)| us(self.retention.max(it.remember))).collect();
+        let kept: Vec<i64> = asked.iter().map(|(_, it)| us(RETENTION.max(it.remember))).collect();
         let values = [
             (&names as _, Type::TEXT_ARRAY),
             (&holders as _, Type::BYTEA_ARRAY),
@@ -168,7 +166,7 @@ impl Functions {
         let names: Vec<&str> = asked.iter().map(|(name, ..)| name.as_str()).collect();
         let holders: Vec<Vec<u8>> = asked.iter().map(|(_, id, _)| holder(*id)).collect();
         let were_had: Vec<bool> = asked.iter().map(|(.., was_had)| *was_had).collect();
-        let kept = us(self.retention);
+        let kept = us(RETENTION);
         let values = [
             (&names as _, Type::TEXT_ARRAY),
             (&holders as _, Type::BYTEA_ARRAY),
@@ -190,7 +188,7 @@ impl Functions {
         let names: Vec<&str> = leases.iter().map(|lease| lease.name.as_str()).collect();
         let holders: Vec<Vec<u8>> = leases.iter().map(|lease| holder(lease.id)).collect();
         let ttls: Vec<i64> = leases.iter().map(|lease| us(lease.ttl)).collect();
-        let kept = us(self.retention);
+        let kept = us(RETENTION);
         let values = [
             (&names as _, Type::TEXT_ARRAY),
             (&holders as _, Type::BYTEA_ARRAY),

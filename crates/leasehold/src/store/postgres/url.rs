@@ -76,8 +76,6 @@ pub(crate) fn without_password(url: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::store::postgres::options::{CommitLevel, SslMode, Wake};
 
@@ -103,7 +101,7 @@ mod tests {
     #[test]
     fn every_option_is_read() {
         let settings = parse(
-            "postgres://u@h/d?schema=locks&retention=10m&connect_timeout=1s&timeout=1s&\
+            "postgres://u@h/d?schema=locks&connect_timeout=1s&timeout=1s&\
              connections=1&wake=poll&listen=direct:6000&commit=remote_apply&offset=1s&\
              sslmode=verify-ca&sslrootcert=/a.pem&sslcert=/b.pem&sslkey=/c.pem",
         )
@@ -111,7 +109,6 @@ mod tests {
         assert_eq!((settings.schema.as_str(), settings.connections), ("locks", 1));
         assert_eq!((settings.wake, settings.commit), (Wake::Poll, CommitLevel::RemoteApply));
         assert_eq!(settings.listen.unwrap().0.to_string(), "direct:6000");
-        assert_eq!(settings.retention, Duration::from_mins(10));
         assert_eq!(settings.sslmode, Some(SslMode::VerifyCa));
     }
 

@@ -95,9 +95,8 @@ const NODES: (usize, usize) = (3, 9);
 /// majority of the new list shares a node with each of those majorities. Clients warn of the other
 /// list meanwhile, as they should.
 ///
-/// If you write your own stores as nodes, they need a
-/// [retention](leasehold_core::model::LEAST_RETENTION) of at least 30 s. With less, a store could
-/// forget a name too early, and then grant it with a lower token than before.
+/// If you write your own stores as nodes, they need to keep a record for 30 s at least after its
+/// last use. A store that forgets a name sooner could grant it with a lower token than before.
 ///
 /// # What it cannot do
 ///

@@ -34,7 +34,6 @@ pub struct Scene {
 /// Every layout, with a short prefix.
 fn layouts() -> [Box<dyn Layout>; 4] {
     let prefix = "p:".to_owned();
-    let retention = Duration::from_secs(120);
     let redisson = |fenced| Redisson {
         prefix: prefix.clone(),
         inboxes: prefix.clone(),
@@ -42,7 +41,7 @@ fn layouts() -> [Box<dyn Layout>; 4] {
         fenced,
     };
     [
-        Box::new(Native { prefix: prefix.clone(), retention }),
+        Box::new(Native { prefix: prefix.clone() }),
         Box::new(Plain { prefix: prefix.clone() }),
         Box::new(redisson(false)),
         Box::new(redisson(true)),

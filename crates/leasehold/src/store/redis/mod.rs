@@ -157,7 +157,7 @@ impl Redis {
         }
         let prefix = settings.prefix().to_owned();
         let layout: Box<dyn Layout> = match settings.layout {
-            LayoutName::Native => Box::new(Native { prefix, retention: settings.retention }),
+            LayoutName::Native => Box::new(Native { prefix }),
             LayoutName::Plain => Box::new(Plain { prefix }),
             LayoutName::Redisson => Box::new(Redisson {
                 prefix: settings.lock_prefix().to_owned(),

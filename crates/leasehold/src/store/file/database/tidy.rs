@@ -1,14 +1,12 @@
 //! Tidying up: records whose time is over, and pipes of dead clients.
 
-use leasehold_core::model::{self, Record, Rules};
+use leasehold_core::model::{self, RETENTION, Record, Rules};
 use leasehold_core::{Addressed, ClientId, Now, StoreError};
 
 use super::transaction::{Row, Writing};
-use crate::store::file::options::RULES;
 
-/// The interval at which the files are tidied, by the process that comes first: 2 min, whatever the
-/// retention of that process is.
-pub(crate) const INTERVAL_US: u64 = RULES.retention.as_micros() as u64;
+/// The interval at which the files are tidied, by the process that comes first: 2 min.
+pub(crate) const INTERVAL_US: u64 = RETENTION.as_micros() as u64;
 
 /// The number of rows that one transaction reads: 256, so that tidying keeps others waiting hardly
 /// longer than an ordinary request does.

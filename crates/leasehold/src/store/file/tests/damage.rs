@@ -49,7 +49,7 @@ async fn one_damaged_record_ends_no_lease_of_another_name_and_no_thread() {
 
     // Tidying continues after the damaged record.
     on(&store, "c", release(ALICE, 3)).await;
-    place.clock.advance(TTL + 2 * RULES.retention);
+    place.clock.advance(TTL + 2 * RETENTION);
     while place.record(&name("c")).is_some() {
         on(&store, "other", Action::Inspect { limit: 1 }).await;
         tokio::task::yield_now().await;

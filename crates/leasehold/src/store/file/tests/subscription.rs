@@ -37,7 +37,7 @@ async fn tidying_removes_the_pipes_of_listeners_that_were_killed() {
     let side = place.directory.path().join("locks.db.clients");
     let dead = side.join(format!("{}0", clients::subscription::mark(&name("nobody tells"))));
     rustix::fs::mkfifoat(rustix::fs::CWD, &dead, rustix::fs::Mode::RUSR).unwrap();
-    place.clock.advance(RULES.retention);
+    place.clock.advance(RETENTION);
     while dead.exists() {
         on(&store, "other", Action::Inspect { limit: 1 }).await;
         tokio::task::yield_now().await;

@@ -4,13 +4,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use leasehold_core::model::DEFAULT_RETENTION;
-
 use super::servers::{Login, Server};
 use super::values::{CommitLevel, ListenAt, SslMode, Tls, Wake};
 use crate::store::option_table::option_table;
 use crate::store::quarantine_span::{QUARANTINES, QuarantineSpan};
-use crate::store::span::{RETENTIONS, Range, TIMEOUTS};
+use crate::store::span::{Range, TIMEOUTS};
 
 /// How long one request may take: 2 s. That allows for a busy disk, and for the one second that a
 /// client costs others if it stops while it has a mutex.
@@ -71,10 +69,6 @@ option_table! {
     schema: String = "leasehold".to_owned(); (name: impl Into<String>) => name.into();
     "the schema with the tables and functions: small letters, digits and `_`",
     "`leasehold`";
-
-    retention: Duration = DEFAULT_RETENTION; (span: Duration) => span, within RETENTIONS;
-    "how long a name's last token and last holder are kept after its last use, `1s` to `24h`",
-    "`2m`";
 
     connect_timeout: Duration = DEFAULT_CONNECT_TIMEOUT; (span: Duration) => span, within TIMEOUTS;
     "how long opening a session may take, `10ms` to `60s`",

@@ -162,10 +162,10 @@ fn same(one: &ServerReport, other: &ServerReport) -> Option<Finding> {
 }
 
 /// The finding about two nodes of a quorum whose clocks are too far apart. The nodes keep the last
-/// token for [`LEAST_RETENTION`] at least. That is long enough while the clocks differ by at most
-/// [`BALLOT_LEAD`]. Beyond that, nodes refuse each other's tokens.
+/// token for [`RETENTION`]. That is long enough while the clocks differ by at most [`BALLOT_LEAD`].
+/// Beyond that, nodes refuse each other's tokens.
 ///
-/// [`LEAST_RETENTION`]: leasehold_core::model::LEAST_RETENTION
+/// [`RETENTION`]: leasehold_core::model::RETENTION
 pub(crate) fn apart(one: &ServerClock, other: &ServerClock) -> Option<Finding> {
     let apart = one.offset.from(other.offset);
     let far = show_duration(Duration::from_secs_f64(apart.ahead.abs()));

@@ -4,8 +4,7 @@
 //! of several names may be made as one call, and so may releases and inspections: the keys, then
 //! the shared first argument, then the second argument of each.
 
-use std::time::Duration;
-
+use leasehold_core::model::RETENTION;
 use leasehold_core::{
     Acquire, Action, Adopt, Answer, Effect, FencingToken, LockName, Mode, Reclaim, RenewLease,
     StoreError,
@@ -29,15 +28,13 @@ const IDLE_STATE_BYTES: [usize; 2] = [20, 26];
 pub struct Native {
     /// The beginning of all keys and channels.
     pub prefix: String,
-    /// How long a record outlives its last use, unless an acquire has asked for a longer time.
-    pub retention: Duration,
 }
 
 impl Layout for Native {
     fn act(&self, name: &LockName, action: &Action) -> Result<Call<Answer>, StoreError> {
         let retention = match action {
-            Action::Acquire(request) => self.retention.max(request.remember),
-            _ => self.retention,
+            Action::Acquire(request) => RETENTION.max(request.remember),
+            _ => RETENTION,
         };
         let Some((script, packed)) = pack_action(Writer::roomy().span(retention), action) else {
             return Err(StoreError::unknown_request());
@@ -49,7 +46,7 @@ impl Layout for Native {
     }
 
     fn renew(&self, leases: &[RenewLease]) -> Call<Answer> {
-        let packed = leases.iter().fold(Writer::default().span(self.retention), |packed, lease| {
+        let packed = leases.iter().fold(Writer::default().span(RETENTION), |packed, lease| {
             pack_renewal(packed.id(lease.id).span(lease.ttl), lease.mode, lease.change)
         });
         let keys = leases.iter().map(|lease| key::key(&self.prefix, &lease.name)).collect();

@@ -2,8 +2,6 @@
 //! that a program sets.
 
 use leasehold_core::InvalidInput;
-use leasehold_core::model::LEAST_RETENTION;
-use leasehold_core::text::show_duration;
 
 use super::servers::{Address, Servers};
 use super::table::Settings;
@@ -46,8 +44,7 @@ impl Settings {
         if self.fenced && self.layout != LayoutName::Redisson {
             return Err(invalid("`fenced` is for layout=redisson"));
         }
-        self.check_tls()?;
-        self.check_retention()
+        self.check_tls()
     }
 
     /// Refuses a user without a password.
@@ -126,19 +123,6 @@ impl Settings {
             )),
             _ => Ok(()),
         }
-    }
-
-    /// Refuses a retention that is too short for a quorum: its nodes must not forget a token while
-    /// a lower one could be granted.
-    fn check_retention(&self) -> Result<(), InvalidInput> {
-        if !self.has_ballots() || self.retention >= LEAST_RETENTION {
-            return Ok(());
-        }
-        let [retention, least] = [self.retention, LEAST_RETENTION].map(show_duration);
-        Err(invalid(format!(
-            "`retention` is {retention}, and the nodes of a quorum would forget a token before a \
-             lower one is refused for its age: give {least} or more, or leave it out"
-        )))
     }
 
     fn check_layout(&self) -> Result<(), InvalidInput> {

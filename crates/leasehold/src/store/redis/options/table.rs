@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use leasehold_core::InvalidInput;
-use leasehold_core::model::DEFAULT_RETENTION;
 
 use super::login::{Login, Password, Secret};
 use super::servers::Servers;
@@ -13,7 +12,7 @@ use super::values::{LayoutName, Replicas, Tls, invalid, replicas};
 use crate::store::option_table::option_table;
 use crate::store::option_value::Value;
 use crate::store::quarantine_span::{QUARANTINES, QuarantineSpan};
-use crate::store::span::{RETENTIONS, Range, TIMEOUTS};
+use crate::store::span::{Range, TIMEOUTS};
 
 /// How long opening a connection may take: 5 s, enough for two lost SYN packets and a slow name
 /// server.
@@ -67,11 +66,6 @@ option_table! {
     "the beginning of all keys and channels, at most 64 bytes; with `layout=redisson` the \
      beginning of the names of locks, as from a `NameMapper`",
     "`lh:`; with `layout=redisson` nothing";
-
-    retention: Duration = DEFAULT_RETENTION; (span: Duration) => span, within RETENTIONS;
-    "how long a name's last token and last holder are kept after its last use, `1s` to `24h`, in a \
-     quorum at least `30s`",
-    "`2m`";
 
     connect_timeout: Duration = DEFAULT_CONNECT_TIMEOUT; (span: Duration) => span, within TIMEOUTS;
     "how long opening a connection may take, `10ms` to `60s`",

@@ -46,7 +46,6 @@ fn whatever_a_url_says_can_be_said_by_a_setter() {
         ),
         ("redis://h?replicas=2", standalone().replicas(Replicas::AtLeast(2))),
         ("redis://h?replicas=all", standalone().replicas(Replicas::All)),
-        ("redis://h?retention=1s", standalone().retention(SECOND)),
         ("redis://h?timeout=1s", standalone().timeout(SECOND)),
         ("redis://h?waitaof=on", standalone().waitaof(true)),
     ] {
@@ -61,7 +60,6 @@ fn what_does_not_go_together_is_refused_with_the_words_for_the_url() {
     for (url, options) in [
         ("redis://bob@h", standalone().user("bob")),
         ("redis://h?timeout=5ms", standalone().timeout(Duration::from_millis(5))),
-        ("redis://h?retention=0s", standalone().retention(Duration::ZERO)),
         ("redis://h?quarantine=0s", standalone().quarantine(Some(Duration::ZERO))),
         ("redis://h?offset=11s", standalone().offset(11 * SECOND)),
         ("redis://h?prefix=a%0a", standalone().prefix("a\n")),
@@ -88,10 +86,6 @@ fn what_does_not_go_together_is_refused_with_the_words_for_the_url() {
             RedisOptions::quorum(nodes()).layout(LayoutName::Redisson),
         ),
         ("redis://h?fenced=on", standalone().fenced(true)),
-        (
-            "redis+quorum://a,b,c?retention=29s",
-            RedisOptions::quorum(nodes()).retention(29 * SECOND),
-        ),
     ] {
         let of_url = RedisOptions::from_url(url).and_then(|options| options.0.check());
         assert_eq!(of_url.unwrap_err(), options.0.check().unwrap_err(), "{url}");

@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn every_option_is_read() {
         let settings = parse(
-            "rediss://h?ca=/a.pem&cert=/b.pem&key=/c.pem&prefix=app%3A&retention=10m&\
+            "rediss://h?ca=/a.pem&cert=/b.pem&key=/c.pem&prefix=app%3A&\
              connect_timeout=1s&timeout=100ms&layout=plain&insecure=off&quarantine=on&\
              replicas=2&waitaof=on",
         )
@@ -201,7 +201,6 @@ mod tests {
         assert_eq!(pair, (Some("/b.pem".into()), Some("/c.pem".into())));
         assert!(!settings.insecure);
         assert_eq!(settings.prefix.as_deref(), Some("app:"));
-        assert_eq!(settings.retention, Duration::from_mins(10));
         assert_eq!(settings.connect_timeout, Duration::from_secs(1));
         assert_eq!(settings.timeout, Some(Duration::from_millis(100)));
         assert_eq!((settings.layout, settings.replicas), (LayoutName::Plain, Replicas::AtLeast(2)));
@@ -240,13 +239,6 @@ mod tests {
     }
 
     #[test]
-    fn a_quorum_keeps_tokens_for_longer_than_ballots_and_clocks_may_be_ahead() {
-        assert!(parse("redis+quorum://a,b,c?retention=30s").is_ok());
-        assert!(parse("redis+quorum://a,b,c?retention=1s&layout=plain").is_ok(), "no ballots");
-        assert!(parse("redis://h?retention=1s").is_ok());
-    }
-
-    #[test]
     fn each_wrong_part_is_named() {
         for (url, part) in [
             ("redis:h", "`://`"),
@@ -275,8 +267,6 @@ mod tests {
             ("redis://h?timeout", "has no value"),
             ("redis://h?timeout=10", "write 10s"),
             ("redis://h?timeout=5ms", "`timeout`"),
-            ("redis://h?retention=0s", "`retention`"),
-            ("redis+quorum://a,b,c?retention=29s", "30s or more"),
             ("redis://h?offset=11s", "`offset`"),
             ("redis://h?connect_timeout=2m", "`connect_timeout`"),
             ("redis://h?timeout=1s&timeout=2s", "twice"),
