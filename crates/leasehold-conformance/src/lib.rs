@@ -120,10 +120,7 @@ macro_rules! conformance {
             store::names_of_any_script_are_told_apart;
             store::asking_about_an_unknown_name_leaves_nothing_behind;
             last::who_let_go_is_remembered;
-            last::a_lapsed_lease_is_remembered_at_once;
-            last::a_revoked_lease_is_remembered_as_that;
-            last::a_hand_over_is_remembered;
-            last::who_handed_a_lease_out_is_remembered;
+            last::only_who_let_go_is_remembered;
             last::a_cooldown_ends_no_hold;
             alone::a_lease_that_nothing_renews_goes_to_who_waits;
             alone::who_is_forced_out_is_told_and_harms_nobody;

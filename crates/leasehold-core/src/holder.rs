@@ -422,90 +422,27 @@ impl Waiter {
     }
 }
 
-/// How a hold ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
-#[non_exhaustive]
-pub enum Ending {
-    /// The holder released the hold.
-    Released,
-    /// The hold was not renewed in time.
-    Expired,
-    /// An operator revoked the hold. This counts even if its holder released it afterwards.
-    Revoked,
-    /// The hold was granted to a waiter that did not confirm it in time, but may have used it.
-    Unclaimed,
-    /// The lease was handed out, and another holder has adopted it.
-    Adopted,
-    /// The holder's process was found dead, by a store that can notice that.
-    Died,
-}
-
-impl Ending {
-    /// All endings; the index of each is its number in records.
-    #[doc(hidden)]
-    pub const BY_NUMBER: [Self; 6] =
-        [Self::Released, Self::Expired, Self::Revoked, Self::Unclaimed, Self::Adopted, Self::Died];
-
-    /// The name of the ending, as in JSON: one of a few words, for logs and metrics.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Released => "released",
-            Self::Expired => "expired",
-            Self::Revoked => "revoked",
-            Self::Unclaimed => "unclaimed",
-            Self::Adopted => "adopted",
-            Self::Died => "died",
-        }
-    }
-}
-
-/// The last holder of a lease, and how its hold ended. A snapshot: stale once read.
+/// The client that released the name last. A snapshot: stale once read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LastHolder {
     /// The acquire call that was granted.
     pub id: HolderId,
-    /// The mode at the end.
-    pub mode: Mode,
-    /// The token at the end.
-    pub token: FencingToken,
     /// The facts about the holder.
     pub info: HolderInfo,
-    /// The time from the grant to the end.
-    pub held_for: Duration,
-    /// The time since the end.
+    /// The time since the release.
     pub ended_ago: Duration,
-    /// How the hold ended.
-    pub ending: Ending,
 }
 
 impl LastHolder {
-    /// A hold that was granted and ended just now, without other facts about its holder.
-    pub fn new(id: HolderId, mode: Mode, token: FencingToken, ending: Ending) -> Self {
-        Self {
-            id,
-            mode,
-            token,
-            info: HolderInfo::default(),
-            held_for: Duration::ZERO,
-            ended_ago: Duration::ZERO,
-            ending,
-        }
+    /// A holder that released the name just now, without other facts.
+    pub fn new(id: HolderId) -> Self {
+        Self { id, info: HolderInfo::default(), ended_ago: Duration::ZERO }
     }
 
     setters! {
         with_info: info: HolderInfo,
-        with_held_for: held_for: Duration,
         with_ended_ago: ended_ago: Duration,
-    }
-
-    /// The last holder, computed from a holder whose token and time are still those of the grant.
-    #[must_use]
-    pub fn as_passed_on(mut self) -> Self {
-        (self.token, self.held_for) = self.info.of_holder(self.token, self.held_for);
-        self
     }
 }
 
@@ -548,7 +485,7 @@ pub struct Status {
     pub waiting: u32,
     /// The highest token ever granted for the name, if the store remembers it.
     pub last_token: Option<FencingToken>,
-    /// The last holder and how its hold ended, if the store remembers that.
+    /// Who released the name last, if the store remembers that.
     pub last_holder: Option<LastHolder>,
     /// Why the store does not grant a free name yet: descriptions of open transactions of a
     /// PostgreSQL database that have passed the fence of the name. On other stores it is empty.

@@ -25,14 +25,12 @@ const FOREVER_US: u64 = (1 << 53) - 1;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Operation {
-    /// Lists the names that are held or awaited, or all names that the store remembers.
+    /// Lists the names that are held or awaited.
     List {
         /// The beginning of the names.
         prefix: String,
         /// The largest number of names to return.
         limit: u32,
-        /// Whether to list names that nobody holds or awaits, too.
-        idle: bool,
     },
     /// Lists the names that are held or awaited, some at a time. The answer is [`Reply::Page`].
     ListPage {

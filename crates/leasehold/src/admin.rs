@@ -3,7 +3,7 @@
 use leasehold_core::{Action, FencingToken, LockName, Mode, Operation, Reply, Result};
 
 pub use leasehold_core::{
-    ClientId, Deadlock, Ending, ForeignHolder, HoldState, Holder, HolderId, HolderInfo, LastHolder,
+    ClientId, Deadlock, ForeignHolder, HoldState, Holder, HolderId, HolderInfo, LastHolder,
     Obstacle, Page, PassedOn, Snapshot, Status, Wait, Waiter, deadlocks,
 };
 
@@ -41,20 +41,11 @@ impl Admin {
     ///
     /// Dropping the future leaves nothing behind.
     pub async fn list(&self, prefix: &str, limit: u32) -> Result<Vec<LockName>> {
-        self.names(prefix, limit, false).await
-    }
-
-    /// Like [`list`](Self::list), but also lists the names that are idle but still remembered.
-    ///
-    /// # Errors
-    ///
-    /// [`crate::Error::Store`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future leaves nothing behind.
-    pub async fn list_all(&self, prefix: &str, limit: u32) -> Result<Vec<LockName>> {
-        self.names(prefix, limit, true).await
+        let list = Operation::List { prefix: prefix.to_owned(), limit };
+        match self.keeper.here()?.store.execute(list).await?.answer.reply {
+            Reply::Names(names) => Ok(names),
+            other => Err(unexpected_reply(&other).into()),
+        }
     }
 
     /// A page of the names that begin with `prefix` and are held or awaited. With pages, a caller
@@ -86,16 +77,8 @@ impl Admin {
         }
     }
 
-    async fn names(&self, prefix: &str, limit: u32, idle: bool) -> Result<Vec<LockName>> {
-        let list = Operation::List { prefix: prefix.to_owned(), limit, idle };
-        match self.keeper.here()?.store.execute(list).await?.answer.reply {
-            Reply::Names(names) => Ok(names),
-            other => Err(unexpected_reply(&other).into()),
-        }
-    }
-
-    /// The holders and the waiters of a name, its last holder, and how that holder's lease ended. A
-    /// snapshot: stale once read.
+    /// The holders and the waiters of a name, and who released it last. A snapshot: stale once
+    /// read.
     ///
     /// A lease that is passed on inside a process ([`Lock`](crate::Lock#fairness)) is shown with
     /// the last holder that the client has reported to the store. The client reports each holder

@@ -129,9 +129,9 @@ impl Work {
                 }
                 Answer::new(now, Reply::Many(replies)).with_more(more)
             }
-            Operation::List { prefix, limit, idle } => {
+            Operation::List { prefix, limit } => {
                 let listed = self.records.iter().filter(|(name, record)| {
-                    name.as_str().starts_with(&prefix) && (idle || !record.is_idle())
+                    name.as_str().starts_with(&prefix) && !record.is_idle()
                 });
                 let names = listed.take(limit as usize).map(|(name, _)| name.clone()).collect();
                 Answer::new(now, Reply::Names(names))

@@ -1,10 +1,10 @@
-//! `leasehold show`: who holds one lock, who waits for it, and who held it before.
+//! `leasehold show`: who holds one lock, who waits for it, and who released it last.
 
 use leasehold::admin::{ForeignHolder, HoldState, Holder, LastHolder, Status, Waiter};
 use leasehold::time::show_duration;
 use leasehold::{FencingToken, LockName};
 
-use super::status_view::{StatusView, ending, foreign_words, mode, state};
+use super::status_view::{StatusView, foreign_words, mode, state};
 use crate::args::Show;
 use crate::connection::ask;
 use crate::moment::{began_ms, local, now_ms};
@@ -34,14 +34,10 @@ const WAITERS: [Column; 6] = [
 ];
 
 /// The columns of the last holder.
-const LAST_HOLDER: [Column; 7] = [
+const LAST_HOLDER: [Column; 3] = [
     Column::of_texts("LAST HOLDER", 0),
-    Column::of_values("MODE", 3),
-    Column::of_values("HELD", 6),
-    Column::of_values("ENDED", 1),
-    Column::of_values("HOW", 2),
-    Column::of_values("TOKEN", 4),
-    Column::of_texts("LABEL", 5),
+    Column::of_values("RELEASED", 1),
+    Column::of_texts("LABEL", 2),
 ];
 
 /// Shows one lock; exit code 1 if it is free, or not held with the given token.
@@ -140,14 +136,10 @@ fn waiter_row(waiter: &Waiter, seen_ms: u64) -> [String; 6] {
     ]
 }
 
-fn last_row(last: &LastHolder) -> [String; 7] {
+fn last_row(last: &LastHolder) -> [String; 3] {
     [
         format!("{}:{}", last.info.host, last.info.pid),
-        mode(last.mode),
-        show_duration(last.held_for),
         format!("{} ago", show_duration(last.ended_ago)),
-        ending(last.ending).to_owned(),
-        last.token.to_string(),
         last.info.label.clone().unwrap_or_default(),
     ]
 }

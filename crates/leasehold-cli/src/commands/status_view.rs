@@ -1,8 +1,6 @@
 //! The form of a lock that `show` and `ls` share: its JSON, and the words of its cells.
 
-use leasehold::admin::{
-    Ending, ForeignHolder, HoldState, Holder, HolderId, LastHolder, Status, Waiter,
-};
+use leasehold::admin::{ForeignHolder, HoldState, Holder, HolderId, LastHolder, Status, Waiter};
 use leasehold::error::StoreError;
 use leasehold::lease::Mode;
 use leasehold::time::show_duration;
@@ -30,16 +28,6 @@ pub(super) fn state(state: HoldState) -> &'static str {
         HoldState::Revoked => "revoked",
         HoldState::Unclaimed => "granted",
         _ => "held",
-    }
-}
-
-/// The end of a hold, in few words.
-pub(super) fn ending(ending: Ending) -> &'static str {
-    match ending {
-        Ending::Adopted => "adopted by another",
-        Ending::Died => "its process died",
-        Ending::Unclaimed => "not taken up",
-        _ => ending.as_str(),
     }
 }
 
@@ -122,17 +110,11 @@ struct WaiterView<'a> {
 struct LastView<'a> {
     #[schema(value_type = String)]
     holder: HolderId,
-    mode: String,
-    #[schema(value_type = String)]
-    token: FencingToken,
     host: &'a str,
     pid: u32,
     label: Option<&'a str>,
-    since: String,
     ended: String,
-    held_seconds: f64,
     ended_seconds_ago: f64,
-    how: &'static str,
 }
 
 impl<'a> StatusView<'a> {
@@ -220,16 +202,11 @@ impl<'a> LastView<'a> {
     fn new(last: &'a LastHolder, seen_ms: u64) -> Self {
         Self {
             holder: last.id,
-            mode: mode(last.mode),
-            token: last.token,
             host: &last.info.host,
             pid: last.info.pid,
             label: last.info.label.as_deref(),
-            since: iso(began_ms(seen_ms, last.held_for + last.ended_ago)),
             ended: iso(began_ms(seen_ms, last.ended_ago)),
-            held_seconds: last.held_for.as_secs_f64(),
             ended_seconds_ago: last.ended_ago.as_secs_f64(),
-            how: last.ending.as_str(),
         }
     }
 }

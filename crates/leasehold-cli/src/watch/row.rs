@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use leasehold::admin::{Ending, Status};
+use leasehold::admin::{HolderId, Status};
 use leasehold::error::StoreError;
-use leasehold::{Error, FencingToken, LockName};
+use leasehold::{Error, LockName};
 
 use super::change::{Change, Event, EventKind, events, is_alike, millis};
 use super::history::History;
@@ -49,9 +49,9 @@ pub struct Row {
     first_ms: u64,
     /// When the lock was last held or awaited; zero for never.
     pub(super) used_ms: u64,
-    /// The token of the last release, and its time in milliseconds since 1970. It stays known after
-    /// the store has forgotten it.
-    released: Option<(FencingToken, u64)>,
+    /// The hold that was released last, and the time in milliseconds since 1970. It stays known
+    /// after the store has forgotten it.
+    released: Option<(HolderId, u64)>,
     /// The number of holds that began, each with the time when that was noticed.
     entries: VecDeque<(u64, u32)>,
     /// When the next look is due.
@@ -125,10 +125,9 @@ impl Row {
     /// Records when the last holder gave the lock back, only once for each holder. A second look
     /// would compute a slightly different time.
     fn note_release(&mut self, status: &Status, now_ms: u64) {
-        let released = status.last_holder.as_ref().filter(|last| last.ending == Ending::Released);
-        let Some(last) = released else { return };
-        if self.released.is_none_or(|(token, _)| token != last.token) {
-            self.released = Some((last.token, now_ms.saturating_sub(millis(last.ended_ago))));
+        let Some(last) = &status.last_holder else { return };
+        if self.released.is_none_or(|(id, _)| id != last.id) {
+            self.released = Some((last.id, now_ms.saturating_sub(millis(last.ended_ago))));
         }
     }
 

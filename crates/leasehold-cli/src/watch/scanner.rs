@@ -27,9 +27,6 @@ const MOST_KEYS: u32 = 500;
 /// The most looks that are under way at the same time. A distant store needs many for a good rate.
 const MOST_LOOKS: usize = 128;
 
-/// The most names of a kept prefix that are remembered at the start: as many as metrics show.
-const MOST_KEPT: u32 = 1_000;
-
 /// The next walk over all keys begins at the earliest 2 seconds after the start of the last walk.
 /// Names that come and go in between are not seen.
 const ROUND_MS: u64 = 2_000;
@@ -103,15 +100,6 @@ struct Walk {
     /// When the next page may be read.
     due_ms: u64,
     began_ms: Option<u64>,
-    /// The prefixes of kept names that were not looked for yet.
-    unlisted: Vec<String>,
-}
-
-impl Walk {
-    /// The walk from the beginning, after an error.
-    fn again(self) -> Self {
-        Self { unlisted: self.unlisted, ..Self::default() }
-    }
 }
 
 impl Watcher {
@@ -121,7 +109,7 @@ impl Watcher {
     }
 
     /// The same, but it also remembers when kept names were released: those that begin with one of
-    /// `kept`. At the start, it looks for these names among all keys once, outside of the budget.
+    /// `kept`. At the start, it looks at each of these prefixes as a name.
     pub fn keeping(kept: Vec<String>, keys_per_second: u32, time: Timekeeper) -> Self {
         // The other half of the budget is for finding new names.
         let picture = Mutex::new(Picture::new(keys_per_second / 2, kept.clone()));
@@ -162,7 +150,9 @@ impl Watcher {
     /// Watches until the future is dropped, and calls `tell` with each update.
     pub async fn run(&self, admin: &Admin, tell: impl Fn(Update)) -> Infallible {
         let mut budget = Budget::new(self.keys_per_second);
-        let mut walk = Walk { unlisted: self.kept.clone(), ..Walk::default() };
+        let kept = self.kept.iter().filter_map(|prefix| LockName::new(prefix).ok());
+        self.picture().found(kept.collect(), self.time.now_ms());
+        let mut walk = Walk::default();
         loop {
             match self.step(admin, &mut budget, &mut walk, &tell).await {
                 Ok(is_any) => {
@@ -183,7 +173,7 @@ impl Watcher {
                     if self.note_trouble(&error) {
                         tell(Update::Store);
                     }
-                    walk = walk.again();
+                    walk = Walk::default();
                     self.time.sleep_until(self.time.now_ms() + millis(RETRY)).await;
                 }
             }
@@ -201,11 +191,6 @@ impl Watcher {
     ) -> Result<bool, Error> {
         if !budget.is_enough(self.time.now_ms()) {
             return Ok(false);
-        }
-        while let Some(prefix) = walk.unlisted.last() {
-            let names = admin.list_all(prefix, MOST_KEPT).await?;
-            self.picture().found(names, self.time.now_ms());
-            walk.unlisted.pop();
         }
         let mut is_any = self.inspect_due(admin, budget, walk, tell).await?;
         while self.walk(admin, budget, walk).await? {

@@ -103,12 +103,3 @@ fn permits_are_checked_against_the_capacity() {
         assert!(Mode::Permits { count, capacity }.check().is_err(), "{count} of {capacity}");
     }
 }
-
-#[cfg(feature = "serde")]
-#[test]
-fn the_name_of_an_ending_is_that_in_json() {
-    use Ending::{Adopted, Died, Expired, Released, Revoked, Unclaimed};
-    for ending in [Adopted, Died, Expired, Released, Revoked, Unclaimed] {
-        assert_eq!(serde_json::to_value(ending).unwrap(), ending.as_str());
-    }
-}

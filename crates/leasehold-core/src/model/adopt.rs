@@ -1,7 +1,7 @@
 //! Adopt: the first adopter takes over the hold of a lease that was handed out.
 
 use super::step::Step;
-use crate::holder::{Ending, HoldState};
+use crate::holder::HoldState;
 use crate::request::{Acquire, Adopt, Refusal, Reply};
 
 impl Step<'_> {
@@ -64,7 +64,6 @@ impl Step<'_> {
         if self.record.upgrading == Some(before) {
             self.record.upgrading = None;
         }
-        self.note_end(slot, Ending::Adopted);
         let (token_us, since_us) = (self.mint(request.ballot_us), self.now_us());
         self.record.set_id(slot, request.id);
         let hold = &mut self.record.holds[slot];

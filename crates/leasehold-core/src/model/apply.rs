@@ -11,13 +11,12 @@ pub trait Records {
     /// The error if an operation cannot be applied.
     type Error;
 
-    /// The names that begin with `prefix` and are in use; with `idle`, also names that are not in
-    /// use. They are in order, at most `limit` of them.
+    /// The names that begin with `prefix` and are in use, in order, at most `limit` of them.
     ///
     /// # Errors
     ///
     /// If the records cannot be read.
-    fn list(&mut self, prefix: &str, limit: u32, idle: bool) -> Result<Vec<LockName>, Self::Error>;
+    fn list(&mut self, prefix: &str, limit: u32) -> Result<Vec<LockName>, Self::Error>;
 
     /// The names in use, in order, among the next `keys` names that begin with `prefix` and come
     /// after `after`.
@@ -55,8 +54,8 @@ pub fn apply<R: Records>(
     operation: &Operation,
 ) -> Result<(Answer, Vec<Addressed>), R::Error> {
     let Outcome { reply, messages, more } = match operation {
-        Operation::List { prefix, limit, idle } => {
-            let reply = Reply::Names(records.list(prefix, *limit, *idle)?);
+        Operation::List { prefix, limit } => {
+            let reply = Reply::Names(records.list(prefix, *limit)?);
             Outcome { reply, messages: Vec::new(), more: false }
         }
         Operation::ListPage { prefix, after, keys } => {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::record::Record;
 use super::rows::{Hold, LastHold, Seen, Sweep, Tombstone, Waiting};
 use crate::error::StoreErrorKind;
-use crate::holder::{ClientId, Ending, HoldState, HolderId, HolderInfo, PassedOn};
+use crate::holder::{ClientId, HoldState, HolderId, HolderInfo, PassedOn};
 use crate::request::Refusal;
 use crate::time::micros;
 
@@ -155,7 +155,7 @@ rows! {
     Waiting { id, weight, capacity, ttl_us, since_us, nonce as Random, info };
     Seen { last_us } without waiting;
     Tombstone { client, attempt, until_us, revoked };
-    LastHold { id, ending, weight, capacity, token_us, since_us, ended_us, info };
+    LastHold { id, ended_us, info };
     HolderId { client, attempt };
     PassedOn { times, after };
 }
@@ -240,7 +240,7 @@ macro_rules! numbered {
     )+};
 }
 
-numbered!(HoldState, Ending);
+numbered!(HoldState);
 
 impl Encoded for bool {
     fn write(&self, to: &mut Vec<u8>) {

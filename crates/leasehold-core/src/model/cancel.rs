@@ -24,8 +24,6 @@ impl Step<'_> {
         }
         match self.live_hold(id) {
             Some((slot, state)) if state != HoldState::Cooldown => {
-                // The hold is not remembered as the last one, because its caller never learned of
-                // the grant.
                 self.record.remove_hold(slot);
                 Cancelled::Released
             }

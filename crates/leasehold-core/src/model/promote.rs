@@ -3,7 +3,7 @@
 use super::limits::{CLAIM_WINDOW, GRANT_BOUND, POLL_INTERVAL, REAP_BOUND, SKIP_BOUND};
 use super::rows::{Hold, NEVER_US, Waiting};
 use super::step::Step;
-use crate::holder::{ClientId, Ending, HoldState, HolderId, LOCK_CAPACITY};
+use crate::holder::{ClientId, HoldState, HolderId, LOCK_CAPACITY};
 use crate::request::Message;
 use crate::time::micros;
 use crate::token::FencingToken;
@@ -33,7 +33,7 @@ impl Step<'_> {
             }
             let deadline_us = self.record.holds[slot].clamp(now_us);
             if deadline_us <= now_us {
-                self.take_away(slot, Ending::Expired);
+                self.expire(slot);
             } else {
                 let sweep = &mut self.record.sweep;
                 sweep.running_us = sweep.running_us.min(deadline_us);

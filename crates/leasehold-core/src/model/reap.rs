@@ -1,7 +1,7 @@
 //! Reap: ends all holds and places of a dead client.
 
 use super::step::Step;
-use crate::holder::{ClientId, Ending, HoldState, HolderId};
+use crate::holder::{ClientId, HoldState, HolderId};
 
 impl Step<'_> {
     pub(super) fn reap(&mut self, client: ClientId) {
@@ -12,7 +12,7 @@ impl Step<'_> {
             if let Some(slot) = self.record.hold_of(id)
                 && self.record.holds[slot].state != HoldState::Cooldown
             {
-                self.end_hold(slot, Ending::Died);
+                self.record.remove_hold(slot);
             }
         }
         let awaited = self.record.sequences.range(first..=last).map(|(_, sequence)| *sequence);

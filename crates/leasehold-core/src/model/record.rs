@@ -38,7 +38,7 @@ pub struct Record {
     pub clients: BTreeMap<ClientId, Seen>,
     /// Ended attempts of which a request may still arrive; the oldest first.
     pub tombstones: Vec<Tombstone>,
-    /// The last hold that has ended.
+    /// The hold that was released last.
     pub last: Option<LastHold>,
     /// When the record may be forgotten.
     pub collect_at_us: u64,
@@ -100,8 +100,7 @@ impl Record {
         slot
     }
 
-    /// Removes a hold; the last hold takes its slot. To end a hold that a caller has had, use
-    /// `end_hold`, which calls this.
+    /// Removes a hold; the last hold takes its slot.
     pub(super) fn remove_hold(&mut self, slot: usize) -> Option<Hold> {
         let last = self.holds.pop()?;
         let removed = if slot < self.holds.len() {

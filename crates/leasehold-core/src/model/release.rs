@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use super::rows::LastHold;
 use super::step::Step;
 use crate::bugs::{self, Bug};
-use crate::holder::{Ending, HoldState, HolderId};
+use crate::holder::{HoldState, HolderId};
 use crate::request::Reply;
 use crate::time::micros;
 
@@ -21,8 +22,9 @@ impl Step<'_> {
         if state == HoldState::Cooldown {
             return Reply::Released;
         }
+        self.note_release(slot, state);
         if cooldown.is_zero() {
-            self.end_hold(slot, Ending::Released);
+            self.record.remove_hold(slot);
             if bugs::is_on(Bug::LastTokenForgotten) {
                 self.record.last_token_us = 0;
             }
@@ -37,10 +39,19 @@ impl Step<'_> {
         Reply::Released
     }
 
+    /// Remembers who released the name last. A hold that an operator has revoked does not count:
+    /// its job did not come to its end.
+    fn note_release(&mut self, slot: usize, state: HoldState) {
+        if state != HoldState::Revoked {
+            let hold = &self.record.holds[slot];
+            let (id, info) = (hold.id, hold.info.clone());
+            self.record.last = Some(LastHold { id, ended_us: self.now_us(), info });
+        }
+    }
+
     /// Begins a cooldown, in which the name stays taken by nobody.
     fn cool_down(&mut self, slot: usize, cooldown: Duration) {
         let deadline_us = self.now_us() + micros(cooldown);
-        self.note_end(slot, Ending::Released);
         let hold = &mut self.record.holds[slot];
         let id = hold.id;
         hold.state = HoldState::Cooldown;

@@ -6,7 +6,7 @@
 //! A lower token belongs to a former holder.
 
 use super::step::Step;
-use crate::holder::{Ending, HoldState, HolderId};
+use crate::holder::{HoldState, HolderId};
 use crate::request::{Message, Reply};
 use crate::token::FencingToken;
 
@@ -27,7 +27,10 @@ impl Step<'_> {
         // Nobody holds a cooldown, so nobody has to be asked to stop.
         let forced = force || is_cooldown;
         if forced {
-            self.take_away(slot, Ending::Revoked);
+            let deadline_us = self.record.holds[slot].deadline_us;
+            self.record.remove_hold(slot);
+            // Until the deadline, the holder may ask for the state of its hold.
+            self.bury(id, deadline_us, true);
         } else {
             self.record.holds[slot].state = HoldState::Revoked;
             // Otherwise the reader would still become the writer, with a token that the operator

@@ -1,13 +1,11 @@
-//! The parts of a record: a hold, a waiter, a client with waiters, an ended attempt, and the last
-//! hold that has ended.
+//! The parts of a record: a hold, a waiter, a client with waiters, an ended attempt, and the hold
+//! that was released last.
 
 use std::time::Duration;
 
 use super::limits::CLAIM_WINDOW;
-use crate::holder::{ClientId, Ending, HoldState, HolderId, HolderInfo, LOCK_CAPACITY};
-use crate::holder::{LastHolder, Mode};
+use crate::holder::{ClientId, HoldState, HolderId, HolderInfo, LastHolder, Mode};
 use crate::time::micros;
-use crate::token::FencingToken;
 
 /// One hold.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -76,23 +74,13 @@ pub struct Tombstone {
     pub revoked: bool,
 }
 
-/// A hold that has ended.
+/// A hold that was released.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LastHold {
     /// The attempt that held.
     pub id: HolderId,
-    /// The part of the capacity that it took.
-    pub weight: u32,
-    /// The capacity at that time.
-    pub capacity: u32,
-    /// The token of the hold.
-    pub token_us: u64,
-    /// The time of the grant.
-    pub since_us: u64,
-    /// The time of the end.
+    /// The time of the release.
     pub ended_us: u64,
-    /// How the hold ended.
-    pub ending: Ending,
     /// The facts about the holder.
     pub info: HolderInfo,
 }
@@ -146,52 +134,12 @@ impl Hold {
     pub(super) fn mode(&self, capacity: u32) -> Mode {
         Mode::of(self.weight, capacity)
     }
-
-    /// The facts to remember about the hold when its end is noticed, in a record of this capacity.
-    /// A hold that has run out ended at its deadline, even if a step notices that later.
-    pub(super) fn ended(&self, capacity: u32, now_us: u64, ending: Ending) -> LastHold {
-        let ending = match (self.state, ending) {
-            (HoldState::Revoked, _) => Ending::Revoked,
-            (HoldState::Unclaimed, Ending::Expired) => Ending::Unclaimed,
-            (_, ending) => ending,
-        };
-        LastHold {
-            id: self.id,
-            weight: self.weight,
-            capacity,
-            token_us: self.token_us,
-            since_us: self.since_us,
-            ended_us: self.deadline_us.min(now_us),
-            ending,
-            info: self.info.clone(),
-        }
-    }
 }
 
 impl LastHold {
-    /// This hold, or the other one if that has ended later. A hold that ended in the future does
-    /// not count: the store's clock went back since then.
-    pub(super) fn or_later(self, other: Option<Self>, now_us: u64) -> Self {
-        match other {
-            Some(other) if self.ended_us < other.ended_us && other.ended_us <= now_us => other,
-            _ => self,
-        }
-    }
-
     /// The last holder, as seen at a given time.
     pub fn at(&self, now_us: u64) -> LastHolder {
-        let between = |from: u64, to: u64| Duration::from_micros(to.saturating_sub(from));
-        let (mode, token) = (Mode::of(self.weight, self.capacity), self.token_us);
-        LastHolder::new(self.id, mode, FencingToken::from_micros(token), self.ending)
-            .with_info(self.info.clone())
-            .with_held_for(between(self.since_us, self.ended_us))
-            .with_ended_ago(between(self.ended_us, now_us))
-            .as_passed_on()
-    }
-
-    /// Whether a step could have made this row.
-    pub fn is_sound(&self) -> bool {
-        let times = [self.token_us, self.since_us, self.ended_us];
-        times.iter().all(|us| *us <= NEVER_US) && self.capacity <= LOCK_CAPACITY
+        let ended_ago = Duration::from_micros(now_us.saturating_sub(self.ended_us));
+        LastHolder::new(self.id).with_info(self.info.clone()).with_ended_ago(ended_ago)
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::limits::{MAX_TOMBSTONES, MAX_WAITING};
 use super::record::Record;
-use super::rows::{Hold, LastHold, NEVER_US, Waiting};
+use super::rows::{Hold, NEVER_US, Waiting};
 use crate::holder::LOCK_CAPACITY;
 
 impl Record {
@@ -30,7 +30,7 @@ impl Record {
             // The used part may be more than the capacity, if an operator has lowered the capacity.
             && self.used <= u64::from(LOCK_CAPACITY)
             && self.tombstones.len() <= MAX_TOMBSTONES
-            && self.last.as_ref().is_none_or(LastHold::is_sound)
+            && self.last.as_ref().is_none_or(|last| last.ended_us <= NEVER_US)
             && sweep.cursor <= self.holds.len()
             && self.slots.len() == self.holds.len()
             && self.sequences.len() == self.queue.len()

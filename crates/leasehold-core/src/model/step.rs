@@ -6,9 +6,9 @@ use super::limits::{
     BALLOT_LEAD, HELD_BACK_INTERVAL, POLL_INTERVAL, RETENTION, Rules, TOMBSTONE_LIFE,
 };
 use super::record::Record;
-use super::rows::{Hold, Tombstone};
+use super::rows::Tombstone;
 use crate::bugs::{self, Bug};
-use crate::holder::{Ending, HoldState, HolderId};
+use crate::holder::{HoldState, HolderId};
 use crate::request::{Addressed, Grant, Reply};
 use crate::time::{Now, micros};
 use crate::token::{FencingToken, TOKEN_EPOCH_US};
@@ -100,7 +100,7 @@ impl<'a> Step<'a> {
         let hold = &mut self.record.holds[slot];
         let (deadline_us, state) = (hold.clamp(now_us), hold.state);
         if deadline_us <= now_us {
-            self.take_away(slot, Ending::Expired);
+            self.expire(slot);
             return None;
         }
         self.record.sweep.expect(slot, deadline_us);
@@ -116,32 +116,11 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// Ends a hold that a caller has had, and returns it.
-    pub(super) fn end_hold(&mut self, slot: usize, ending: Ending) -> Option<Hold> {
-        self.note_end(slot, ending);
-        self.record.remove_hold(slot)
-    }
-
-    /// Ends a hold that its holder has not released. It leaves a tombstone, so that a late copy of
-    /// the acquire is not granted to an attempt without a caller.
-    pub(super) fn take_away(&mut self, slot: usize, ending: Ending) {
-        if let Some(hold) = self.end_hold(slot, ending) {
-            match ending {
-                // Until the deadline, the holder may ask for the state of its hold.
-                Ending::Revoked => self.bury(hold.id, hold.deadline_us, true),
-                _ => self.add_tombstone(hold.id),
-            }
-        }
-    }
-
-    /// Remembers the hold at a slot as the last one, unless another one ended later. A hold in its
-    /// cooldown has no holder: its end was recorded when the cooldown began.
-    pub(super) fn note_end(&mut self, slot: usize, ending: Ending) {
-        let (now_us, capacity) = (self.now_us(), self.record.capacity);
-        let hold = &mut self.record.holds[slot];
-        if hold.state != HoldState::Cooldown {
-            let ended = hold.ended(capacity, now_us, ending);
-            self.record.last = Some(ended.or_later(self.record.last.take(), now_us));
+    /// Ends a hold whose time is over. It leaves a tombstone, so that a late copy of the acquire is
+    /// not granted to an attempt without a caller.
+    pub(super) fn expire(&mut self, slot: usize) {
+        if let Some(hold) = self.record.remove_hold(slot) {
+            self.add_tombstone(hold.id);
         }
     }
 
@@ -150,7 +129,12 @@ impl<'a> Step<'a> {
         self.bury(id, 0, false);
     }
 
-    fn bury(&mut self, HolderId { client, attempt }: HolderId, least_us: u64, revoked: bool) {
+    pub(super) fn bury(
+        &mut self,
+        HolderId { client, attempt }: HolderId,
+        least_us: u64,
+        revoked: bool,
+    ) {
         if bugs::is_on(Bug::NoTombstone) {
             return;
         }

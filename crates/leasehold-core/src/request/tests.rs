@@ -59,7 +59,7 @@ fn what_goes_on_is_nothing_new() {
 #[test]
 fn listings_and_inspections_change_nothing_and_all_else_may() {
     let (prefix, name) = (String::new(), LockName::new("a").unwrap());
-    let list = Operation::List { prefix: prefix.clone(), limit: 1, idle: false };
+    let list = Operation::List { prefix: prefix.clone(), limit: 1 };
     let page = Operation::ListPage { prefix, after: None, keys: 1 };
     let renew = Operation::Renew(vec![RenewLease::new(name.clone(), ID, TTL, Mode::Shared)]);
     assert!(list.is_read_only() && page.is_read_only() && !renew.is_read_only());

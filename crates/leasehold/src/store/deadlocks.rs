@@ -51,7 +51,7 @@ pub(crate) async fn find(store: &dyn Store) -> Result<Found, StoreError> {
 ///
 /// If the store does not answer.
 pub(super) async fn look_at_all(store: &dyn Store) -> Result<Found, StoreError> {
-    let list = Operation::List { prefix: String::new(), limit: SCAN_LIMIT, idle: false };
+    let list = Operation::List { prefix: String::new(), limit: SCAN_LIMIT };
     let names = match store.execute(list).await?.reply {
         Reply::Names(names) => names,
         other => return Err(unexpected_reply(&other)),

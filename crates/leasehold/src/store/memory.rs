@@ -100,10 +100,11 @@ impl Memory {
 impl model::Records for Names {
     type Error = Infallible;
 
-    fn list(&mut self, prefix: &str, limit: u32, idle: bool) -> Result<Vec<LockName>, Infallible> {
-        let matching = self.records.iter().filter(|(name, record)| {
-            name.as_str().starts_with(prefix) && (idle || !record.is_idle())
-        });
+    fn list(&mut self, prefix: &str, limit: u32) -> Result<Vec<LockName>, Infallible> {
+        let matching = self
+            .records
+            .iter()
+            .filter(|(name, record)| name.as_str().starts_with(prefix) && !record.is_idle());
         Ok(matching.take(limit as usize).map(|(name, _)| name.clone()).collect())
     }
 

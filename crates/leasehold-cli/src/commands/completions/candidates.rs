@@ -28,10 +28,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The most names that are offered: 1 000, more than anybody reads.
 const LIMIT: u32 = 1_000;
 
-/// Commands that take a lock. Their candidates include names that were used before. For other
-/// commands, only names that are held or awaited are candidates.
-const TAKING: [&str; 3] = ["elect", "hold", "run"];
-
 /// Arguments that are names of locks, or prefixes of names.
 const NAMES: [&str; 3] = ["name", "names", "prefix"];
 
@@ -64,13 +60,12 @@ pub(crate) fn complete(words: &[OsString]) -> Outcome {
 
 /// Gives the arguments of a command their candidates.
 fn with_candidates(command: Command, store: Option<&StoreUrl>) -> Command {
-    let is_taking = TAKING.contains(&command.get_name());
     let is_man = command.get_name() == "man";
     command.mut_args(|argument: Arg| match argument.get_id().as_str() {
         "command" if is_man => argument.add(ArgValueCandidates::new(pages)),
         id if NAMES.contains(&id) => {
             let store = store.cloned();
-            let names = move |typed: &OsStr| names(store.clone(), is_taking, typed);
+            let names = move |typed: &OsStr| names(store.clone(), typed);
             argument.add(ArgValueCompleter::new(names))
         }
         _ => argument,
@@ -84,11 +79,11 @@ fn pages() -> Vec<CompletionCandidate> {
 
 /// Names of locks that begin with the typed text, if the store lists them in time. A store that
 /// hangs blocks only a thread, which ends with this process.
-fn names(store: Option<StoreUrl>, is_taking: bool, typed: &OsStr) -> Vec<CompletionCandidate> {
+fn names(store: Option<StoreUrl>, typed: &OsStr) -> Vec<CompletionCandidate> {
     let Some(prefix) = typed.to_str().map(str::to_owned) else { return Vec::new() };
     let (sender, receiver) = mpsc::channel();
     let asking = thread::Builder::new().spawn(move || {
-        let _late = sender.send(ask(store.as_ref(), is_taking, &prefix));
+        let _late = sender.send(ask(store.as_ref(), &prefix));
     });
     let asked = asking.ok().and_then(|_thread| receiver.recv_timeout(PATIENCE).ok());
     let mut names = asked.and_then(Result::ok).unwrap_or_default();
@@ -96,18 +91,14 @@ fn names(store: Option<StoreUrl>, is_taking: bool, typed: &OsStr) -> Vec<Complet
     names.iter().map(|name| CompletionCandidate::new(name.as_str())).collect()
 }
 
-fn ask(store: Option<&StoreUrl>, is_taking: bool, prefix: &str) -> Result<Vec<LockName>, Failure> {
+fn ask(store: Option<&StoreUrl>, prefix: &str) -> Result<Vec<LockName>, Failure> {
     let choice = store_choice::choose(store)?;
     if choice.url.file().is_some_and(|path| !path.exists()) {
         return Ok(Vec::new()); // a completion must not create a store
     }
     block_on(async {
         let client = connect(&choice, Verbosity { quiet: true, verbose: false }).await?;
-        let names = match is_taking {
-            true => client.admin().list_all(prefix, LIMIT).await?,
-            false => client.admin().list(prefix, LIMIT).await?,
-        };
-        Ok(names)
+        Ok(client.admin().list(prefix, LIMIT).await?)
     })?
 }
 

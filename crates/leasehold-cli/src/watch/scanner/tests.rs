@@ -1,7 +1,7 @@
 //! Tests of watching stores in memory, on a clock that stands still until a test moves it.
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use leasehold::Client;
 use leasehold::admin::ClientId;
@@ -23,10 +23,6 @@ struct Watched {
     memory: Memory,
     clock: FakeClock,
     is_away: Arc<AtomicBool>,
-    /// It answers no look at a name.
-    is_slow: Arc<AtomicBool>,
-    /// How often all keys were searched outside of the budget.
-    searches: Arc<AtomicUsize>,
     /// The time of each request, and the number of keys that it costs.
     asked: Arc<Mutex<Vec<(Duration, u32)>>>,
     /// The number of keys that each page cost.
@@ -41,8 +37,6 @@ impl Watched {
             memory: Memory::with_clock(clock.clone()),
             clock: clock.clone(),
             is_away: Arc::default(),
-            is_slow: Arc::default(),
-            searches: Arc::default(),
             asked: Arc::default(),
             pages: Arc::default(),
             inspected: Arc::default(),
@@ -75,14 +69,8 @@ impl Store for Watched {
             let away = StoreError::new(StoreErrorKind::Unreachable, "it is away");
             return Box::pin(async { Err(away) });
         }
-        match &operation {
-            Operation::On { .. } if self.is_slow.load(Ordering::Relaxed) => {
-                let slow = StoreError::new(StoreErrorKind::Timeout, "it is slow");
-                return Box::pin(async { Err(slow) });
-            }
-            Operation::On { name, .. } => self.inspected.lock().unwrap().push(name.clone()),
-            Operation::List { .. } => _ = self.searches.fetch_add(1, Ordering::Relaxed),
-            _ => {}
+        if let Operation::On { name, .. } = &operation {
+            self.inspected.lock().unwrap().push(name.clone());
         }
         let (is_look, at) = (operation.is_read_only(), self.clock.now().since_origin());
         Box::pin(async move {
@@ -267,20 +255,6 @@ async fn a_store_that_goes_away_is_told_and_watched_again_when_it_is_back() {
     watch(&clock, &store, &watcher, SECONDS(3)).await;
     assert_eq!(*watcher.picture().store(), Availability::There);
     drop(held);
-}
-
-#[tokio::test]
-async fn kept_names_are_searched_once_although_the_store_answers_no_look() {
-    let clock = FakeClock::new();
-    let store = Watched::new(&clock);
-    let kept = vec!["kept/".to_owned()];
-    let watcher = Watcher::keeping(kept, 2000, Timekeeper::new(clock.clone()));
-    let client = store.holder().await;
-    let _held = client.mutex("kept/x").acquire().await.unwrap();
-    store.is_slow.store(true, Ordering::Relaxed);
-    let updates = watch(&clock, &store, &watcher, SECONDS(5)).await;
-    assert!(updates.len() > 2, "it was lost again and again: {updates:?}");
-    assert_eq!(store.searches.load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test]

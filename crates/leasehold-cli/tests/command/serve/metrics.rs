@@ -128,7 +128,8 @@ fn when_a_job_was_last_given_back_is_told_also_if_that_was_before_anybody_watche
     place.end(&["revoke", "job/revoked", "--token", &token]).assert_ended(0);
     loses_it(&mut revoked);
     let _held = place.holder("job/held", &[]);
-    let served = Served::start(&place, &["--metrics-names", "job/"]);
+    let names = ["--metrics-names", "job/done", "job/revoked", "job/held"];
+    let served = Served::start(&place, &names);
     served.knows(1);
     let metrics = read(&served);
     let released = "leasehold_serve_lock_last_released_timestamp_seconds";

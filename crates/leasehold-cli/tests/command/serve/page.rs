@@ -82,7 +82,7 @@ async fn the_page_shows_what_is_held_as_it_happens_and_strangers_words_as_text_o
     assert!(!queue.contains("Revoke"), "{queue}");
     // The last holder, too.
     let before = queue.split_once("Held last").unwrap().1;
-    assert!(before.contains("released") && before.contains(MARKUP), "{before}");
+    assert!(before.to_lowercase().contains("released") && before.contains(MARKUP), "{before}");
     browser.picture("lock.png").await;
     browser.click("#close").await;
     browser.click("#doctor").await;

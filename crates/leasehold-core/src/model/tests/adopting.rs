@@ -3,29 +3,6 @@
 use super::*;
 
 #[test]
-fn the_first_who_adopts_a_lease_has_it_and_nobody_after() {
-    let mut bench = Bench::held();
-    bench.wait(id(5, 1), Mode::Exclusive);
-    let adopt = |adopter| bench.adoption(id(adopter, 7), id(1, 1));
-    let (first, second, itself) = (adopt(2), adopt(3), adopt(1));
-    let before = bench.record.holds[0].clone();
-    bench.pass(seconds(1));
-    let grant = granted(bench.act(&Action::Adopt(first.clone())));
-    assert!(grant.token.micros() > before.token_us && grant.contended);
-    assert_eq!(grant.deadline_us, bench.now_us + micros(TTL));
-    for late in [second, itself] {
-        let newest = Some(grant.token);
-        assert_eq!(bench.act(&Action::Adopt(late)), Reply::NotHeld { newest });
-    }
-    assert_eq!(granted(bench.act(&Action::Adopt(first))), grant, "a copy");
-    assert_eq!(bench.holders(), [id(2, 7)]);
-    let hold = bench.hold(id(2, 7)).unwrap();
-    assert_eq!((hold.nonce, hold.since_us), (1007, bench.now_us));
-    assert_eq!(bench.release(id(2, 7)), Reply::Released);
-    assert_eq!(bench.told(), [id(5, 1)]);
-}
-
-#[test]
 fn whose_lease_was_adopted_can_do_nothing_more_to_it() {
     let mut bench = Bench::held();
     let (acquire, old) = (bench.request(id(1, 1), Mode::Exclusive), bench.record.last_token_us);
@@ -102,40 +79,6 @@ fn a_copy_of_an_adoption_says_that_the_hold_was_revoked_meanwhile() {
     bench.revoke(id(2, 1), token, false);
     assert_eq!(bench.act(&Action::Adopt(adopt)), Reply::Revoked(true));
     assert_eq!(bench.holders(), [id(2, 1)], "its deadline ends it");
-}
-
-#[test]
-fn an_adoption_that_was_given_up_is_not_done_when_it_comes_late() {
-    let mut bench = Bench::held();
-    let adopt = bench.adoption(id(2, 1), id(1, 1));
-    let cancelled = bench.act(&Action::Cancel { id: id(2, 1), unanswered: true });
-    assert_eq!(cancelled, Reply::Cancelled(Cancelled::Unknown));
-    assert_eq!(bench.act(&Action::Adopt(adopt.clone())), Reply::Stale);
-    assert_eq!(bench.holders(), [id(1, 1)], "as it was handed out");
-    let request = bench.request(id(2, 2), Mode::Exclusive);
-    let again = Adopt::new(adopt.from, adopt.token, request);
-    granted(bench.act(&Action::Adopt(again.clone())));
-    let cancelled = bench.act(&Action::Cancel { id: id(2, 2), unanswered: true });
-    assert_eq!(cancelled, Reply::Cancelled(Cancelled::Released));
-    assert_eq!(bench.act(&Action::Adopt(again)), Reply::Stale);
-    assert!(bench.record.is_idle());
-}
-
-#[test]
-fn a_reader_and_permits_are_adopted_beside_their_peers() {
-    for mode in [Mode::Shared, permits(2, 5)] {
-        let mut bench = Bench::new();
-        for client in 1..=2 {
-            bench.take(id(client, 1), mode);
-        }
-        let adopt = bench.adoption(id(3, 1), id(1, 1));
-        granted(bench.act(&Action::Adopt(adopt)));
-        assert_eq!(bench.holders(), [id(2, 1), id(3, 1)]);
-        assert_eq!(bench.record.used, 2 * u64::from(mode.weight()));
-        bench.release(id(2, 1));
-        bench.release(id(3, 1));
-        assert!(bench.record.is_idle());
-    }
 }
 
 #[test]

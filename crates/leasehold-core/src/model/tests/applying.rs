@@ -13,7 +13,7 @@ struct Behind;
 impl Records for Behind {
     type Error = Infallible;
 
-    fn list(&mut self, _: &str, _: u32, _: bool) -> Result<Vec<LockName>, Infallible> {
+    fn list(&mut self, _: &str, _: u32) -> Result<Vec<LockName>, Infallible> {
         Ok(Vec::new())
     }
 

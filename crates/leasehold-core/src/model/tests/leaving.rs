@@ -3,44 +3,6 @@
 use super::*;
 
 #[test]
-fn a_release_by_who_does_not_hold_touches_nobody() {
-    let mut bench = Bench::held();
-    let newest = Some(FencingToken::from_micros(bench.record.last_token_us));
-    assert_eq!(bench.release(id(2, 1)), Reply::NotHeld { newest });
-    assert_eq!(bench.holders(), [id(1, 1)]);
-}
-
-#[test]
-fn a_cancelled_waiter_leaves_the_queue() {
-    let mut bench = Bench::held();
-    bench.wait(id(2, 1), Mode::Exclusive);
-    bench.wait(id(3, 1), Mode::Exclusive);
-    assert_eq!(bench.cancel(id(2, 1)), Reply::Cancelled(Cancelled::Removed));
-    bench.release(id(1, 1));
-    assert_eq!(bench.told(), [id(3, 1)]);
-}
-
-#[test]
-fn a_cancel_that_crosses_a_grant_releases_it_and_hands_on_in_the_same_step() {
-    let mut bench = Bench::held();
-    bench.wait(id(2, 1), Mode::Exclusive);
-    bench.wait(id(3, 1), Mode::Exclusive);
-    bench.release(id(1, 1));
-    assert_eq!(bench.cancel(id(2, 1)), Reply::Cancelled(Cancelled::Released));
-    assert_eq!(bench.told(), [id(3, 1)]);
-}
-
-#[test]
-fn a_cancel_that_overtakes_its_acquire_keeps_it_from_being_granted() {
-    let mut bench = Bench::new();
-    let request = bench.request(id(1, 1), Mode::Exclusive);
-    assert_eq!(bench.cancel(id(1, 1)), Reply::Cancelled(Cancelled::Unknown));
-    assert_eq!(bench.act(&Action::Acquire(request)), Reply::Stale);
-    assert!(bench.record.is_idle());
-    bench.take(id(1, 2), Mode::Exclusive);
-}
-
-#[test]
 fn a_late_copy_of_an_acquire_is_refused_after_a_cancel_or_release_that_expects_it() {
     let mut bench = Bench::held();
     bench.wait(id(2, 1), Mode::Exclusive);
@@ -154,33 +116,6 @@ fn a_holder_learns_from_its_renewal_that_somebody_waits() {
     assert!(granted(bench.renew(id(1, 1), TTL)).contended);
 }
 
-#[test]
-fn a_revoked_holder_is_told_and_refused_and_keeps_the_lock_until_it_lets_go() {
-    let mut bench = Bench::held();
-    bench.wait(id(2, 1), Mode::Exclusive);
-    let token = FencingToken::from_micros(bench.record.last_token_us);
-    assert_eq!(bench.revoke(id(1, 1), token, false), Reply::Revoked(true));
-    let told = Message::Revoked { attempt: 1, nonce: 1001, token, forced: false };
-    assert_eq!(bench.messages, [(ClientId(1), told)]);
-    assert_eq!(bench.renew(id(1, 1), TTL), Reply::Revoked(true));
-    assert_eq!(bench.acquire(id(1, 1), Mode::Exclusive), Reply::Stale);
-    bench.release(id(1, 1));
-    assert_eq!(bench.told(), [id(2, 1)]);
-}
-
-#[test]
-fn a_holder_changes_what_it_says_of_itself_and_nothing_else() {
-    let mut bench = Bench::held();
-    bench.wait(id(2, 1), Mode::Exclusive);
-    let before = bench.hold(id(1, 1)).cloned().unwrap();
-    bench.pass(seconds(1));
-    let info = HolderInfo { label: Some("now at 7".to_owned()), ..HolderInfo::default() };
-    let told = granted(bench.act(&Action::Describe { id: id(1, 1), info: info.clone() }));
-    assert_eq!(told.deadline_us, before.deadline_us);
-    assert!(told.contended);
-    assert_eq!(bench.hold(id(1, 1)), Some(&Hold { info, ..before }));
-}
-
 /// The facts about a holder after the lease was passed on `times` times.
 fn after(times: u16) -> HolderInfo {
     let after = Duration::from_millis(times.into());
@@ -199,10 +134,6 @@ fn a_lease_that_was_passed_on_is_shown_as_its_holders_and_a_late_word_changes_no
     let Reply::Status(status) = bench.act(&Action::Inspect { limit: 1 }) else { panic!() };
     let holder = &status.holders[0];
     assert_eq!((Some(holder.token), holder.held_for), (grant.passed_on(2), held_for));
-    bench.release(id(1, 1));
-    let Reply::Status(status) = bench.act(&Action::Inspect { limit: 1 }) else { panic!() };
-    let last = status.last_holder.unwrap();
-    assert_eq!((Some(last.token), last.held_for), (grant.passed_on(2), held_for));
 }
 
 #[test]
@@ -220,21 +151,6 @@ fn the_token_of_who_has_passed_a_lease_on_revokes_nothing_once_that_is_told() {
 }
 
 #[test]
-fn nobody_but_the_holder_describes_a_hold() {
-    let mut bench = Bench::held();
-    bench.wait(id(2, 1), Mode::Exclusive);
-    let describe =
-        |id| Action::Describe { id, info: HolderInfo { pid: 9, ..HolderInfo::default() } };
-    let Reply::NotHeld { .. } = bench.act(&describe(id(2, 1))) else { panic!("it only waits") };
-    let token = FencingToken::from_micros(bench.record.last_token_us);
-    bench.revoke(id(1, 1), token, false);
-    assert_eq!(bench.act(&describe(id(1, 1))), Reply::Revoked(true));
-    bench.pass(TTL);
-    let Reply::NotHeld { .. } = bench.act(&describe(id(1, 1))) else { panic!("it has ended") };
-    assert!(bench.record.holds.iter().all(|hold| hold.info.pid != 9));
-}
-
-#[test]
 fn a_revoked_holder_that_hears_nothing_is_ended_by_its_deadline() {
     let mut bench = Bench::held();
     let token = FencingToken::from_micros(bench.record.last_token_us);
@@ -244,16 +160,6 @@ fn a_revoked_holder_that_hears_nothing_is_ended_by_its_deadline() {
     bench.wait(id(2, 1), Mode::Exclusive);
     bench.pass(seconds(1));
     granted(bench.poll(id(2, 1)));
-}
-
-#[test]
-fn a_forced_revocation_ends_the_hold_at_once() {
-    let mut bench = Bench::held();
-    bench.wait(id(2, 1), Mode::Exclusive);
-    let token = FencingToken::from_micros(bench.record.last_token_us);
-    assert_eq!(bench.revoke(id(1, 1), token, true), Reply::Revoked(true));
-    assert_eq!(bench.told(), [id(2, 1)]);
-    assert_eq!(bench.acquire(id(1, 1), Mode::Exclusive), Reply::Stale);
 }
 
 #[test]
@@ -284,42 +190,6 @@ fn a_later_attempt_of_a_client_does_not_end_the_memory_of_it_before_its_time() {
     );
     assert_eq!(bench.record.tombstones[0].until_us, ends);
     assert_eq!(bench.renew(id(1, 1), TTL), Reply::Revoked(true), "an earlier one has ended late");
-}
-
-#[test]
-fn a_revocation_names_the_token_that_was_seen_and_hits_no_other() {
-    let mut bench = Bench::held();
-    let seen = FencingToken::from_micros(bench.record.last_token_us);
-    let local = FencingToken::from_number(seen.get() + 5).unwrap();
-    bench.release(id(1, 1));
-    bench.pass(seconds(1));
-    let current = bench.take(id(1, 2), Mode::Exclusive).token;
-    for (who, token) in [(id(1, 1), seen), (id(1, 2), seen), (id(1, 1), current)] {
-        assert_eq!(bench.revoke(who, token, true), Reply::Revoked(false));
-    }
-    assert_eq!(bench.holders(), [id(1, 2)]);
-    assert_eq!(
-        local.micros(),
-        seen.micros(),
-        "the holder's own part of a token names the same grant"
-    );
-}
-
-#[test]
-fn a_name_in_cooldown_is_held_by_nobody_until_that_is_over() {
-    let mut bench = Bench::held();
-    bench.wait(id(2, 1), Mode::Exclusive);
-    let release = Action::Release { id: id(1, 1), cooldown: seconds(5), unanswered: false };
-    assert_eq!(bench.act(&release), Reply::Released);
-    assert_eq!(bench.act(&release), Reply::Released, "a copy of the release changes nothing");
-    let Reply::NotHeld { .. } = bench.renew(id(1, 1), TTL) else { panic!() };
-    assert_eq!(bench.poll(id(1, 1)), Reply::Gone);
-    assert_eq!(bench.cancel(id(1, 1)), Reply::Cancelled(Cancelled::Unknown));
-    for _ in 0..5 {
-        let Reply::Queued(_) = bench.poll(id(2, 1)) else { panic!() };
-        bench.pass(seconds(1));
-    }
-    granted(bench.poll(id(2, 1)));
 }
 
 #[test]

@@ -22,11 +22,9 @@ use std::time::Duration;
 
 use super::*;
 use crate::holder::{
-    Ending, HoldState, HolderId, HolderInfo, LOCK_CAPACITY, Mode, PassedOn, UPGRADABLE_WEIGHT,
+    HoldState, HolderId, HolderInfo, LOCK_CAPACITY, Mode, PassedOn, UPGRADABLE_WEIGHT,
 };
-use crate::request::{
-    Acquire, Addressed, Adopt, Cancelled, Grant, Message, Place, Reclaim, Refusal,
-};
+use crate::request::{Acquire, Addressed, Adopt, Grant, Message, Place, Reclaim, Refusal};
 use crate::time::micros;
 use crate::token::FencingToken;
 

@@ -99,17 +99,6 @@ fn a_waiter_that_no_step_makes_is_damage() {
 }
 
 #[test]
-fn a_last_holder_that_no_step_makes_is_damage() {
-    let last = sound().last.unwrap();
-    assert!(last.is_sound());
-    let late = NEVER_US + 1;
-    assert!(!LastHold { token_us: late, ..last.clone() }.is_sound());
-    assert!(!LastHold { since_us: late, ..last.clone() }.is_sound());
-    assert!(!LastHold { ended_us: late, ..last.clone() }.is_sound());
-    assert!(!LastHold { capacity: LOCK_CAPACITY + 1, ..last }.is_sound());
-}
-
-#[test]
 fn a_count_or_an_index_that_is_wrong_is_damage() {
     let damages: [(&str, Damage); 4] = [
         ("last holder", |it| it.last.as_mut().unwrap().ended_us = u64::MAX),

@@ -227,18 +227,6 @@ fn what_is_left_of_a_name_that_was_used_a_thousand_times_is_small() {
 }
 
 #[test]
-fn asking_about_an_unknown_name_leaves_nothing_behind() {
-    let mut bench = Bench::new();
-    let token = FencingToken::from_micros(WALL_US);
-    assert_eq!(bench.poll(id(1, 1)), Reply::Gone);
-    assert_eq!(bench.renew(id(1, 1), TTL), Reply::NotHeld { newest: None });
-    assert_eq!(bench.change(id(1, 1), Mode::Exclusive), Reply::NotHeld { newest: None });
-    assert_eq!(bench.release(id(1, 1)), Reply::NotHeld { newest: None });
-    assert_eq!(bench.revoke(id(1, 1), token, true), Reply::Revoked(false));
-    assert_eq!(bench.record, Record::default());
-}
-
-#[test]
 fn a_hold_whose_end_draws_nearer_behind_a_sweep_under_way_is_not_forgotten() {
     let mut bench = Bench::new();
     for client in 0..2 * u128::from(REAP_BOUND) {

@@ -422,8 +422,8 @@ struct Transacted<'a> {
 impl Records for Transacted<'_> {
     type Error = StoreError;
 
-    fn list(&mut self, prefix: &str, limit: u32, idle: bool) -> Result<Vec<LockName>, StoreError> {
-        self.writing.list(prefix, limit, idle)
+    fn list(&mut self, prefix: &str, limit: u32) -> Result<Vec<LockName>, StoreError> {
+        self.writing.list(prefix, limit)
     }
 
     fn page(&mut self, prefix: &str, after: Option<&str>, keys: u32) -> Result<Page, StoreError> {

@@ -41,14 +41,13 @@ async fn rows(
     Ok(Listed { now, names: names.collect() })
 }
 
-/// Names that begin with `prefix`: those in use, or all.
+/// The names in use that begin with `prefix`.
 pub(crate) async fn list(
     store: (&Sessions, &Statements),
     prefix: &str,
     limit: u32,
-    idle: bool,
 ) -> Result<Answer, StoreError> {
-    let Listed { now, names } = rows(store, prefix, None, (limit, idle)).await?;
+    let Listed { now, names } = rows(store, prefix, None, (limit, false)).await?;
     Ok(Answer::new(now, Reply::Names(names.into_iter().map(|(name, _)| name).collect())))
 }
 

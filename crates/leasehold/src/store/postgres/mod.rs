@@ -190,9 +190,7 @@ impl Shared {
         self.sessions.reckon_with(&operation).await?;
         let store = (&self.sessions, &self.statements);
         match &operation {
-            Operation::List { prefix, limit, idle } => {
-                listing::list(store, prefix, *limit, *idle).await
-            }
+            Operation::List { prefix, limit } => listing::list(store, prefix, *limit).await,
             Operation::ListPage { prefix, after, keys } => {
                 listing::page(store, prefix, after.as_deref(), *keys).await
             }

@@ -3,8 +3,7 @@
 
 use leasehold_core::model::{Hold, LastHold, Record, Sweep, UnreadableRecord};
 use leasehold_core::{
-    Acquire, Ending, FencingToken, HoldState, LOCK_CAPACITY, LockName, Now, StoreError,
-    StoreErrorKind,
+    Acquire, FencingToken, HoldState, LOCK_CAPACITY, LockName, Now, StoreError, StoreErrorKind,
 };
 use tokio_postgres::Row;
 
@@ -35,17 +34,8 @@ fn since(mut record: Record, row: &Row, at: usize) -> Result<Record, UnreadableR
     (record.capacity, record.asked) = (LOCK_CAPACITY, LOCK_CAPACITY);
     (record.last_token_us, record.collect_at_us) = (token_us(time(0)?)?, time(1)?);
     if let Some(ended) = given(8) {
-        let Hold { id, weight, info, .. } = hold(&ended)?;
-        record.last = Some(LastHold {
-            id,
-            weight,
-            capacity: LOCK_CAPACITY,
-            token_us: token_us(time(9)?)?,
-            since_us: time(10)?,
-            ended_us: time(11)?,
-            ending: Ending::Released,
-            info,
-        });
+        let Hold { id, info, .. } = hold(&ended)?;
+        record.last = Some(LastHold { id, ended_us: time(9)?, info });
     }
     if let Some(held) = given(3) {
         let (deadline_us, ttl_us) = (time(4)?, time(5)?);

@@ -273,7 +273,7 @@ impl Stepping<'_> {
 impl Records for Stepping<'_> {
     type Error = StoreError;
 
-    fn list(&mut self, _: &str, _: u32, _: bool) -> Result<Vec<LockName>, StoreError> {
+    fn list(&mut self, _: &str, _: u32) -> Result<Vec<LockName>, StoreError> {
         Err(StoreError::unknown_request())
     }
 

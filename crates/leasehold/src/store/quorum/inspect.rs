@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use leasehold_core::{
-    Action, Answer, Ending, ForeignHolder, Holder, HolderId, LastHolder, LockName, Mode, Reply,
-    Status, StoreError,
+    Action, Answer, ForeignHolder, Holder, HolderId, LastHolder, LockName, Mode, Reply, Status,
+    StoreError,
 };
 
 use super::nodes::Nodes;
@@ -81,8 +81,8 @@ fn merge(nodes: &Nodes, seen: &[&Status]) -> Status {
         .with_last_holder(last_holder(seen, least))
 }
 
-/// The last holder on a majority of the nodes: with the ending that most of them report, and the
-/// median time of its end. A hold that only a minority reports was granted in a round that failed.
+/// The last holder on a majority of the nodes, with the median time of its release. A hold that
+/// only a minority reports was granted in a round that failed.
 fn last_holder(seen: &[&Status], least: usize) -> Option<LastHolder> {
     let them = last_holders(seen).into_values().filter(|reports| reports.len() >= least);
     them.map(agreed_last).min_by_key(|last| last.ended_ago)
@@ -90,12 +90,7 @@ fn last_holder(seen: &[&Status], least: usize) -> Option<LastHolder> {
 
 fn agreed_last(mut reports: Vec<&LastHolder>) -> LastHolder {
     reports.sort_by_key(|last| last.ended_ago);
-    let mut agreed = reports[reports.len() / 2].clone();
-    let ended = |ending: Ending| reports.iter().filter(|last| last.ending == ending).count();
-    let endings = reports.iter().map(|last| last.ending);
-    agreed.ending = endings.max_by_key(|ending| ended(*ending)).unwrap_or(agreed.ending);
-    agreed.token = reports.iter().map(|last| last.token).max().unwrap_or(agreed.token);
-    agreed
+    reports[reports.len() / 2].clone()
 }
 
 /// A holder that does not use leasehold, if it is on a majority of the nodes.
@@ -164,10 +159,9 @@ mod tests {
         is_certain(nodes, needed, &refs(seen))
     }
 
-    fn ended(client: u128, ago: u64, ending: Ending) -> LastHolder {
+    fn ended(client: u128, ago: u64) -> LastHolder {
         let id = HolderId { client: ClientId(client), attempt: 1 };
-        let token = FencingToken::from_micros(1_800_000_000_000_000 + client as u64);
-        LastHolder::new(id, Mode::Exclusive, token, ending).with_ended_ago(Duration::from_secs(ago))
+        LastHolder::new(id).with_ended_ago(Duration::from_secs(ago))
     }
 
     fn seen_last(nodes: &[Option<&LastHolder>]) -> Vec<Status> {
@@ -177,13 +171,10 @@ mod tests {
 
     #[test]
     fn the_last_holder_is_that_of_a_majority_as_most_nodes_have_it() {
-        use Ending::{Expired, Released};
-        let (one, late, other) =
-            (ended(1, 30, Released), ended(1, 31, Expired), ended(2, 3, Released));
-        let again = ended(1, 29, Released);
+        let (one, late, other, again) = (ended(1, 30), ended(1, 31), ended(2, 3), ended(1, 29));
         let nodes = [Some(&one), Some(&late), Some(&other), Some(&again), None];
         let last = last_holder(&refs(&seen_last(&nodes)), 3).unwrap();
-        assert_eq!((last.id, last.ended_ago.as_secs(), last.ending), (one.id, 30, Released));
+        assert_eq!((last.id, last.ended_ago.as_secs()), (one.id, 30));
         let nodes = [Some(&one), Some(&other), None];
         assert_eq!(
             last_holder(&refs(&seen_last(&nodes)), 2),
@@ -194,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_last_holder_that_one_of_three_nodes_has_waits_for_the_last_answer() {
-        let one = ended(1, 30, Ending::Released);
+        let one = ended(1, 30);
         assert!(!certain(3, 2, &seen_last(&[Some(&one), None])));
         assert!(certain(3, 2, &seen_last(&[Some(&one), Some(&one)])));
         assert!(certain(3, 2, &seen_last(&[Some(&one), None, None])));

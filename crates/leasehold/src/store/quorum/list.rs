@@ -14,10 +14,9 @@ pub(super) async fn run(
     nodes: &Arc<Nodes>,
     prefix: String,
     limit: u32,
-    idle: bool,
 ) -> Result<Answer, StoreError> {
     let started = nodes.clock.now();
-    let operation = Operation::List { prefix, limit, idle };
+    let operation = Operation::List { prefix, limit };
     let mut fan_out = FanOut::all(nodes, started + nodes.patience(), &operation);
     let mut counts: BTreeMap<LockName, usize> = BTreeMap::new();
     let (mut answered, mut is_cut, mut errors) = (0, false, Vec::new());
@@ -38,7 +37,7 @@ pub(super) async fn run(
         return Err(nodes.undecided("the list", answered, &errors));
     }
     // If the limit has cut a list short, the node may have a name that is missing from the list.
-    let least = if is_cut || idle { 1 } else { nodes.least(answered) };
+    let least = if is_cut { 1 } else { nodes.least(answered) };
     let names = counts.into_iter().filter(|(_, count)| *count >= least).map(|(name, _)| name);
     Ok(nodes.answer(started, Reply::Names(names.take(limit as usize).collect())))
 }

@@ -148,8 +148,8 @@ impl Quorum {
     async fn run(&self, operation: Operation) -> Result<Answer, StoreError> {
         let nodes = &self.nodes;
         let (name, action) = match operation {
-            Operation::List { prefix, limit, idle } => {
-                return list::run(nodes, prefix, limit, idle).await;
+            Operation::List { prefix, limit } => {
+                return list::run(nodes, prefix, limit).await;
             }
             Operation::ListPage { prefix, after, keys } => {
                 return list::page(nodes, prefix, after.as_deref(), keys).await;

@@ -119,7 +119,7 @@ fn read(value: &Value, actions: &[Action]) {
 pub(in crate::store) fn message(bytes: &[u8]) {
     let _ = reply::message(bytes);
     for layout in layouts() {
-        let _ = layout.is_lock(bytes, true);
+        let _ = layout.is_lock(bytes);
         if let Some(name) = layout.name(bytes) {
             assert_eq!(layout.key(&name), bytes, "one name, one key");
         }

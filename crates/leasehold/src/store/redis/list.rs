@@ -24,12 +24,10 @@ pub(crate) struct Listing<'a> {
     pub(crate) begin: &'a str,
     /// The largest number of names in a list; for a page, the number of keys to scan.
     pub(crate) limit: usize,
-    /// Whether names that nobody holds or awaits are listed, too.
-    pub(crate) idle: bool,
 }
 
-/// The names that begin with `begin`: those held or awaited, or with `idle` all that are
-/// remembered. If there are more than `limit`, the server decides which of them are listed.
+/// The held or awaited names that begin with `begin`. If there are more than `limit`, the server
+/// decides which of them are listed.
 ///
 /// Cost: two round trips for each 500 keys of the database, foreign keys included.
 pub(crate) async fn list(
@@ -152,9 +150,10 @@ impl Listing<'_> {
             peeks.add_command(self.layout.peek(key));
         }
         let values = connection.ask_all(&peeks).await?;
-        let found = keys.into_iter().zip(values).filter_map(|((name, _), value)| {
-            self.layout.is_lock(&peeked(value)?, self.idle).then_some(name)
-        });
+        let found = keys
+            .into_iter()
+            .zip(values)
+            .filter_map(|((name, _), value)| self.layout.is_lock(&peeked(value)?).then_some(name));
         Ok(found.collect())
     }
 }

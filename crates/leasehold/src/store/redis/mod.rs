@@ -225,15 +225,15 @@ impl Redis {
     async fn list(&self, operation: Operation) -> Result<Answer, StoreError> {
         let layout = &*self.layout;
         match operation {
-            Operation::List { prefix: begin, limit, idle } => {
+            Operation::List { prefix: begin, limit } => {
                 let primaries = self.topology.primaries().await?;
                 let primaries = primaries.into_iter().collect::<Result<Vec<_>, _>>()?;
                 let limit = limit as usize;
-                list(&primaries, Listing { layout, begin: &begin, limit, idle }).await
+                list(&primaries, Listing { layout, begin: &begin, limit }).await
             }
             Operation::ListPage { prefix: begin, after, keys } => {
                 let primaries = self.topology.primaries().await?;
-                let listing = Listing { layout, begin: &begin, limit: keys as usize, idle: false };
+                let listing = Listing { layout, begin: &begin, limit: keys as usize };
                 page(primaries, listing, after.as_deref()).await
             }
             _ => Err(StoreError::unknown_request()),

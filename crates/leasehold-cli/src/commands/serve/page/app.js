@@ -60,12 +60,6 @@ const MARKS = {
   unreadable: 'its record cannot be read, so nobody knows who holds it',
 };
 
-const ENDINGS = {
-  adopted: 'adopted by another',
-  died: 'its process died',
-  unclaimed: 'not taken up',
-};
-
 function color(client) {
   let hash = 0;
   for (const c of client) hash = (hash * 31 + c.charCodeAt(0)) >>> 0;
@@ -509,12 +503,9 @@ function parts(lock) {
   }
   if (lock.last) {
     const one = lock.last;
-    const row = [
-      person(one, one.holder), one.mode, span(one.held_seconds), new Date(one.ended).toLocaleString(),
-      ENDINGS[one.how] ?? one.how, token(one.token), one.label ?? '',
-    ];
+    const row = [person(one, one.holder), new Date(one.ended).toLocaleString(), one.label ?? ''];
     made.push(element('h3', 'Held last'));
-    made.push(table(['Last holder', 'Mode', 'Held', 'Until', 'How it ended', 'Token', 'Label'], [row]));
+    made.push(table(['Last holder', 'Released', 'Label'], [row]));
   }
   if (lock.last_token) made.push(element('p', `last token ${lock.last_token}`, 'dim'));
   return made;

@@ -67,8 +67,6 @@ struct History {
     /// Whether an operator has set the capacity since the name was last idle (no holder, no
     /// waiter).
     has_set_capacity: bool,
-    /// Attempts that an operator has revoked.
-    revoked: BTreeSet<HolderId>,
 }
 
 impl History {
@@ -86,7 +84,6 @@ impl History {
             adopters: BTreeSet::new(),
             tokens: BTreeMap::new(),
             has_set_capacity: false,
-            revoked: BTreeSet::new(),
         }
     }
 
@@ -311,9 +308,6 @@ impl History {
 
     fn act(&mut self, before: &Record, action: &Action) -> Reply {
         self.rely_no_more(action);
-        if let Action::Revoke { id, .. } = action {
-            self.revoked.insert(*id);
-        }
         let reply = self.bench.act(action);
         let left_us = |grant: &Grant| grant.deadline_us - self.bench.now_us;
         match (action, &reply) {

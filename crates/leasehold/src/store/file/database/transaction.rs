@@ -166,18 +166,13 @@ impl<'a> Writing<'a> {
     }
 
     /// Names that begin with `prefix`, in order, including those whose record cannot be read.
-    pub(crate) fn list(
-        &self,
-        prefix: &str,
-        limit: u32,
-        idle: bool,
-    ) -> Result<Vec<LockName>, StoreError> {
+    pub(crate) fn list(&self, prefix: &str, limit: u32) -> Result<Vec<LockName>, StoreError> {
         let mut names = Vec::new();
         self.each_row(prefix, |name, record| {
             if names.len() == limit as usize || !name.as_str().starts_with(prefix) {
                 return false;
             }
-            if record.is_none_or(|record| idle || !record.is_idle()) {
+            if record.is_none_or(|record| !record.is_idle()) {
                 names.push(name.clone());
             }
             true

@@ -38,7 +38,7 @@ async fn one_damaged_record_ends_no_lease_of_another_name_and_no_thread() {
         assert_eq!(refusal, expected);
     }
 
-    let list = Operation::List { prefix: String::new(), limit: 9, idle: true };
+    let list = Operation::List { prefix: String::new(), limit: 9 };
     let Reply::Names(names) = store.execute(list).await.unwrap().reply else { panic!("no names") };
     assert_eq!(names, [name("a"), name("b"), name("c")]);
     let inspect = Operation::On { name: name("b"), action: Action::Inspect { limit: 1 } };

@@ -55,8 +55,7 @@ BEGIN
         collect_at_us = close_1.collect_at_us[i], record = records[i],
         quick_from_us = close_1.quick_from_us[i], quick_sum = leasehold.sum_1(records[i]),
         since_us = NULL, holder = NULL, given = NULL, deadline_us = NULL, ttl_us = NULL,
-        bound_us = NULL, longest_ttl_us = NULL, ended = NULL, ended_token = NULL,
-        ended_since_us = NULL, ended_us = NULL
+        bound_us = NULL, longest_ttl_us = NULL, ended = NULL, ended_us = NULL
       WHERE l.name = names[i] COLLATE "C" AND l.epoch = epochs[i] AND l.changes = close_1.changes[i];
     END IF;
     -- The mutex keeps others from changing the row, unless `open` ran in another transaction.

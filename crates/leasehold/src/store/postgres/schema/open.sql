@@ -8,8 +8,8 @@
 CREATE FUNCTION leasehold.open_1(names text[])
 RETURNS TABLE (now_us bigint, name text, epoch bigint, changes int, forgotten bigint, record bytea,
   last_token bigint, collect_at_us bigint, since_us bigint, given bytea, deadline_us bigint,
-  ttl_us bigint, bound_us bigint, longest_ttl_us bigint, ended bytea, ended_token bigint,
-  ended_since_us bigint, ended_us bigint, released bigint, grants_from_us bigint, is_lossy boolean)
+  ttl_us bigint, bound_us bigint, longest_ttl_us bigint, ended bytea, ended_us bigint,
+  released bigint, grants_from_us bigint, is_lossy boolean)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -31,8 +31,7 @@ BEGIN
     SELECT leasehold.clock_1(), wanted, found.epoch, found.changes,
       (SELECT n.value FROM leasehold.number n WHERE n.name = 'forgotten'), found.record,
       found.last_token, found.collect_at_us, found.since_us, found.given, found.deadline_us,
-      found.ttl_us, found.bound_us, found.longest_ttl_us, found.ended, found.ended_token,
-      found.ended_since_us, found.ended_us,
+      found.ttl_us, found.bound_us, found.longest_ttl_us, found.ended, found.ended_us,
       (SELECT t.released FROM leasehold.token t WHERE t.name = wanted COLLATE "C"
         ORDER BY t.epoch DESC LIMIT 1), boot.grants_from_us, boot.is_lossy
     FROM unnest(names) AS wanted

@@ -29,13 +29,11 @@ BEGIN
     END IF;
     now_us := leasehold.clock_1();
     kept := now_us + keep_us;
-    -- `ended` and the columns after it describe the last holder.
+    -- `ended` and `ended_us` describe the last holder.
     UPDATE leasehold.lock l SET changes = l.changes + 1, fence = NULL, idle = true,
       holder = NULL, given = NULL, collect_at_us =
         CASE WHEN l.collect_at_us < kept THEN kept + keep_us / 2 ELSE l.collect_at_us END,
       ended = CASE WHEN were_had[i] THEN l.given ELSE l.ended END,
-      ended_token = CASE WHEN were_had[i] THEN l.last_token ELSE l.ended_token END,
-      ended_since_us = CASE WHEN were_had[i] THEN l.since_us ELSE l.ended_since_us END,
       ended_us = CASE WHEN were_had[i] THEN now_us ELSE l.ended_us END
     WHERE l.name = names[i] COLLATE "C" AND l.epoch = (
         SELECT page.epoch FROM leasehold.lock page WHERE page.name = names[i] COLLATE "C"

@@ -30,8 +30,6 @@ CREATE TABLE leasehold.lock (
   bound_us bigint,
   longest_ttl_us bigint,
   ended bytea,
-  ended_token bigint,
-  ended_since_us bigint,
   ended_us bigint,
   PRIMARY KEY (name, epoch)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use leasehold_core::model::LastHold;
 use leasehold_core::time::micros;
 use leasehold_core::{
-    ClientId, Ending, FencingToken, HoldState, HolderId, HolderInfo, MAX_ON_BEHALF_OF, PassedOn,
+    ClientId, FencingToken, HoldState, HolderId, HolderInfo, MAX_ON_BEHALF_OF, PassedOn,
 };
 
 /// The largest number that a script accepts: 2⁵³ − 1.
@@ -158,21 +158,9 @@ impl<'a> Reader<'a> {
         HoldState::BY_NUMBER.get(usize::from(self.byte()?)).copied()
     }
 
-    /// How a hold ended.
-    fn ending(&mut self) -> Option<Ending> {
-        let ending = *Ending::BY_NUMBER.get(usize::from(self.byte()?))?;
-        // A server does not notice the death of a process.
-        (ending != Ending::Died).then_some(ending)
-    }
-
-    /// The last hold that has ended, which is the rest of the bytes.
+    /// The hold that was released last, which is the rest of the bytes.
     pub fn last_hold(mut self) -> Option<LastHold> {
-        let (ended_us, ending) = (self.time()?, self.ending()?);
-        let (id, weight) = (self.id()?, self.word()?);
-        self.hold_state()?;
-        let (since_us, capacity, token_us) = (self.time()?, self.word()?, self.time()?);
-        let info = self.info()?;
-        Some(LastHold { id, weight, capacity, token_us, since_us, ended_us, ending, info })
+        Some(LastHold { ended_us: self.time()?, id: self.id()?, info: self.info()? })
     }
 
     /// A value whose length comes first, in 2 bytes.

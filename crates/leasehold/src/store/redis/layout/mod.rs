@@ -51,9 +51,8 @@ pub trait Layout: fmt::Debug + Send + Sync {
         Vec::new()
     }
 
-    /// Whether a value that `peek` read belongs to a lock that is in use, or with `idle` to any
-    /// lock.
-    fn is_lock(&self, value: &[u8], idle: bool) -> bool;
+    /// Whether a value that `peek` read belongs to a lock that is in use.
+    fn is_lock(&self, value: &[u8]) -> bool;
 }
 
 /// Whether an answer grants anything.

@@ -73,8 +73,8 @@ impl Layout for Native {
         peek
     }
 
-    fn is_lock(&self, value: &[u8], idle: bool) -> bool {
-        idle || !is_idle(value)
+    fn is_lock(&self, value: &[u8]) -> bool {
+        !is_idle(value)
     }
 }
 

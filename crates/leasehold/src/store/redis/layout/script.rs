@@ -109,18 +109,8 @@ const HOLDER: usize = 5;
 /// The other facts about a single hold, in a second field, next to that of the state.
 const TERM: [(&str, &str); 3] = [("bound", "I7"), ("held_ttl", "I7"), ("held_nonce", "c8")];
 
-/// The last hold that has ended. Except for the first two, its values are in the same order as in
-/// the state of a single hold. So a release copies them without unpacking.
-const LAST: [(&str, &str); 8] = [
-    ("ended", "I7"),
-    ("ending", "B"),
-    ("holder", "c24"),
-    ("held_weight", "I4"),
-    ("hold_state", "B"),
-    ("since", "I7"),
-    ("total", "I4"),
-    ("token", "I7"),
-];
+/// The hold that was released last.
+const LAST: [(&str, &str); 2] = [("ended", "I7"), ("holder", "c24")];
 
 /// The format string of values for `struct.pack`.
 fn format_of(values: &[(&str, &str)]) -> String {
@@ -189,11 +179,6 @@ fn make_constants() -> Vec<Constant> {
         number("COOLDOWN", 1),
         number("REVOKED", 2),
         number("UNCLAIMED", 3),
-        number("BY_RELEASE", 0),
-        number("BY_TIME", 1),
-        number("BY_REVOKE", 2),
-        number("BY_SILENCE", 3),
-        number("BY_ADOPTION", 4),
         format("NOBODY", &r"\0".repeat(24)), // no attempt: no client's id has these bytes
         ("IDLE", format_of(idle)),
         number("IDLE_BYTES", bytes_of(idle)),
@@ -216,12 +201,6 @@ fn make_constants() -> Vec<Constant> {
         format("HEX", "%08x%08x%08x%08x"), // sixteen times %02x would take four times as long
         ("LAST", format_of(&LAST)),
         number("LAST_BYTES", bytes_of(&LAST)),
-        ("LAST_END", format_of(&LAST[..2])),
-        // The part of a single hold that the last hold keeps: from the holder up to this position,
-        // and the capacity and token.
-        number("SINCE_END", bytes_of(&ALONE[..9])),
-        number("TOTAL_AT", bytes_of(&ALONE[..2]) + 1),
-        number("TOKEN_END", bytes_of(&ALONE[..4])),
         format("QUEUE", "<I4ddc24c24"),
         number("QUEUE_BYTES", 68),
         format("TOMBSTONE", "<c16dd"),
@@ -525,6 +504,6 @@ mod tests {
         assert_eq!(general, ["26", "60", "77"]);
         assert_eq!(length("HEAD_BYTES"), "20");
         let short = ["ALONE_BYTES", "TERM_BYTES", "LAST_BYTES"].map(length);
-        assert_eq!(short, ["63", "22", "55"], "at most 64 each, or the hash gets a table");
+        assert_eq!(short, ["63", "22", "31"], "at most 64 each, or the hash gets a table");
     }
 }

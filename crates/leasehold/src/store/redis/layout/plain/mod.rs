@@ -124,7 +124,7 @@ impl Layout for Plain {
     }
 
     /// With a prefix, a scan finds only keys of locks; without a prefix, it also finds other data.
-    fn is_lock(&self, value: &[u8], _idle: bool) -> bool {
+    fn is_lock(&self, value: &[u8]) -> bool {
         match self.prefix.is_empty() {
             true => value == value::MARK.as_bytes(),
             false => !value.is_empty(),

@@ -85,7 +85,7 @@ impl Layout for Redisson {
         peek
     }
 
-    fn is_lock(&self, value: &[u8], _idle: bool) -> bool {
+    fn is_lock(&self, value: &[u8]) -> bool {
         let fields = String::from_utf8_lossy(value);
         fields.lines().any(names::is_owner)
     }

@@ -3,7 +3,7 @@
 -- reply, or nothing if there is anything unusual.
 local function hand_on(state)
   local ALONE_FIELDS = struct.unpack(ALONE, state)
-  if hold_state == COOLDOWN or not (deadline > now) or version ~= VERSION
+  if hold_state == COOLDOWN or hold_state == REVOKED or not (deadline > now) or version ~= VERSION
       or not (last_token < NEVER) or flags % 2 == 0
       or not (collect_at >= now + retention and collect_at <= NEVER) then
     return
@@ -13,7 +13,6 @@ local function hand_on(state)
   local waiting, last_sequence, head_sequence, head, tail = struct.unpack(QUEUE, queue)
   local waiter, last_seen, of_client = live_waiter(key, head)
   if not waiter then return end
-  local ended_weight = held_weight
   local _, before, after, held_weight, own_capacity, held_ttl, _, held_nonce, facts =
     struct.unpack(WAITER, waiter)
   if before ~= NOBODY or own_capacity ~= total or held_weight > total
@@ -40,8 +39,7 @@ local function hand_on(state)
   local patience = math.max(last_seen + DEAD_AFTER, now + POLL_INTERVAL)
   local deadline = math.min(patience, now + math.min(CLAIM_WINDOW, held_ttl))
   if collect_at < deadline + retention then return end
-  local ending = hold_state == REVOKED and BY_REVOKE or BY_RELEASE
-  local last = pack(LAST, now, ending, id, ended_weight, hold_state, since, total, last_token)
+  local last = pack(LAST, now, id)
 
   -- The facts of the last holder stay in their field.
   local facts_field = flags < 4 and 'g' or 'f'

@@ -57,7 +57,6 @@ local function take_over()
   if hold.state == REVOKED then return struct.pack('<c1B', 'V', 1) end
   if step.is_too_far_ahead(ballot) then return 'RB' end
   if record.upgrading == from then record.upgrading = NOBODY end
-  holds.note_end(hold, BY_ADOPTION)
   if index > 0 then
     holds.put_index(from, 0)
     holds.put_index(id, index)

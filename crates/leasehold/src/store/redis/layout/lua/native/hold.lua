@@ -63,33 +63,6 @@ holds = {
     record.count = record.count + 1
   end,
 
-  -- Remembers a hold as the last hold, unless another hold ended later. A hold in its cooldown does
-  -- not count, because it has no holder.
-  note_end = function(hold, ending)
-    if hold.state == COOLDOWN then return end
-    local last, facts = holds.later(store.get('l'), hold, ending)
-    if facts then record.changed.l, record.last_facts = last, facts end
-  end,
-
-  -- Chooses the last hold when another hold ends: the one with the later end. An end in the future
-  -- does not count, because the server's clock went back since then. Also returns the facts if it
-  -- chooses the new hold.
-  later = function(last, hold, ending)
-    local ended = math.min(hold.deadline, now)
-    if last then
-      if #last ~= LAST_BYTES then store.corrupt() end
-      local before = struct.unpack(LAST, last)
-      if ended < before and before <= now then return last end
-    end
-    if hold.state == REVOKED then
-      ending = BY_REVOKE
-    elseif hold.state == UNCLAIMED and ending == BY_TIME then
-      ending = BY_SILENCE
-    end
-    return struct.pack(LAST, ended, ending, hold.id, hold.weight, hold.state, hold.since,
-      record.capacity, hold.token), hold.facts
-  end,
-
   -- Removes a hold. The hold with the highest index takes its place.
   remove_hold = function(index)
     local removed, last = holds.hold_at(index), record.count - 1
@@ -176,7 +149,6 @@ holds = {
   -- Ends a hold whose time is over. It leaves a tombstone, because a late copy of the acquire must
   -- not grant to an attempt without a caller.
   expire = function(index)
-    holds.note_end(holds.hold_at(index), BY_TIME)
     holds.leave_tombstone(holds.remove_hold(index).id)
   end,
 

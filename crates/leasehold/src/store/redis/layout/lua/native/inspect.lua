@@ -14,7 +14,7 @@
 -- Numbers are little-endian doubles, or integers with the number of bytes in parentheses.
 --@include clock
 
-local retention, limit, last, last_facts
+local retention, limit
 --@include publish
 --@include native/record
 --@include native/hold
@@ -28,9 +28,6 @@ local function holders()
     if hold.deadline > now then
       list[#list + 1] = struct.pack('<c24I4BdddI2', hold.id, hold.weight, hold.state, hold.token,
         hold.since, hold.deadline, #hold.facts) .. hold.facts
-    elseif hold.state ~= COOLDOWN then -- no step has ended this hold yet
-      local ended, facts = holds.later(last, hold, BY_TIME)
-      if facts then last, last_facts = ended, facts end
     end
   end
   return struct.pack('<I4', #list) .. table.concat(list)
@@ -49,7 +46,7 @@ end
 
 local function status()
   local fields = redis.call('HMGET', record.key, 'l', record.of_last)
-  last, last_facts = fields[1], fields[2]
+  local last, last_facts = fields[1], fields[2]
   local known = struct.pack('<c1I4dI4', 'I', record.capacity, record.last_token, record.waiting)
     .. holders() .. waiters_in_order()
   if not last then return known .. struct.pack('<I2', 0) end

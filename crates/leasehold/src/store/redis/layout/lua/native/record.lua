@@ -18,7 +18,7 @@
 --             collect_at (7 each); and of a lone hold, whose token is the last one, id (24 bytes),
 --             weight (4), state (1), since, deadline (7 each)
 --   b         of such a lone hold: bound, ttl (7 each), nonce (8 bytes); else empty or missing
---   f, g      facts: f has those of such a lone hold, and g those of the hold that has ended last;
+--   f, g      facts: f has those of such a lone hold, and g those of the last released hold;
 --             without such a lone hold, f has the latter, and g is unused
 --   h<index>  every other hold: id (24 bytes), weight (4), state (1), token, since, deadline, ttl,
 --             change, nonce (8 bytes), facts (the rest)
@@ -30,8 +30,7 @@
 --   c<client> a client with waiters: last seen, how many (4)
 --   t         tombstones, the oldest first: client (16 bytes), attempt, until;
 --             that time is negative if an operator has ended that attempt's hold by force
---   l         the hold that has ended last: when (7, µs), how (1), and as it was: id (24 bytes),
---             weight (4), state (1), since (7), capacity (4), token (7)
+--   l         the hold that was released last: when (7, µs), id (24 bytes)
 --
 -- Servers keep a hash as a list, in half of the memory, while no value has more than 64 bytes. That
 -- is why a lone hold is split into two fields, and facts are in other fields.

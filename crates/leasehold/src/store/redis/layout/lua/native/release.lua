@@ -12,7 +12,7 @@
 --@include clock
 
 local call, pack, read, sub = redis.call, struct.pack, struct.unpack, string.sub
-local released, by_release = pack('<dBc1', now, 0, 'F'), pack(LAST_END, now, BY_RELEASE)
+local released = pack('<dBc1', now, 0, 'F')
 local replies, states, missed = {}, {}, 0
 local key, asked, retention, id, cooldown, unanswered
 for at = 1, #KEYS do
@@ -60,7 +60,10 @@ local function release()
   end
   local hold = holds.hold_at(index)
   if hold.state == COOLDOWN then return 'F' end
-  holds.note_end(hold, BY_RELEASE)
+  -- The job of a hold that an operator has revoked did not come to its end.
+  if hold.state ~= REVOKED then
+    record.changed.l, record.last_facts = struct.pack(LAST, now, id), hold.facts
+  end
   if cooldown == 0 then
     holds.remove_hold(index)
   else

@@ -34,8 +34,6 @@ return store.answer(store.run(KEYS[1], nil, function()
   -- A cooldown has no holder who could be asked to release.
   local forced = force == 1 or is_cooldown
   if forced then
-    if not is_cooldown then hold.state = REVOKED end
-    holds.note_end(hold, BY_TIME)
     holds.leave_tombstone(holds.remove_hold(index).id, hold.deadline)
   else
     hold.state = REVOKED
