@@ -27,7 +27,6 @@ from leasehold.errors import (
     StoreDenied,
     StoreError,
     StoreUnavailable,
-    WouldDeadlock,
 )
 from leasehold.values import Event, Holder, Leader, Lease, Status
 
@@ -81,7 +80,6 @@ __all__ = [
     "StoreDenied",
     "StoreError",
     "StoreUnavailable",
-    "WouldDeadlock",
     "__version__",
     "fence",
 ]

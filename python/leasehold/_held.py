@@ -40,7 +40,7 @@ class _Held:
     def token(self) -> int:
         """The fencing token: send it with each write to the protected resource.
 
-        Each grant of the name gets a higher token. Only ``upgrade`` changes the token of a guard.
+        Each grant of the name gets a higher token.
         """
         return self._native.token
 

@@ -107,11 +107,6 @@ class _RWLock(Made, Generic[L]):
         """The read lock, which several readers can hold together."""
         return self._lock("read")
 
-    def upgradable_read(self) -> L:
-        """The upgradable read lock: one holder at a time, together with readers. Its holder can
-        always become the writer."""
-        return self._lock("upgradable_read")
-
     def write(self) -> L:
         """The write lock, which one writer holds alone."""
         return self._lock("write")

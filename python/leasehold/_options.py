@@ -11,7 +11,7 @@ from leasehold import _core
 Span: TypeAlias = float | timedelta
 """Seconds, or a ``timedelta``. Returned durations are seconds as ``float``."""
 
-Mode: TypeAlias = Literal["exclusive", "shared", "upgradable", "permits"]
+Mode: TypeAlias = Literal["exclusive", "shared", "permits"]
 LossReason: TypeAlias = Literal[
     "closed",
     "expired",

@@ -45,19 +45,6 @@ class AsyncGuard(OnlyAsync, _Held):
         """Like ``Guard.reenter``."""
         return AsyncGuard(self._native.reenter())
 
-    async def upgrade(self, timeout: Span | None = None) -> None:
-        """Like ``Guard.upgrade``. A cancelled call leaves the lease a read lease."""
-        await wait(self._native.upgrade(timeout))
-
-    async def try_upgrade(self) -> bool:
-        """Like ``Guard.try_upgrade``. A cancelled call leaves the lease a read lease."""
-        upgraded: bool = await wait(self._native.try_upgrade())
-        return upgraded
-
-    async def downgrade(self) -> None:
-        """Like ``Guard.downgrade``. A cancelled call continues in the background."""
-        await wait(self._native.downgrade())
-
     async def lost(self) -> LossReason | None:
         """Like ``Guard.wait_lost`` without a limit. A cancellation changes nothing."""
         reason: LossReason | None = await wait(self._native.lost(None))

@@ -97,12 +97,6 @@ class AsyncAdmin(_Admin):
         revoked: bool = await wait(self._native.revoke(name, token, now))
         return revoked
 
-    async def set_capacity(self, name: str, capacity: int) -> int | None:
-        """Like ``Admin.set_capacity``. After a cancelled call, the capacity may have changed or
-        not."""
-        before: int | None = await wait(self._native.set_capacity(name, capacity))
-        return before
-
     async def deadlocks(self) -> list[str]:
         """Like ``Admin.deadlocks``."""
         found: list[str] = await wait(self._native.deadlocks())

@@ -53,32 +53,6 @@ class Guard(OnlyPlain, _Held):
         """
         return Guard(self._native.reenter())
 
-    def upgrade(self, timeout: Span | None = None) -> None:
-        """Makes a reader the writer: waits until the other readers have released. The lease gets
-        a new token.
-
-        Raises ``LockTimeout``, and keeps the read lease; ``WouldDeadlock`` if another reader
-        already waits for its upgrade; ``LeaseLost``, ``InvalidInput``, ``StoreError``. Cost: one
-        round trip if there is no other reader, else one more for each second of waiting.
-        """
-        wait(self._native.upgrade(timeout))
-
-    def try_upgrade(self) -> bool:
-        """Makes a reader the writer if nobody else holds the lock, and returns whether it is the
-        writer.
-
-        Raises ``LeaseLost``, ``InvalidInput``, ``StoreError``. Cost: one or two round trips.
-        """
-        upgraded: bool = wait(self._native.try_upgrade())
-        return upgraded
-
-    def downgrade(self) -> None:
-        """Makes the writer a reader, and lets waiting readers in. The token stays the same.
-
-        Raises ``LeaseLost``, ``InvalidInput``, ``StoreError``. Cost: one round trip.
-        """
-        wait(self._native.downgrade())
-
     def wait_lost(self, timeout: Span | None = None) -> LossReason | None:
         """Waits for the end of the lease. Returns the reason if it was lost, ``None`` if it was
         released.

@@ -108,11 +108,6 @@ class Admin(_Admin):
         revoked: bool = wait(self._native.revoke(name, token, now))
         return revoked
 
-    def set_capacity(self, name: str, capacity: int) -> int | None:
-        """Changes the capacity of a semaphore, and returns the old one. Cost: one round trip."""
-        before: int | None = wait(self._native.set_capacity(name, capacity))
-        return before
-
     def deadlocks(self) -> list[str]:
         """The clients that probably wait for each other, as one sentence per deadlock. Cost: a scan
         of all names.

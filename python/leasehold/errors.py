@@ -21,8 +21,7 @@ class LeaseholdError(Exception):
 
 
 class LockTimeout(LeaseholdError, TimeoutError):
-    """The limit of a wait was reached; no lease is held. If the wait was for an upgrade, the read
-    lease is still held.
+    """The limit of a wait was reached; no lease is held.
 
     ``waited`` is in seconds. ``holder`` is a holder at the end of the wait, if the store could name
     one. ``others`` is the number of further holders. ``own`` is true if the holder is the client
@@ -48,10 +47,6 @@ class NotAdopted(LeaseholdError):
 
     token: int = 0
     reason: LossReason = "superseded"
-
-
-class WouldDeadlock(LeaseholdError):
-    """Two readers want to become the writer. Release, and acquire the write lock anew."""
 
 
 class Fenced(LeaseholdError):

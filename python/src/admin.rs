@@ -51,17 +51,6 @@ impl NativeClient {
         }))
     }
 
-    fn set_capacity(&self, name: &Bound<'_, PyString>, capacity: i64) -> PyResult<Verb> {
-        let (client, name) = (Arc::clone(&self.0), parse_name(name)?);
-        let capacity = u32::try_from(capacity).map_err(|_| {
-            let text = format!("capacity is {capacity}: give 1 or more");
-            refused(InvalidInput::new("capacity", text))
-        })?;
-        Ok(self.verb(async move {
-            Ok(Done::Capacity(admin(&client).await?.set_capacity(name, capacity).await?))
-        }))
-    }
-
     fn deadlocks(&self) -> Verb {
         let client = Arc::clone(&self.0);
         self.verb(async move {

@@ -16,7 +16,6 @@ pub(crate) trait Give: Send {
 
 /// The result of a verb. Dropping a result with a lease releases the lease.
 pub(crate) enum Done {
-    Capacity(Option<u32>),
     Flag(bool),
     Leader(Option<Leader>),
     Names(Vec<LockName>),
@@ -31,7 +30,6 @@ pub(crate) enum Done {
 impl Done {
     pub(crate) fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
         match self {
-            Self::Capacity(capacity) => Ok(capacity.into_pyobject(py)?.into_any()),
             Self::Flag(flag) => Ok(flag.into_pyobject(py)?.to_owned().into_any()),
             Self::Leader(Some(leader)) => values::leader(py, &leader),
             Self::Leader(None) | Self::Nothing => Ok(py.None().into_bound(py)),

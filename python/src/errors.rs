@@ -132,7 +132,6 @@ fn described(py: Python<'_>, error: &Error, fields: &Bound<'_, PyDict>) -> PyRes
             fields.set_item("own", own)?;
             "LockTimeout"
         }
-        Error::WouldDeadlock { .. } => "WouldDeadlock",
         // A later version may add errors; such an error is still an exception of this package.
         _ => "LeaseholdError",
     })

@@ -17,9 +17,9 @@ use crate::completions::Completions;
 use crate::done::{Done, Give};
 use crate::errors::{Failure, refused};
 use crate::options::maybe_span;
-use crate::process::{self, lock};
+use crate::process;
 use crate::queue::Queue;
-use crate::slot::{Facts, Lease, Leaving, Slot, Taken};
+use crate::slot::{Lease, Leaving, Slot, Taken};
 use crate::told;
 use crate::verb::Verb;
 
@@ -27,9 +27,8 @@ use crate::verb::Verb;
 pub(crate) struct GuardCore {
     client: Arc<Client>,
     made_in: MadeIn,
-    /// The names with the tokens of their grants.
+    /// The names with their tokens.
     granted: Vec<(LockName, FencingToken)>,
-    /// The mode of the grant.
     mode: Mode,
     holder: HolderId,
     /// `None` once this is dropped.
@@ -69,15 +68,8 @@ impl GuardCore {
         Failure::LetGo(self.name().clone(), self.token())
     }
 
-    /// Reads the facts that change with an upgrade. Returns `None` in a forked child, where a
-    /// thread that no longer exists may hold the mutex.
-    fn facts<T>(&self, what: impl FnOnce(&Facts) -> T) -> Option<T> {
-        let (slot, _) = self.shared().ok()?;
-        Some(what(&lock(&slot.facts)))
-    }
-
     fn token(&self) -> FencingToken {
-        self.facts(|facts| facts.tokens[0]).unwrap_or(self.granted[0].1)
+        self.granted[0].1
     }
 
     /// The slot, for a verb. An error if the guard was released.
@@ -193,18 +185,16 @@ impl NativeGuard {
 
     #[getter]
     fn tokens<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let tokens = self.0.facts(|facts| facts.tokens.clone()).unwrap_or_default();
         let dict = PyDict::new(py);
-        for (at, (name, granted)) in self.0.granted.iter().enumerate() {
-            dict.set_item(name.as_str(), tokens.get(at).unwrap_or(granted).get())?;
+        for (name, token) in &self.0.granted {
+            dict.set_item(name.as_str(), token.get())?;
         }
         Ok(dict)
     }
 
     #[getter]
     fn mode(&self) -> &'static str {
-        let now = self.0.shared().ok().and_then(|(slot, _)| slot.ask(Guard::mode));
-        now.or_else(|| self.0.facts(|facts| facts.mode)).unwrap_or(self.0.mode).as_str()
+        self.0.mode.as_str()
     }
 
     #[getter]
@@ -311,44 +301,6 @@ impl NativeGuard {
     fn reenter(&self) -> Result<Self, Failure> {
         let again = self.0.ready()?.ask(Guard::reenter).ok_or_else(busy)??;
         Ok(Self(Box::new(GuardCore::new(&self.0.client, again.into()))))
-    }
-
-    #[pyo3(signature = (timeout))]
-    fn upgrade(&self, timeout: Option<&Bound<'_, PyAny>>) -> PyResult<Verb> {
-        let limit = maybe_span(timeout, "timeout")?;
-        let verb = self.0.change(move |mut taken| async move {
-            if let Some(Lease::Plain(guard)) = &mut taken.lease {
-                match limit {
-                    Some(limit) => guard.upgrade_within(limit).await?,
-                    None => guard.upgrade().await?,
-                }
-            }
-            Ok(Done::Nothing)
-        });
-        Ok(verb?)
-    }
-
-    fn try_upgrade(&self) -> Result<Verb, Failure> {
-        self.0.change(|mut taken| async move {
-            Ok(Done::Flag(match &mut taken.lease {
-                Some(Lease::Plain(guard)) => guard.try_upgrade().await?,
-                Some(Lease::Leader(_)) | None => true,
-            }))
-        })
-    }
-
-    fn downgrade(&self) -> Result<Verb, Failure> {
-        let verb = self.0.change(|mut taken| async move {
-            match &mut taken.lease {
-                Some(Lease::Plain(guard)) => guard.downgrade().await?,
-                Some(Lease::Leader(_)) | None => {
-                    let why = "a leadership cannot be downgraded: resign";
-                    return Err(InvalidInput::new("mode", why).into());
-                }
-            }
-            Ok(Done::Nothing)
-        });
-        Ok(verb?.going_on())
     }
 
     fn proclaim(&self, value: String) -> Result<Verb, Failure> {

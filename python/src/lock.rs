@@ -23,7 +23,6 @@ enum Kind {
     Multi(Vec<LockName>),
     Permits { count: u32, capacity: u32 },
     Read,
-    UpgradableRead,
     Write,
 }
 
@@ -51,7 +50,6 @@ impl Request {
             Kind::Multi(names) => client.multi(names),
             Kind::Permits { count, capacity } => client.semaphore(name, *capacity).permits(*count),
             Kind::Read => client.rwlock(name).read(),
-            Kind::UpgradableRead => client.rwlock(name).upgradable_read(),
             Kind::Write => client.rwlock(name).write(),
         };
         let lock = lock.options(self.options.clone());
@@ -94,7 +92,7 @@ impl NativeLock {
 
 #[pymethods]
 impl NativeLock {
-    /// `kind` is the name of the verb: `mutex`, `read`, `upgradable_read` or `write`.
+    /// `kind` is the name of the verb: `mutex`, `read` or `write`.
     #[new]
     fn new(
         client: &NativeClient,
@@ -104,7 +102,6 @@ impl NativeLock {
     ) -> PyResult<Self> {
         let kind = match kind {
             "read" => Kind::Read,
-            "upgradable_read" => Kind::UpgradableRead,
             "write" => Kind::Write,
             _ => Kind::Mutex,
         };

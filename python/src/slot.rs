@@ -2,9 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
+use leasehold::Guard;
 use leasehold::election::Leadership;
-use leasehold::lease::Mode;
-use leasehold::{FencingToken, Guard};
 
 use crate::process::{drop_detached, lock};
 
@@ -37,22 +36,9 @@ enum Place {
     LetGo,
 }
 
-/// The facts of a lease that change with an upgrade.
-pub(crate) struct Facts {
-    pub(crate) mode: Mode,
-    pub(crate) tokens: Vec<FencingToken>,
-}
-
-impl Facts {
-    fn of(guard: &Guard) -> Self {
-        Self { mode: guard.mode(), tokens: guard.tokens().map(|(_, token)| token).collect() }
-    }
-}
-
 /// The state that a guard shares with its verbs.
 pub(crate) struct Slot {
     place: Mutex<Place>,
-    pub(crate) facts: Mutex<Facts>,
     /// One verb at a time: a release waits for a renewal to end.
     pub(crate) turn: tokio::sync::Mutex<()>,
 }
@@ -66,11 +52,10 @@ pub(crate) struct Taken {
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        if let Some(lease) = self.lease.take() {
-            *lock(&self.slot.facts) = Facts::of(lease.guard());
-            if let Some(unwanted) = self.slot.put_back(lease) {
-                drop_detached(unwanted);
-            }
+        if let Some(lease) = self.lease.take()
+            && let Some(unwanted) = self.slot.put_back(lease)
+        {
+            drop_detached(unwanted);
         }
     }
 }
@@ -89,8 +74,7 @@ impl Drop for Leaving {
 
 impl Slot {
     pub(crate) fn new(lease: Lease) -> Self {
-        let facts = Mutex::new(Facts::of(lease.guard()));
-        Self { place: Mutex::new(Place::Here(lease)), facts, turn: tokio::sync::Mutex::default() }
+        Self { place: Mutex::new(Place::Here(lease)), turn: tokio::sync::Mutex::default() }
     }
 
     pub(crate) fn take(self: &Arc<Self>) -> Option<Taken> {

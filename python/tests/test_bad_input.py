@@ -98,7 +98,6 @@ def test_a_wrong_type_is_a_type_error(
         (lambda c: c.synchronized("", skip=True)(lambda: None), "is empty"),
         (lambda c: c.admin.revoke("a", 0), "not a fencing token"),
         (lambda c: c.admin.names(limit=-1), "limit is -1"),
-        (lambda c: c.admin.set_capacity("a", 0), "capacity is 0"),
         (lambda c: c.adopt("x"), "not a lease"),
         (lambda c: Lease("x"), "not a lease"),
         (lambda c: fence.from_header("17"), "TOKEN; lock=NAME"),

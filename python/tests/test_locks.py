@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
 import pickle
-import signal
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from datetime import timedelta
-from types import FrameType
 
 import psycopg
 import pytest
@@ -29,8 +26,6 @@ from leasehold import (
     LockTimeout,
     Memory,
     NotAdopted,
-    RWLock,
-    WouldDeadlock,
 )
 
 
@@ -140,7 +135,7 @@ def test_a_second_release_is_nothing_and_other_verbs_say_released(
     guard = client.lock(name).acquire()
     guard.release()
     guard.release()
-    for verb in (guard.renew, guard.reenter, guard.upgrade, guard.ensure_held, guard.into_lease):
+    for verb in (guard.renew, guard.reenter, guard.ensure_held, guard.into_lease):
         with pytest.raises(LeaseLost) as caught:
             verb()
         assert caught.value.reason == "released"
@@ -193,58 +188,6 @@ def test_a_release_calls_nobody_and_forgets_the_callback(client: Client, name: s
         guard.on_lost(told.append)
     eventually(lambda: not _events._callbacks)
     assert told == []
-
-
-def upgrade_waits(lock: RWLock) -> bool:
-    """Whether a holder waits to become the writer: it keeps new readers out."""
-    newcomer = lock.read().try_acquire()
-    if newcomer is not None:
-        newcomer.release()
-    return newcomer is None
-
-
-def test_a_loss_is_called_back_that_comes_while_a_verb_has_the_lease(
-    client: Client, name: str
-) -> None:
-    told: list[str] = []
-    reader, other = client.rwlock(name).read().acquire(), client.rwlock(name).read().acquire()
-    with ThreadPoolExecutor(1) as pool:
-        upgrading = pool.submit(reader.upgrade, PATIENCE)
-        eventually(lambda: upgrade_waits(client.rwlock(name)))
-        reader.on_lost(told.append)
-        client.admin.revoke(name, reader.token, now=True)
-        eventually(lambda: told)
-        assert isinstance(upgrading.exception(PATIENCE), LeaseLost)
-    other.release()
-
-
-def test_a_release_that_a_signal_handler_ends_while_a_verb_has_the_lease_goes_on(
-    client: Client, name: str
-) -> None:
-    def give_up(number: int, frame: FrameType | None) -> None:
-        raise InterruptedError
-
-    def interrupt() -> None:
-        eventually(lambda: guard.loss == "released")
-        os.kill(os.getpid(), signal.SIGUSR1)
-
-    lock = client.rwlock(name)
-    guard, other = lock.upgradable_read().acquire(), lock.read().acquire()
-    before = signal.signal(signal.SIGUSR1, give_up)
-    with ThreadPoolExecutor(2) as pool:
-        upgrading = pool.submit(guard.upgrade, PATIENCE)
-        try:
-            eventually(lambda: upgrade_waits(lock))
-            interrupting = pool.submit(interrupt)
-            with pytest.raises(InterruptedError):
-                guard.release()
-            interrupting.result(PATIENCE)
-        finally:
-            signal.signal(signal.SIGUSR1, before)
-            other.release()
-        upgrading.result(PATIENCE)
-    lock.write().acquire(timeout=PATIENCE).release()
-    assert guard.loss == "released"
 
 
 def test_a_callback_that_fails_is_logged_and_the_next_is_called(
@@ -373,24 +316,13 @@ def test_a_thread_that_comes_after_one_that_ended_does_not_enter_its_rlock(
     kept.pop().release()
 
 
-def test_readers_share_and_one_of_them_becomes_the_writer(client: Client, name: str) -> None:
+def test_readers_share_and_a_writer_is_alone(client: Client, name: str) -> None:
     lock = client.rwlock(name)
     reader = lock.read().acquire()
     assert reader.mode == "shared"
     with lock.read().acquire() as other:
-        assert not reader.try_upgrade()
-        with pytest.raises(LockTimeout):
-            reader.upgrade(timeout=0.01)
         assert other.mode == "shared"
-    before = reader.token
-    reader.upgrade()
-    assert reader.mode == "exclusive" and reader.token > before
-    reader.downgrade()
-    assert reader.mode == "shared"
-    with lock.upgradable_read() as upgradable:
-        assert upgradable.mode == "upgradable"
-        with pytest.raises(WouldDeadlock):
-            reader.upgrade()
+        assert lock.write().try_acquire() is None
     reader.release()
     with lock.write() as writer:
         assert writer.mode == "exclusive"
@@ -402,7 +334,6 @@ def test_permits_are_counted(client: Client, name: str) -> None:
         assert two.mode == "permits"
         with permits:
             assert permits.try_acquire() is None
-        assert client.admin.set_capacity(name, 5) == 3
 
 
 def test_several_names_are_held_all_or_none(client: Client, name: str) -> None:

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use leasehold::LockName;
 use leasehold::admin::{ClientId, HolderId, HolderInfo};
-use leasehold::lease::Mode;
 use leasehold::store::{File, Store};
 use leasehold_core::{Action, Operation, RenewLease, Reply, StoreError, StoreErrorKind};
 use leasehold_testkit::harness::request;
@@ -60,7 +59,7 @@ impl Client {
     async fn assert_renewed(&self, numbers: std::ops::Range<u64>) {
         let lease = |number| {
             let name = must(LockName::new(format!("name/{number}")));
-            RenewLease::new(name, self.holder(number), TTL, Mode::Exclusive)
+            RenewLease::new(name, self.holder(number), TTL)
         };
         let renewal = Operation::Renew(numbers.map(lease).collect());
         let Reply::Many(replies) = must(self.store.execute(renewal).await).reply else {

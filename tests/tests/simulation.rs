@@ -6,12 +6,12 @@
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
-use futures_util::future::{Either, FutureExt as _, join, join_all, select};
+use futures_util::future::{Either, join, join_all, select};
 use leasehold::admin::{ClientId, HolderId};
 use leasehold::lease::Mode;
 use leasehold::store::{Memory, Store};
 use leasehold::time::{Clock, FakeClock};
-use leasehold::{Client, Error, Guard, Lock, LockName, Lost};
+use leasehold::{Client, Guard, Lock, LockName};
 use leasehold_core::Operation;
 use leasehold_core::backoff::Jitter;
 use leasehold_core::model::RETENTION;
@@ -71,7 +71,6 @@ impl Simulation {
             }
             (Mode::Exclusive, _) => client.mutex(&self.name),
             (_, Mode::Exclusive) => client.rwlock(&self.name).write(),
-            (_, Mode::Upgradable) => client.rwlock(&self.name).upgradable_read(),
             (_, _) => client.rwlock(&self.name).read(),
         };
         lock.ttl(TTL)
@@ -79,10 +78,8 @@ impl Simulation {
 
     /// The mode of the next request: any mode that a read/write lock has.
     fn draw_mode(&self, random: &mut Jitter) -> Mode {
-        let drawn = random.next_u64() % 6;
         match self.mode {
-            Mode::Shared if drawn < 2 => Mode::Exclusive,
-            Mode::Shared if drawn < 4 => Mode::Upgradable,
+            Mode::Shared if random.next_u64().is_multiple_of(3) => Mode::Exclusive,
             mode => mode,
         }
     }
@@ -110,7 +107,7 @@ impl Simulation {
                     Either::Right(_) => None,
                 }
             };
-            let Some(mut guard) = acquired else {
+            let Some(guard) = acquired else {
                 let at = self.now();
                 let unknown = ClientId(u128::from(seed) << 32 | round as u128);
                 let id = HolderId { client: unknown, attempt: 1 };
@@ -118,7 +115,7 @@ impl Simulation {
                 self.history.borrow_mut().calls.push(Call { id, mode, asked, outcome });
                 continue;
             };
-            let hold = self.hold(&mut guard, &mut random).await;
+            let hold = self.hold(&guard, &mut random).await;
             let outcome = Outcome::Held(hold);
             self.history.borrow_mut().calls.push(Call { id: guard.holder(), mode, asked, outcome });
             match random.next_u64() % 3 {
@@ -148,40 +145,16 @@ impl Simulation {
     }
 
     /// Works under a lease, for some steps.
-    async fn hold(&self, guard: &mut Guard, random: &mut Jitter) -> Hold {
+    async fn hold(&self, guard: &Guard, random: &mut Jitter) -> Hold {
         let mut hold = Hold {
             token: guard.token(),
             entered: self.now(),
             left: self.now(),
             valid_until: self.now() + guard.validity(),
             was_told: false,
-            changes: Vec::new(),
         };
         let steps = random.next_u64() % 12;
         for _ in 0..steps {
-            if self.mode == Mode::Shared && random.next_u64().is_multiple_of(2) {
-                // A request that was given up is soon repeated: that is what may go wrong.
-                for _ in 0..random.next_u64() % 4 {
-                    // The holder works on while it waits for the answer, until it is told of a
-                    // loss.
-                    let told_at = {
-                        let lost = async |lost: Lost| lost.await.map(|_| self.now());
-                        let lost = std::pin::pin!(lost(guard.lost()));
-                        let changing = std::pin::pin!(self.change_mode(guard, &mut hold, random));
-                        match select(lost, changing).await {
-                            Either::Left((told_at, changing)) => {
-                                changing.await;
-                                told_at
-                            }
-                            Either::Right(((), lost)) => lost.now_or_never().flatten(),
-                        }
-                    };
-                    if let Some(told_at) = told_at {
-                        (hold.left, hold.valid_until, hold.was_told) = (told_at, told_at, true);
-                        return hold;
-                    }
-                }
-            }
             if guard.mode() == Mode::Exclusive {
                 self.history.borrow_mut().accepted.push(guard.token());
             }
@@ -197,44 +170,6 @@ impl Simulation {
             }
         }
         hold
-    }
-
-    /// Makes a reader the writer, or the writer a reader, or gives that up after a while. A callee
-    /// with a second guard tries the same before, and fails.
-    async fn change_mode(&self, guard: &mut Guard, hold: &mut Hold, random: &mut Jitter) {
-        if let Ok(mut inner) = guard.reenter() {
-            assert!(inner.downgrade().await.is_err() && inner.upgrade().await.is_err());
-        }
-        let longest = [1, 30, 300][random.next_u64() as usize % 3];
-        let patience = random.between(Duration::ZERO, Duration::from_millis(longest));
-        let gives_up = self.sleep(patience);
-        let (was, started) = (guard.mode(), self.now());
-        let goes_down = was == Mode::Exclusive
-            || was == Mode::Upgradable && random.next_u64().is_multiple_of(4);
-        let changed = async {
-            match goes_down {
-                true => guard.downgrade().await,
-                false => guard.upgrade().await,
-            }
-        };
-        let told = match select(std::pin::pin!(changed), std::pin::pin!(gives_up)).await {
-            Either::Left((told, _)) => told,
-            Either::Right(_) => Ok(()),
-        };
-        match guard.mode() {
-            Mode::Exclusive => hold.changes.push((self.now(), Mode::Exclusive)),
-            // The holder is a reader from the moment when it asks.
-            reader if goes_down => hold.changes.push((started, reader)),
-            _ => {}
-        }
-        match told {
-            Err(Error::WouldDeadlock { .. }) if was == Mode::Upgradable => {
-                panic!("an upgradable reader only waits: {guard:?}");
-            }
-            // A caller that learns this can release the read lease, and does so sooner or later.
-            Ok(()) | Err(Error::WouldDeadlock { .. }) => {}
-            Err(error) => self.history.borrow_mut().errors.push(error),
-        }
     }
 
     /// The lease of a guard is delivered to two clients, of which at most one adopts it.
@@ -257,7 +192,6 @@ impl Simulation {
                 left: self.now(),
                 valid_until: self.now() + guard.validity(),
                 was_told: false,
-                changes: Vec::new(),
             };
             assert!(hold.token > lease.token, "it fences the holder that handed it out");
             let work = self.sleep(random.between(Duration::ZERO, Duration::from_secs(3)));

@@ -30,9 +30,9 @@ pub(super) struct Bench<'a> {
     pub(super) name: LockName,
 }
 
-/// The renewal of an exclusive lease.
+/// The renewal of a lease.
 pub(super) fn renewal(id: HolderId, ttl: Duration) -> Action {
-    Action::Renew { id, ttl, mode: Mode::Exclusive, change: 0 }
+    Action::Renew { id, ttl }
 }
 
 /// The first attempt of a new client.
@@ -66,7 +66,7 @@ impl<'a> Bench<'a> {
 
     pub(super) async fn request(&self, id: HolderId, mode: Mode) -> Acquire {
         let now = self.answer(Action::Inspect { limit: 0 }).await.now;
-        let is_ours = !mode.is_reader() || self.subject.can().changes_mode;
+        let is_ours = mode != Mode::Shared || self.subject.can().queued;
         Acquire::new(id, mode, if is_ours { LONG } else { SHARED_LONG })
             .with_wait(true)
             .with_nonce(7)
@@ -142,16 +142,8 @@ impl<'a> Bench<'a> {
         self.act(Action::Cancel { id, unanswered: false }).await
     }
 
-    pub(super) async fn change(&self, id: HolderId, mode: Mode, change: u64) -> Reply {
-        self.act(Action::ChangeMode { id, mode, change }).await
-    }
-
     pub(super) async fn revoke(&self, id: HolderId, token: FencingToken, force: bool) -> Reply {
         self.act(Action::Revoke { id, token, force }).await
-    }
-
-    pub(super) async fn set_capacity(&self, capacity: u32) -> Reply {
-        self.act(Action::SetCapacity { capacity }).await
     }
 
     pub(super) async fn status(&self) -> Status {

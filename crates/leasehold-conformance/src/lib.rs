@@ -50,7 +50,6 @@
 #![forbid(unsafe_code)]
 
 pub mod capacities;
-pub mod changes;
 pub mod compose;
 pub mod deadlocks;
 pub mod last;
@@ -59,7 +58,6 @@ pub mod line;
 pub mod modes;
 pub mod peers;
 pub mod store;
-pub mod upgrades;
 pub mod waiting;
 
 mod bench;
@@ -147,23 +145,8 @@ macro_rules! conformance {
             modes::a_name_in_use_as_something_else_is_refused;
             modes::more_permits_than_there_are_are_refused;
             modes::what_a_store_cannot_do_is_refused;
-            modes::a_lone_reader_becomes_the_writer_and_lets_readers_in_again;
-            modes::two_readers_that_want_to_write_are_told_of_the_deadlock;
-            modes::changes_of_mode_are_taken_in_the_order_of_their_numbers;
-            modes::a_renewal_tells_the_mode_and_a_late_one_does_not;
-            modes::one_upgradable_reader_holds_beside_readers;
-            modes::upgradable_readers_wait_their_turn;
-            modes::an_upgradable_reader_becomes_the_writer_and_none_beside_it_does;
-            modes::an_upgradable_reader_goes_step_by_step_and_only_down_by_itself;
-            changes::a_wish_that_is_taken_back_late_touches_no_later_upgrade;
-            changes::a_writer_that_gives_up_an_upgrade_stays_the_writer;
-            changes::a_downgrade_that_is_given_up_leaves_a_reader;
-            changes::an_upgrade_that_is_granted_too_late_is_taken_back;
             capacities::who_asks_for_another_capacity_waits_until_nobody_holds;
-            capacities::a_capacity_that_is_set_counts_in_the_same_step_for_old_and_new_requests;
-            capacities::a_capacity_that_is_lowered_ends_no_hold_and_grants_nothing_until_it_fits;
             capacities::a_rolling_deployment_with_another_capacity_fails_nobody;
-            capacities::a_lease_is_adopted_and_renewed_under_a_capacity_that_was_set;
             library::an_exclusive_lease_has_one_holder_at_a_time;
             library::a_waiter_is_handed_the_lock_on_release;
             library::a_lease_is_renewed_for_a_longer_or_a_shorter_ttl;
@@ -183,14 +166,6 @@ macro_rules! conformance {
             library::a_closed_client_gives_everything_back;
             library::no_update_is_lost_among_many_clients;
             library::readers_share_and_a_writer_waits_for_them;
-            library::a_reader_becomes_the_writer_and_a_reader_again;
-            upgrades::an_upgrade_that_is_tried_and_fails_leaves_a_reader_and_no_wish;
-            upgrades::an_upgrade_ends_at_its_limit_and_leaves_a_reader_and_no_wish;
-            upgrades::an_upgrade_with_a_limit_writes_once_it_is_alone;
-            upgrades::an_upgrade_that_is_tried_beside_one_that_waits_fails;
-            upgrades::an_upgradable_reader_writes_and_reads_and_writes_again;
-            upgrades::what_an_upgradable_reader_has_read_is_true_when_it_writes;
-            library::a_lease_with_two_guards_is_neither_upgraded_nor_downgraded;
             line::a_lease_goes_from_caller_to_caller_without_the_store;
             line::a_try_in_line_is_busy_without_the_store;
             line::clients_take_turns_and_so_do_the_callers_of_each;

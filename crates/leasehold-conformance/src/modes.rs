@@ -10,7 +10,7 @@ use leasehold::store::Store;
 use leasehold::store::protocol::{Action, LOCK_CAPACITY, Operation, Refusal, Reply};
 use leasehold::{Guard, Lock};
 
-use crate::bench::{Bench, LONG, granted, somebody};
+use crate::bench::{Bench, granted, somebody};
 use crate::subject::{Subject, must};
 
 fn permits(count: u32, capacity: u32) -> Mode {
@@ -94,17 +94,13 @@ pub async fn permits_add_up_to_the_capacity(subject: &Subject) {
 /// The leases of a reader and of permits are adopted while others hold the same name.
 pub async fn a_reader_and_permits_are_adopted_beside_their_peers(subject: &Subject) {
     let (can, permits) = (subject.can(), permits(2, 5));
-    for (mode, peers, is_there) in [
-        (Mode::Shared, Mode::Shared, can.shared),
-        (Mode::Upgradable, Mode::Shared, can.changes_mode),
-        (permits, permits, can.permits),
-    ] {
+    for (mode, is_there) in [(Mode::Shared, can.shared), (permits, can.permits)] {
         if !is_there {
             continue;
         }
         let (bench, one, peer, adopter) = (Bench::new(subject), somebody(), somebody(), somebody());
         let token = bench.take(one, mode).await.token;
-        bench.take(peer, peers).await;
+        bench.take(peer, mode).await;
         let adopt = bench.adoption(adopter, (one, token), mode).await;
         granted(bench.act(Action::Adopt(adopt)).await);
         assert_eq!(bench.holders().await, [peer, adopter]);
@@ -156,210 +152,10 @@ pub async fn what_a_store_cannot_do_is_refused(subject: &Subject) {
             Ok(answer) => panic!("{answer:?}"),
         }
     };
-    for (mode, is_there) in [
-        (Mode::Shared, can.shared),
-        (Mode::Upgradable, can.changes_mode),
-        (permits(2, 3), can.permits),
-    ] {
+    for (mode, is_there) in [(Mode::Shared, can.shared), (permits(2, 3), can.permits)] {
         if !is_there {
             refused(Action::Acquire(bench.request(somebody(), mode).await)).await;
         }
     }
-    if !can.permits {
-        refused(Action::SetCapacity { capacity: 3 }).await;
-    }
-    if !can.changes_mode {
-        let id = somebody();
-        bench.take(id, Mode::Exclusive).await;
-        refused(Action::ChangeMode { id, mode: Mode::Shared, change: 1 }).await;
-        bench.release(id).await;
-    }
     assert!(bench.holders().await.is_empty());
-}
-
-/// A lone reader becomes the writer with a new token, and lets readers in again.
-pub async fn a_lone_reader_becomes_the_writer_and_lets_readers_in_again(subject: &Subject) {
-    if !subject.can().changes_mode {
-        return;
-    }
-    let (bench, id, other) = (Bench::new(subject), somebody(), somebody());
-    let reader = bench.take(id, Mode::Shared).await;
-    let writer = granted(bench.change(id, Mode::Exclusive, 1).await);
-    assert!(writer.token > reader.token);
-    assert!(bench.is_busy(Mode::Shared).await);
-    bench.wait_if_queued(other, Mode::Shared).await;
-    assert_eq!(granted(bench.change(id, Mode::Shared, 2).await).token, writer.token);
-    granted(match subject.can().queued {
-        true => bench.poll(other).await,
-        false => bench.acquire(other, Mode::Shared).await,
-    });
-    assert_eq!(bench.status().await.holders.len(), 2);
-}
-
-/// If two readers want to write, one learns of the deadlock; when it releases, the other writes.
-pub async fn two_readers_that_want_to_write_are_told_of_the_deadlock(subject: &Subject) {
-    if !subject.can().changes_mode {
-        return;
-    }
-    let (bench, one, two) = (Bench::new(subject), somebody(), somebody());
-    bench.take(one, Mode::Shared).await;
-    bench.take(two, Mode::Shared).await;
-    let waits = bench.change(one, Mode::Exclusive, 1).await;
-    assert!(matches!(waits, Reply::Busy { .. }), "{waits:?}");
-    assert_eq!(bench.change(two, Mode::Exclusive, 1).await, Reply::WouldDeadlock);
-    assert!(bench.is_busy(Mode::Shared).await, "nobody is admitted meanwhile");
-    bench.release(two).await;
-    if !subject.can().queued {
-        // On several nodes there is no hand-over: a waiter asks again, and the other reader's
-        // release may still be on its way to some nodes.
-        let is_writer =
-            async || matches!(bench.change(one, Mode::Exclusive, 1).await, Reply::Granted(_));
-        subject.until("it writes", is_writer).await;
-    }
-    let [held] = &bench.status().await.holders[..] else { panic!("one holds") };
-    assert_eq!((held.id, held.mode), (one, Mode::Exclusive));
-}
-
-/// Changes of mode are taken in the order of their numbers, in whatever order they arrive.
-pub async fn changes_of_mode_are_taken_in_the_order_of_their_numbers(subject: &Subject) {
-    if !subject.can().changes_mode {
-        return;
-    }
-    let (bench, id, other) = (Bench::new(subject), somebody(), somebody());
-    bench.take(id, Mode::Shared).await;
-    bench.take(other, Mode::Shared).await;
-    let waits = bench.change(id, Mode::Exclusive, 1).await;
-    assert!(matches!(waits, Reply::Busy { .. }), "{waits:?}");
-    bench.release(other).await;
-    let writer = granted(bench.change(id, Mode::Exclusive, 2).await);
-    for (mode, number) in [(Mode::Shared, 1), (Mode::Exclusive, 1), (Mode::Shared, 0)] {
-        assert_eq!(bench.change(id, mode, number).await, Reply::Stale, "{mode:?} {number}");
-    }
-    assert!(bench.is_busy(Mode::Shared).await);
-    // On several nodes, a copy may reach a node that the first call did not need, and which has a
-    // higher token.
-    assert!(granted(bench.change(id, Mode::Exclusive, 2).await).token >= writer.token);
-    granted(bench.change(id, Mode::Shared, 2).await);
-    let taken_back = bench.change(id, Mode::Exclusive, 2).await;
-    assert_eq!(taken_back, Reply::Stale, "a copy of what was taken back");
-    granted(bench.acquire(somebody(), Mode::Shared).await);
-}
-
-/// A renewal with the mode of a reader makes its holder one. A renewal from before the last change
-/// does not change the mode.
-pub async fn a_renewal_tells_the_mode_and_a_late_one_does_not(subject: &Subject) {
-    if !subject.can().changes_mode {
-        return;
-    }
-    let (bench, id) = (Bench::new(subject), somebody());
-    bench.take(id, Mode::Shared).await;
-    granted(bench.change(id, Mode::Exclusive, 1).await);
-    let believe = |mode, change| bench.act(Action::Renew { id, ttl: LONG, mode, change });
-    granted(believe(Mode::Shared, 0).await);
-    assert!(bench.is_busy(Mode::Shared).await, "late, so it only prolongs");
-    granted(believe(Mode::Exclusive, 1).await);
-    granted(believe(Mode::Shared, 2).await);
-    granted(bench.acquire(somebody(), Mode::Shared).await);
-}
-
-/// One upgradable reader holds together with readers, but not with another upgradable reader or a
-/// writer.
-pub async fn one_upgradable_reader_holds_beside_readers(subject: &Subject) {
-    if !subject.can().changes_mode {
-        return;
-    }
-    let (bench, one, two, three) = (Bench::new(subject), somebody(), somebody(), somebody());
-    bench.take(one, Mode::Shared).await;
-    bench.take(two, Mode::Upgradable).await;
-    bench.take(three, Mode::Shared).await;
-    for mode in [Mode::Upgradable, Mode::Exclusive] {
-        assert!(bench.is_busy(mode).await, "{mode:?}");
-    }
-    let holders = bench.status().await.holders;
-    let mode_of = |id| holders.iter().find(|holder| holder.id == id).map(|holder| holder.mode);
-    let modes = [one, two, three].map(mode_of);
-    assert_eq!(modes, [Mode::Shared, Mode::Upgradable, Mode::Shared].map(Some));
-    bench.release(two).await;
-    let next = somebody();
-    bench.take(next, Mode::Upgradable).await;
-    for id in [one, three, next] {
-        bench.release(id).await;
-    }
-    bench.take(somebody(), Mode::Exclusive).await;
-    assert!(bench.is_busy(Mode::Upgradable).await);
-}
-
-/// Upgradable readers wait in the same line as all others.
-pub async fn upgradable_readers_wait_their_turn(subject: &Subject) {
-    let can = subject.can();
-    if !(can.queued && can.changes_mode) {
-        return;
-    }
-    let (bench, first) = (Bench::new(subject), somebody());
-    bench.take(first, Mode::Upgradable).await;
-    let (second, reader, writer) = (somebody(), somebody(), somebody());
-    bench.wait(second, Mode::Upgradable).await;
-    bench.wait(reader, Mode::Shared).await;
-    bench.wait(writer, Mode::Exclusive).await;
-    let last = somebody();
-    bench.wait(last, Mode::Upgradable).await;
-    let waiting: Vec<Mode> = bench.status().await.waiters.iter().map(|each| each.mode).collect();
-    assert_eq!(waiting, [Mode::Upgradable, Mode::Shared, Mode::Exclusive, Mode::Upgradable]);
-    bench.release(first).await;
-    assert_eq!(bench.holders().await, [second, reader]);
-    bench.release(second).await;
-    bench.release(reader).await;
-    assert_eq!(bench.holders().await, [writer]);
-    bench.release(writer).await;
-    assert_eq!(bench.holders().await, [last]);
-}
-
-/// An upgradable reader becomes the writer when the readers have left; no plain reader becomes the
-/// writer.
-pub async fn an_upgradable_reader_becomes_the_writer_and_none_beside_it_does(subject: &Subject) {
-    if !subject.can().changes_mode {
-        return;
-    }
-    let (bench, id, reader) = (Bench::new(subject), somebody(), somebody());
-    let token = bench.take(id, Mode::Upgradable).await.token;
-    bench.take(reader, Mode::Shared).await;
-    assert_eq!(bench.change(reader, Mode::Exclusive, 1).await, Reply::WouldDeadlock);
-    let late = somebody();
-    bench.take(late, Mode::Shared).await;
-    let waits = bench.change(id, Mode::Exclusive, 1).await;
-    assert!(matches!(waits, Reply::Busy { .. }), "{waits:?}");
-    assert!(bench.is_busy(Mode::Shared).await, "nobody is admitted meanwhile");
-    assert_eq!(bench.change(reader, Mode::Exclusive, 2).await, Reply::WouldDeadlock);
-    bench.release(reader).await;
-    bench.release(late).await;
-    let [held] = &bench.status().await.holders[..] else { panic!("one holds") };
-    assert_eq!((held.id, held.mode), (id, Mode::Exclusive));
-    assert!(granted(bench.change(id, Mode::Exclusive, 2).await).token > token);
-}
-
-/// A writer becomes an upgradable reader, and an upgradable reader a plain one. A withdrawn upgrade
-/// or a renewal with that mode does the same. A reader does not become upgradable.
-pub async fn an_upgradable_reader_goes_step_by_step_and_only_down_by_itself(subject: &Subject) {
-    if !subject.can().changes_mode {
-        return;
-    }
-    let (bench, id, reader) = (Bench::new(subject), somebody(), somebody());
-    bench.take(id, Mode::Upgradable).await;
-    bench.take(reader, Mode::Shared).await;
-    let waits = bench.change(id, Mode::Exclusive, 1).await;
-    assert!(matches!(waits, Reply::Busy { .. }), "{waits:?}");
-    granted(bench.change(id, Mode::Upgradable, 1).await);
-    let late = bench.change(id, Mode::Exclusive, 1).await;
-    assert_eq!(late, Reply::Stale, "a copy of what was taken back");
-    assert!(bench.is_busy(Mode::Upgradable).await);
-    bench.release(reader).await;
-    granted(bench.change(id, Mode::Exclusive, 2).await);
-    let mode = Mode::Upgradable;
-    granted(bench.act(Action::Renew { id, ttl: LONG, mode, change: 3 }).await);
-    assert!(bench.is_busy(Mode::Upgradable).await);
-    bench.take(somebody(), Mode::Shared).await;
-    granted(bench.change(id, Mode::Shared, 4).await);
-    let refused = bench.change(id, Mode::Upgradable, 5).await;
-    assert_eq!(refused, Reply::Refused(Refusal::Weight));
-    bench.take(somebody(), Mode::Upgradable).await;
 }

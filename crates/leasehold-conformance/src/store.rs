@@ -265,7 +265,7 @@ pub async fn many_leases_are_renewed_in_one_call_and_answered_in_order(subject: 
         if index % 3 > 0 {
             bench.take(id, ALONE).await;
         }
-        leases.push(RenewLease::new(bench.name, id, LONG, ALONE));
+        leases.push(RenewLease::new(bench.name, id, LONG));
     }
     let Reply::Many(replies) = Bench::new(subject).execute(Operation::Renew(leases)).await.reply
     else {

@@ -78,8 +78,7 @@ pub enum Error {
     /// background.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The limit of the wait was reached. Nothing is held; after an upgrade, the read lease is held
-    /// as before.
+    /// The limit of the wait was reached. Nothing is held.
     #[error(
         "{name}: still busy after {}{}",
         show_duration(*.waited),
@@ -101,18 +100,6 @@ pub enum Error {
         /// wait, it may be the waiting task itself, which would wait for ever: then use
         /// `Guard::reenter`.
         own: bool,
-    },
-    /// Two readers want to become the writer, or one wants to and the other is upgradable. Each
-    /// would wait for the other. The read lease is still held: release it, and then acquire the
-    /// write lock. An upgradable reader never gets this error.
-    #[error(
-        "{name}: another reader waits to become the writer, or is upgradable: release the read \
-         lease and acquire the write lock anew"
-    )]
-    #[non_exhaustive]
-    WouldDeadlock {
-        /// The name of the lock.
-        name: LockName,
     },
 }
 
@@ -188,11 +175,6 @@ impl Error {
     ) -> Self {
         Self::Timeout { name, waited, holder, others, own }
     }
-
-    /// Makes an [`Error::WouldDeadlock`].
-    pub fn would_deadlock(name: LockName) -> Self {
-        Self::WouldDeadlock { name }
-    }
 }
 
 impl Error {
@@ -206,8 +188,7 @@ impl Error {
             | Self::Forked
             | Self::Invalid(_)
             | Self::Lost { .. }
-            | Self::NotAdopted { .. }
-            | Self::WouldDeadlock { .. } => false,
+            | Self::NotAdopted { .. } => false,
         }
     }
 
@@ -218,8 +199,7 @@ impl Error {
             | Self::Indeterminate { name, .. }
             | Self::Lost { name, .. }
             | Self::NotAdopted { name, .. }
-            | Self::Timeout { name, .. }
-            | Self::WouldDeadlock { name } => Some(name),
+            | Self::Timeout { name, .. } => Some(name),
             Self::Closed | Self::Forked | Self::Invalid(_) | Self::Store(_) => None,
         }
     }
@@ -441,10 +421,10 @@ mod tests {
         let (name, store) = (LockName::new("a").unwrap(), StoreErrorKind::Unreachable);
         let of_store = |kind| Error::Store(StoreError::new(kind, "gone"));
         let no_quorum = of_store(StoreErrorKind::NoQuorum { granted: 1, needed: 2, nodes: 3 });
-        let deadlock = Error::would_deadlock(name.clone());
-        assert_eq!((Error::Closed.name(), deadlock.name()), (None, Some(&name)));
+        let lost = Error::lost(name.clone(), FencingToken::from_micros(1), LossReason::Expired);
+        assert_eq!((Error::Closed.name(), lost.name()), (None, Some(&name)));
         assert!(no_quorum.is_transient() && of_store(store).is_transient());
-        assert!(!deadlock.is_transient() && !of_store(StoreErrorKind::Corrupt).is_transient());
+        assert!(!lost.is_transient() && !of_store(StoreErrorKind::Corrupt).is_transient());
     }
 
     #[test]

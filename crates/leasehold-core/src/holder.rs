@@ -113,22 +113,15 @@ pub enum Mode {
     },
     /// Together with other readers.
     Shared,
-    /// Together with readers, but only one such holder at a time: nobody else can become the writer
-    /// before it does.
-    Upgradable,
 }
 
 /// The capacity of the record of a mutex or read/write lock: an exclusive grant takes all of it, a
 /// shared one takes 1. A semaphore's capacity is smaller.
 pub const LOCK_CAPACITY: u32 = i32::MAX as u32;
 
-/// The weight of an upgradable reader: more than half of a lock, so that two of them do not fit.
-/// The rest has room for all possible readers.
-pub const UPGRADABLE_WEIGHT: u32 = LOCK_CAPACITY / 2 + 1;
-
 impl Mode {
     /// All words that [`as_str`](Self::as_str) returns, in alphabetical order.
-    pub const WORDS: &'static [&'static str] = &["exclusive", "permits", "shared", "upgradable"];
+    pub const WORDS: &'static [&'static str] = &["exclusive", "permits", "shared"];
 
     /// The name of the mode without numbers, as in JSON: one of a few words, for logs and metrics.
     pub const fn as_str(self) -> &'static str {
@@ -136,7 +129,6 @@ impl Mode {
             Self::Exclusive => "exclusive",
             Self::Permits { .. } => "permits",
             Self::Shared => "shared",
-            Self::Upgradable => "upgradable",
         }
     }
 
@@ -146,14 +138,13 @@ impl Mode {
             Self::Exclusive => LOCK_CAPACITY,
             Self::Permits { count, .. } => count,
             Self::Shared => 1,
-            Self::Upgradable => UPGRADABLE_WEIGHT,
         }
     }
 
     /// The capacity that a record must have for this mode to be granted.
     pub const fn capacity(self) -> u32 {
         match self {
-            Self::Exclusive | Self::Shared | Self::Upgradable => LOCK_CAPACITY,
+            Self::Exclusive | Self::Shared => LOCK_CAPACITY,
             Self::Permits { capacity, .. } => capacity,
         }
     }
@@ -163,15 +154,9 @@ impl Mode {
     pub const fn of(weight: u32, capacity: u32) -> Self {
         match (weight, capacity) {
             (LOCK_CAPACITY, LOCK_CAPACITY) => Self::Exclusive,
-            (UPGRADABLE_WEIGHT, LOCK_CAPACITY) => Self::Upgradable,
             (_, LOCK_CAPACITY) => Self::Shared,
             (count, capacity) => Self::Permits { count, capacity },
         }
-    }
-
-    /// Whether the mode is held together with readers, and can become the writer.
-    pub const fn is_reader(self) -> bool {
-        matches!(self, Self::Shared | Self::Upgradable)
     }
 
     /// Of the given holds on a name, the first one that must end before this mode is granted, even
@@ -185,9 +170,7 @@ impl Mode {
         let taken: u64 = held.clone().map(|mode| u64::from(mode.weight())).sum();
         let fits = taken + u64::from(self.weight()) <= u64::from(self.capacity());
         let blocks = |held: Self| match (held, self) {
-            (Self::Shared, Self::Shared | Self::Upgradable) | (Self::Upgradable, Self::Shared) => {
-                writer_waits
-            }
+            (Self::Shared, Self::Shared) => writer_waits,
             (Self::Permits { .. }, Self::Permits { .. }) => !fits,
             _ => true,
         };

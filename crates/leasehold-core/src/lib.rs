@@ -30,7 +30,7 @@ pub use self::error::{Error, Result, StoreError, StoreErrorKind};
 pub use self::fence::{Fence, Fences};
 pub use self::holder::{
     ClientId, ForeignHolder, HoldState, Holder, HolderId, HolderInfo, LOCK_CAPACITY, LastHolder,
-    MAX_INFO_BYTES, MAX_ON_BEHALF_OF, Mode, PassedOn, Status, UPGRADABLE_WEIGHT, Waiter,
+    MAX_INFO_BYTES, MAX_ON_BEHALF_OF, Mode, PassedOn, Status, Waiter,
 };
 pub use self::lease::{Bounds, Lease, LossReason, Sample};
 pub use self::name::{InvalidInput, LockName};

@@ -76,26 +76,21 @@ pub struct RenewLease {
     pub id: HolderId,
     /// The ttl from now on.
     pub ttl: Duration,
-    /// The mode that the holder assumes.
-    pub mode: Mode,
-    /// The number of the change that led to this mode: see [`Action::ChangeMode`].
-    pub change: u64,
 }
 
 impl RenewLease {
-    /// A renewal of a lease whose mode was not changed since the grant.
-    pub fn new(name: LockName, id: HolderId, ttl: Duration, mode: Mode) -> Self {
-        Self { name, id, ttl, mode, change: 0 }
+    /// A renewal of this lease.
+    pub fn new(name: LockName, id: HolderId, ttl: Duration) -> Self {
+        Self { name, id, ttl }
     }
 
     setters! {
         with_ttl: ttl: Duration,
-        with_change: change: u64,
     }
 
     /// The renewal as an action on its name.
     pub const fn action(&self) -> Action {
-        Action::Renew { id: self.id, ttl: self.ttl, mode: self.mode, change: self.change }
+        Action::Renew { id: self.id, ttl: self.ttl }
     }
 }
 
@@ -113,25 +108,6 @@ pub enum Action {
         id: HolderId,
         /// Whether a copy of the acquire was never answered and may still arrive.
         unanswered: bool,
-    },
-    /// Makes a reader the writer, or a writer a reader.
-    ///
-    /// The holder numbers its changes, and a hold remembers the highest number so far. A change
-    /// with a lower number is a late copy: the reply is [`Reply::Stale`], and nothing is changed. A
-    /// change to `Shared` (for an upgradable reader, to `Upgradable`) takes back the upgrade that
-    /// has the same number, whether that was granted or still waits. From then on, copies of the
-    /// upgrade are late copies, too.
-    ///
-    /// Without the numbers, a change that was given up could arrive after a later upgrade. The
-    /// change would turn a writer into a reader without the writer's knowledge.
-    ChangeMode {
-        /// The attempt that holds.
-        id: HolderId,
-        /// The new mode: `Exclusive`, or a kind of reader that is not stronger than the present
-        /// mode.
-        mode: Mode,
-        /// The number of the change: the same for all copies of a request.
-        change: u64,
     },
     /// Raises the token of a hold, and the name's last token with it, and moves the deadline to
     /// `ttl` from now. By this, the nodes of a quorum agree on one token.
@@ -181,22 +157,12 @@ pub enum Action {
         /// Whether a copy of the acquire was never answered and may still arrive.
         unanswered: bool,
     },
-    /// Moves the deadline of a hold to `ttl` from now, if that is later. The renewal also carries
-    /// the mode that the holder assumes, so that holder and store agree on the mode.
-    ///
-    /// A holder that assumes the mode of a reader, upgradable or not, has that mode from now on. If
-    /// a holder assumes that it is the writer, but the record has it as a reader, the holder gets
-    /// [`Reply::NotHeld`]: the store has forgotten the upgrade. A renewal with a lower number than
-    /// the hold's last change is a late copy, and does not affect the mode.
+    /// Moves the deadline of a hold to `ttl` from now, if that is later.
     Renew {
         /// The attempt that holds.
         id: HolderId,
         /// The ttl from now on.
         ttl: Duration,
-        /// The mode that the holder assumes.
-        mode: Mode,
-        /// The number of the change that led to this mode; 0 for the mode of the grant.
-        change: u64,
     },
     /// Ends the hold with exactly this token, for an operator: at its deadline at the latest, or
     /// immediately. If a lease was passed on, this is the token of the last holder that was
@@ -210,17 +176,6 @@ pub enum Action {
         /// Whether to end the hold immediately, even though its holder may still be at work.
         force: bool,
     },
-    /// Changes the capacity of a semaphore that is in use, for an operator. The answer is
-    /// [`Reply::CapacitySet`].
-    ///
-    /// With a higher number, permits are granted in the same step. With a lower number, nothing is
-    /// granted until the held permits fit. Until nobody holds or waits, this capacity is in force
-    /// for requests with the old number and with the new one.
-    SetCapacity {
-        /// The number of permits from now on: at least one, and fewer than
-        /// [`crate::LOCK_CAPACITY`].
-        capacity: u32,
-    },
 }
 
 impl Action {
@@ -230,15 +185,13 @@ impl Action {
             Self::Acquire(request) | Self::Reclaim(Reclaim { request, .. }) => Some(request),
             Self::Adopt(adopt) => Some(&adopt.request),
             Self::Cancel { .. }
-            | Self::ChangeMode { .. }
             | Self::Commit { .. }
             | Self::Describe { .. }
             | Self::Inspect { .. }
             | Self::Poll { .. }
             | Self::Release { .. }
             | Self::Renew { .. }
-            | Self::Revoke { .. }
-            | Self::SetCapacity { .. } => None,
+            | Self::Revoke { .. } => None,
         }
     }
 
@@ -246,7 +199,6 @@ impl Action {
     pub fn holder(&self) -> Option<HolderId> {
         match self {
             Self::Cancel { id, .. }
-            | Self::ChangeMode { id, .. }
             | Self::Commit { id, .. }
             | Self::Describe { id, .. }
             | Self::Poll { id, .. }
@@ -256,8 +208,7 @@ impl Action {
             | Self::Adopt(_)
             | Self::Inspect { .. }
             | Self::Reclaim(_)
-            | Self::Revoke { .. }
-            | Self::SetCapacity { .. } => self.request().map(|request| request.id),
+            | Self::Revoke { .. } => self.request().map(|request| request.id),
         }
     }
 
@@ -271,12 +222,10 @@ impl Action {
                 self.request().map(|request| request.ttl)
             }
             Self::Cancel { .. }
-            | Self::ChangeMode { .. }
             | Self::Describe { .. }
             | Self::Inspect { .. }
             | Self::Release { .. }
-            | Self::Revoke { .. }
-            | Self::SetCapacity { .. } => None,
+            | Self::Revoke { .. } => None,
         }
     }
 
@@ -286,7 +235,6 @@ impl Action {
         match self {
             Self::Acquire(_) => Some(Effect::Grant),
             Self::Adopt(_) => Some(Effect::Adoption),
-            Self::ChangeMode { .. } => Some(Effect::Mode),
             Self::Commit { .. } | Self::Renew { .. } => Some(Effect::Renewal),
             Self::Poll { .. } => Some(Effect::HandOver),
             Self::Reclaim(_) => Some(Effect::Reclaim),
@@ -294,8 +242,7 @@ impl Action {
             | Self::Describe { .. }
             | Self::Inspect { .. }
             | Self::Release { .. }
-            | Self::Revoke { .. }
-            | Self::SetCapacity { .. } => None,
+            | Self::Revoke { .. } => None,
         }
     }
 }
@@ -311,8 +258,6 @@ pub enum Effect {
     Grant,
     /// The holder gets a lease that was granted while it waited, by a poll.
     HandOver,
-    /// A reader becomes the writer.
-    Mode,
     /// The holder gets back a lease that it had before the server forgot it.
     Reclaim,
     /// The holder gets more time for its lease, by a renewal or a commit.
@@ -320,10 +265,10 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// Whether the effect gives a client a lease or a mode that it did not have.
+    /// Whether the effect gives a client a lease that it did not have.
     pub fn is_new(self) -> bool {
         match self {
-            Self::Adoption | Self::Grant | Self::HandOver | Self::Mode => true,
+            Self::Adoption | Self::Grant | Self::HandOver => true,
             Self::Reclaim | Self::Renewal => false,
         }
     }
@@ -431,12 +376,9 @@ impl Adopt {
 /// The answer is [`Reply::Granted`] in two cases. In the first case, *the hold is still in the
 /// record*, even past its deadline, with the same mode. Then the hold has kept everybody else out,
 /// and continues. If its token is below the claimed one, it is raised to the claimed one, as by
-/// [`Action::Commit`]. If a writer is claimed but the record has a reader, the hold can become
-/// the writer again: if it is alone and has the highest token. If a reader is claimed but the
-/// record has a writer, the hold becomes a reader, as by [`Action::Renew`]. In the second
-/// case, *the record has nothing of the hold*, nobody waits, and the request fits in addition to
-/// the present holds. For an exclusive lock, the last token must also be below the claimed one.
-/// Then the store grants the hold again with its old token.
+/// [`Action::Commit`]. In the second case, *the record has nothing of the hold*, nobody waits, and
+/// the request fits in addition to the present holds. For an exclusive lock, the last token must
+/// also be below the claimed one. Then the store grants the hold again with its old token.
 ///
 /// In all other cases the reply is [`Reply::NotHeld`]. An equal last token without a hold means
 /// that the holder released; a higher one means that there was a later holder. An attempt that was
@@ -452,8 +394,6 @@ impl Adopt {
 pub struct Reclaim {
     /// The token of the claimed hold.
     pub token: FencingToken,
-    /// The number of the change that led to the mode of the hold; 0 for the mode of the grant.
-    pub change: u64,
     /// The attempt that holds, with the mode of the hold and its new ttl. The request never waits
     /// and has no ballot. Its `not_after` and the tombstone of the release keep a late copy of it
     /// from taking a released lease back.
@@ -462,8 +402,8 @@ pub struct Reclaim {
 
 impl Reclaim {
     /// The claim of the hold with this token, with the attempt of `request`.
-    pub fn new(token: FencingToken, change: u64, request: Acquire) -> Self {
-        Self { token, change, request }
+    pub fn new(token: FencingToken, request: Acquire) -> Self {
+        Self { token, request }
     }
 }
 

@@ -170,6 +170,6 @@ impl Shared {
         let (left, validity) = (self.began.elapsed(), guard.validity());
         let was_told = was_lost || validity.is_zero();
         let valid_until = left + validity;
-        Hold { token: guard.token(), entered, left, valid_until, was_told, changes: Vec::new() }
+        Hold { token: guard.token(), entered, left, valid_until, was_told }
     }
 }

@@ -53,21 +53,13 @@ pub struct Hold {
     pub valid_until: Duration,
     /// The loss signal had been given when the work ended.
     pub was_told: bool,
-    /// The later modes of the hold, as its holder knew them, in order of time.
-    pub changes: Vec<(Duration, Mode)>,
 }
 
 impl Hold {
-    /// The spans in which its holder relied on the hold, and in which mode. A hold ends with its
-    /// validity, even if work goes on afterwards.
-    fn spans(&self, granted: Mode) -> Vec<(Duration, Duration, Mode)> {
-        let end = self.left.min(self.valid_until).max(self.entered);
-        let began = [(self.entered, granted)].into_iter().chain(self.changes.iter().copied());
-        let ended = self.changes.iter().map(|(at, _)| *at).chain([end]);
-        began
-            .zip(ended)
-            .map(|((from, mode), until)| (from.min(end), until.min(end), mode))
-            .collect()
+    /// The end of the span in which its holder relied on the hold. A hold ends with its validity,
+    /// even if work goes on afterwards.
+    fn end(&self) -> Duration {
+        self.left.min(self.valid_until).max(self.entered)
     }
 }
 
@@ -217,8 +209,7 @@ impl History {
 
     /// Whether more was held at the same time than there is, in any mode.
     fn has_excess(&self) -> bool {
-        let changes = self.holds().any(|(_, hold)| !hold.changes.is_empty());
-        let shares = changes || self.calls.iter().any(|call| call.mode != Mode::Exclusive);
+        let shares = self.calls.iter().any(|call| call.mode != Mode::Exclusive);
         let capacity = self.calls.first().map_or(0, |call| i64::from(call.mode.capacity()));
         shares && self.most_at_once(|mode| i64::from(mode.weight())) > capacity
     }
@@ -227,8 +218,9 @@ impl History {
     fn most_at_once(&self, weigh: impl Fn(Mode) -> i64) -> i64 {
         let mut ends: Vec<_> = self
             .holds()
-            .flat_map(|(call, hold)| hold.spans(call.mode))
-            .flat_map(|(from, until, mode)| [(from, weigh(mode)), (until, -weigh(mode))])
+            .flat_map(|(call, hold)| {
+                [(hold.entered, weigh(call.mode)), (hold.end(), -weigh(call.mode))]
+            })
             .collect();
         ends.sort_unstable();
         let mut held = 0;
@@ -326,7 +318,6 @@ mod tests {
             left: ms(left),
             valid_until: ms(left + 1000),
             was_told: false,
-            changes: Vec::new(),
         };
         let outcome = Outcome::Held(hold);
         Call { id: id(client), mode: Mode::Exclusive, asked: ms(0), outcome }
@@ -410,18 +401,6 @@ mod tests {
     }
 
     #[test]
-    fn two_upgradable_readers_at_once_are_found_and_one_beside_readers_is_none() {
-        for (upgradable, violations) in [(1, &[][..]), (2, &[Violation::Excess][..])] {
-            let mixed = |h: &mut History| {
-                overlap(h);
-                h.calls.iter_mut().for_each(|call| call.mode = Mode::Shared);
-                h.calls[..upgradable].iter_mut().for_each(|call| call.mode = Mode::Upgradable);
-            };
-            assert_eq!(found(mixed), violations);
-        }
-    }
-
-    #[test]
     fn readers_hold_at_once_and_a_writer_among_them_is_found() {
         let readers = |h: &mut History| {
             overlap(h);
@@ -486,28 +465,6 @@ mod tests {
             h.calls.push(Call { outcome, ..h.calls[0].clone() });
         };
         assert_eq!(found(change), [Violation::GivenUpYetHeld]);
-    }
-
-    #[test]
-    fn a_reader_beside_a_writer_is_found_whichever_changed_the_mode() {
-        let beside = |mode, changes: &[(u64, Mode)]| {
-            found(|h| {
-                let call = Call { mode: Mode::Shared, ..held(4, 50, 100) };
-                h.calls = vec![held(1, 0, 100), call];
-                (h.accepted, h.joined) = Default::default();
-                h.calls[0].mode = mode;
-                hold(&mut h.calls[0]).changes =
-                    changes.iter().map(|(at, mode)| (ms(*at), *mode)).collect();
-            })
-        };
-        let (reads, writes) = (Mode::Shared, Mode::Exclusive);
-        assert_eq!(beside(reads, &[]), []);
-        assert_eq!(beside(reads, &[(99, writes)]), [Violation::Excess]);
-        assert_eq!(beside(reads, &[(100, writes)]), []);
-        assert_eq!(beside(writes, &[(50, reads)]), []);
-        assert_eq!(beside(writes, &[(51, reads)]), [Violation::Excess]);
-        assert_eq!(beside(writes, &[(20, reads), (30, writes), (50, reads)]), []);
-        assert_eq!(beside(writes, &[(20, reads), (60, writes), (61, reads)]), [Violation::Excess]);
     }
 
     #[test]

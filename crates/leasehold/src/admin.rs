@@ -1,6 +1,6 @@
 //! The methods for operators, which inspect locks and end leases.
 
-use leasehold_core::{Action, FencingToken, LockName, Mode, Operation, Reply, Result};
+use leasehold_core::{Action, FencingToken, LockName, Operation, Reply, Result};
 
 pub use leasehold_core::{
     ClientId, Deadlock, ForeignHolder, HoldState, Holder, HolderId, HolderInfo, LastHolder,
@@ -8,7 +8,7 @@ pub use leasehold_core::{
 };
 
 use crate::keeper::Handle;
-use crate::replies::{refused, unexpected_reply, unusable_reply};
+use crate::replies::{unexpected_reply, unusable_reply};
 use crate::store;
 
 /// The largest number of holders and of waiters that are listed for one name.
@@ -162,38 +162,6 @@ impl Admin {
     /// name.
     pub async fn revoke_now(&self, name: impl AsRef<str>, token: FencingToken) -> Result<bool> {
         self.end(&LockName::new(name)?, token, true).await
-    }
-
-    /// Changes the number of permits of a semaphore that is in use, in one step, and returns the
-    /// previous number. If nobody holds or waits, it returns `None`: there is nothing to change,
-    /// and the next request sets the number.
-    ///
-    /// With a higher number, the added permits are granted immediately. A lower number ends no
-    /// lease: nothing is granted until the held permits fit. For requests with the old number and
-    /// with the new one, the new number is in force until nobody holds or waits. Then the next
-    /// request sets the number, so change the programs, too.
-    ///
-    /// Cost: one round trip.
-    ///
-    /// # Errors
-    ///
-    /// [`crate::Error::Invalid`] for a capacity below 1 or above 2 147 483 646;
-    /// [`crate::Error::Store`], with [`Mismatch`](crate::error::StoreErrorKind::Mismatch) if the
-    /// name is in use as a mutex or read/write lock, and with
-    /// [`Unsupported`](crate::error::StoreErrorKind::Unsupported) if the store has no permits.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future leaves it open whether the number was changed: call again.
-    pub async fn set_capacity(&self, name: impl AsRef<str>, capacity: u32) -> Result<Option<u32>> {
-        let name = &LockName::new(name)?;
-        let mode = Mode::Permits { count: 1, capacity };
-        mode.check()?;
-        match self.apply(name, Action::SetCapacity { capacity }).await? {
-            Reply::CapacitySet { before } => Ok(before),
-            Reply::Refused(refusal) => Err(refused(name, mode, refusal).into()),
-            other => Err(unexpected_reply(&other).into()),
-        }
     }
 
     /// Declares that the store is new or has forgotten nothing, which ends a quarantine

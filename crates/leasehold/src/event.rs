@@ -38,7 +38,7 @@ pub struct LeaseFacts<'a> {
     pub holder: HolderId,
     /// The name of the lock.
     pub name: &'a LockName,
-    /// The mode in which it is held, or was held at its end.
+    /// The mode in which it is held.
     pub mode: Mode,
     /// The label that the caller gave by [`Lock::label`](crate::Lock::label).
     pub label: Option<&'a str>,
@@ -58,8 +58,7 @@ pub struct LeaseFacts<'a> {
 ///
 /// [`Granted`](Self::Granted) reports each lease. Exactly one later event with the same holder
 /// reports its end: [`Released`](Self::Released) or [`Lost`](Self::Lost). Between the two, and now
-/// and then just after the end, come [`Renewed`](Self::Renewed), [`Overdue`](Self::Overdue) and
-/// [`ModeChanged`](Self::ModeChanged).
+/// and then just after the end, come [`Renewed`](Self::Renewed) and [`Overdue`](Self::Overdue).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
@@ -175,14 +174,6 @@ pub enum Event<'a> {
     Warning {
         /// The text of the warning.
         text: &'a str,
-    },
-    /// A reader has become the writer, or a writer a reader.
-    #[non_exhaustive]
-    ModeChanged {
-        /// The lease.
-        lease: LeaseFacts<'a>,
-        /// The mode before the change.
-        from: Mode,
     },
 }
 

@@ -1,20 +1,18 @@
 //! The held lease.
 
-mod change;
-
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
 use leasehold_core::{
-    Error, FencingToken, HolderId, Instant, InvalidInput, Lease, LockName, LossReason, Mode,
-    Operation, Reply, Result,
+    Action, Error, FencingToken, HolderId, HolderInfo, Instant, InvalidInput, Lease, LockName,
+    LossReason, Mode, Operation, Reply, Result, StoreError,
 };
 
 use crate::event::{self, Event};
 use crate::keeper::{Held, Keeper, LeaseState};
 use crate::lost::{End, Lost};
-use crate::replies::unexpected_reply;
+use crate::replies::{renewal_outcome, unexpected_reply};
 
 /// A held lease. [`release`](Guard::release) releases it now; dropping the guard releases it soon,
 /// in the background.
@@ -87,9 +85,8 @@ impl Guard {
         &self.state().name
     }
 
-    /// The fencing token of the grant. Only an [`upgrade`](Guard::upgrade) changes the token; even
-    /// an upgrade that was given up may have changed it. With several names, each has a separate
-    /// token: see [`tokens`](Guard::tokens).
+    /// The fencing token of the grant. With several names, each has a separate token: see
+    /// [`tokens`](Guard::tokens).
     ///
     /// The token of a reader or of a permit says only which grant came first. It must not guard a
     /// resource that several holders write: a later holder would fence out an earlier one that is
@@ -108,13 +105,9 @@ impl Guard {
         self.state().id
     }
 
-    /// The mode in which the lease is held. A reader becomes the writer once
-    /// [`upgrade`](Guard::upgrade) has succeeded. A writer becomes a reader as soon as
-    /// [`downgrade`](Guard::downgrade) is called. So the guard never assumes a stronger mode than
-    /// the store has recorded, and each renewal compares the two. In a forked child, which does not
-    /// hold the lease, the mode is that of the grant.
+    /// The mode in which the lease is held.
     pub fn mode(&self) -> Mode {
-        self.state().mode_here()
+        self.state().mode()
     }
 
     /// The time for which the lease may still be relied on without a renewal. Zero once the lease
@@ -291,8 +284,8 @@ impl Guard {
     /// cannot be recognised as the holder. The second guard has the same token, and costs no round
     /// trip. The lease is released with the last of its guards.
     ///
-    /// While a lease has more than one guard, none of them can be upgraded, downgraded or handed
-    /// out: the holders of the other guards rely on the lease as it is.
+    /// While a lease has more than one guard, none of them can be handed out: the holders of the
+    /// other guards rely on the lease.
     ///
     /// A caller that already holds a lock and acquires it again waits for itself.
     /// [`Event::Waiting`](crate::event::Event::Waiting) and [`Error::Timeout`] report this. It
@@ -306,107 +299,6 @@ impl Guard {
     pub fn reenter(&self) -> Result<Self> {
         self.ensure_held()?;
         Ok(Self { held: Arc::clone(&self.held) })
-    }
-
-    /// Makes a reader the writer: waits until the other readers have released, and admits no new
-    /// readers meanwhile. The guard gets a new token. For a writer, the call changes nothing and
-    /// does not ask the store.
-    ///
-    /// Cost: one round trip if nobody else reads. Otherwise one more per second of waiting, and one
-    /// when the store wakes the call.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::WouldDeadlock`] if another reader waits to become the writer, or is upgradable:
-    /// then release the read lease. An [upgradable](crate::RwLock::upgradable_read) reader never
-    /// gets this error, since it waits for readers only. [`Error::Lost`]; [`Error::Store`], also if
-    /// the store has no upgrades (`layout=redisson`); [`Error::Invalid`] for a permit, and while
-    /// another guard of the lease lives ([`reenter`](Guard::reenter)): the upgrade would overtake
-    /// the token of that guard.
-    ///
-    /// # Cancel safety
-    ///
-    /// If the future is dropped, the lease remains a read lease. The keeper withdraws the request
-    /// in the background. However late the withdrawal arrives, it does not affect a later upgrade.
-    pub async fn upgrade(&mut self) -> Result<()> {
-        self.check_lock("upgraded")?;
-        change::upgrade(self.first(), None).await.map(drop)
-    }
-
-    /// Makes a reader the writer, but waits no longer than `limit` for the other readers. If they
-    /// have not released by then, the lease is a read lease as before, and readers are admitted
-    /// again.
-    ///
-    /// Cost: the same as [`upgrade`](Guard::upgrade), and two round trips more when the limit is
-    /// reached. The call waits at most 500 ms for each of these, and for a request that is still
-    /// under way. With a limit of zero, the call asks once.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Timeout`] after the limit; it names another holder. [`Error::Store`] also for an
-    /// outage that lasts until the limit. Otherwise the same as [`upgrade`](Guard::upgrade).
-    ///
-    /// # Cancel safety
-    ///
-    /// The same as [`upgrade`](Guard::upgrade).
-    pub async fn upgrade_within(&mut self, limit: Duration) -> Result<()> {
-        self.check_lock("upgraded")?;
-        let started = self.now();
-        if change::upgrade(self.first(), Some(started + limit)).await? {
-            return Ok(());
-        }
-        let holder = change::another_holder(self.first()).await;
-        let waited = self.now().saturating_since(started);
-        Err(Error::timeout(self.name().clone(), waited, holder, 0, false))
-    }
-
-    /// Makes a reader the writer if nobody else holds the lock, and returns whether it is the
-    /// writer now. If not, somebody else reads, and the guard is a reader as before. If that other
-    /// reader waits to become the writer, a try cannot succeed before one of the two releases. An
-    /// [upgradable](crate::RwLock::upgradable_read) reader only has to wait for the other readers.
-    ///
-    /// Cost: one round trip, and one more if somebody else reads. Between the two round trips,
-    /// nobody is admitted.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Lost`]; [`Error::Store`] if no answer came; [`Error::Invalid`] for a permit.
-    ///
-    /// # Cancel safety
-    ///
-    /// The same as [`upgrade`](Guard::upgrade).
-    pub async fn try_upgrade(&mut self) -> Result<bool> {
-        self.check_lock("upgraded")?;
-        let now = self.now();
-        match change::upgrade(self.first(), Some(now)).await {
-            Err(Error::WouldDeadlock { .. }) => Ok(false),
-            tried => tried,
-        }
-    }
-
-    /// Makes the writer a reader, immediately, and admits the readers that wait. The token stays
-    /// the same.
-    ///
-    /// The guard is a reader from the moment of the call, whatever the outcome. If it was
-    /// [upgradable](crate::RwLock::upgradable_read) before it became the writer, it is upgradable
-    /// again, and can become the writer again. If the guard is upgradable when you call this, it
-    /// becomes a plain reader; then another holder can get an upgradable lease.
-    ///
-    /// Cost: one round trip.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Lost`], [`Error::Store`]; [`Error::Invalid`] for a permit, and while another guard
-    /// of the lease lives ([`reenter`](Guard::reenter)), because its holder relies on excluding
-    /// others. If no answer came, the call still returns `Ok`, and the keeper repeats the downgrade
-    /// until the store has received it.
-    ///
-    /// # Cancel safety
-    ///
-    /// If the future is dropped, the keeper finishes the downgrade.
-    pub async fn downgrade(&mut self) -> Result<()> {
-        self.check_lock("downgraded")?;
-        change::downgrade(self.first()).await
     }
 
     /// Changes the label that others see for this holder, on each name.
@@ -428,29 +320,18 @@ impl Guard {
         info.check()?;
         for held in self.held.iter() {
             let info = info.clone().with_passed_on(held.state.passed_on_since());
-            let mut reply = change::describe(held, &info).await?;
+            let mut reply = describe(held, &info).await?;
             if matches!(reply, Reply::NotHeld { .. }) {
                 // The store may only have forgotten the lease. The renewal takes it back, or finds
                 // that it is lost.
                 self.renew().await?;
-                reply = change::describe(held, &info).await?;
+                reply = describe(held, &info).await?;
             }
             match &reply {
                 Reply::Granted(_) => held.state.described(label.clone()),
                 Reply::NotHeld { .. } => return Err(unexpected_reply(&reply).into()),
-                reply => return Err(change::not_changed(held, reply)),
+                reply => return Err(not_changed(held, reply)),
             }
-        }
-        Ok(())
-    }
-
-    fn check_lock(&self, verb: &str) -> Result<()> {
-        self.ensure_held()?;
-        self.check_single(verb)?;
-        self.check_only_guard(verb)?;
-        if let Mode::Permits { .. } = self.mode() {
-            let why = format!("a permit cannot be {verb}: use a read/write lock");
-            return Err(InvalidInput::new("mode", why).into());
         }
         Ok(())
     }
@@ -465,9 +346,8 @@ impl Guard {
         }
     }
 
-    /// One guard must not change what another guard of the lease relies on. No other guard can
-    /// appear after this check: only the caller's guard could be re-entered, and the caller has it
-    /// exclusively.
+    /// Another guard of the lease relies on it. No other guard can appear after this check: only
+    /// the caller's guard could be re-entered, and the caller has it exclusively.
     fn check_only_guard(&self, verb: &str) -> Result<()> {
         if Arc::strong_count(&self.held) == 1 {
             return Ok(());
@@ -561,5 +441,23 @@ impl Guard {
         self.ensure_held()?;
         self.check_only_guard("handed out")?;
         self.check_single("handed out")
+    }
+}
+
+/// Tells the store other facts about the holder.
+async fn describe(held: &Held, info: &HolderInfo) -> Result<Reply, StoreError> {
+    let action = Action::Describe { id: held.state.id, info: info.clone() };
+    let timed = held.keeper.store.apply(&held.state.name, action).await?;
+    Ok(timed.answer.reply)
+}
+
+/// The error for an unexpected answer to a change of the facts.
+fn not_changed(held: &Held, reply: &Reply) -> Error {
+    match renewal_outcome(reply, held.state.grant_token()) {
+        Some(Err(reason)) => {
+            held.keeper.lose(&held.state, reason);
+            held.state.lost(reason)
+        }
+        Some(Ok(_)) | None => unexpected_reply(reply).into(),
     }
 }

@@ -50,7 +50,7 @@ use crate::keeper::Handle;
 /// Callers stand in the same line if their options differ in the label only, and include no
 /// `max_hold`, `min_hold`, `remember` or [`Renewal::Off`](crate::lease::Renewal::Off). All other
 /// callers ask the store themselves, and so do elections and calls for several names. A lease that
-/// is downgraded, handed out or renewed for another ttl leaves the line. For a line,
+/// is handed out or renewed for another ttl leaves the line. For a line,
 /// [`Admin::inspect`] shows the last holder that has kept the lease for 100 ms; if there is none,
 /// it shows the first holder. The token that comes with a passed-on lease is higher than
 /// that of the lease's grant, and lower than that of the next grant.

@@ -40,8 +40,7 @@ pub(crate) fn refused(name: &LockName, mode: Mode, refusal: Refusal) -> StoreErr
             match mode {
                 Mode::Permits { .. } => format!(
                     "the name is in use as a semaphore of {capacity}, and {} were asked for: wait \
-                     for it, set its capacity (`leasehold permits NAME N`), or use the same \
-                     capacity everywhere",
+                     for it, or use the same capacity everywhere",
                     asked_for(mode)
                 ),
                 _ => format!("the name is in use as a semaphore of {capacity}: use another name"),
@@ -85,8 +84,7 @@ pub(crate) fn unreadable(name: &LockName, reply: &Reply) -> Option<StoreError> {
 pub(crate) fn waits_for_capacity(name: &LockName, mode: Mode, capacity: u32) -> StoreError {
     let why = format!(
         "{name}: the name is in use as a semaphore of {capacity}, and {} were asked for: they are \
-         granted once nobody holds it; to have them sooner, set its capacity (`leasehold \
-         permits NAME N`)",
+         granted once nobody holds it",
         asked_for(mode)
     );
     StoreError::new(StoreErrorKind::Mismatch, why)
@@ -96,7 +94,6 @@ fn asked_for(mode: Mode) -> String {
     match mode {
         Mode::Permits { count, capacity } => format!("{count} of {capacity} permits"),
         Mode::Shared => "a shared lease".to_owned(),
-        Mode::Upgradable => "an upgradable read lease".to_owned(),
         _ => "an exclusive lease".to_owned(),
     }
 }

@@ -43,19 +43,6 @@ impl RwLock {
         self.write.with_mode(Mode::Shared)
     }
 
-    /// A lease shared with readers, for a holder that reads first and may then have to write. There
-    /// is only one such holder at a time. So its [`upgrade`](crate::Guard::upgrade) waits for
-    /// readers to leave, and never for a caller that waits for this holder.
-    ///
-    /// It excludes writers and other upgradable readers. Plain readers come and go meanwhile, until
-    /// its upgrade waits; from then on new readers queue, as they do behind a writer. If a plain
-    /// reader asks to become the writer meanwhile, it immediately gets
-    /// [`Error::WouldDeadlock`](crate::Error::WouldDeadlock). While the upgradable reader itself
-    /// waits in the queue, later readers wait behind it.
-    pub fn upgradable_read(&self) -> Lock {
-        self.write.with_mode(Mode::Upgradable)
-    }
-
     /// An exclusive lease.
     pub fn write(&self) -> Lock {
         self.write.clone()

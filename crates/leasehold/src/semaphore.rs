@@ -33,9 +33,6 @@ use crate::lock::Lock;
 /// more holders than the lower number allows. But if callers with both numbers wait, each waits
 /// until all earlier callers with the other number have finished.
 ///
-/// [`Admin::set_capacity`](crate::admin::Admin::set_capacity) changes the capacity immediately, for
-/// requests with the old number and with the new one.
-///
 /// # Fairness
 ///
 /// The first waiter in the queue is served first. Free permits are kept for that waiter until there

@@ -36,15 +36,8 @@ const HANG_OF_A_REPLICA: (Duration, Duration) =
     (Duration::from_millis(200), Duration::from_millis(200));
 
 /// The calls that are struck one by one: in each layout, those that change a record.
-const NATIVE: [Script; 7] = [
-    Script::Acquire,
-    Script::Adopt,
-    Script::Cancel,
-    Script::ChangeMode,
-    Script::Poll,
-    Script::Release,
-    Script::Renew,
-];
+const NATIVE: [Script; 6] =
+    [Script::Acquire, Script::Adopt, Script::Cancel, Script::Poll, Script::Release, Script::Renew];
 const PLAIN: [Script; 3] = [Script::PlainAcquire, Script::PlainRelease, Script::PlainRenew];
 const REDISSON: [Script; 2] = [Script::RedissonRelease, Script::RedissonRenew];
 

@@ -35,8 +35,6 @@ pub(crate) struct Plan {
 pub(crate) enum Modes {
     /// All modes.
     All,
-    /// Readers and writers, which never change their mode.
-    Fixed,
     /// Mutexes only.
     Mutexes,
 }

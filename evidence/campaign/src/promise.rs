@@ -243,20 +243,12 @@ impl<'a> Watch<'a> {
             // It was held throughout, as far as the validity of the answer before reached.
             let held_to = open.until.min(answer.before);
             let has_renewed_unseen = open.until < answer.after;
-            if open.mode == answer.mode {
-                open.known = open.known.max(held_to);
-                if has_renewed_unseen {
-                    self.write_span(&open);
-                } else {
-                    open.until = answer.until;
-                    self.open = Some(open);
-                }
-            } else {
+            open.known = open.known.max(held_to);
+            if has_renewed_unseen {
                 self.write_span(&open);
-                // During a change of mode, it had at least the weaker mode.
-                let is_weaker = answer.mode.weight() < open.mode.weight();
-                let mode = if is_weaker { answer.mode } else { open.mode };
-                self.write_span(&Open { mode, since: open.known, known: held_to, ..open });
+            } else {
+                open.until = answer.until;
+                self.open = Some(open);
             }
         }
         if self.open.is_none() {

@@ -242,9 +242,7 @@ impl Topology {
                 Plan { processes: 1, clients: 6, keeps: true, ..Plan::QUICK.faithful() }
             }
             Self::Plain => Plan { modes: Modes::Mutexes, elections: 0, ..Plan::QUICK.faithful() },
-            Self::Redisson => {
-                Plan { modes: Modes::Fixed, semaphores: 0, elections: 0, ..Plan::QUICK.faithful() }
-            }
+            Self::Redisson => Plan { semaphores: 0, elections: 0, ..Plan::QUICK.faithful() },
             Self::Quarantine => Plan {
                 ttls: [QUARANTINE / 4, QUARANTINE / 2, QUARANTINE],
                 numbers: &LASTING_NUMBERS,

@@ -169,7 +169,6 @@ impl Work {
 impl Store for OwnStore {
     fn capabilities(&self) -> Capabilities {
         let mut can = Capabilities::default();
-        can.changes_mode = true;
         can.durable = true;
         can.permits = true;
         can.queued = true;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use leasehold::error::StoreErrorKind;
 use leasehold::event::Event;
-use leasehold::lease::{Mode, Renewal};
+use leasehold::lease::Renewal;
 use leasehold::store::{Redis, Store};
 use leasehold::{Client, Error, Guard, LockName, LossReason};
 use leasehold_core::{Action, ClientId, HolderId, Operation, RenewLease, Reply};
@@ -315,7 +315,7 @@ async fn a_dead_node_costs_a_lease_that_has_moved_there_its_renewal_and_no_other
     }
     must(cluster.kill(1));
     let renew = async |names: &[&LockName]| {
-        let lease = |name: &&LockName| RenewLease::new((*name).clone(), id, LONG, Mode::Exclusive);
+        let lease = |name: &&LockName| RenewLease::new((*name).clone(), id, LONG);
         let renewals = Operation::Renew(names.iter().map(lease).collect());
         store.execute(renewals).await.map(|answer| answer.reply)
     };

@@ -76,7 +76,6 @@ fn acquire() -> impl Strategy<Value = Action> {
     let mode = prop_oneof![
         3 => Just(Mode::Exclusive),
         1 => Just(Mode::Shared),
-        1 => Just(Mode::Upgradable),
         1 => Just(Mode::Permits { count: 1, capacity: 2 }),
     ];
     let ttl = (1u64..60_000).prop_map(Duration::from_millis);

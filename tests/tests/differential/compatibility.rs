@@ -12,7 +12,7 @@ use leasehold_core::model::{self, Record, UnreadableRecord};
 use leasehold_core::{Mode, Now, Refusal, Reply};
 use leasehold_testkit::RedisServer;
 
-use super::history::{self, Asked, Believed, NAMES, Named, Played, Step, Verb, Who};
+use super::history::{self, Asked, NAMES, Named, Played, Step, Verb, Who};
 use super::server::Server;
 
 /// The variable that asks for the files of the present version.
@@ -51,15 +51,14 @@ fn before() -> Vec<Step> {
     let release = |cooldown| Verb::Release { cooldown, unanswered: true };
     let revoke = |force| Verb::Revoke { force, wrong_token: false };
     vec![
-        // A lock that was released, revoked, and is held by readers, of whom one wants to write.
+        // A lock that was released, revoked, and is held by readers.
         act(0, New(4), acquire(Mode::Exclusive)),
         Step::Pass(1_234_567),
         act(0, Holder(0), release(Duration::ZERO)),
         act(0, New(5), acquire(Mode::Exclusive)),
         act(0, Holder(0), revoke(true)),
-        act(0, New(1), acquire(Mode::Upgradable)),
+        act(0, New(1), acquire(Mode::Shared)),
         act(0, New(2), acquire(Mode::Shared)),
-        act(0, Holder(0), Verb::ChangeMode(Mode::Exclusive, 1)),
         act(0, Holder(1), Verb::Describe { pid: 7 }),
         act(0, New(6), acquire(Mode::Exclusive)),
         act(0, New(6), acquire(Mode::Shared)),
@@ -72,15 +71,14 @@ fn before() -> Vec<Step> {
         act(1, Holder(0), revoke(false)),
         Step::Pass(20_000),
         act(1, Holder(0), release(Duration::ZERO)),
-        // A semaphore with holders, one that cools down, waiters, and a capacity that was set.
+        // A semaphore with holders, one that cools down, and waiters.
         act(2, New(1), acquire(PERMITS)),
         act(2, New(2), acquire(PERMITS)),
         act(2, Holder(0), release(Duration::from_secs(20))),
         act(2, New(3), acquire(PERMITS)),
         act(2, New(4), acquire(PERMITS)),
-        act(2, Holder(1), Verb::Renew { ttl: TTL, believed: Believed(None, 0) }),
+        act(2, Holder(1), Verb::Renew { ttl: TTL }),
         act(2, New(5), acquire(PERMITS)),
-        act(2, New(1), Verb::SetCapacity(2)),
     ]
 }
 
@@ -88,7 +86,7 @@ fn before() -> Vec<Step> {
 fn after() -> Vec<Step> {
     use Who::{Holder, New, Waiter};
     let release = || Verb::Release { cooldown: Duration::ZERO, unanswered: true };
-    let renew = || Verb::Renew { ttl: TTL, believed: Believed(None, 0) };
+    let renew = || Verb::Renew { ttl: TTL };
     let each = |name| {
         [
             act(name, New(0), Verb::Inspect { limit: 9 }),

@@ -29,7 +29,6 @@ fn actions() -> Vec<Action> {
         acquire(3, Mode::Exclusive),
         adopt(9),
         Action::Cancel { id: id(3), unanswered: true },
-        Action::ChangeMode { id: id(1), mode: Mode::Exclusive, change: 1 },
         Action::Commit { id: id(1), token, ttl: TTL },
         Action::Describe { id: id(1), info: HolderInfo::default() },
         Action::Inspect { limit: 10 },
@@ -40,7 +39,6 @@ fn actions() -> Vec<Action> {
         Action::Release { id: id(1), cooldown: Duration::ZERO, unanswered: false },
         renew(TTL),
         Action::Revoke { id: id(1), token, force: true },
-        Action::SetCapacity { capacity: 3 },
     ]
 }
 
@@ -54,7 +52,7 @@ fn acquire(client: u128, mode: Mode) -> Action {
 
 /// The reader 1 renews.
 fn renew(ttl: Duration) -> Action {
-    Action::Renew { id: id(1), ttl, mode: Mode::Shared, change: 0 }
+    Action::Renew { id: id(1), ttl }
 }
 
 /// The client with this number adopts the lease of reader 1.
@@ -66,7 +64,7 @@ fn adopt(client: u128) -> Action {
 /// The reader with this number takes its hold back.
 fn reclaim(client: u128) -> Action {
     let request = Acquire::new(id(client), Mode::Shared, TTL).with_nonce(7);
-    Action::Reclaim(Reclaim::new(FencingToken::from_micros(START_US), 0, request))
+    Action::Reclaim(Reclaim::new(FencingToken::from_micros(START_US), request))
 }
 
 impl Server {
@@ -137,7 +135,7 @@ fn a_request_of_no_attempt_is_refused_and_changes_nothing() {
     for action in [
         Action::Acquire(request.clone()),
         Action::Adopt(Adopt::new(id(1), None, request.clone())),
-        Action::Reclaim(Reclaim::new(FencingToken::from_micros(START_US), 0, request)),
+        Action::Reclaim(Reclaim::new(FencingToken::from_micros(START_US), request)),
     ] {
         let refused = server.act(&action, START_US);
         assert_eq!(refused, Err(StoreErrorKind::Unsupported), "{action:?}");
@@ -234,8 +232,7 @@ fn one_damaged_record_does_not_end_the_leases_that_are_renewed_with_it() {
     server.stage();
     let key = server.key(SOUND);
     redis::cmd("SET").arg(key).arg("theirs").exec(&mut server.connection).unwrap();
-    let (id, mode) = (id(1), Mode::Shared);
-    let lease = |index| RenewLease::new(name(index), id, TTL, mode);
+    let lease = |index| RenewLease::new(name(index), id(1), TTL);
     let call = server.layout.renew(&[lease(SOUND), lease(0), lease(SOUND)]);
     let reply = server.command(&call, START_US + 5).query(&mut server.connection).unwrap();
     let Reply::Many(replies) = call.answer(reply).unwrap().reply else { panic!("not many") };
@@ -336,7 +333,6 @@ fn rights(script: Script) -> &'static str {
         | Script::Adopt
         | Script::BootRecord
         | Script::Cancel
-        | Script::ChangeMode
         | Script::Commit
         | Script::Describe
         | Script::Inspect
@@ -345,8 +341,7 @@ fn rights(script: Script) -> &'static str {
         | Script::Reclaim
         | Script::Release
         | Script::Renew
-        | Script::Revoke
-        | Script::SetCapacity => Redis::HOLDER_RIGHTS,
+        | Script::Revoke => Redis::HOLDER_RIGHTS,
         Script::PlainAcquire
         | Script::PlainAdopt
         | Script::PlainDescribe

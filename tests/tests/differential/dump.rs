@@ -84,7 +84,6 @@ fn read_alone(
     }
     state.byte()?;
     record.capacity = state.word()?;
-    record.asked = record.capacity;
     (record.last_token_us, record.collect_at_us) = (state.time()?, state.time()?);
     let (id, weight, hold_state) = (state.id()?, state.word()?, state.hold_state()?);
     let (since_us, deadline_us) = (state.time()?, state.time()?);
@@ -98,7 +97,6 @@ fn read_alone(
         since_us,
         deadline_us,
         ttl_us,
-        change: 0,
         nonce,
         info: facts.info()?,
     };
@@ -113,14 +111,7 @@ fn read_state(packed: &mut Reader<'_>, record: &mut Record) -> Option<(u32, u32)
     }
     packed.byte()?;
     record.capacity = packed.word()?;
-    if packed.0.len() == 14 {
-        record.asked = record.capacity;
-        (record.last_token_us, record.collect_at_us) = (packed.time()?, packed.time()?);
-        return Some((0, 0));
-    }
-    record.asked = packed.word()?;
-    record.last_token_us = packed.number()?;
-    record.collect_at_us = packed.number()?;
+    (record.last_token_us, record.collect_at_us) = (packed.time()?, packed.time()?);
     if packed.0.is_empty() {
         return Some((0, 0));
     }
@@ -132,7 +123,6 @@ fn read_state(packed: &mut Reader<'_>, record: &mut Record) -> Option<(u32, u32)
         running_us: packed.number()?,
         longest_ttl_us: packed.number()?,
     };
-    record.upgrading = Some(packed.id()?).filter(|id| id.client.0 != 0);
     record.holds.push(hold(*packed)?);
     (count > 0).then_some((count, used))
 }
@@ -216,7 +206,6 @@ fn hold(mut packed: Reader<'_>) -> Option<Hold> {
         since_us: packed.number()?,
         deadline_us: packed.number()?,
         ttl_us: packed.number()?,
-        change: packed.number()?,
         nonce: packed.nonce()?,
         info: packed.info()?,
     })

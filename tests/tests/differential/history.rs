@@ -37,7 +37,7 @@ pub(crate) enum Step {
     /// The clock goes on, in µs.
     Pass(u64),
     /// Many leases are renewed in one call.
-    RenewMany(Vec<(usize, Who, Duration, Believed)>),
+    RenewMany(Vec<(usize, Who, Duration)>),
 }
 
 /// The attempt of a step.
@@ -74,7 +74,6 @@ pub(crate) enum Verb {
     Cancel {
         unanswered: bool,
     },
-    ChangeMode(Mode, i64),
     Commit {
         token: Named,
         ttl: Duration,
@@ -90,7 +89,6 @@ pub(crate) enum Verb {
     },
     Reclaim {
         mode: Mode,
-        change: i64,
         token: Named,
         ttl: Duration,
         late: bool,
@@ -101,13 +99,11 @@ pub(crate) enum Verb {
     },
     Renew {
         ttl: Duration,
-        believed: Believed,
     },
     Revoke {
         force: bool,
         wrong_token: bool,
     },
-    SetCapacity(u32),
 }
 
 /// The difference between an adoption and the lease.
@@ -117,10 +113,6 @@ pub(crate) enum Other {
     None,
     Token(Option<Named>),
 }
-
-/// The mode of a hold as its holder knows it, and the distance of its change from the last change.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Believed(pub(crate) Option<Mode>, pub(crate) i64);
 
 /// A token time that a caller names: its distance in µs from the clock, from the last token of the
 /// name, or from the token of the caller's hold.
@@ -275,9 +267,6 @@ impl World {
                 Action::Adopt(Adopt::new(from, token, request))
             }
             Verb::Cancel { unanswered } => Action::Cancel { id, unanswered },
-            Verb::ChangeMode(mode, away) => {
-                Action::ChangeMode { id, mode, change: self.change(name, id, away) }
-            }
             Verb::Commit { token, ttl } => {
                 let token = FencingToken::from_micros(self.named_us(name, id, token));
                 Action::Commit { id, token, ttl }
@@ -289,16 +278,16 @@ impl World {
             }
             Verb::Inspect { limit } => Action::Inspect { limit },
             Verb::Poll { ttl } => Action::Poll { id, ttl },
-            Verb::Reclaim { mode, change, token, ttl, late } => {
+            Verb::Reclaim { mode, token, ttl, late } => {
                 let token = FencingToken::from_micros(self.named_us(name, id, token));
                 let request = Acquire::new(id, mode, ttl)
                     .with_nonce(u64::MAX - id.attempt)
                     .with_not_after(self.not_after_us(late))
                     .with_info(info(id));
-                Action::Reclaim(Reclaim::new(token, self.change(name, id, change), request))
+                Action::Reclaim(Reclaim::new(token, request))
             }
             Verb::Release { cooldown, unanswered } => Action::Release { id, cooldown, unanswered },
-            Verb::Renew { ttl, believed } => self.renewal(name, id, ttl, believed).action(),
+            Verb::Renew { ttl } => Action::Renew { id, ttl },
             Verb::Revoke { force, wrong_token } => {
                 let token_us = self.hold(name, id).map_or(START_US, |hold| hold.token_us);
                 let token_us = token_us + u64::from(wrong_token);
@@ -308,24 +297,11 @@ impl World {
                 let times = if force { told } else { 1 };
                 Action::Revoke { id, token: token.passed_on(times).unwrap_or(token), force }
             }
-            Verb::SetCapacity(capacity) => Action::SetCapacity { capacity },
         }
     }
 
     fn hold(&self, name: usize, id: HolderId) -> Option<&Hold> {
         self.records[name].holds.iter().find(|hold| hold.id == id)
-    }
-
-    fn change(&self, name: usize, id: HolderId, away: i64) -> u64 {
-        self.hold(name, id).map_or(0, |hold| hold.change).saturating_add_signed(away)
-    }
-
-    fn renewal(&self, name: usize, id: HolderId, ttl: Duration, believed: Believed) -> RenewLease {
-        let (Believed(mode, away), capacity) = (believed, self.records[name].capacity);
-        let own = self.hold(name, id).map(|hold| Mode::of(hold.weight, capacity));
-        let mode = mode.or(own).unwrap_or(Mode::Exclusive);
-        let change = self.change(name, id, away);
-        RenewLease::new(self::name(name), id, ttl, mode).with_change(change)
     }
 
     fn not_after_us(&self, late: bool) -> u64 {
@@ -370,13 +346,13 @@ impl World {
         self.push(Asked::Delete(name), None, Vec::new(), &[name]);
     }
 
-    fn renew_many(&mut self, leases: &[(usize, Who, Duration, Believed)]) {
+    fn renew_many(&mut self, leases: &[(usize, Who, Duration)]) {
         let (now, rules) = (self.now(), model::Rules::new());
         let (mut more, mut messages) = (false, Vec::new());
         let (mut asked, mut replies) = (Vec::new(), Vec::new());
-        for (name, who, ttl, believed) in leases {
+        for (name, who, ttl) in leases {
             let id = self.id(*name, *who);
-            let lease = self.renewal(*name, id, *ttl, *believed);
+            let lease = RenewLease::new(self::name(*name), id, *ttl);
             let (record, action) = (&mut self.records[*name], lease.action());
             let outcome = model::step(record, now, rules, &action);
             asked.push(lease);

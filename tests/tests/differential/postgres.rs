@@ -14,7 +14,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, NoTls};
 
-use super::history::{self, Asked, Believed, NAMES, Played, Step, Verb, Who};
+use super::history::{self, Asked, NAMES, Played, Step, Verb, Who};
 use super::strategies;
 
 /// How many steps are compared, unless `LEASEHOLD_DIFFERENTIAL_STEPS` says otherwise. Each takes
@@ -72,11 +72,10 @@ fn leases_of_a_lone_caller() -> impl Strategy<Value = Vec<Step>> {
     });
     let cancel =
         name().prop_map(|name| Step::Act(name, Who::Holder(0), Verb::Cancel { unanswered: false }));
-    let renew = (name(), who(), ttl()).prop_map(|(name, who, ttl)| {
-        Step::Act(name, who, Verb::Renew { ttl, believed: Believed(None, 0) })
-    });
+    let renew = (name(), who(), ttl())
+        .prop_map(|(name, who, ttl)| Step::Act(name, who, Verb::Renew { ttl }));
     let both = (ttl(), ttl()).prop_map(|(one, other)| {
-        let renewed = |name, ttl| (name, Who::Holder(0), ttl, Believed(None, 0));
+        let renewed = |name, ttl| (name, Who::Holder(0), ttl);
         Step::RenewMany(vec![renewed(0, one), renewed(1, other)])
     });
     let step = prop_oneof![

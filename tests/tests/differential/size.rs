@@ -21,7 +21,7 @@ fn a_name_for_which_nobody_has_waited_is_kept_without_a_table() {
             let info = HolderInfo::new("checkout-service-7d9c5b8f6d-x2x9k", u32::MAX)
                 .with_label(Some(format!("order {round}")));
             let acquire = Action::Acquire(Acquire::new(id, mode, TTL).with_info(info));
-            let renew = Action::Renew { id, ttl: TTL, mode, change: 0 };
+            let renew = Action::Renew { id, ttl: TTL };
             let release = Action::Release { id, cooldown: Duration::ZERO, unanswered: false };
             for (action, at_us) in [(acquire, 0), (renew, 1_000_000), (release, 2_000_000)] {
                 let reply = server

@@ -6,14 +6,13 @@ use leasehold_core::Mode;
 use leasehold_core::model;
 use proptest::prelude::*;
 
-use super::history::{Believed, NAMES, Named, Other, Step, Verb, Who, micros};
+use super::history::{NAMES, Named, Other, Step, Verb, Who, micros};
 
 /// Any history.
 pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
     let scene = prop_oneof![
         600 => step().prop_map(|step| vec![step]),
         5 => readers_that_end(),
-        10 => a_reader_that_wants_to_write(),
     ];
     prop::collection::vec(scene, 1..100).prop_map(|scenes| scenes.concat())
 }
@@ -34,23 +33,6 @@ fn readers_that_end() -> impl Strategy<Value = Vec<Step>> {
     )
 }
 
-/// A few readers, perhaps with an upgradable one. One of them asks to become the writer, and other
-/// actions come meanwhile.
-fn a_reader_that_wants_to_write() -> impl Strategy<Value = Vec<Step>> {
-    let meanwhile = prop::collection::vec((who(), verb(0)), 1..6);
-    (2u8..5, 0usize..5, any::<bool>(), meanwhile).prop_map(|(size, nth, is_mixed, meanwhile)| {
-        let (mode, wait) = (Mode::Upgradable, false);
-        let ttl = Duration::from_secs(30);
-        let upgradable = Verb::Acquire { mode, ttl, wait, late: false, ballot: None };
-        let upgradable = is_mixed.then_some(Step::Act(0, Who::New(size), upgradable));
-        let crowd = Step::Crowd { name: 0, mode: Mode::Shared, size, stride: 96, wait: false };
-        let upgrade = Step::Act(0, Who::Holder(nth), Verb::ChangeMode(Mode::Exclusive, 1));
-        let acts = meanwhile.into_iter().map(|(who, verb)| Step::Act(0, who, verb));
-        let scene = [Step::Delete(0), crowd].into_iter().chain(upgradable).chain([upgrade]);
-        scene.chain(acts).collect()
-    })
-}
-
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         400 => act(),
@@ -65,8 +47,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn renewed() -> impl Strategy<Value = (usize, Who, Duration, Believed)> {
-    (0..NAMES.len()).prop_flat_map(|name| (Just(name), who(), ttl(), believed(name)))
+fn renewed() -> impl Strategy<Value = (usize, Who, Duration)> {
+    (0..NAMES.len(), who(), ttl())
 }
 
 fn act() -> impl Strategy<Value = Step> {
@@ -103,9 +85,8 @@ fn verb(name: usize) -> impl Strategy<Value = Verb> {
     let acquire = (mode(name), ttl(), prop::bool::weighted(0.7), late(), ballot()).prop_map(
         |(mode, ttl, wait, late, ballot)| Verb::Acquire { mode, ttl, wait, late, ballot },
     );
-    let reclaim = (mode(name), away(), named(), ttl(), late()).prop_map(
-        |(mode, change, token, ttl, late)| Verb::Reclaim { mode, change, token, ttl, late },
-    );
+    let reclaim = (mode(name), named(), ttl(), late())
+        .prop_map(|(mode, token, ttl, late)| Verb::Reclaim { mode, token, ttl, late });
     let other = prop_oneof![
         8 => Just(Other::None),
         1 => mode(name).prop_map(Other::Mode),
@@ -119,7 +100,6 @@ fn verb(name: usize) -> impl Strategy<Value = Verb> {
         12 => acquire,
         5 => adopt,
         2 => flag().prop_map(|unanswered| Verb::Cancel { unanswered }),
-        5 => (mode(name), away()).prop_map(|(mode, away)| Verb::ChangeMode(mode, away)),
         3 => (named(), ttl()).prop_map(|(token, ttl)| Verb::Commit { token, ttl }),
         2 => any::<u32>().prop_map(|pid| Verb::Describe { pid }),
         1 => (0u32..50).prop_map(|limit| Verb::Inspect { limit }),
@@ -127,21 +107,10 @@ fn verb(name: usize) -> impl Strategy<Value = Verb> {
         5 => reclaim,
         8 => (cooldown, flag())
             .prop_map(|(cooldown, unanswered)| Verb::Release { cooldown, unanswered }),
-        5 => (ttl(), believed(name)).prop_map(|(ttl, believed)| Verb::Renew { ttl, believed }),
+        5 => ttl().prop_map(|ttl| Verb::Renew { ttl }),
         2 => (flag(), flag())
             .prop_map(|(force, wrong_token)| Verb::Revoke { force, wrong_token }),
-        2 => (0u32..6).prop_map(Verb::SetCapacity),
     ]
-}
-
-/// The distance between the last change of a hold and another one.
-fn away() -> impl Strategy<Value = i64> {
-    prop_oneof![2 => Just(-1), 3 => Just(0), 5 => Just(1), 1 => Just(3)]
-}
-
-fn believed(name: usize) -> impl Strategy<Value = Believed> {
-    (prop::option::weighted(0.3, mode(name)), prop_oneof![3 => Just(0), 1 => away()])
-        .prop_map(|(mode, away)| Believed(mode, away))
 }
 
 /// Token times close to known ones, and around the bounds of what is accepted.
@@ -171,7 +140,6 @@ fn mode(name: usize) -> impl Strategy<Value = Mode> {
     prop_oneof![
         lock => Just(Mode::Exclusive),
         lock => Just(Mode::Shared),
-        lock / 2 => Just(Mode::Upgradable),
         21 - lock => permits(1..4, 3..4),
         2 => permits(0..6, 1..6),
     ]

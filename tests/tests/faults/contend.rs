@@ -10,7 +10,7 @@ use leasehold::{Client, FencingToken, Guard};
 use leasehold_core::backoff::Jitter;
 use leasehold_testkit::history::{Call, History, Hold, Outcome, Violation};
 use leasehold_testkit::{RedisServer, Section};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use crate::scene::{PATIENCE, SHORT, connect, soon};
 
@@ -61,18 +61,17 @@ impl Work {
         self.history.lock().unwrap().accepted.push(guard.token());
     }
 
-    /// Reads or writes, and changes from one to the other some times.
-    async fn change_modes(&self, client: &Client) {
+    /// Reads or writes.
+    async fn read_or_write(&self, client: &Client) {
         let mut random = Jitter::new(self.turns.fetch_add(1, Ordering::Relaxed));
         let asked = self.since.elapsed();
         let lock = client.rwlock("contended");
-        let (mode, lock) = match random.next_u64() % 4 {
+        let (mode, lock) = match random.next_u64() % 3 {
             0 => (Mode::Exclusive, lock.write()),
-            1 => (Mode::Upgradable, lock.upgradable_read()),
             _ => (Mode::Shared, lock.read()),
         };
         let lock = lock.ttl(SHORT);
-        let mut guard = loop {
+        let guard = loop {
             match lock.acquire().await {
                 Ok(guard) => break guard,
                 // On a busy machine, the trouble may come before the first contact.
@@ -81,28 +80,8 @@ impl Work {
         };
         let entered = self.since.elapsed();
         let (token, least) = (guard.token(), entered + guard.validity());
-        let mut changes = Vec::new();
-        for _ in 0..4 {
-            let patience = random.between(Duration::ZERO, Duration::from_millis(20));
-            let (goes_down, started) = (guard.mode() == Mode::Exclusive, self.since.elapsed());
-            let changed = async {
-                match goes_down {
-                    true => guard.downgrade().await,
-                    false => guard.upgrade().await,
-                }
-            };
-            // The faults may leave a request without an answer, or cost the lease.
-            drop(timeout(patience, changed).await);
-            if goes_down {
-                changes.push((started, guard.mode()));
-            }
-            if guard.mode() == Mode::Exclusive {
-                changes.push((self.since.elapsed(), Mode::Exclusive));
-                // Long enough for abandoned requests to arrive.
-                sleep(5 * patience).await;
-            }
-        }
-        let hold = self.leave_after(&guard, (token, entered, least), changes);
+        sleep(random.between(Duration::ZERO, Duration::from_millis(50))).await;
+        let hold = self.leave_after(&guard, (token, entered, least));
         self.note(Call { id: guard.holder(), mode, asked, outcome: Outcome::Held(hold) }, guard)
             .await;
     }
@@ -115,7 +94,7 @@ impl Work {
         self.enter(&guard);
         tokio::task::yield_now().await;
         self.inside.leave(&guard);
-        let hold = self.leave_after(&guard, (guard.token(), entered, least), Vec::new());
+        let hold = self.leave_after(&guard, (guard.token(), entered, least));
         let (id, mode, outcome) = (guard.holder(), Mode::Exclusive, Outcome::Held(hold));
         self.note(Call { id, mode, asked, outcome }, guard).await;
     }
@@ -125,13 +104,12 @@ impl Work {
         &self,
         guard: &Guard,
         (token, entered, least): (FencingToken, Duration, Duration),
-        changes: Vec<(Duration, Mode)>,
     ) -> Hold {
         let left = self.since.elapsed();
         let (validity, was_told) = (guard.validity(), !guard.is_held());
         // The validity of a lost lease is not known any more.
         let valid_until = if was_told { least } else { left + validity };
-        Hold { token, entered, left, valid_until, was_told, changes }
+        Hold { token, entered, left, valid_until, was_told }
     }
 
     async fn note(&self, call: Call, guard: Guard) {
@@ -147,7 +125,7 @@ impl Work {
 #[derive(Clone, Copy)]
 enum What {
     Mutex,
-    /// By readers that become the writer, and writers that become readers, or give that up.
+    /// By readers and writers.
     ReadWriteLock,
 }
 
@@ -176,8 +154,8 @@ pub(crate) async fn contend_during(
     contend_for(What::Mutex, trouble, clients, rounds, memory).await;
 }
 
-/// The same for a read-write lock whose holders change its mode.
-pub(crate) async fn change_modes_during(trouble: Hurting, clients: &[Client], rounds: u32) {
+/// The same for readers and writers.
+pub(crate) async fn read_or_write_during(trouble: Hurting, clients: &[Client], rounds: u32) {
     contend_for(What::ReadWriteLock, trouble, clients, rounds, Memory::Kept).await;
 }
 
@@ -211,7 +189,7 @@ async fn contend_until(
                 while turns < rounds || !may_end() {
                     match what {
                         What::Mutex => work.take_turn(&client).await,
-                        What::ReadWriteLock => work.change_modes(&client).await,
+                        What::ReadWriteLock => work.read_or_write(&client).await,
                     }
                     turns += 1;
                 }

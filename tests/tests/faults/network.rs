@@ -1,6 +1,5 @@
 //! B: the network between a client and the server.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,7 +13,7 @@ use leasehold_core::{Action, Operation};
 use leasehold_testkit::{Fault, Proxy, RedisServer};
 use leasehold_testkit::{harness::request, options_of};
 
-use crate::contend::{Hurting, Memory, change_modes_during, connect_all, contend_during};
+use crate::contend::{Hurting, Memory, connect_all, contend_during, read_or_write_during};
 use crate::scene::{LONG, NAME, SHORT, Scene, connect, has_ended, loss, reliable_until, soon};
 
 /// The faults by which a reply does not arrive, or not as a whole.
@@ -352,29 +351,6 @@ async fn b14_a_holder_whose_replies_drip_is_told_before_the_next_enters() {
     .await;
 }
 
-/// B15: a reader gives up an upgrade and tries again. Only then the store learns that it gave up.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b15_a_wish_that_is_taken_back_late_touches_no_later_upgrade() {
-    let scene = Scene::new().await;
-    let mut guard = soon(scene.far.rwlock(NAME).read().ttl(LONG).acquire()).await.unwrap();
-    let read = scene.near.rwlock(NAME).read().ttl(LONG);
-    let other = soon(read.acquire()).await.unwrap();
-    let held = {
-        let mut upgrade = pin!(guard.upgrade());
-        let wished = async { while read.try_acquire().await.unwrap().is_some() {} };
-        tokio::select! {
-            upgraded = &mut upgrade => panic!("somebody else reads: {upgraded:?}"),
-            () = soon(wished) => scene.proxy.strike(1, Script::ChangeMode, Fault::HoldRequest),
-        }
-    };
-    soon(held.happened()).await;
-    other.release().await.unwrap();
-    soon(guard.upgrade()).await.unwrap();
-    assert_eq!(scene.proxy.deliver().unwrap().len(), 1);
-    assert!(read.try_acquire().await.unwrap().is_none(), "beside {guard:?}");
-    soon(guard.renew()).await.unwrap();
-}
-
 /// B1 to B10 at random moments: replies are lost, and then their connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b_lost_answers_under_contention_grant_nothing_twice_and_leave_nothing_behind() {
@@ -384,11 +360,11 @@ async fn b_lost_answers_under_contention_grant_nothing_twice_and_leave_nothing_b
     .await;
 }
 
-/// The same for holders that become the writer or a reader, or that give that up.
+/// The same for readers and writers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b_lost_answers_while_modes_change_let_nobody_in_beside_a_writer() {
+async fn b_lost_answers_let_nobody_in_beside_a_writer() {
     while_answers_are_lost(async |losing, clients| {
-        change_modes_during(losing, clients, 8).await;
+        read_or_write_during(losing, clients, 8).await;
     })
     .await;
 }

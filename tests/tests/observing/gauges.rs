@@ -115,29 +115,3 @@ async fn nothing_is_held_nor_waits_in_a_client_that_was_closed() {
     drop(held);
     assert_empty(&scene, "after the guard, too");
 }
-
-#[tokio::test]
-async fn an_upgrade_that_is_dropped_at_any_point_leaves_nothing_held() {
-    for polls in 1..MOST_POLLS {
-        let scene = Scene::slow().await;
-        let reader = scene.other.rwlock(&scene.name).read();
-        let reader = must(scene.subject.drive(reader.acquire()).await);
-        let lock = scene.client.rwlock(&scene.name).read();
-        let mut guard = must(scene.subject.drive(lock.acquire()).await);
-        let mut reader = Some(reader);
-        let mut upgrade = Box::pin(guard.upgrade());
-        for poll in 0..polls {
-            if poll == 6 {
-                drop(reader.take());
-            }
-            if poll_once(upgrade.as_mut()).is_ready() {
-                break;
-            }
-            scene.subject.pass(Duration::from_millis(2)).await;
-        }
-        drop(upgrade);
-        drop(guard);
-        scene.subject.pass(Duration::from_millis(400)).await;
-        assert_empty(&scene, &format!("after {polls} polls of the upgrade"));
-    }
-}

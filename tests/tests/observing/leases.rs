@@ -28,26 +28,6 @@ async fn a_lease_that_was_handed_out_is_held_no_more() {
 }
 
 #[tokio::test]
-async fn what_is_held_is_counted_as_what_it_has_become() {
-    let scene = Scene::new().await;
-    let lock = scene.client.rwlock(&scene.name);
-    let mut guard = must(lock.read().acquire().await);
-    let held = || {
-        let recorded = scene.recorded();
-        ["shared", "exclusive"]
-            .map(|mode| recorded.number(&format!("leasehold_held{{mode={mode}}}")))
-    };
-    assert_eq!(held(), [1.0, 0.0]);
-    must(guard.upgrade().await);
-    assert_eq!(held(), [0.0, 1.0]);
-    must(guard.downgrade().await);
-    assert_eq!(held(), [1.0, 0.0]);
-    must(guard.upgrade().await);
-    must(guard.release().await);
-    assert_eq!(held(), [0.0, 0.0]);
-}
-
-#[tokio::test]
 async fn every_reason_for_a_loss_that_a_holder_meets_is_counted() {
     let scene = Scene::new().await;
     let lock = scene.client.mutex(&scene.name).ttl(TTL);

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use leasehold::store::{Redis, Store};
 use leasehold_core::{
-    Acquire, Action, ClientId, Grant, HolderId, HolderInfo, LockName, Mode, Operation, Reply,
-    Status, StoreError,
+    Acquire, Action, ClientId, Grant, HolderId, HolderInfo, LockName, Operation, Reply, Status,
+    StoreError,
 };
 use leasehold_testkit::{RedisServer, must, options_of};
 use redis::Connection;
@@ -98,7 +98,7 @@ pub(crate) fn request(id: HolderId) -> Acquire {
 }
 
 pub(crate) fn renew(id: HolderId, ttl: Duration) -> Action {
-    Action::Renew { id, ttl, mode: Mode::Exclusive, change: 0 }
+    Action::Renew { id, ttl }
 }
 
 pub(crate) fn release(id: HolderId, cooldown: Duration) -> Action {
@@ -223,9 +223,7 @@ async fn a_name_whose_key_is_no_string_is_reported_and_left_alone() {
         let error = shared.act("a", action).await.unwrap_err();
         assert_eq!(error.kind(), leasehold::error::StoreErrorKind::Corrupt, "{error}");
     }
-    let lease = |name| {
-        leasehold_core::RenewLease::new(must(LockName::new(name)), id(1), TTL * 2, Mode::Exclusive)
-    };
+    let lease = |name| leasehold_core::RenewLease::new(must(LockName::new(name)), id(1), TTL * 2);
     let batch = Operation::Renew(vec![lease("a"), lease("b")]);
     let Reply::Many(replies) = must(shared.store.execute(batch).await).reply else { panic!() };
     assert_eq!(replies[0], Reply::Refused(leasehold_core::Refusal::Damaged));

@@ -72,7 +72,7 @@ async fn a_node_of_a_quorum_takes_a_believable_ballot_and_gives_a_hold_back_by_i
     };
     assert_eq!(grant.token.micros(), now_us + 5_000_000);
     must(redis::cmd("FLUSHALL").exec(&mut shared.theirs));
-    let claim = |token| Action::Reclaim(Reclaim::new(token, 0, request(id(1))));
+    let claim = |token| Action::Reclaim(Reclaim::new(token, request(id(1))));
     let Reply::Granted(again) = must(shared.act("a", claim(grant.token)).await) else {
         panic!("nobody holds it")
     };

@@ -47,7 +47,7 @@ async fn a_lease_that_nobody_else_wants_needs_no_general_step() {
         assert!(matches!(acquire(&store, &name, id).await, Reply::Granted(_)));
         let busy = acquire(&store, &name, other).await;
         assert!(matches!(busy, Reply::Busy { retry_after } if retry_after <= TTL), "{busy:?}");
-        let lease = RenewLease::new(name.clone(), id, TTL, Mode::Exclusive);
+        let lease = RenewLease::new(name.clone(), id, TTL);
         let renewed = store.execute(Operation::Renew(vec![lease])).await.unwrap().reply;
         let Reply::Many(renewed) = renewed else { panic!("{renewed:?}") };
         assert!(matches!(renewed[..], [Reply::Granted(_)]), "{renewed:?}");
@@ -69,7 +69,7 @@ async fn renewals_turn_the_page_of_a_long_lease_and_need_no_general_step() {
     let (name, id) = (LockName::new("a").unwrap(), attempt(1));
     assert!(matches!(acquire(&store, &name, id).await, Reply::Granted(_)));
     for _ in 0..200 {
-        let lease = RenewLease::new(name.clone(), id, TTL, Mode::Exclusive);
+        let lease = RenewLease::new(name.clone(), id, TTL);
         let renewed = store.execute(Operation::Renew(vec![lease])).await.unwrap().reply;
         let Reply::Many(renewed) = renewed else { panic!("{renewed:?}") };
         assert!(matches!(renewed[..], [Reply::Granted(_)]), "{renewed:?}");

@@ -133,27 +133,6 @@ async fn a_lease_that_all_nodes_have_forgotten_is_adopted_by_nobody() {
     }
 }
 
-#[tokio::test]
-async fn a_readers_lease_that_a_node_has_forgotten_is_not_adopted_by_two() {
-    let fleet = Fleet::start(3);
-    let (one, other) = (fleet.client().await, fleet.client().await);
-    let name = name("forgotten by one");
-    for round in 0..40 {
-        let lock = one.rwlock(&name);
-        let read = if round % 2 == 0 { lock.read() } else { lock.upgradable_read() };
-        let read = read.ttl(TTL);
-        let guard = must(soon(read.acquire()).await);
-        let lease = must(guard.into_lease());
-        must(fleet.servers[2].command::<()>("FLUSHALL"));
-        let both = join(one.adopt(lease.clone()), other.adopt(lease));
-        let (first, second) = soon(both).await;
-        assert!(first.is_err() || second.is_err(), "round {round}: {first:?} {second:?}");
-        for guard in [first, second].into_iter().flatten() {
-            must(guard.release().await);
-        }
-    }
-}
-
 /// The replies of a majority are lost. When asked again, the nodes repeat them.
 #[tokio::test]
 async fn a_lost_reply_of_adopt_at_a_majority_gives_the_same_grant() {

@@ -175,19 +175,3 @@ async fn h12_a_node_with_a_poisoned_record_is_outvoted() {
     assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
     assert!(tokens.iter().all(|token| token.micros() < clock.wall_us() + 10_000_000));
 }
-
-/// The node is the first to answer, and a majority can be made with it.
-#[tokio::test]
-async fn h12_a_reader_becomes_the_writer_though_the_clock_of_the_first_node_is_a_year_ahead() {
-    let clock = FakeClock::new();
-    let ahead = FakeClock::new();
-    ahead.step_wall(365 * 24 * 3_600 * 1_000_000);
-    let subject = subject(&clock);
-    ahead.advance(Duration::from_secs(1_000));
-    let mut nodes = vec![Memory::with_clock(ahead)];
-    nodes.extend(memory_nodes(2, &clock));
-    let right = client(&nodes, clock.clone()).await;
-    let mut guard = must(subject.drive(right.rwlock("upgraded").read().acquire()).await);
-    must(subject.drive(guard.upgrade_within(Duration::from_secs(1))).await);
-    assert!(guard.token().micros() < clock.wall_us() + 10_000_000, "nobody was carried along");
-}

@@ -81,7 +81,6 @@ impl Race {
                 left: self.now(),
                 valid_until: self.now() + guard.validity(),
                 was_told: false,
-                changes: Vec::new(),
             };
             self.history.borrow_mut().accepted.push(guard.token());
             let work = self.sleep(random.between(Duration::ZERO, longest));

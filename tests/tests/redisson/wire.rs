@@ -252,7 +252,7 @@ async fn who_has_a_counted_token_holds_since_its_grant() {
     let Reply::Granted(grant) = granted.reply else { panic!("{granted:?}") };
     assert_eq!(shared.since_us().await, granted.now.lease_us);
     must(shared.act(Action::Describe { id: id(1), info: HolderInfo::default() }).await);
-    must(shared.act(Action::Renew { id: id(1), ttl: TTL, mode: Mode::Exclusive, change: 0 }).await);
+    must(shared.act(Action::Renew { id: id(1), ttl: TTL }).await);
     assert_eq!(shared.since_us().await, granted.now.lease_us);
     let adopt = Adopt::new(id(1), Some(grant.token), request(2, Mode::Exclusive));
     let adopted = must(shared.answer(Action::Adopt(adopt)).await);
@@ -278,7 +278,7 @@ async fn no_verb_of_ours_touches_what_redisson_holds() {
         for action in [
             Action::Acquire(request(1, Mode::Exclusive)),
             Action::Acquire(request(1, Mode::Shared)),
-            Action::Renew { id, ttl, mode: Mode::Exclusive, change: 0 },
+            Action::Renew { id, ttl },
             Action::Poll { id, ttl },
             Action::Describe { id, info: HolderInfo::default() },
             Action::Cancel { id, unanswered: false },
@@ -332,7 +332,7 @@ async fn a_reader_is_promised_no_more_than_their_watchdog_leaves_it() {
     assert_eq!(error.kind(), StoreErrorKind::Unsupported);
     assert!(error.to_string().contains("lockWatchdogTimeout"), "{error}");
     shared.acquire(1, Mode::Shared).await;
-    let renew = Action::Renew { id: id(1), ttl: TTL * 2, mode: Mode::Shared, change: 0 };
+    let renew = Action::Renew { id: id(1), ttl: TTL * 2 };
     let name = must(LockName::new("a"));
     let answer = must(shared.store.execute(Operation::On { name, action: renew }).await);
     let Reply::Granted(grant) = answer.reply else { panic!("{answer:?}") };
@@ -351,22 +351,6 @@ async fn what_has_no_record_is_not_asked_to_remember_who_held_it() {
     let error = shared.act(Action::Acquire(remembered)).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unsupported);
     assert!(error.to_string().contains("is not remembered"), "{error}");
-}
-
-#[tokio::test]
-async fn an_upgrade_is_refused_and_leaves_a_reader_and_nothing_to_take_back() {
-    let shared = Shared::start().await;
-    let client = must(Client::connect(&url(&shared.server)).await);
-    let mut guard = must(client.rwlock("a").read().acquire().await);
-    for refused in [guard.try_upgrade().await.map(drop), guard.upgrade().await] {
-        let Err(Error::Store(error)) = refused else { panic!("{refused:?}") };
-        assert_eq!(error.kind(), StoreErrorKind::Unsupported, "{error}");
-        assert_eq!(guard.mode(), Mode::Shared);
-    }
-    must(guard.renew().await);
-    assert!(must(client.rwlock("a").read().try_acquire().await).is_some());
-    must(guard.release().await);
-    must(client.close().await);
 }
 
 #[tokio::test]

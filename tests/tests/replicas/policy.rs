@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold::error::StoreErrorKind;
-use leasehold::lease::{Mode, Renewal};
+use leasehold::lease::Renewal;
 use leasehold::store::{Redis, Store};
 use leasehold::{Client, Error, Guard, LossReason};
 use leasehold_testkit::{RedisServer, Replicated, must, options_of};
@@ -83,34 +83,6 @@ async fn all_of_no_replicas_grants_nothing_and_says_so_on_connecting() {
     let client = must(Client::builder().store(store).build().await);
     let error = try_acquire(&client, "a").await.unwrap_err();
     assert!(is_not_replicated(&error), "{error}");
-}
-
-/// A reader that gives up an unacknowledged upgrade takes that upgrade back, and never a later one:
-/// a writer sends no upgrade.
-#[tokio::test]
-async fn an_upgrade_that_is_not_acknowledged_is_taken_back_and_a_writer_stays_one() {
-    let servers = must(Replicated::start(1));
-    let url = servers[0].url();
-    let careless = connect(&url).await;
-    let read = careless.rwlock("a").read().ttl(TTL);
-    let admits = || async { must(read.try_acquire().await).is_some() };
-    let careful = connect(&format!("{url}?{SURE}&replicas=1")).await;
-    let lock = careful.rwlock("a").read().ttl(TTL);
-    let mut guard = must(lock.acquire_within(PATIENCE).await);
-    must(servers[1].stop());
-    // Long enough for some tries, each of which the primary grants.
-    let gave_up = tokio::time::timeout(Duration::from_secs(4), guard.upgrade()).await;
-    assert!(gave_up.is_err(), "{gave_up:?}");
-    assert_eq!(guard.mode(), Mode::Shared);
-    until("readers are let in", admits).await;
-    must(servers[1].cont());
-    must(guard.upgrade().await);
-    assert!(!admits().await, "{guard:?}");
-    must(servers[1].stop());
-    must(guard.upgrade().await);
-    assert!(!admits().await, "a writer stays what it is: {guard:?}");
-    must(guard.ensure_held());
-    must(servers[1].cont());
 }
 
 #[tokio::test]
@@ -198,57 +170,6 @@ async fn a_waiter_that_is_handed_a_lock_keeps_it_and_its_turn_until_the_replica_
     assert_eq!(guard.holder(), handed, "it was left to its holder");
     must(guard.release().await);
     must(must(soon(second).await.unwrap()).release().await);
-}
-
-#[tokio::test]
-async fn an_upgrade_that_is_not_acknowledged_is_asked_for_until_the_replica_has_it() {
-    let servers = must(Replicated::start(1));
-    let client = connect(&format!("{}?{SURE}&replicas=1", servers[0].url())).await;
-    let read = client.rwlock("a").read().ttl(TTL).renewal(Renewal::Off);
-    let mut guard = must(read.acquire_within(PATIENCE).await);
-    must(servers[1].stop());
-    let (waits, _) = must(servers[0].command_stats("wait"));
-    let upgrading = tokio::spawn(async move {
-        let outcome = guard.upgrade().await;
-        (guard, outcome)
-    });
-    until("a WAIT has ended unfulfilled", async || {
-        must(servers[0].command_stats("wait")).0 > waits
-    })
-    .await;
-    assert!(!upgrading.is_finished());
-    must(servers[1].cont());
-    let (guard, outcome) = must(soon(upgrading).await);
-    must(outcome);
-    assert!(guard.is_held());
-}
-
-/// The last other reader releases, and its release makes the waiting reader the writer. The next
-/// request of that reader must write. Otherwise replicas without the release would acknowledge it.
-#[tokio::test]
-async fn an_upgrade_that_is_handed_over_is_not_believed_before_the_replica_has_it() {
-    let servers = must(Replicated::start(1));
-    let url = servers[0].url();
-    let careless = connect(&url).await;
-    let careful = connect(&format!("{url}?{SURE}&replicas=1")).await;
-    let read = |client: &Client| client.rwlock("a").read().ttl(TTL);
-    let mut guard = must(read(&careful).acquire_within(PATIENCE).await);
-    let other = must(read(&careless).acquire_within(PATIENCE).await);
-    let upgrading = tokio::spawn(async move {
-        let outcome = guard.upgrade().await;
-        (guard, outcome)
-    });
-    until("nobody is admitted", async || must(read(&careless).try_acquire().await).is_none()).await;
-    must(servers[1].stop());
-    must(other.release().await);
-    let (waits, _) = must(servers[0].command_stats("wait"));
-    until("it was asked for again", async || must(servers[0].command_stats("wait")).0 > waits + 2)
-        .await;
-    assert!(!upgrading.is_finished());
-    must(servers[1].cont());
-    let (guard, outcome) = must(soon(upgrading).await);
-    must(outcome);
-    assert!(guard.is_held());
 }
 
 /// An adoption that is not acknowledged is neither believed nor granted to anybody else. Its

@@ -8,7 +8,6 @@ use leasehold::lease::Renewal;
 use leasehold::store::{Redis, Store};
 use leasehold::{Client, Error, Guard, LossReason};
 use leasehold_testkit::{Data, RedisServer, Replicated, SentinelFleet, Tail, must, options_of};
-use tokio::time::timeout;
 
 use super::{LOOK_EVERY, PATIENCE, TTL, connect, kind, soon, try_acquire, until};
 
@@ -299,24 +298,6 @@ async fn without_the_guard_a_flush_costs_the_lease() {
     must(server.command::<()>("FLUSHALL"));
     let error = renew(&held).await.unwrap_err();
     assert!(matches!(error, Error::Lost { reason: LossReason::Vanished, .. }), "{error}");
-}
-
-#[tokio::test]
-async fn a_reader_does_not_become_the_writer_while_another_has_not_come_back() {
-    let server = must(RedisServer::start());
-    let (one, two) = two(&format!("{}{ON}", server.url())).await;
-    let read = |client: &Client| client.rwlock("a").read().ttl(TTL).renewal(Renewal::Off);
-    let mut first = must(read(&one).acquire_within(PATIENCE).await);
-    let second = must(read(&two).acquire_within(PATIENCE).await);
-    must(server.command::<()>("FLUSHALL"));
-    must(renew(&first).await);
-    assert!(timeout(Duration::from_millis(500), first.upgrade()).await.is_err());
-    // If it had become the writer, it could not come back.
-    must(renew(&second).await);
-    assert!(first.is_held() && second.is_held());
-    must(one.admin().end_quarantine().await);
-    must(second.release().await);
-    must(soon(first.upgrade()).await);
 }
 
 #[tokio::test]

@@ -51,11 +51,10 @@ async fn d16_what_grants_is_sent_to_the_replicas_even_if_it_changes_nothing() {
     for action in [
         Action::Acquire(read(1, LESS)),
         Action::Poll { id: id(1), ttl: LESS },
-        Action::Renew { id: id(1), ttl: LESS, mode: Mode::Shared, change: 0 },
+        Action::Renew { id: id(1), ttl: LESS },
         Action::Commit { id: id(1), token, ttl: LESS },
-        Action::Reclaim(Reclaim::new(token, 0, read(1, LESS))),
+        Action::Reclaim(Reclaim::new(token, read(1, LESS))),
         Action::Describe { id: id(1), info: HolderInfo::new("another", 1) },
-        Action::ChangeMode { id: id(1), mode: Mode::Shared, change: 1 },
         Action::Adopt(Adopt::new(id(1), None, read(3, LESS))),
     ] {
         // The first time, some of them do change something.

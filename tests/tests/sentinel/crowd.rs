@@ -111,7 +111,6 @@ impl Shared {
             left,
             valid_until: if validity.is_zero() { entered } else { left + validity },
             was_told: lost.poll(&mut Context::from_waker(Waker::noop())).is_ready(),
-            changes: Vec::new(),
         };
         (guard.holder(), hold)
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold::store::{Redis, Store};
 use leasehold::{Error, FencingToken, LossReason};
-use leasehold_core::{Action, ClientId, HolderId, LockName, Mode, Operation, Reply};
+use leasehold_core::{Action, ClientId, HolderId, LockName, Operation, Reply};
 use leasehold_testkit::{SentinelFleet, options_of};
 use tokio::task::JoinSet;
 
@@ -81,7 +81,7 @@ async fn acquire(store: &Redis, id: HolderId) -> Option<FencingToken> {
 }
 
 fn renew(id: HolderId, ttl: Duration) -> Action {
-    Action::Renew { id, ttl, mode: Mode::Exclusive, change: 0 }
+    Action::Renew { id, ttl }
 }
 
 async fn release(store: &Redis, id: HolderId) -> Reply {

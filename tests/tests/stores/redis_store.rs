@@ -8,8 +8,8 @@ use leasehold::election::Observed;
 use leasehold::store::{Inbox, Redis, Store};
 use leasehold::{Client, Error};
 use leasehold_core::{
-    Action, Answer, ClientId, FencingToken, HolderId, LockName, Message, Mode, Operation,
-    RenewLease, Reply, StoreError, StoreErrorKind,
+    Action, Answer, ClientId, FencingToken, HolderId, LockName, Message, Operation, RenewLease,
+    Reply, StoreError, StoreErrorKind,
 };
 use leasehold_testkit::harness::{request, soon};
 use leasehold_testkit::{Data, RedisServer, options_of};
@@ -86,7 +86,7 @@ async fn a_lock_is_taken_renewed_and_released() {
     let busy = store.execute(acquire("a", second, false)).await.unwrap().reply;
     assert!(matches!(busy, Reply::Busy { .. }), "{busy:?}");
     let name = LockName::new("a").unwrap();
-    let lease = |id| RenewLease::new(name.clone(), id, TTL, Mode::Exclusive);
+    let lease = |id| RenewLease::new(name.clone(), id, TTL);
     let renewals = Operation::Renew(vec![lease(first), lease(second)]);
     let Reply::Many(replies) = store.execute(renewals).await.unwrap().reply else { panic!() };
     assert!(matches!(replies[0], Reply::Granted(_)), "{replies:?}");
@@ -493,7 +493,7 @@ async fn a_full_server_grants_nothing_new_and_blocks_no_unlock() {
     assert_eq!(error.kind(), StoreErrorKind::Full);
     assert!(!error.may_have_executed());
     assert!(error.to_string().contains("maxmemory"), "{error}");
-    let renew = Action::Renew { id: id(1, 1), ttl: TTL, mode: Mode::Exclusive, change: 0 };
+    let renew = Action::Renew { id: id(1, 1), ttl: TTL };
     let renewed = store.execute(on("a", renew)).await.unwrap().reply;
     assert!(matches!(renewed, Reply::Granted(_)), "{renewed:?}");
     let released = store.execute(release("a", id(1, 1))).await.unwrap().reply;

@@ -10,7 +10,7 @@ use rustix::process::Pid;
 
 use super::ending::EndArgs;
 use super::shared::{LockArgs, OutputArgs, PlainOutputArgs, StoreArgs};
-use super::values::{capacity, duration, name, pid, ttl};
+use super::values::{duration, name, pid, ttl};
 
 /// Arguments of `run`.
 #[derive(Args, Debug)]
@@ -113,20 +113,6 @@ pub(crate) struct Top {
     /// Only names that begin with this
     #[arg(default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
-}
-
-/// Arguments of `permits`.
-#[derive(Args, Debug)]
-pub(crate) struct Permits {
-    /// The name of the semaphore
-    #[arg(value_parser = name)]
-    pub(crate) name: LockName,
-    /// How many permits there are from now on. If the number is higher, waiters get the new permits
-    /// at once. A lower number ends no lease: nothing is granted until the held permits fit
-    #[arg(value_name = "N", value_parser = capacity)]
-    pub(crate) capacity: u32,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
 }

@@ -126,8 +126,8 @@ Examples:
   leasehold ls --held-longer-than 10m           what may have been forgotten
   leasehold ls --json | jq -c '.[]'             a line of JSON for each lock
 
-MODE is w for an exclusive holder, r for a reader, r×3 for three readers, with u if one of them is
-upgradable, and 3/5 for three of five permits. SINCE is when the oldest hold began, by the clock and
+MODE is w for an exclusive holder, r for a reader, r×3 for three readers, and 3/5 for three of five
+permits. SINCE is when the oldest hold began, by the clock and
 time zone of this terminal; in JSON it is UTC. A narrow terminal leaves columns out; `show` prints
 everything about one lock.
 

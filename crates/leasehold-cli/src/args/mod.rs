@@ -13,7 +13,7 @@ mod values;
 
 use clap::{Parser, Subcommand};
 
-pub(crate) use self::commands::{Doctor, Elect, Hold, Ls, Permits, Revoke, Run, Schema, Show, Top};
+pub(crate) use self::commands::{Doctor, Elect, Hold, Ls, Revoke, Run, Schema, Show, Top};
 pub(crate) use self::ending::{EndArgs, OnLost};
 use self::help::{
     DOCTOR_EXAMPLES, ELECT_EXAMPLES, EXAMPLES, GIVE_EXAMPLES, HOLD_EXAMPLES, LS_EXAMPLES,
@@ -80,10 +80,6 @@ pub(crate) enum Command {
         /// The page of one command, or `store`: URLs, their options, environment, files, rights
         command: Option<String>,
     },
-    /// Changes the number of permits of a semaphore that is in use; exit code 1 if nobody holds or
-    /// waits, because then the next request sets the number
-    #[command(display_order = 6)]
-    Permits(Permits),
     /// Makes a lock of `take` end later, or sooner
     #[command(display_order = 2, after_help = RENEW_EXAMPLES)]
     Renew(Renew),
@@ -130,7 +126,6 @@ impl Command {
             Self::Give(args) => args.store.verbosity,
             Self::Hold(args) => args.lock.store.verbosity,
             Self::Ls(args) => args.output.store.verbosity,
-            Self::Permits(args) => args.store.verbosity,
             Self::Renew(args) => args.store.verbosity,
             Self::Revoke(args) => args.store.verbosity,
             Self::Run(args) => args.lock.store.verbosity,

@@ -51,7 +51,7 @@ pub(crate) struct LockArgs {
     #[arg(long, conflicts_with = "permits")]
     pub(crate) shared: bool,
     /// Takes K of N permits, as in 1/4. All callers must give the same N: a caller with another N
-    /// waits until the semaphore is unused. To change N while it is used: `leasehold permits`
+    /// waits until the semaphore is unused
     #[arg(long, value_name = "K/N", value_parser = permits)]
     pub(crate) permits: Option<Mode>,
     /// Shown by `show` and `ls` beside the holder; by default the command that runs, without its

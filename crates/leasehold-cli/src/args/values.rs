@@ -40,16 +40,6 @@ pub(super) fn permits(text: &str) -> Result<Mode, String> {
     Ok(mode)
 }
 
-pub(super) fn capacity(text: &str) -> Result<u32, String> {
-    if !is_number(text) {
-        return Err(format!("{text:?} is not a number of permits: write 4 for four"));
-    }
-    let capacity = number(text)?;
-    let mode = Mode::Permits { count: 1, capacity };
-    mode.check().map_err(|refusal| refusal.to_string())?;
-    Ok(capacity)
-}
-
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -102,10 +92,6 @@ mod tests {
         for large in ["1/4000000000000", "4000000000000/4", "1/2147483647"] {
             let why = permits(large).unwrap_err();
             assert!(why.contains("2147483646") && !why.contains("K/N"), "{why}");
-        }
-        assert_eq!(capacity("2147483646"), Ok(MOST_PERMITS));
-        for wrong in ["", "0", "-1", "+1", "2147483647", "4000000000000", "1/4"] {
-            assert!(capacity(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -54,8 +54,8 @@ impl LockLine {
         StatusView::new(&self.name, status, unreadable.as_ref(), *seen_ms)
     }
 
-    /// The mode of the lock: `w` for an exclusive holder, `r` or `r×2` for readers, with `u` if one
-    /// of them is upgradable, `3/4` for permits, and `?` if the record cannot be read.
+    /// The mode of the lock: `w` for an exclusive holder, `r` or `r×2` for readers, `3/4` for
+    /// permits, and `?` if the record cannot be read.
     pub(super) fn mode(&self) -> String {
         let status = &self.row.status;
         if let Some(foreign) = &status.foreign {
@@ -63,12 +63,10 @@ impl LockLine {
             return if foreign.mode == Mode::Shared { "r" } else { "w" }.to_owned();
         }
         let taken = status.holders.iter().map(|holder| u64::from(holder.mode.weight()));
-        let upgradable = status.holders.iter().any(|holder| holder.mode == Mode::Upgradable);
-        let u = if upgradable { "u" } else { "" };
         match (status.holders.first().map(|first| first.mode), status.holders.len()) {
             (None, _) => if self.row.unreadable.is_some() { "?" } else { "-" }.to_owned(),
-            (Some(Mode::Shared | Mode::Upgradable), 1) => format!("r{u}"),
-            (Some(Mode::Shared | Mode::Upgradable), readers) => format!("r{u}×{readers}"),
+            (Some(Mode::Shared), 1) => "r".to_owned(),
+            (Some(Mode::Shared), readers) => format!("r×{readers}"),
             (Some(Mode::Permits { capacity, .. }), _) => {
                 format!("{}/{capacity}", taken.sum::<u64>())
             }

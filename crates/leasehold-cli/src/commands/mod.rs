@@ -10,7 +10,6 @@ mod hold;
 mod lock_line;
 mod ls;
 mod man;
-mod permits;
 mod ready_file;
 mod renew;
 mod revoke;
@@ -41,7 +40,6 @@ pub(crate) fn execute(command: &Command) -> Outcome {
         Command::Hold(args) => hold::hold(args),
         Command::Ls(args) => ls::ls(args),
         Command::Man { command } => man::man(command.as_deref()),
-        Command::Permits(args) => permits::permits(args),
         Command::Renew(args) => renew::renew(args),
         Command::Revoke(args) => revoke::revoke(args),
         Command::Run(args) => run::run(args),

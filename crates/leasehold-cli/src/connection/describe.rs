@@ -24,7 +24,6 @@ pub(crate) fn blocker(mode: Mode, status: &Status) -> Option<String> {
     let for_what = match first.mode {
         Mode::Permits { count, capacity } => format!("for {count} of {capacity} permits"),
         Mode::Shared => "to share it".to_owned(),
-        Mode::Upgradable => "to read, and perhaps write later".to_owned(),
         _ => "to be alone with it".to_owned(),
     };
     let (host, pid, waited) = (&first.info.host, first.info.pid, show_duration(first.waited));

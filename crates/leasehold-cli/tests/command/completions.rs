@@ -50,7 +50,7 @@ fn names_of_locks_are_completed_where_a_name_stands() {
     assert_eq!(offered(&place, &["run", "x", "z"]), ["zed$x", "zone"]);
     assert_eq!(offered(&place, &["elect", "--value", "v", "ze"]), ["zed$x"]);
     // These commands need a lock that is held or awaited.
-    for command in ["show", "revoke", "permits", "ls"] {
+    for command in ["show", "revoke", "ls"] {
         assert_eq!(offered(&place, &[command, "z"]), ["zone"], "{command}");
     }
     assert_eq!(offered(&place, &["run", "--label", "z"]), [""; 0], "a label is no name");

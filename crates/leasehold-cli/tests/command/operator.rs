@@ -1,10 +1,9 @@
 //! The commands of an operator: `ls`, `show`, `revoke`, `where`, and `hold` in scripts.
 
-use leasehold::blocking::wait;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::harness::{Background, Ended, PATIENCE, Place, ended, until};
+use crate::harness::{Background, Ended, Place, ended, until};
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| panic!("{text:?}"))
@@ -14,7 +13,6 @@ on_each_store!(
     ls_shows_what_is_held,
     show_with_a_token_answers_whether_that_lease_holds_it,
     show_tells_who_holds_and_who_waits_and_answers_1_when_it_is_free,
-    show_tells_an_upgradable_reader_from_others_and_from_the_writer_that_it_becomes,
     show_tells_who_released_it_last,
     hold_prints_one_line_and_lets_go_when_stdin_ends,
     hold_lets_go_on_a_signal_and_says_76_when_the_lease_is_lost,
@@ -85,28 +83,6 @@ fn show_tells_who_released_it_last(place: &Place) {
     holder.close_stdin();
     drop(holder);
     assert_eq!(place.show("x")["last"]["label"], "nightly", "it was not released");
-}
-
-fn show_tells_an_upgradable_reader_from_others_and_from_the_writer_that_it_becomes(place: &Place) {
-    let client = wait(leasehold::Client::connect(&place.url)).unwrap();
-    let mut guard = wait(client.rwlock("x").upgradable_read().acquire()).unwrap();
-    let reader = place.holder("x", &["--shared"]);
-    let modes = || {
-        let holders = place.show("x")["holders"].as_array().unwrap().clone();
-        let mut modes: Vec<_> = holders.iter().map(|holder| holder["mode"].to_string()).collect();
-        modes.sort_unstable();
-        modes.join(" ")
-    };
-    assert_eq!(modes(), r#""shared" "upgradable""#);
-    assert!(place.end(&["show", "x"]).stdout.contains("upgradable"));
-    place.end(&["run", "x", "-n", "--", "true"]).assert_failed(75, "");
-    reader.signal(Signal::INT);
-    until("it reads alone", || modes() == r#""upgradable""#);
-    wait(guard.upgrade_within(PATIENCE)).unwrap();
-    assert_eq!(modes(), r#""exclusive""#);
-    place.end(&["run", "x", "-n", "--shared", "--", "true"]).assert_failed(75, "");
-    wait(guard.downgrade()).unwrap();
-    place.end(&["run", "x", "-n", "--shared", "--", "true"]).assert_silent(0);
 }
 
 fn show_with_a_token_answers_whether_that_lease_holds_it(place: &Place) {

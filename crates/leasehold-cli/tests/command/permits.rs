@@ -1,29 +1,11 @@
-//! Semaphores: how many permits there are, for whom, and how many are taken.
+//! Semaphores: for whom permits are, and how many are taken.
 
-use crate::harness::{Background, Place, until};
+use crate::harness::{Background, Place};
 
 on_each_store!(
-    permits_changes_how_many_there_are_while_they_are_held,
     who_waits_for_another_number_of_permits_says_why_and_is_let_in,
     ls_shows_of_each_lock_how_it_is_held,
 );
-
-on_postgres!(permits_changes_how_many_there_are_while_they_are_held);
-
-fn permits_changes_how_many_there_are_while_they_are_held(place: &Place) {
-    place.end(&["permits", "gpu", "2"]).assert_failed(1, "nobody holds or awaits it");
-    let _first = place.holder("gpu", &["--permits", "1/1"]);
-    let second = Background::start(place.shell("gpu", &["--permits", "1/1"], "true"));
-    until("somebody waits", || place.show("gpu")["waiting"] == 1);
-    place.end(&["permits", "gpu", "2"]).assert_silent(0);
-    second.end().assert_silent(0);
-    let told = place.end(&["permits", "gpu", "1", "-v"]);
-    assert!(told.stderr.ends_with("gpu: the capacity is 1, and was 2\n"), "{told:?}");
-    let busy = place.end(&["run", "gpu", "--permits", "1/1", "-n", "--", "true"]);
-    busy.assert_failed(75, "busy");
-    let _mutex = place.holder("deploy", &[]);
-    place.end(&["permits", "deploy", "2"]).assert_failed(2, "in use as a mutex");
-}
 
 fn who_waits_for_another_number_of_permits_says_why_and_is_let_in(place: &Place) {
     let mut first = place.holder("gpu", &["--permits", "1/4"]);

@@ -20,18 +20,15 @@ fn a_holder_id_survives_its_text() {
 #[test]
 fn weight_and_capacity_tell_the_mode() {
     let permits = Mode::Permits { count: 2, capacity: 5 };
-    for mode in [Mode::Exclusive, Mode::Shared, Mode::Upgradable, permits] {
+    for mode in [Mode::Exclusive, Mode::Shared, permits] {
         assert_eq!(Mode::of(mode.weight(), mode.capacity()), mode);
     }
-    let count = UPGRADABLE_WEIGHT;
-    let permits = Mode::Permits { count, capacity: count };
-    assert_eq!(Mode::of(count, count), permits, "of a semaphore it is a number like others");
 }
 
 #[cfg(feature = "serde")]
 #[test]
 fn the_name_of_a_mode_is_that_in_json() {
-    for mode in [Mode::Exclusive, Mode::Shared, Mode::Upgradable] {
+    for mode in [Mode::Exclusive, Mode::Shared] {
         assert_eq!(serde_json::to_value(mode).unwrap(), mode.as_str());
         assert!(Mode::WORDS.contains(&mode.as_str()));
     }
@@ -40,33 +37,14 @@ fn the_name_of_a_mode_is_that_in_json() {
 }
 
 #[test]
-fn an_upgradable_reader_fits_beside_readers_and_not_beside_another() {
-    let fits = |one: Mode, other: Mode| one.weight() <= LOCK_CAPACITY - other.weight();
-    assert!(fits(Mode::Upgradable, Mode::Shared));
-    assert!(!fits(Mode::Upgradable, Mode::Upgradable));
-    assert!(!fits(Mode::Upgradable, Mode::Exclusive));
-    assert_eq!(LOCK_CAPACITY - UPGRADABLE_WEIGHT, 1_073_741_823, "readers beside it");
-}
-
-#[test]
-fn readers_are_who_holds_beside_readers() {
-    let permits = Mode::Permits { count: 1, capacity: 5 };
-    let modes = [Mode::Exclusive, permits, Mode::Shared, Mode::Upgradable];
-    assert_eq!(modes.map(Mode::is_reader), [false, false, true, true]);
-}
-
-#[test]
 fn the_first_hold_that_must_end_is_in_the_way() {
-    use Mode::{Exclusive, Shared, Upgradable};
+    use Mode::{Exclusive, Shared};
     let up = |mode: Mode, held: &[Mode], waits| mode.held_up_by(held.iter().copied(), waits);
     assert_eq!(up(Exclusive, &[Shared, Shared], false), Some(0));
     assert_eq!(up(Shared, &[Exclusive], false), Some(0));
-    assert_eq!(up(Upgradable, &[Shared, Upgradable], false), Some(1));
     assert_eq!(up(Exclusive, &[], false), None);
-    for (mode, held) in [(Shared, Shared), (Upgradable, Shared), (Shared, Upgradable)] {
-        assert_eq!(up(mode, &[held], false), None, "{mode:?} beside {held:?}");
-        assert_eq!(up(mode, &[held], true), Some(0), "{mode:?} behind a writer");
-    }
+    assert_eq!(up(Shared, &[Shared], false), None);
+    assert_eq!(up(Shared, &[Shared], true), Some(0), "behind a writer");
     let permits = |count| Mode::Permits { count, capacity: 5 };
     assert_eq!(up(permits(2), &[permits(1), permits(2)], false), None, "all five");
     assert_eq!(up(permits(3), &[permits(1), permits(2)], false), Some(0));

@@ -1,16 +1,10 @@
 //! Acquire: takes the lock, or joins its queue, or replies that it is busy.
 //!
 //! A semaphore has one capacity at a time. It is the capacity of the first request that came when
-//! nobody held or waited, or one that an operator has set since ([`super::set_capacity`]). A
-//! request for another capacity waits in line like all others. When it is the first in line, it
-//! waits until nobody holds; then its capacity is in force. So two capacities are never counted
-//! together, and there are never more holders than the capacity that each of them asked for. Nobody
-//! overtakes the request, so all earlier holds end, and no request starves.
-//!
-//! A capacity that an operator has set replaces the one that the holders asked for: requests for
-//! either number share the new capacity. It is in force until nobody holds or waits. It also ends
-//! when nobody holds and the first in line is a request for a third number, or for more permits
-//! than there are.
+//! nobody held or waited. A request for another capacity waits in line like all others. When it is
+//! the first in line, it waits until nobody holds; then its capacity is in force. So two capacities
+//! are never counted together, and there are never more holders than the capacity that each of them
+//! asked for. Nobody overtakes the request, so all earlier holds end, and no request starves.
 //!
 //! A name is either a lock or a semaphore: while it is in use as one, requests for the other are
 //! refused.
@@ -48,15 +42,13 @@ impl Step<'_> {
         }
         self.promote(None);
         if self.record.is_idle() {
-            self.record.begin_with(capacity);
+            self.record.capacity = capacity;
         }
-        let is_admitted = self.record.admits(weight, capacity);
-        if !self.record.is_same_kind(capacity) || !is_admitted && !request.wait {
-            let capacity = self.record.capacity;
-            return Reply::Refused(Refusal::Mismatch { capacity });
+        let in_force = self.record.capacity;
+        if !self.record.is_same_kind(capacity) || capacity != in_force && !request.wait {
+            return Reply::Refused(Refusal::Mismatch { capacity: in_force });
         }
-        let nobody_first = self.record.queue.is_empty() && self.record.upgrading.is_none();
-        let is_next = nobody_first || bugs::is_on(Bug::NewcomerBarges);
+        let is_next = self.record.queue.is_empty() || bugs::is_on(Bug::NewcomerBarges);
         if is_next && !self.rules.gives_nothing_new() && self.record.fits(weight, capacity) {
             let token_us = self.mint(request.ballot_us);
             let waiting = asked(request, self.now_us());
@@ -107,9 +99,9 @@ impl Step<'_> {
                 .saturating_mul(behind.saturating_add(1))
                 .min(self.rules.longest_silence),
         };
-        let asked = self.record.queue.get(&sequence).map(|it| (it.weight, it.capacity));
-        let is_other = asked.is_some_and(|(weight, of)| !self.record.admits(weight, of));
-        let other_capacity = is_other.then_some(self.record.capacity);
+        let in_force = self.record.capacity;
+        let asked = self.record.queue.get(&sequence).map(|waiting| waiting.capacity);
+        let other_capacity = asked.is_some_and(|asked| asked != in_force).then_some(in_force);
         Place { sequence, ahead, retry_after, other_capacity }
     }
 }

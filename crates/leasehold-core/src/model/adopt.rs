@@ -47,11 +47,8 @@ impl Step<'_> {
     /// The hold of the lease, as it was when it was handed out.
     fn handed_out(&mut self, adopt: &Adopt) -> Option<(usize, HoldState)> {
         let (slot, state) = self.live_hold(adopt.from)?;
-        let mode = adopt.request.mode;
-        let is_same_kind = self.record.is_same_kind(mode.capacity());
-        let hold = &mut self.record.holds[slot];
-        // The capacity may have been changed since the lease was handed out.
-        let is_same = hold.weight == mode.weight() && is_same_kind;
+        let hold = &self.record.holds[slot];
+        let is_same = hold.mode(self.record.capacity) == adopt.request.mode;
         // A node of a quorum may have granted the lease with another token.
         let has_token = adopt.token.is_none_or(|token| token.micros() == hold.token_us);
         (state != HoldState::Cooldown && is_same && has_token).then_some((slot, state))
@@ -61,13 +58,9 @@ impl Step<'_> {
     /// renewals of that attempt find a newer token, and copies of its acquire find a tombstone.
     fn change_hands(&mut self, slot: usize, adopt: &Adopt) {
         let (before, request) = (adopt.from, &adopt.request);
-        if self.record.upgrading == Some(before) {
-            self.record.upgrading = None;
-        }
         let (token_us, since_us) = (self.mint(request.ballot_us), self.now_us());
         self.record.set_id(slot, request.id);
         let hold = &mut self.record.holds[slot];
-        hold.change = 0;
         hold.token_us = token_us;
         hold.since_us = since_us;
         hold.nonce = request.nonce;

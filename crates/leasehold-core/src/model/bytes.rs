@@ -145,12 +145,12 @@ macro_rules! rows {
 
 rows! {
     Record {
-        capacity, asked, last_token_us, last_sequence, sweep, collect_at_us, upgrading, holds,
+        capacity, last_token_us, last_sequence, sweep, collect_at_us, holds,
         clients, queue, tombstones, last
     } without used, slots, sequences;
     Sweep { cursor, bound_us, running_us, longest_ttl_us };
     Hold {
-        id, state, weight, token_us, since_us, deadline_us, ttl_us, change, nonce as Random, info
+        id, state, weight, token_us, since_us, deadline_us, ttl_us, nonce as Random, info
     };
     Waiting { id, weight, capacity, ttl_us, since_us, nonce as Random, info };
     Seen { last_us } without waiting;

@@ -10,7 +10,6 @@ mod adopt;
 mod apply;
 mod bytes;
 mod cancel;
-mod change_mode;
 mod commit;
 mod describe;
 mod inspect;
@@ -24,7 +23,6 @@ mod release;
 mod renew;
 mod revoke;
 mod rows;
-mod set_capacity;
 mod sound;
 mod step;
 
@@ -45,8 +43,7 @@ use crate::time::Now;
 
 /// Applies one action to one record at the store's `now`.
 ///
-/// An action that is refused, busy or late changes only what time alone changes. One exception:
-/// after a busy upgrade, the store admits nobody else.
+/// An action that is refused, busy or late changes only what time alone changes.
 ///
 /// # Cost
 ///
@@ -58,16 +55,14 @@ pub fn step(record: &mut Record, now: Now, rules: Rules, action: &Action) -> Out
         Action::Acquire(request) => step.acquire(request),
         Action::Adopt(request) => step.adopt(request),
         Action::Cancel { id, unanswered } => step.cancel(*id, *unanswered),
-        Action::ChangeMode { id, mode, change } => step.change_mode(*id, *mode, *change),
         Action::Commit { id, token, ttl } => step.commit(*id, *token, *ttl),
         Action::Describe { id, info } => step.describe(*id, info),
         Action::Inspect { limit } => step.inspect(*limit),
         Action::Poll { id, ttl } => step.poll(*id, *ttl),
         Action::Reclaim(request) => step.reclaim(request),
         Action::Release { id, cooldown, unanswered } => step.release(*id, *cooldown, *unanswered),
-        Action::Renew { id, ttl, mode, change } => step.renew(*id, *ttl, (*mode, *change)),
+        Action::Renew { id, ttl } => step.renew(*id, *ttl),
         Action::Revoke { id, token, force } => step.revoke(*id, *token, *force),
-        Action::SetCapacity { capacity } => step.set_capacity(*capacity),
     };
     step.outcome(reply)
 }

@@ -3,7 +3,7 @@
 use super::limits::{CLAIM_WINDOW, GRANT_BOUND, POLL_INTERVAL, REAP_BOUND, SKIP_BOUND};
 use super::rows::{Hold, NEVER_US, Waiting};
 use super::step::Step;
-use crate::holder::{ClientId, HoldState, HolderId, LOCK_CAPACITY};
+use crate::holder::{ClientId, HoldState, HolderId};
 use crate::request::Message;
 use crate::time::micros;
 use crate::token::FencingToken;
@@ -59,10 +59,6 @@ impl Step<'_> {
     /// `caller` is the attempt that has sent the request of this step. Its grant is confirmed
     /// immediately, and needs no message.
     pub(super) fn promote(&mut self, caller: Option<HolderId>) {
-        if let Some(reader) = self.record.upgrading {
-            self.promote_reader(reader);
-            return;
-        }
         let (mut skipped, mut granted) = (0, 0);
         while let Some((&sequence, head)) = self.record.queue.first_key_value() {
             let (id, weight, capacity) = (head.id, head.weight, head.capacity);
@@ -99,9 +95,7 @@ impl Step<'_> {
     fn grant_head(&mut self, sequence: u64, client: ClientId, is_caller: bool) {
         let (now_us, last_seen_us) = (self.now_us(), self.last_seen_us(client));
         let Some(waiting) = self.record.leave(sequence) else { return };
-        if !self.record.admits(waiting.weight, waiting.capacity) {
-            self.record.begin_with(waiting.capacity);
-        }
+        self.record.capacity = waiting.capacity;
         if is_caller {
             let token_us = self.mint(None);
             self.grant(waiting, HoldState::Claimed, token_us, None);
@@ -138,31 +132,11 @@ impl Step<'_> {
             since_us: now_us,
             deadline_us,
             ttl_us: waiting.ttl_us,
-            change: 0,
             nonce: waiting.nonce,
             info: waiting.info,
         });
         self.keep_until(deadline_us);
         slot
-    }
-
-    /// Makes the waiting reader the writer if it is the last one left.
-    fn promote_reader(&mut self, reader: HolderId) {
-        if self.rules.gives_nothing_new() || self.record.holds.len() != 1 {
-            return;
-        }
-        let token_us = self.become_writer(0);
-        let hold = &mut self.record.holds[0];
-        let (nonce, deadline_us) = (hold.nonce, hold.deadline_us);
-        self.tell_granted(reader, nonce, FencingToken::from_micros(token_us), deadline_us);
-    }
-
-    pub(super) fn become_writer(&mut self, slot: usize) -> u64 {
-        let token_us = self.mint(None);
-        self.record.upgrading = None;
-        self.record.set_weight(slot, LOCK_CAPACITY);
-        self.record.holds[slot].token_us = token_us;
-        token_us
     }
 
     fn tell_granted(&mut self, id: HolderId, nonce: u64, token: FencingToken, deadline_us: u64) {

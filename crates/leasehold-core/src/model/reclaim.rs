@@ -2,8 +2,8 @@
 
 use super::acquire::asked;
 use super::step::Step;
-use crate::holder::{HoldState, LOCK_CAPACITY, Mode};
-use crate::request::{Reclaim, Refusal, Reply};
+use crate::holder::{HoldState, LOCK_CAPACITY};
+use crate::request::{Acquire, Reclaim, Refusal, Reply};
 
 impl Step<'_> {
     pub(super) fn reclaim(&mut self, claim: &Reclaim) -> Reply {
@@ -16,7 +16,7 @@ impl Step<'_> {
         }
         // This comes before anything ends by time: a hold that is still in the record has kept
         // everybody else out.
-        if let Some(slot) = self.held_to_reclaim(claim) {
+        if let Some(slot) = self.held_to_reclaim(request) {
             let now_us = self.now_us();
             self.record.holds[slot].clamp(now_us);
             self.raise_token(slot, claim.token.micros());
@@ -36,33 +36,12 @@ impl Step<'_> {
         reply
     }
 
-    /// The attempt's own hold, if it is of the claimed kind, both sides can agree on its mode, and
-    /// nobody has ended it.
-    fn held_to_reclaim(&mut self, claim: &Reclaim) -> Option<usize> {
-        let mode = claim.request.mode;
-        let slot = self.record.hold_of(claim.request.id)?;
-        let is_ended =
-            matches!(self.record.holds[slot].state, HoldState::Cooldown | HoldState::Revoked);
-        if is_ended || !self.record.is_same_kind(mode.capacity()) {
-            return None;
-        }
-        let agrees = self.agree(slot, (mode, claim.change));
-        (agrees || self.become_writer_again(slot, claim)).then_some(slot)
-    }
-
-    /// Makes the hold the writer again, if it is claimed as a writer but is a reader in the record.
-    /// Does nothing if somebody else has been granted the name.
-    fn become_writer_again(&mut self, slot: usize, claim: &Reclaim) -> bool {
-        let is_next = self.record.holds.len() == 1
-            && !self.rules.held_back
-            && claim.request.mode == Mode::Exclusive
-            && self.record.last_token_us <= claim.token.micros();
-        if is_next {
-            self.record.set_weight(slot, LOCK_CAPACITY);
-            self.record.holds[slot].change = claim.change;
-            self.record.upgrading = None;
-        }
-        is_next
+    /// The attempt's own hold, if it has the claimed mode, and nobody has ended it.
+    fn held_to_reclaim(&self, request: &Acquire) -> Option<usize> {
+        let slot = self.record.hold_of(request.id)?;
+        let hold = &self.record.holds[slot];
+        let is_ended = matches!(hold.state, HoldState::Cooldown | HoldState::Revoked);
+        (!is_ended && hold.mode(self.record.capacity) == request.mode).then_some(slot)
     }
 
     fn reclaim_forgotten(&mut self, claim: &Reclaim) -> Reply {
@@ -73,13 +52,13 @@ impl Step<'_> {
             return Reply::Refused(Refusal::Weight);
         }
         let is_idle = self.record.is_idle();
-        if !is_idle && !self.record.admits(weight, capacity) {
+        if !is_idle && capacity != self.record.capacity {
             return Reply::Refused(Refusal::Mismatch { capacity: self.record.capacity });
         }
         let token_us = claim.token.micros();
         let is_overtaken = weight == LOCK_CAPACITY && self.record.last_token_us >= token_us;
         let is_over = self.record.is_finished(request.id, self.now_us());
-        let nobody_first = self.record.queue.is_empty() && self.record.upgrading.is_none();
+        let nobody_first = self.record.queue.is_empty();
         let fits = nobody_first && (is_idle || self.record.fits(weight, capacity));
         if is_overtaken || is_over || !fits {
             return not_held;
@@ -88,12 +67,11 @@ impl Step<'_> {
             return Reply::Busy { retry_after: self.time_left() };
         }
         if is_idle {
-            self.record.begin_with(capacity);
+            self.record.capacity = capacity;
         }
         self.record.last_token_us = self.record.last_token_us.max(token_us);
         let waiting = asked(request, self.now_us());
         let slot = self.grant(waiting, HoldState::Claimed, token_us, None);
-        self.record.holds[slot].change = claim.change;
         Reply::Granted(self.confirm(slot, request.ttl))
     }
 }

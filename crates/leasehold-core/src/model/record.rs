@@ -13,9 +13,6 @@ use crate::holder::{ClientId, HolderId, LOCK_CAPACITY};
 pub struct Record {
     /// The capacity in force; it binds while something is held or awaited.
     pub capacity: u32,
-    /// The capacity that the holders have asked for. It differs from the capacity in force once an
-    /// operator has changed that.
-    pub asked: u32,
     /// The part of the capacity that is taken: the sum of the weights of the holds.
     pub used: u64,
     /// The highest token time ever granted; zero before the first.
@@ -26,8 +23,6 @@ pub struct Record {
     pub slots: BTreeMap<HolderId, usize>,
     /// The state of the search for expired holds.
     pub sweep: Sweep,
-    /// The reader that waits to become the writer. Meanwhile nobody is admitted.
-    pub upgrading: Option<HolderId>,
     /// The waiters, by the number drawn on joining.
     pub queue: BTreeMap<u64, Waiting>,
     /// The number of each waiting attempt.
@@ -66,22 +61,12 @@ impl Record {
         (self.capacity == LOCK_CAPACITY) == (capacity == LOCK_CAPACITY)
     }
 
-    /// Whether a request may share the capacity with the holders: see [`super::acquire`].
-    pub(super) fn admits(&self, weight: u32, capacity: u32) -> bool {
-        [self.capacity, self.asked].contains(&capacity) && weight <= self.capacity
-    }
-
-    /// Whether a request can be granted if it is its turn.
+    /// Whether a request can be granted if it is its turn: see [`super::acquire`].
     pub(super) fn fits(&self, weight: u32, capacity: u32) -> bool {
-        match self.admits(weight, capacity) {
-            true => self.used + u64::from(weight) <= u64::from(self.capacity),
+        match capacity == self.capacity {
+            true => self.used + u64::from(weight) <= u64::from(capacity),
             false => self.holds.is_empty(),
         }
-    }
-
-    /// Sets the capacity in force and the capacity asked for.
-    pub(super) fn begin_with(&mut self, capacity: u32) {
-        (self.capacity, self.asked) = (capacity, capacity);
     }
 
     /// The slot of an attempt's hold.
@@ -115,20 +100,11 @@ impl Record {
         };
         self.slots.remove(&removed.id);
         self.used = self.used.saturating_sub(removed.weight.into());
-        if self.upgrading == Some(removed.id) {
-            self.upgrading = None;
-        }
         if self.holds.is_empty() {
             self.sweep = Sweep::default();
         }
         self.sweep.cursor = self.sweep.cursor.min(self.holds.len());
         Some(removed)
-    }
-
-    /// Changes the weight of a hold.
-    pub(super) fn set_weight(&mut self, slot: usize, weight: u32) {
-        let before = std::mem::replace(&mut self.holds[slot].weight, weight);
-        self.used = self.used.saturating_sub(before.into()) + u64::from(weight);
     }
 
     /// Gives a hold to another attempt.

@@ -53,16 +53,12 @@ impl Step<'_> {
     fn cool_down(&mut self, slot: usize, cooldown: Duration) {
         let deadline_us = self.now_us() + micros(cooldown);
         let hold = &mut self.record.holds[slot];
-        let id = hold.id;
         hold.state = HoldState::Cooldown;
         hold.ttl_us = micros(cooldown);
         hold.deadline_us = deadline_us;
         let sweep = &mut self.record.sweep;
         sweep.longest_ttl_us = sweep.longest_ttl_us.max(micros(cooldown));
         sweep.expect(slot, deadline_us);
-        if self.record.upgrading == Some(id) {
-            self.record.upgrading = None;
-        }
         self.keep_until(deadline_us);
     }
 }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::step::Step;
 use crate::bugs::{self, Bug};
-use crate::holder::{HoldState, HolderId, Mode};
+use crate::holder::{HoldState, HolderId};
 use crate::request::Reply;
 
 impl Step<'_> {
-    pub(super) fn renew(&mut self, id: HolderId, ttl: Duration, believed: (Mode, u64)) -> Reply {
+    pub(super) fn renew(&mut self, id: HolderId, ttl: Duration) -> Reply {
         if bugs::is_on(Bug::LateRenewalRevives)
             && let Some(slot) = self.record.hold_of(id)
         {
@@ -16,16 +16,12 @@ impl Step<'_> {
         }
         self.sweep();
         let reply = match self.live_hold(id) {
-            Some((slot, HoldState::Claimed | HoldState::Unclaimed))
-                if self.agree(slot, believed) =>
-            {
+            Some((slot, HoldState::Claimed | HoldState::Unclaimed)) => {
                 Reply::Granted(self.confirm(slot, ttl))
             }
             Some((_, HoldState::Revoked)) => Reply::Revoked(true),
             None if self.record.is_revoked(id, self.now_us()) => Reply::Revoked(true),
-            Some((_, HoldState::Claimed | HoldState::Cooldown | HoldState::Unclaimed)) | None => {
-                Reply::NotHeld { newest: self.newest() }
-            }
+            Some((_, HoldState::Cooldown)) | None => Reply::NotHeld { newest: self.newest() },
         };
         self.promote(None);
         reply

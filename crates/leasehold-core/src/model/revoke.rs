@@ -33,11 +33,6 @@ impl Step<'_> {
             self.bury(id, deadline_us, true);
         } else {
             self.record.holds[slot].state = HoldState::Revoked;
-            // Otherwise the reader would still become the writer, with a token that the operator
-            // has not seen, and would keep other readers out.
-            if self.record.upgrading == Some(id) {
-                self.record.upgrading = None;
-            }
         }
         if !is_cooldown {
             let message = Message::Revoked { attempt: id.attempt, nonce, token, forced };

@@ -24,8 +24,6 @@ pub struct Hold {
     pub deadline_us: u64,
     /// The ttl of the last confirmation, or the length of the cooldown.
     pub ttl_us: u64,
-    /// The highest number of a requested change of mode; 0 before the first.
-    pub change: u64,
     /// The attempt's secret.
     pub nonce: u64,
     /// The facts about the holder.

@@ -26,9 +26,7 @@ impl Record {
             .chain(seen)
             .all(|us| us <= NEVER_US)
             && self.capacity <= LOCK_CAPACITY
-            && self.is_same_kind(self.asked)
-            // The used part may be more than the capacity, if an operator has lowered the capacity.
-            && self.used <= u64::from(LOCK_CAPACITY)
+            && self.used <= u64::from(self.capacity)
             && self.tombstones.len() <= MAX_TOMBSTONES
             && self.last.as_ref().is_none_or(|last| last.ended_us <= NEVER_US)
             && sweep.cursor <= self.holds.len()
@@ -38,13 +36,11 @@ impl Record {
             && self.queue.last_key_value().is_none_or(|(last, _)| *last <= self.last_sequence)
             && self.holds.iter().enumerate().all(|(slot, hold)| self.may_hold(slot, hold))
             && self.queue.values().all(|waiting| self.may_wait(waiting))
-            && self.upgrading.is_none_or(|reader| self.slots.contains_key(&reader))
     }
 
     fn may_hold(&self, slot: usize, hold: &Hold) -> bool {
         let is_swept = slot < self.sweep.cursor;
-        [hold.change, hold.since_us, hold.ttl_us].iter().all(|number| *number <= NEVER_US)
-            && hold.weight <= LOCK_CAPACITY
+        [hold.since_us, hold.ttl_us].iter().all(|number| *number <= NEVER_US)
             && hold.token_us <= self.last_token_us
             // Otherwise the record would be forgotten while the hold lives, or the hold would
             // outlive its deadline unnoticed.

@@ -164,8 +164,8 @@ impl<'a> Step<'a> {
         grant
     }
 
-    /// The grant of a hold with its present deadline: a change of mode or of facts does not move
-    /// the deadline.
+    /// The grant of a hold with its present deadline: a change of its facts does not move the
+    /// deadline.
     pub(super) fn unchanged(&mut self, slot: usize) -> Grant {
         let contended = !self.record.queue.is_empty();
         let hold = &mut self.record.holds[slot];

@@ -27,7 +27,6 @@ impl From<&Reply> for NodeVote {
             Reply::Revoked(_) => Self::Revoked,
             Reply::Busy { .. }
             | Reply::Cancelled(_)
-            | Reply::CapacitySet { .. }
             | Reply::Gone
             | Reply::Late
             | Reply::Many(_)
@@ -36,8 +35,7 @@ impl From<&Reply> for NodeVote {
             | Reply::Queued(_)
             | Reply::Released
             | Reply::Stale
-            | Reply::Status(_)
-            | Reply::WouldDeadlock => Self::Nothing,
+            | Reply::Status(_) => Self::Nothing,
         }
     }
 }

@@ -15,13 +15,12 @@ impl Operation {
 }
 
 impl Action {
-    /// The name of the action, such as `change_mode`: one of a few words, for logs and metrics.
+    /// The name of the action, such as `acquire`: one of a few words, for logs and metrics.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Acquire(_) => "acquire",
             Self::Adopt(_) => "adopt",
             Self::Cancel { .. } => "cancel",
-            Self::ChangeMode { .. } => "change_mode",
             Self::Commit { .. } => "commit",
             Self::Describe { .. } => "describe",
             Self::Inspect { .. } => "inspect",
@@ -30,7 +29,6 @@ impl Action {
             Self::Release { .. } => "release",
             Self::Renew { .. } => "renew",
             Self::Revoke { .. } => "revoke",
-            Self::SetCapacity { .. } => "set_capacity",
         }
     }
 }

@@ -36,8 +36,7 @@ impl Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reply {
-    /// The name is busy. The record is unchanged, with one exception: it remembers a reader that
-    /// asked to become the writer.
+    /// The name is busy. The record is unchanged.
     ///
     /// As the answer to a renewal, it means that too few servers answered: the outcome is unknown.
     Busy {
@@ -46,11 +45,6 @@ pub enum Reply {
     },
     /// The attempt was cancelled, with this result.
     Cancelled(Cancelled),
-    /// The capacity was set.
-    CapacitySet {
-        /// The capacity before; `None` if nobody holds or waits, so that there was none to change.
-        before: Option<u32>,
-    },
     /// A poll's attempt neither holds nor waits: join again with a new attempt.
     Gone,
     /// The attempt holds the name.
@@ -77,15 +71,10 @@ pub enum Reply {
     /// Whether the revoked token was held. As the answer to a renewal, it means that an operator
     /// asks the holder to stop.
     Revoked(bool),
-    /// This attempt has ended before: the request is a late copy, or needs a new number. As the
-    /// answer to a change of mode, it means that a later change arrived first, or that this change
-    /// was taken back.
+    /// This attempt has ended before: the request is a late copy, or needs a new number.
     Stale,
     /// The answer to [`Action::Inspect`](super::Action::Inspect).
     Status(Box<Status>),
-    /// Another reader waits to become the writer, or is upgradable and may ask for the same: the
-    /// two would wait for each other for ever. An upgradable reader never gets this answer.
-    WouldDeadlock,
 }
 
 /// A grant, as the holder receives it.
@@ -162,8 +151,7 @@ pub enum Refusal {
     /// an operator has deleted the record.
     Damaged,
     /// The name is held or awaited with another capacity (a lock has [`crate::LOCK_CAPACITY`]), or
-    /// as a semaphore instead of a lock, or the other way round. Or an operator has lowered the
-    /// number of permits below that of the request, and the request does not wait.
+    /// as a semaphore instead of a lock, or the other way round.
     Mismatch {
         /// The capacity in force.
         capacity: u32,
@@ -186,7 +174,7 @@ pub enum Refusal {
 pub enum Message {
     /// Messages may have been lost: ask the store about every attempt and hold again.
     Gap,
-    /// An attempt was granted, or a reader has become the writer.
+    /// An attempt was granted.
     Granted {
         /// The number of the attempt of this client.
         attempt: u64,

@@ -13,23 +13,21 @@ fn actions() -> Vec<(Action, &'static str, bool, bool, Option<Effect>)> {
     let acquire = Acquire::new(ID, Mode::Exclusive, TTL);
     let token = FencingToken::from_micros(1_800_000_000_000_000);
     let adopt = Adopt::new(HolderId::MIN, None, acquire.clone());
-    let reclaim = Reclaim::new(token, 0, acquire.clone());
-    let (id, ttl, mode, change, unanswered) = (ID, TTL, Mode::Shared, 1, false);
+    let reclaim = Reclaim::new(token, acquire.clone());
+    let (id, ttl, unanswered) = (ID, TTL, false);
     let info = HolderInfo::default();
     vec![
         (Action::Acquire(acquire), "acquire", true, true, Some(Effect::Grant)),
         (Action::Adopt(adopt), "adopt", true, true, Some(Effect::Adoption)),
         (Action::Cancel { id, unanswered }, "cancel", true, false, None),
-        (Action::ChangeMode { id, mode, change }, "change_mode", true, false, Some(Effect::Mode)),
         (Action::Commit { id, token, ttl }, "commit", true, true, Some(Effect::Renewal)),
         (Action::Describe { id, info }, "describe", true, false, None),
         (Action::Inspect { limit: 1 }, "inspect", false, false, None),
         (Action::Poll { id, ttl }, "poll", true, true, Some(Effect::HandOver)),
         (Action::Reclaim(reclaim), "reclaim", true, true, Some(Effect::Reclaim)),
         (Action::Release { id, cooldown: TTL, unanswered }, "release", true, false, None),
-        (Action::Renew { id, ttl, mode, change }, "renew", true, true, Some(Effect::Renewal)),
+        (Action::Renew { id, ttl }, "renew", true, true, Some(Effect::Renewal)),
         (Action::Revoke { id, token, force: true }, "revoke", false, false, None),
-        (Action::SetCapacity { capacity: 3 }, "set_capacity", false, false, None),
     ]
 }
 
@@ -51,7 +49,7 @@ fn a_request_may_be_executed_until_the_last_time_that_scripts_tell_from_the_one_
 
 #[test]
 fn what_goes_on_is_nothing_new() {
-    let new = [Effect::Adoption, Effect::Grant, Effect::HandOver, Effect::Mode];
+    let new = [Effect::Adoption, Effect::Grant, Effect::HandOver];
     assert!(new.into_iter().all(Effect::is_new));
     assert!(!Effect::Reclaim.is_new() && !Effect::Renewal.is_new());
 }
@@ -61,7 +59,7 @@ fn listings_and_inspections_change_nothing_and_all_else_may() {
     let (prefix, name) = (String::new(), LockName::new("a").unwrap());
     let list = Operation::List { prefix: prefix.clone(), limit: 1 };
     let page = Operation::ListPage { prefix, after: None, keys: 1 };
-    let renew = Operation::Renew(vec![RenewLease::new(name.clone(), ID, TTL, Mode::Shared)]);
+    let renew = Operation::Renew(vec![RenewLease::new(name.clone(), ID, TTL)]);
     assert!(list.is_read_only() && page.is_read_only() && !renew.is_read_only());
     assert_eq!([list, page, renew].map(|it| it.as_str()), ["list", "list", "renew"]);
     for (action, word, ..) in actions() {

@@ -1,5 +1,4 @@
-//! A semaphore for which requests and operators name different capacities, in every order in which
-//! they can come.
+//! A semaphore for which requests name different capacities, in every order in which they can come.
 //!
 //! Time stands still and nobody dies: the search covers which permits are granted together.
 
@@ -23,14 +22,9 @@ const NOW: Now = Now { lease_us: START_US, token_us: WALL_US };
 /// The request of each client: how many permits, of which capacity.
 const ASKED: [(u32, u32); 5] = [(1, 2), (1, 2), (2, 3), (1, 3), (2, 2)];
 
-/// The capacities that an operator may set.
-const SET: [u32; 3] = [1, 2, 3];
-
 /// The bounds of the search.
 #[derive(Clone, Debug)]
 struct World {
-    /// How often an operator sets the capacity.
-    settings: u8,
     /// A waiter is treated as if it had requested the capacity in force.
     mixes: bool,
 }
@@ -44,8 +38,6 @@ struct State {
     came: Vec<u8>,
     granted: Vec<u8>,
     left: BTreeSet<u8>,
-    settings: u8,
-    is_set: bool,
     went_beyond: bool,
 }
 
@@ -54,7 +46,6 @@ enum Event {
     Ask(u8),
     /// The client releases its permits, or stops waiting.
     Leave(u8),
-    Set(u32),
 }
 
 fn acquire(client: u8) -> Action {
@@ -85,7 +76,6 @@ impl World {
         }
         let now = used(&state.record);
         state.went_beyond |= now > before && now > state.record.capacity;
-        state.is_set &= !state.record.is_idle();
         let new: Vec<u8> = holders(&state.record).filter(|c| !state.granted.contains(c)).collect();
         // Grants of one step are in the order of tokens.
         let token = |client: &u8| {
@@ -111,8 +101,6 @@ impl Model for World {
             came: Vec::new(),
             granted: Vec::new(),
             left: BTreeSet::new(),
-            settings: self.settings,
-            is_set: false,
             went_beyond: false,
         }]
     }
@@ -121,9 +109,6 @@ impl Model for World {
         events.extend(state.idle.iter().map(|client| Event::Ask(*client)));
         let here = state.came.iter().filter(|client| !state.left.contains(client));
         events.extend(here.map(|client| Event::Leave(*client)));
-        if state.settings > 0 && !state.record.is_idle() {
-            events.extend(SET.map(Event::Set));
-        }
     }
 
     fn next_state(&self, state: &State, event: Event) -> Option<State> {
@@ -138,11 +123,6 @@ impl Model for World {
                 state.left.insert(client);
                 self.apply(&mut state, &Action::Cancel { id: id(client), unanswered: false });
             }
-            Event::Set(capacity) => {
-                state.settings -= 1;
-                state.is_set = true;
-                self.apply(&mut state, &Action::SetCapacity { capacity });
-            }
         }
         Some(state)
     }
@@ -152,15 +132,14 @@ impl Model for World {
             Property::always(BOTH, |_, state: &State| {
                 let used = used(&state.record);
                 let asked = |client: u8| ASKED[usize::from(client)].1;
-                state.is_set || holders(&state.record).all(|client| used <= asked(client))
+                holders(&state.record).all(|client| used <= asked(client))
             }),
             Property::always(NEVER_BEYOND, |_, state: &State| !state.went_beyond),
             Property::always(SERVED, |_, state: &State| {
                 let record = &state.record;
                 let Some(head) = record.queue.values().next() else { return true };
-                let shares = [record.capacity, record.asked].contains(&head.capacity);
                 let is_full = used(record) + head.weight > record.capacity;
-                !record.holds.is_empty() && (is_full || !shares)
+                !record.holds.is_empty() && (is_full || head.capacity != record.capacity)
             }),
             Property::always(IN_ORDER, |_, state: &State| {
                 let waits = |client: u8| {
@@ -188,12 +167,10 @@ impl Model for World {
 
 #[test]
 fn two_capacities_are_never_mixed_and_the_next_waiter_is_served() {
-    for world in [World { settings: 0, mixes: false }, World { settings: 2, mixes: false }] {
-        holds_in(&world);
-    }
+    holds_in(&World { mixes: false });
 }
 
 #[test]
 fn without_its_own_capacity_a_waiter_shares_more_than_it_asked_for() {
-    breaks(&World { settings: 0, mixes: true }, BOTH);
+    breaks(&World { mixes: true }, BOTH);
 }

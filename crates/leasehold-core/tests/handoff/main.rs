@@ -4,10 +4,9 @@
 //! [`leasehold_core::model::step`] itself, a network that loses, delays, reorders and duplicates,
 //! clients that stop (some for ever) and change their minds. Each protection of the protocol is
 //! then taken away, and the search must find what goes wrong: otherwise it would prove nothing.
-//! Changes of mode and capacities have separate worlds.
+//! Capacities have a separate world.
 
 mod capacities;
-mod modes;
 mod scenario;
 #[path = "../search/mod.rs"]
 mod search;

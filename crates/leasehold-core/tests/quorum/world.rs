@@ -31,12 +31,12 @@ impl World {
             Kind::Commit(token) => Action::Commit { id, token, ttl },
             Kind::Reclaim { token, until } => {
                 let request = Acquire::new(id, self.mode, ttl).with_not_after(until_us(until));
-                Action::Reclaim(Reclaim::new(token, 0, request))
+                Action::Reclaim(Reclaim::new(token, request))
             }
             Kind::Release { unanswered } => {
                 Action::Release { id, cooldown: Duration::ZERO, unanswered }
             }
-            Kind::Renew => Action::Renew { id, ttl, mode: self.mode, change: 0 },
+            Kind::Renew => Action::Renew { id, ttl },
         }
     }
 

@@ -58,7 +58,7 @@ static METADATA: Metadata<'_> = Metadata::new("leasehold", Level::INFO, Some(mod
 /// - `leasehold_reconnects_total`: ends of outages
 /// - `leasehold_warnings_total`
 ///
-/// `mode` is `exclusive`, `shared`, `upgradable` or `permits`. Names of locks are not a label,
+/// `mode` is `exclusive`, `shared` or `permits`. Names of locks are not a label,
 /// because there may be millions. [`group_by`](Self::group_by) puts them into a few groups.
 ///
 /// ```
@@ -220,10 +220,6 @@ impl Observer for MetricsObserver {
                 }
             }
             Event::Warning { .. } => counter(&Key::from_static_name(WARNINGS)).increment(1),
-            Event::ModeChanged { lease, from } => {
-                self.held(lease.name, from).decrement(1);
-                self.held(lease.name, lease.mode).increment(1);
-            }
         }
     }
 }

@@ -147,13 +147,6 @@ impl Observer for TracingObserver {
                 }
             }
             Event::Warning { text } => warn!("{text}"),
-            Event::ModeChanged { lease: LeaseFacts { holder, name, mode, token, .. }, from } => {
-                let span = self.hold(holder);
-                span.record("leasehold.mode", mode.as_str());
-                span.record("leasehold.token", field::display(token));
-                let (from, mode) = (from.as_str(), mode.as_str());
-                span.in_scope(|| debug!(%name, %token, from, mode, "mode changed"));
-            }
         }
     }
 }

@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(ended.granted_again(id(1), other), None);
         ended.add(id(1), own, &name);
         assert_eq!(ended.granted_again(id(1), own), None, "its own, late");
-        assert_eq!(ended.granted_again(id(1), first), None, "of before its upgrade, late");
+        assert_eq!(ended.granted_again(id(1), first), None, "an older one, late");
         assert_eq!(ended.granted_again(id(1), other), Some(name.clone()));
         for attempt in 0..REMEMBERED as u64 {
             ended.add(id(2 + attempt), own, &name);

@@ -8,14 +8,13 @@ use leasehold_core::{
     Action, Error, FencingToken, HolderId, Instant, LeaseOptions, LockName, LossReason, Mode,
     PassedOn, RenewLease, Renewal, StoreError,
 };
-use tokio::sync::Notify;
 
 use super::handoff::Pulse;
 use crate::event::LeaseFacts;
 use crate::failures::FailureStreak;
 use crate::lost::{End, Signal};
 use crate::mutex::Mutex;
-use crate::sync::{AtomicBool, AtomicU64};
+use crate::sync::AtomicBool;
 
 /// The state of a lease, shared by its guards and the keeper.
 #[derive(Debug)]
@@ -29,8 +28,6 @@ pub(crate) struct LeaseState {
     /// the caller has the lease. If no caller ever has the lease (given back, cancelled, one of
     /// several names), `min_hold` does not keep the name taken.
     delivered: OnceLock<Instant>,
-    /// Notified when a message announces that this reader has become the writer.
-    pub(crate) upgraded: Notify,
     /// A caller or the keeper has taken on the release, or the lease was handed out.
     finished: AtomicBool,
     /// The next caller in line has the lease.
@@ -41,10 +38,9 @@ pub(crate) struct LeaseState {
     /// The time at which to report the present holder to the store, if its record may name an
     /// earlier caller.
     pub(super) tell_at: Option<Instant>,
-    /// The token of the grant, as the store has it; written only with `changing` locked. It is read
-    /// without a lock: in a forked child, `changing` may stay locked.
-    grant_token: AtomicU64,
-    granted_mode: Mode,
+    /// The token of the grant, as the store has it.
+    grant_token: FencingToken,
+    mode: Mode,
     changing: Mutex<Changing>,
     pub(super) observed: Mutex<Observed>,
 }
@@ -61,7 +57,6 @@ struct Changing {
     unanswered: bool,
     /// The label that others see.
     shown_label: Option<String>,
-    modes: ModeChanges,
     /// The store's time of the last renewal that succeeded, or of the grant before the first one.
     renewed_us: u64,
     /// The failures of renewals since the last renewal that succeeded.
@@ -76,7 +71,7 @@ pub(super) enum Observed {
     /// Nothing was reported yet, and the lease has ended: the caller that reports the grant reports
     /// the end, too.
     Ending(End),
-    Held(Mode),
+    Held,
     Ended,
 }
 
@@ -146,16 +141,15 @@ impl LeaseState {
             min_hold: options.min_hold.unwrap_or_default(),
             unanswered,
             shown_label: options.label.clone(),
-            modes: ModeChanges::granted(mode),
             renewed_us: token.micros(),
             failures: FailureStreak::default(),
         };
         let (passed_on, tell_at) = (PassedOn::default(), is_taken_over.then(|| now + TELL_AFTER));
-        Self::of((name, id, token), options, changing, (passed_on, tell_at), signal, now)
+        Self::of((name, id, token, mode), options, changing, (passed_on, tell_at), signal, now)
     }
 
     fn of(
-        (name, id, token): (LockName, HolderId, FencingToken),
+        (name, id, grant_token, mode): (LockName, HolderId, FencingToken, Mode),
         options: LeaseOptions,
         changing: Changing,
         (passed_on, tell_at): (PassedOn, Option<Instant>),
@@ -169,20 +163,19 @@ impl LeaseState {
             granted_at: now,
             signal,
             delivered: OnceLock::new(),
-            upgraded: Notify::new(),
             finished: AtomicBool::new(false),
             was_passed_on: AtomicBool::new(false),
             passed_on,
             tell_at,
-            grant_token: AtomicU64::new(token.get()),
-            granted_mode: changing.modes.mode,
+            grant_token,
+            mode,
             changing: Mutex::new(changing),
             observed: Mutex::default(),
         })
     }
 
-    /// The same lease for the next caller in line. `None` if its tokens are used up, or if its mode
-    /// or ttl was changed since the grant.
+    /// The same lease for the next caller in line. `None` if its tokens are used up, or if its ttl
+    /// was changed since the grant.
     pub(super) fn passed_on(&self, options: LeaseOptions, now: Instant) -> Option<Arc<Self>> {
         let PassedOn { times, after } = self.passed_on;
         let after = after + now.saturating_since(self.granted_at);
@@ -191,7 +184,7 @@ impl LeaseState {
         token.passed_on(passed_on.times)?;
         let changing = {
             let before = self.changing();
-            if before.ttl != self.options.ttl || before.modes.was_changed() {
+            if before.ttl != self.options.ttl {
                 return None;
             }
             Changing {
@@ -200,14 +193,13 @@ impl LeaseState {
                 min_hold: options.min_hold.unwrap_or_default(),
                 unanswered: before.unanswered,
                 shown_label: options.label.clone(),
-                modes: before.modes,
                 renewed_us: before.renewed_us,
                 failures: FailureStreak::default(),
             }
         };
         let (name, signal) = (self.name.clone(), self.signal.succeeding());
         let passed_on = (passed_on, Some(now + TELL_AFTER));
-        Some(Self::of((name, self.id, token), options, changing, passed_on, signal, now))
+        Some(Self::of((name, self.id, token, self.mode), options, changing, passed_on, signal, now))
     }
 
     fn changing(&self) -> MutexGuard<'_, Changing> {
@@ -223,9 +215,7 @@ impl LeaseState {
 
     /// The token of the grant, by which the store identifies the lease.
     pub(crate) fn grant_token(&self) -> FencingToken {
-        let number = self.grant_token.load(Ordering::Acquire);
-        // The default is unreachable: the number is that of a token.
-        FencingToken::from_number(number).unwrap_or(FencingToken::from_micros(0))
+        self.grant_token
     }
 
     /// How many times the lease was passed on since the grant, and when the last time was.
@@ -260,62 +250,12 @@ impl LeaseState {
     }
 
     pub(crate) fn mode(&self) -> Mode {
-        self.changing().modes.mode
-    }
-
-    /// Like [`mode`](Self::mode), for the holder: in a forked child, the mode is that of the grant.
-    pub(crate) fn mode_here(&self) -> Mode {
-        if self.signal.is_of_parent() { self.granted_mode } else { self.mode() }
-    }
-
-    /// The mode that the guard assumes, and the number of the change that led to it. While a reader
-    /// waits to become the writer, both are as before.
-    pub(super) fn mode_and_change(&self) -> (Mode, u64) {
-        let modes = self.changing().modes;
-        (modes.mode, modes.change)
+        self.mode
     }
 
     /// The request that renews the lease.
     pub(crate) fn renewal(&self) -> RenewLease {
-        let (mode, change) = self.mode_and_change();
-        RenewLease::new(self.name.clone(), self.id, self.ttl(), mode).with_change(change)
-    }
-
-    /// The number of a new request to become the writer; `None` if the lease is the writer's
-    /// already.
-    pub(crate) fn begin_upgrade(&self) -> Option<u64> {
-        self.changing().modes.begin_upgrade()
-    }
-
-    /// Records that the request with this number has made the holder the writer. Returns false if a
-    /// later request was made, whose answer is not known yet.
-    pub(crate) fn upgraded(&self, number: u64, token: FencingToken) -> bool {
-        let mut changing = self.changing();
-        let is_last = changing.modes.upgraded(number);
-        if is_last {
-            self.grant_token.store(token.get(), Ordering::Release);
-        }
-        is_last
-    }
-
-    /// Makes the holder a reader from now on, and returns the number of the request for that.
-    pub(crate) fn begin_downgrade(&self) -> (Mode, u64) {
-        self.changing().modes.begin_downgrade()
-    }
-
-    /// Gives up the change with this number. Returns the kind of reader that the store must record,
-    /// or `None` if nothing must be taken back.
-    pub(crate) fn give_up_change(&self, number: u64) -> Option<Mode> {
-        self.changing().modes.give_up(number)
-    }
-
-    /// Records the store's token of a hold. If a reader gave up an upgrade that the store then
-    /// granted, that token is higher than the guard's. Both are tokens of the same lease.
-    pub(super) fn note_token(&self, token: FencingToken) {
-        let changing = self.changing();
-        if changing.modes.mode.is_reader() && token > self.grant_token() {
-            self.grant_token.store(token.get(), Ordering::Release);
-        }
+        RenewLease::new(self.name.clone(), self.id, self.ttl())
     }
 
     /// The label that others see.
@@ -323,10 +263,10 @@ impl LeaseState {
         self.changing().shown_label.clone()
     }
 
-    /// The facts about the lease for observers, as held in this mode.
-    pub(super) fn facts(&self, mode: Mode) -> LeaseFacts<'_> {
+    /// The facts about the lease for observers.
+    pub(super) fn facts(&self) -> LeaseFacts<'_> {
         let (label, token) = (self.options.label.as_deref(), self.token());
-        LeaseFacts { holder: self.id, name: &self.name, mode, label, token }
+        LeaseFacts { holder: self.id, name: &self.name, mode: self.mode, label, token }
     }
 
     pub(crate) fn described(&self, label: Option<String>) {
@@ -355,8 +295,7 @@ impl LeaseState {
     /// Whether the store still had this lease of a reader or of permits after it had granted the
     /// later lease `by`. Then both were held together.
     pub(super) fn was_held_beside(&self, by: FencingToken) -> bool {
-        let changing = self.changing();
-        changing.modes.mode != Mode::Exclusive && by.micros() < changing.renewed_us
+        self.mode != Mode::Exclusive && by.micros() < self.changing().renewed_us
     }
 
     /// The error of the failed renewals, if the lease ended because of them.
@@ -405,78 +344,5 @@ impl LeaseState {
             .get()
             .map_or(Duration::ZERO, |from| min_hold.saturating_sub(now.saturating_since(*from)));
         Action::Release { id: self.id, cooldown, unanswered }
-    }
-}
-
-/// The mode in which a lease is held.
-///
-/// A request that was given up may still be under way when the next one is made. Each request has
-/// its own number, and an answer counts only while no later request was made. So the store ends up
-/// with the mode that is recorded here, in whatever order the requests arrive.
-#[derive(Clone, Copy, Debug)]
-struct ModeChanges {
-    mode: Mode,
-    /// The kind of reader that the lease is while it is not the writer: plain or upgradable.
-    reader: Mode,
-    /// The number of the change that led to the present mode.
-    change: u64,
-    /// The last number that was drawn for a change.
-    drawn: u64,
-}
-
-impl ModeChanges {
-    fn granted(mode: Mode) -> Self {
-        let reader = if mode == Mode::Upgradable { mode } else { Mode::Shared };
-        Self { mode, reader, change: 0, drawn: 0 }
-    }
-
-    /// Whether any change was asked for since the grant.
-    fn was_changed(&self) -> bool {
-        self.drawn > 0
-    }
-
-    /// The number of a new request to become the writer; `None` if the mode is the writer's
-    /// already.
-    fn begin_upgrade(&mut self) -> Option<u64> {
-        if self.mode == Mode::Exclusive {
-            return None;
-        }
-        self.drawn += 1;
-        Some(self.drawn)
-    }
-
-    /// Records that the request with this number has made the holder the writer. Returns false if a
-    /// later request was made, whose answer is not known yet.
-    fn upgraded(&mut self, number: u64) -> bool {
-        let is_last = self.drawn == number;
-        if is_last {
-            (self.mode, self.change) = (Mode::Exclusive, number);
-        }
-        is_last
-    }
-
-    /// Makes the holder a reader from now on, and returns the number of the request for that. A
-    /// writer that was upgradable before becomes upgradable again. An upgradable reader becomes a
-    /// plain one.
-    fn begin_downgrade(&mut self) -> (Mode, u64) {
-        if self.mode == Mode::Upgradable {
-            self.reader = Mode::Shared;
-        }
-        if self.mode != self.reader || self.drawn != self.change {
-            self.drawn += 1;
-            (self.mode, self.change) = (self.reader, self.drawn);
-        }
-        (self.mode, self.change)
-    }
-
-    /// Gives up the request with this number, whose answer nobody waits for any more. Returns the
-    /// kind of reader that the store must record. Returns `None` if the request has succeeded, or
-    /// if a later one has taken its place.
-    fn give_up(&mut self, number: u64) -> Option<Mode> {
-        let gives_up = self.mode.is_reader() && self.drawn == number;
-        if gives_up {
-            self.change = number;
-        }
-        gives_up.then_some(self.mode)
     }
 }

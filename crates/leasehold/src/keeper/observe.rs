@@ -1,11 +1,11 @@
-//! The events of leases for the observer: each grant, the changes of its mode, and its end, once.
+//! The events of leases for the observer: each grant, and its end, once.
 //!
 //! The caller of a lease reports the grant, while the keeper may find its end at the same moment in
 //! another thread. An observer that counts held leases must not see the end first, nor a grant that
 //! never ends.
 
+use leasehold_core::Instant;
 use leasehold_core::text::show_duration;
-use leasehold_core::{Instant, Mode};
 
 use super::lease::{LeaseState, Observed};
 use super::state::Keeper;
@@ -18,20 +18,11 @@ impl Keeper {
         if !self.is_observed() {
             return;
         }
-        let mode = state.mode();
         let waited = state.held_from().saturating_since(started);
-        self.observe(&Event::Granted { call, lease: state.facts(mode), waited });
-        let ended = state.observed.lock().granted(mode);
+        self.observe(&Event::Granted { call, lease: state.facts(), waited });
+        let ended = state.observed.lock().granted();
         if let Some(end) = ended {
-            self.report_one_end(state, mode, end, self.store.now());
-        }
-    }
-
-    /// Reports that a lease is held in another mode from now on.
-    pub(crate) fn report_mode(&self, state: &LeaseState, mode: Mode) {
-        let from = state.observed.lock().changed(mode);
-        if let Some(from) = from {
-            self.observe(&Event::ModeChanged { lease: state.facts(mode), from });
+            self.report_one_end(state, end, self.store.now());
         }
     }
 
@@ -50,14 +41,14 @@ impl Keeper {
             self.observe(&Event::Warning { text: &text });
             return;
         }
-        let mode = state.observed.lock().ended(end);
-        if let Some(mode) = mode {
-            self.report_one_end(state, mode, end, now);
+        let is_new = state.observed.lock().ended(end);
+        if is_new {
+            self.report_one_end(state, end, now);
         }
     }
 
-    fn report_one_end(&self, state: &LeaseState, mode: Mode, end: End, now: Instant) {
-        let (lease, held) = (state.facts(mode), now.saturating_since(state.granted_at));
+    fn report_one_end(&self, state: &LeaseState, end: End, now: Instant) {
+        let (lease, held) = (state.facts(), now.saturating_since(state.granted_at));
         match end {
             End::Lost(reason) => {
                 let cause = state.cause(reason);
@@ -71,39 +62,29 @@ impl Keeper {
 impl Observed {
     /// Records that the grant was reported. Returns the end of the lease if it came before the
     /// grant was reported, and has to be reported now.
-    fn granted(&mut self, mode: Mode) -> Option<End> {
+    fn granted(&mut self) -> Option<End> {
         match *self {
-            Self::Nothing => *self = Self::Held(mode),
+            Self::Nothing => *self = Self::Held,
             Self::Ending(end) => {
                 *self = Self::Ended;
                 return Some(end);
             }
-            Self::Held(_) | Self::Ended => {}
+            Self::Held | Self::Ended => {}
         }
         None
     }
 
-    /// Records that the lease is held in another mode. Returns the mode before, if the change has
-    /// to be reported.
-    fn changed(&mut self, mode: Mode) -> Option<Mode> {
-        match self {
-            Self::Held(held) if *held != mode => Some(std::mem::replace(held, mode)),
-            Self::Nothing | Self::Ending(_) | Self::Held(_) | Self::Ended => None,
-        }
-    }
-
-    /// Records that the lease has ended. Returns the mode in which it was held, if its end has to
-    /// be reported now.
-    fn ended(&mut self, end: End) -> Option<Mode> {
+    /// Records that the lease has ended. Returns whether its end has to be reported now.
+    fn ended(&mut self, end: End) -> bool {
         match *self {
             Self::Nothing => *self = Self::Ending(end),
-            Self::Held(mode) => {
+            Self::Held => {
                 *self = Self::Ended;
-                return Some(mode);
+                return true;
             }
             Self::Ending(_) | Self::Ended => {}
         }
-        None
+        false
     }
 }
 
@@ -116,20 +97,16 @@ mod tests {
     #[test]
     fn an_end_that_is_found_before_the_grant_was_reported_is_reported_after_it_and_once() {
         let mut observed = Observed::default();
-        assert_eq!(observed.ended(End::Lost(LossReason::Revoked)), None);
-        assert_eq!(observed.granted(Mode::Exclusive), Some(End::Lost(LossReason::Revoked)));
-        assert_eq!(observed.ended(End::Released), None);
-        assert_eq!(observed.changed(Mode::Shared), None);
+        assert!(!observed.ended(End::Lost(LossReason::Revoked)));
+        assert_eq!(observed.granted(), Some(End::Lost(LossReason::Revoked)));
+        assert!(!observed.ended(End::Released));
     }
 
     #[test]
-    fn what_ends_is_what_was_reported_last_and_nothing_changes_after_it() {
+    fn a_reported_lease_ends_once() {
         let mut observed = Observed::default();
-        assert_eq!(observed.granted(Mode::Shared), None);
-        assert_eq!(observed.changed(Mode::Shared), None, "it is that already");
-        assert_eq!(observed.changed(Mode::Exclusive), Some(Mode::Shared));
-        assert_eq!(observed.ended(End::Released), Some(Mode::Exclusive));
-        assert_eq!(observed.changed(Mode::Shared), None);
-        assert_eq!(observed.ended(End::Released), None);
+        assert_eq!(observed.granted(), None);
+        assert!(observed.ended(End::Released));
+        assert!(!observed.ended(End::Released));
     }
 }

@@ -94,7 +94,6 @@ impl Keeper {
                     over.push(holder);
                     continue;
                 }
-                holder.note_token(grant.token);
                 holder.renewal_succeeded(timed.answer.now.token_us);
                 let valid_until = self.store.valid_until(timed, grant, holder.ttl());
                 let until = table.leases.update(holder.id, now, |renewing| {
@@ -109,7 +108,7 @@ impl Keeper {
         over.iter().for_each(|state| self.forget(state));
         for (state, until) in extended {
             let validity = until.saturating_since(now);
-            self.observe(&Event::Renewed { lease: state.facts(state.mode()), validity });
+            self.observe(&Event::Renewed { lease: state.facts(), validity });
         }
     }
 
@@ -136,7 +135,7 @@ impl Keeper {
             failed.collect()
         };
         for state in failed {
-            let lease = state.facts(state.mode());
+            let lease = state.facts();
             let validity = state.signal.valid_until().saturating_since(now);
             self.observe(&Event::Overdue { lease, validity, cause });
         }
@@ -172,12 +171,11 @@ impl Keeper {
         let now = self.store.now();
         let deadline = (now + ttl / 6).min(state.signal.valid_until());
         let nonce = self.table().seed();
-        let (mode, change) = state.mode_and_change();
-        let request = Acquire::new(state.id, mode, ttl)
+        let request = Acquire::new(state.id, state.mode(), ttl)
             .with_nonce(nonce)
             .with_not_after(self.store.not_after_us(&state.name, now))
             .with_info(self.info_of(state));
-        let action = Action::Reclaim(Reclaim::new(state.grant_token(), change, request));
+        let action = Action::Reclaim(Reclaim::new(state.grant_token(), request));
         let operation = Operation::On { name: state.name.clone(), action };
         let result = self.store.execute_at(operation, now, Some(deadline)).await;
         let failure = result.as_ref().err().cloned();

@@ -212,11 +212,8 @@ impl Running {
                     table.queues.end_kept(id);
                     table.leases.get(id).cloned()
                 };
-                // A message with a higher token than the guard's may be about this lease, too. The
-                // store may have granted an upgrade that the guard has not taken over yet or has
-                // given up.
                 if let Some(state) = state
-                    && token.micros() >= state.grant_token().micros()
+                    && token.micros() == state.grant_token().micros()
                 {
                     keeper.lose(&state, LossReason::Revoked);
                 }

@@ -321,7 +321,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use leasehold_core::{
-        BoxFuture, ClientId, FakeClock, HolderId, Mode, Now, RenewLease, StoreErrorKind,
+        BoxFuture, ClientId, FakeClock, HolderId, Now, RenewLease, StoreErrorKind,
     };
 
     use super::*;
@@ -386,12 +386,7 @@ mod tests {
         let store = ClockedStore::new(Box::new(Shards), clock, bounds, Observers::default());
         let renewal = |name| {
             let id = HolderId { client: ClientId(1), attempt: 1 };
-            RenewLease::new(
-                LockName::new(name).unwrap(),
-                id,
-                Duration::from_secs(60),
-                Mode::Exclusive,
-            )
+            RenewLease::new(LockName::new(name).unwrap(), id, Duration::from_secs(60))
         };
         let leases = ["a", "bb"].map(renewal);
         store.execute(Operation::Renew(leases.to_vec())).await.unwrap();

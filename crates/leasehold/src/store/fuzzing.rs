@@ -85,26 +85,24 @@ fn text(bytes: &[u8]) {
 }
 
 /// One action of each kind. Most are of one attempt, which adopts the lease of another attempt.
-fn actions() -> [Action; 14] {
+fn actions() -> [Action; 12] {
     let (id, ttl) = (HolderId { client: ClientId(1), attempt: 1 }, Duration::from_secs(30));
     let from = HolderId { client: ClientId(2), attempt: 1 };
     let token = FencingToken::from_micros(1_800_000_000_000_000);
-    let (mode, change, unanswered) = (Mode::Exclusive, 1, true);
-    let acquire = Acquire::new(id, mode, ttl);
+    let unanswered = true;
+    let acquire = Acquire::new(id, Mode::Exclusive, ttl);
     [
         Action::Acquire(acquire.clone()),
         Action::Acquire(acquire.clone().with_wait(true)),
         Action::Adopt(Adopt::new(from, None, acquire.clone())),
         Action::Cancel { id, unanswered },
-        Action::ChangeMode { id, mode: Mode::Shared, change },
         Action::Commit { id, token, ttl },
         Action::Describe { id, info: HolderInfo::new("db-7", 7) },
         Action::Inspect { limit: 9 },
         Action::Poll { id, ttl },
-        Action::Reclaim(Reclaim::new(token, change, acquire)),
+        Action::Reclaim(Reclaim::new(token, acquire)),
         Action::Release { id, cooldown: Duration::ZERO, unanswered },
-        Action::Renew { id, ttl, mode, change },
+        Action::Renew { id, ttl },
         Action::Revoke { id, token, force: true },
-        Action::SetCapacity { capacity: 3 },
     ]
 }

@@ -177,7 +177,6 @@ impl Shared {
 impl Store for Memory {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
-            changes_mode: true,
             claims_first: false,
             durable: false,
             local_tokens: true,

@@ -20,8 +20,6 @@ use leasehold_core::{Answer, BoxFuture, ClientId, LockName, Message, Operation, 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {
-    /// A reader becomes the writer and a writer a reader, and there are upgradable readers.
-    pub changes_mode: bool,
     /// A hand-over counts only once the store has answered the waiter's claim: a message alone
     /// grants nothing. A store sets this if a grant in a message may not count yet, because
     /// replicas have not acknowledged it or no majority was asked.

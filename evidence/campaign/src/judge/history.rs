@@ -1,7 +1,7 @@
 //! Judges the same records as a history, like the tests of faults: whole calls, from the request to
 //! the release, instead of the promises of a guard from moment to moment.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use leasehold::FencingToken;
@@ -68,9 +68,7 @@ fn calls(story: &Story, time: &dyn Fn(u64) -> u64) -> Vec<Call> {
     for grant in &story.grants {
         // A process that was killed immediately has recorded nothing.
         let Some(promises) = of_lineage.get(&grant.guard) else { continue };
-        let modes: BTreeMap<u64, Mode> =
-            promises.iter().map(|promise| (promise.from, mode(promise))).collect();
-        let Some(first) = modes.values().next().copied() else { continue };
+        let Some(first) = promises.first() else { continue };
         let left = promises.iter().map(|promise| promise.to).max().unwrap_or(grant.entered);
         let Some(token) = FencingToken::from_number(grant.token) else { continue };
         let hold = Hold {
@@ -79,11 +77,10 @@ fn calls(story: &Story, time: &dyn Fn(u64) -> u64) -> Vec<Call> {
             left: time(left),
             valid_until: time(left),
             was_told: false,
-            changes: modes.iter().map(|(at, mode)| (time(*at), *mode)).collect(),
         };
         calls.push(Call {
             id: HolderId { client: ClientId(grant.client), attempt: grant.attempt },
-            mode: first,
+            mode: mode(first),
             asked: time(grant.asked),
             outcome: Outcome::Held(hold),
         });

@@ -169,7 +169,6 @@ impl Player {
             Error::Lost { .. } => return self.log.event("lost"),
             Error::NotAdopted { .. } => return self.log.event("not-adopted"),
             Error::Timeout { .. } => return self.log.event("timeout"),
-            Error::WouldDeadlock { .. } => return self.log.event("would-deadlock"),
             other => panic!("{other:?}"),
         };
         self.log.event(&kind);

@@ -208,10 +208,10 @@ impl Player {
             Verb::Poll { ttl } => Action::Poll { id, ttl },
             Verb::Reclaim { ttl, token } => {
                 let token = FencingToken::from_micros(away(token));
-                Action::Reclaim(Reclaim::new(token, 0, request(ttl, false)))
+                Action::Reclaim(Reclaim::new(token, request(ttl, false)))
             }
             Verb::Release { cooldown } => Action::Release { id, cooldown, unanswered: false },
-            Verb::Renew { ttl } => Action::Renew { id, ttl, mode: Mode::Exclusive, change: 0 },
+            Verb::Renew { ttl } => Action::Renew { id, ttl },
             Verb::Revoke { force, token } => {
                 let token = self.token(token).unwrap_or(FencingToken::from_micros(now_us));
                 Action::Revoke { id, token, force }

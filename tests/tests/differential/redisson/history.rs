@@ -175,7 +175,7 @@ impl Player {
             Verb::Describe { pid } => Action::Describe { id, info: info(id, pid) },
             Verb::Poll { ttl } => Action::Poll { id, ttl },
             Verb::Release { cooldown, unanswered } => Action::Release { id, cooldown, unanswered },
-            Verb::Renew { ttl } => Action::Renew { id, ttl, mode: Mode::Exclusive, change: 0 },
+            Verb::Renew { ttl } => Action::Renew { id, ttl },
             Verb::Revoke { force, other_token } => {
                 Action::Revoke { id, token: self.token(history.fenced, id, other_token), force }
             }

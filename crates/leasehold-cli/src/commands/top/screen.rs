@@ -54,7 +54,7 @@ const HELP: [&str; 13] = [
     "r                     ask the holder to stop, after a question",
     "q, Ctrl-C, Ctrl-Z     quit; stop until `fg`",
     "",
-    "MODE: w one alone, r one reader, r×3 three, u one of them may upgrade, 3/4 of its permits,",
+    "MODE: w one alone, r one reader, r×3 three, 3/4 of its permits,",
     "? a record that cannot be read; Enter says why.",
     "! before a name: its waiters are in a deadlock; Enter says who waits for whom.",
     "The plot: who held the lock under the cursor in the last minutes, and how many waited.",

@@ -8,10 +8,9 @@ fn whose_lease_was_adopted_can_do_nothing_more_to_it() {
     let (acquire, old) = (bench.request(id(1, 1), Mode::Exclusive), bench.record.last_token_us);
     let adopt = bench.adoption(id(2, 1), id(1, 1));
     let newest = Some(granted(bench.act(&Action::Adopt(adopt))).token);
-    let reclaim = Reclaim::new(FencingToken::from_micros(old), 0, acquire.clone());
+    let reclaim = Reclaim::new(FencingToken::from_micros(old), acquire.clone());
     assert_eq!(bench.renew(id(1, 1), TTL), Reply::NotHeld { newest });
     assert_eq!(bench.act(&Action::Reclaim(reclaim)), Reply::NotHeld { newest });
-    assert_eq!(bench.change(id(1, 1), Mode::Shared), Reply::NotHeld { newest });
     assert_eq!(bench.release(id(1, 1)), Reply::NotHeld { newest });
     assert_eq!(bench.act(&Action::Acquire(acquire.clone())), Reply::Stale);
     let token = FencingToken::from_micros(old);
@@ -79,20 +78,6 @@ fn a_copy_of_an_adoption_says_that_the_hold_was_revoked_meanwhile() {
     bench.revoke(id(2, 1), token, false);
     assert_eq!(bench.act(&Action::Adopt(adopt)), Reply::Revoked(true));
     assert_eq!(bench.holders(), [id(2, 1)], "its deadline ends it");
-}
-
-#[test]
-fn a_wish_to_write_is_not_handed_over_with_the_lease() {
-    let mut bench = Bench::new();
-    bench.take(id(1, 1), Mode::Shared);
-    bench.take(id(2, 1), Mode::Shared);
-    assert!(matches!(bench.change(id(1, 1), Mode::Exclusive), Reply::Busy { .. }));
-    let adopt = bench.adoption(id(3, 1), id(1, 1));
-    granted(bench.act(&Action::Adopt(adopt)));
-    bench.take(id(4, 1), Mode::Shared);
-    bench.release(id(2, 1));
-    bench.release(id(4, 1));
-    assert_eq!(bench.hold(id(3, 1)).unwrap().weight, Mode::Shared.weight());
 }
 
 #[test]

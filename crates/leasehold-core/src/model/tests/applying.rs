@@ -28,9 +28,7 @@ impl Records for Behind {
 }
 
 fn renewed(names: &[&str]) -> Answer {
-    let lease = |name: &&str| {
-        RenewLease::new(LockName::new(*name).unwrap(), id(1, 1), TTL, Mode::Exclusive)
-    };
+    let lease = |name: &&str| RenewLease::new(LockName::new(*name).unwrap(), id(1, 1), TTL);
     let renewal = Operation::Renew(names.iter().map(lease).collect());
     apply(&mut Behind, Bench::new().now(), &renewal).unwrap().0
 }

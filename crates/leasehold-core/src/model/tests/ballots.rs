@@ -22,7 +22,7 @@ impl Bench {
     }
 
     fn asked_back(&self, id: HolderId, mode: Mode, token: FencingToken) -> Reclaim {
-        Reclaim::new(token, 0, self.request(id, mode))
+        Reclaim::new(token, self.request(id, mode))
     }
 
     fn reclaim(&mut self, id: HolderId, mode: Mode, token: FencingToken) -> Reply {
@@ -226,49 +226,6 @@ fn nobody_takes_back_what_an_operator_has_ended() {
         let refused = if force { bench.not_held() } else { Reply::Revoked(true) };
         assert_eq!(bench.reclaim(id(1, 1), Mode::Exclusive, token), refused);
     }
-}
-
-/// A record whose reader was upgraded, but which has lost that last write. Also returns the token
-/// that the upgrade got.
-fn a_forgotten_upgrade() -> (Bench, FencingToken) {
-    let mut bench = Bench::new();
-    bench.take(id(1, 1), Mode::Shared);
-    let before = bench.record.clone();
-    let token = granted(bench.change_by(id(1, 1), Mode::Exclusive, 1)).token;
-    bench.record = before;
-    (bench, token)
-}
-
-fn claim_of_the_writer(bench: &mut Bench, token: FencingToken) -> Reply {
-    let request = bench.asked_back(id(1, 1), Mode::Exclusive, token);
-    bench.act(&Action::Reclaim(Reclaim { change: 1, ..request }))
-}
-
-#[test]
-fn a_writer_of_which_only_the_reader_is_known_is_the_writer_again_if_nobody_came() {
-    let (mut bench, token) = a_forgotten_upgrade();
-    assert_eq!(granted(claim_of_the_writer(&mut bench, token)).token, token);
-    let Reply::Busy { .. } = bench.try_acquire(id(2, 1), Mode::Shared) else { panic!() };
-    assert_eq!(granted(bench.believe(id(1, 1), Mode::Exclusive, 1)).token, token);
-}
-
-#[test]
-fn a_writer_of_which_only_the_reader_is_known_does_not_come_back_after_somebody_else() {
-    let (mut bench, token) = a_forgotten_upgrade();
-    bench.pass(seconds(1));
-    bench.take(id(2, 1), Mode::Shared);
-    assert_eq!(claim_of_the_writer(&mut bench, token), bench.not_held(), "it is not alone");
-    bench.release(id(2, 1));
-    assert_eq!(claim_of_the_writer(&mut bench, token), bench.not_held(), "it was overtaken");
-}
-
-#[test]
-fn a_late_claim_of_the_writer_leaves_the_reader_that_it_has_become() {
-    let mut bench = Bench::held();
-    let token = FencingToken::from_micros(bench.record.last_token_us);
-    bench.change_by(id(1, 1), Mode::Shared, 1);
-    granted(bench.reclaim(id(1, 1), Mode::Exclusive, token));
-    bench.take(id(2, 1), Mode::Shared);
 }
 
 #[test]

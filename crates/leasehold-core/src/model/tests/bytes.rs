@@ -27,9 +27,8 @@ fn full() -> Record {
     bench.release(id(4, 1));
     let token = bench.take(id(5, 1 << 60), Mode::Exclusive).token;
     bench.revoke(id(5, 1 << 60), token, true);
-    bench.take(id(1, 1), Mode::Upgradable);
+    bench.take(id(1, 1), Mode::Shared);
     bench.take(id(2, 1), Mode::Shared);
-    bench.change(id(1, 1), Mode::Exclusive);
     let passed_on = PassedOn { times: 3, after: Duration::from_nanos(5_001) };
     let info = HolderInfo::new("ü", u32::MAX)
         .with_label(Some(String::new()))
@@ -45,7 +44,7 @@ fn full() -> Record {
 #[test]
 fn a_record_with_something_of_each_kind_survives_its_bytes() {
     let record = full();
-    assert!(record.upgrading.is_some() && record.last.is_some() && record.queue.len() == 2);
+    assert!(record.last.is_some() && record.queue.len() == 2);
     assert!(record.tombstones.iter().any(|tombstone| tombstone.revoked));
     assert_eq!(Record::from_bytes(&record.to_bytes()), Ok(record));
 }
@@ -129,16 +128,14 @@ fn reckon_with(record: &Record) {
         Action::Acquire(acquire.clone().with_wait(false)),
         Action::Adopt(Adopt::new(super::id(2, 1), None, acquire.clone())),
         Action::Cancel { id, unanswered: true },
-        Action::ChangeMode { id, mode: Mode::Exclusive, change: 2 },
         Action::Commit { id, token, ttl },
         Action::Describe { id, info: HolderInfo::default() },
         Action::Inspect { limit: 9 },
         Action::Poll { id: super::id(u128::MAX, 1), ttl },
-        Action::Reclaim(Reclaim::new(token, 1, acquire)),
+        Action::Reclaim(Reclaim::new(token, acquire)),
         Action::Release { id, cooldown: Duration::ZERO, unanswered: true },
-        Action::Renew { id, ttl, mode: Mode::Upgradable, change: 1 },
+        Action::Renew { id, ttl },
         Action::Revoke { id, token, force: true },
-        Action::SetCapacity { capacity: 3 },
     ];
     for later_us in [0, 1_000_000, 60_000_000, 1 << 50] {
         for action in &actions {

@@ -14,7 +14,6 @@ pub(super) enum Event {
     Back { ms: u64 },
     Bury { client: u8 },
     Cancel { attempt: usize },
-    ChangeMode { attempt: usize, mode: Mode, given_up: bool, late_copies: u8 },
     Commit { attempt: usize, ahead_us: u64 },
     Describe { attempt: usize, pid: u32 },
     Inspect,
@@ -24,7 +23,6 @@ pub(super) enum Event {
     Release { attempt: usize, cooldown_ms: u64 },
     Renew { attempt: usize, ttl_ms: u64 },
     Revoke { hold: usize, force: bool },
-    SetCapacity { capacity: u32 },
 }
 
 /// A token time that a caller proposes, as a distance from the store's clock.
@@ -35,7 +33,7 @@ fn ballot() -> impl Strategy<Value = Ballot> {
 }
 
 fn lock_mode() -> impl Strategy<Value = Mode> {
-    prop_oneof![2 => Just(Mode::Exclusive), 2 => Just(Mode::Shared), 1 => Just(Mode::Upgradable)]
+    prop_oneof![Just(Mode::Exclusive), Just(Mode::Shared)]
 }
 
 fn any_mode() -> impl Strategy<Value = Mode> {
@@ -66,11 +64,6 @@ pub(super) fn event() -> impl Strategy<Value = Event> {
         1 => (1..100_000_u64).prop_map(|ms| Event::Back { ms }),
         1 => (0..5_u8).prop_map(|client| Event::Bury { client }),
         3 => who.clone().prop_map(|attempt| Event::Cancel { attempt }),
-        5 => (who.clone(), lock_mode(), any::<bool>(), 0..2_u8).prop_map(
-            |(attempt, mode, given_up, late_copies)| Event::ChangeMode {
-                attempt, mode, given_up, late_copies,
-            }
-        ),
         3 => (who.clone(), prop_oneof![1..4_u64, 1..11_000_000_u64])
             .prop_map(|(attempt, ahead_us)| Event::Commit { attempt, ahead_us }),
         1 => (who.clone(), 1..3_u32)
@@ -84,6 +77,5 @@ pub(super) fn event() -> impl Strategy<Value = Event> {
             .prop_map(|(attempt, cooldown_ms)| Event::Release { attempt, cooldown_ms }),
         4 => (who.clone(), ttl()).prop_map(|(attempt, ttl_ms)| Event::Renew { attempt, ttl_ms }),
         2 => (who, any::<bool>()).prop_map(|(hold, force)| Event::Revoke { hold, force }),
-        1 => (1..=4_u32).prop_map(|capacity| Event::SetCapacity { capacity }),
     ]
 }

@@ -66,25 +66,9 @@ fn nobody_adopts_a_lease_or_takes_one_back() {
     let mut forgotten = Bench::new();
     forgotten.rules = forgotten.rules.with_held_back(true);
     let token = FencingToken::from_micros(WALL_US + START_US);
-    let reclaim = Reclaim::new(token, 0, Acquire::new(id(1, 1), Mode::Exclusive, TTL));
+    let reclaim = Reclaim::new(token, Acquire::new(id(1, 1), Mode::Exclusive, TTL));
     assert_eq!(forgotten.act(&Action::Reclaim(reclaim)), busy);
     assert!(forgotten.holders().is_empty());
     bench.rules = bench.rules.with_held_back(false);
     assert!(granted(bench.act(&Action::Adopt(adopt))).token.micros() > last);
-}
-
-#[test]
-fn a_lone_reader_becomes_the_writer_once_nothing_holds_it_back() {
-    let mut bench = Bench::new();
-    bench.take(id(1, 1), Mode::Shared);
-    bench.rules = bench.rules.with_held_back(true);
-    let last = bench.record.last_token_us;
-    let busy = Reply::Busy { retry_after: HELD_BACK_INTERVAL };
-    assert_eq!(bench.change(id(1, 1), Mode::Exclusive), busy);
-    bench.poll(id(9, 9));
-    assert_no_token_after(&bench, last);
-    bench.rules = bench.rules.with_held_back(false);
-    bench.poll(id(9, 9));
-    assert_eq!(bench.told(), [id(1, 1)], "any step moves it on");
-    assert!(bench.record.last_token_us > last);
 }

@@ -16,14 +16,11 @@ mod records;
 mod sound;
 mod taking;
 mod time;
-mod upgradable;
 
 use std::time::Duration;
 
 use super::*;
-use crate::holder::{
-    HoldState, HolderId, HolderInfo, LOCK_CAPACITY, Mode, PassedOn, UPGRADABLE_WEIGHT,
-};
+use crate::holder::{HoldState, HolderId, HolderInfo, LOCK_CAPACITY, Mode, PassedOn};
 use crate::request::{Acquire, Addressed, Adopt, Grant, Message, Place, Reclaim, Refusal};
 use crate::time::micros;
 use crate::token::FencingToken;
@@ -145,33 +142,11 @@ impl Bench {
     }
 
     fn renew(&mut self, id: HolderId, ttl: Duration) -> Reply {
-        let (mode, change) = self
-            .hold(id)
-            .map_or((Mode::Shared, 0), |hold| (hold.mode(self.record.capacity), hold.change));
-        self.act(&Action::Renew { id, ttl, mode, change })
+        self.act(&Action::Renew { id, ttl })
     }
 
     fn cancel(&mut self, id: HolderId) -> Reply {
         self.act(&Action::Cancel { id, unanswered: false })
-    }
-
-    /// Renews as a holder that assumes this mode, by this change.
-    fn believe(&mut self, id: HolderId, mode: Mode, change: u64) -> Reply {
-        self.act(&Action::Renew { id, ttl: TTL, mode, change })
-    }
-
-    /// Asks for a mode, with a new change number.
-    fn change(&mut self, id: HolderId, mode: Mode) -> Reply {
-        let change = self.hold(id).map_or(0, |hold| hold.change) + 1;
-        self.change_by(id, mode, change)
-    }
-
-    fn change_by(&mut self, id: HolderId, mode: Mode, change: u64) -> Reply {
-        self.act(&Action::ChangeMode { id, mode, change })
-    }
-
-    fn set_capacity(&mut self, capacity: u32) -> Reply {
-        self.act(&Action::SetCapacity { capacity })
     }
 
     fn revoke(&mut self, id: HolderId, token: FencingToken, force: bool) -> Reply {

@@ -4,7 +4,7 @@ use super::*;
 
 fn reclaim(holder: HolderId, token_us: u64) -> Action {
     let request = Acquire::new(holder, Mode::Exclusive, TTL);
-    Action::Reclaim(Reclaim::new(FencingToken::from_micros(token_us), 0, request))
+    Action::Reclaim(Reclaim::new(FencingToken::from_micros(token_us), request))
 }
 
 fn in_quarantine(mut bench: Bench) -> Bench {
@@ -42,13 +42,4 @@ fn who_comes_back_too_late_hands_on_to_nobody() {
     assert_eq!(bench.record.last_token_us, last);
     bench.rules = bench.rules.with_in_quarantine(false);
     assert!(granted(bench.poll(id(2, 1))).token.micros() > last);
-}
-
-#[test]
-fn a_writer_of_whom_the_reader_is_left_takes_the_lock_back() {
-    let mut bench = Bench::new();
-    let token_us = bench.take(id(1, 1), Mode::Shared).token.micros();
-    let mut bench = in_quarantine(bench);
-    assert!(matches!(bench.change(id(1, 1), Mode::Exclusive), Reply::Busy { .. }));
-    assert!(matches!(bench.act(&reclaim(id(1, 1), token_us + 1)), Reply::Granted(_)));
 }

@@ -10,7 +10,6 @@ pub(super) fn check_record(record: &Record, now_us: u64) {
     assert_eq!(Record::from_bytes(&record.to_bytes()).as_ref(), Ok(record));
     let ids: BTreeSet<_> = record.holds.iter().map(|hold| hold.id).collect();
     assert_eq!(ids.len(), record.holds.len(), "an attempt holds twice");
-    assert!(record.upgrading.is_none_or(|reader| ids.contains(&reader)));
     assert!(record.queue.values().all(|waiting| !ids.contains(&waiting.id)));
     let sweep = record.sweep;
     assert!(sweep.cursor <= record.holds.len());
@@ -30,7 +29,6 @@ pub(super) fn check_record(record: &Record, now_us: u64) {
     let is_untouched = *record == Record::default();
     assert!(is_untouched || record.collect_at_us >= now_us.min(micros(RETENTION)));
     if record.is_idle() {
-        assert_eq!((record.sweep, record.upgrading), (Sweep::default(), None));
-        assert_eq!(record.last_sequence, 0);
+        assert_eq!((record.sweep, record.last_sequence), (Sweep::default(), 0));
     }
 }

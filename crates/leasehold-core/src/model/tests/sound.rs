@@ -49,24 +49,20 @@ fn a_head_that_no_step_makes_is_damage() {
         ("longest ttl", |it| it.sweep.longest_ttl_us = u64::MAX),
         ("a tombstone", |it| it.tombstones[0].until_us = u64::MAX),
         ("capacity", |it| it.capacity = LOCK_CAPACITY + 1),
-        ("capacity that was asked for", |it| it.asked = 3),
         ("sum of weights", |it| it.used = u64::from(LOCK_CAPACITY) + 1),
         ("tombstones", |it| it.tombstones = vec![it.tombstones[0]; MAX_TOMBSTONES + 1]),
         ("cursor", |it| it.sweep.cursor = 2),
         ("slots", |it| it.slots.clear()),
         ("sequences", |it| it.sequences.clear()),
         ("a client that was seen too late", |it| client(it).last_us = NEVER_US + 1),
-        ("a wish to write of nobody who holds", |it| it.upgrading = Some(id(9, 1))),
     ]);
 }
 
 #[test]
 fn a_hold_that_no_step_makes_is_damage() {
     assert_damaged([
-        ("change", |it| it.holds[0].change = u64::MAX),
         ("granted at", |it| it.holds[0].since_us = u64::MAX),
         ("ttl", |it| it.holds[0].ttl_us = u64::MAX),
-        ("weight", |it| it.holds[0].weight = LOCK_CAPACITY + 1),
         ("token", |it| it.holds[0].token_us += 1),
         ("deadline after the record's own", |it| it.holds[0].deadline_us = it.collect_at_us + 1),
         ("deadline before the bound", |it| it.holds[0].deadline_us -= 1),

@@ -217,7 +217,6 @@ fn what_is_left_of_a_name_that_was_used_a_thousand_times_is_small() {
     }
     let left = Record {
         capacity: LOCK_CAPACITY,
-        asked: LOCK_CAPACITY,
         last_token_us: bench.record.last_token_us,
         last: bench.record.last.clone(),
         collect_at_us: bench.record.collect_at_us,

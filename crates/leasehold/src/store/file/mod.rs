@@ -174,7 +174,6 @@ fn boot() -> Result<String, StoreError> {
 impl Store for File {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
-            changes_mode: true,
             claims_first: false,
             durable: true,
             local_tokens: true,

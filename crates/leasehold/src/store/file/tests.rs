@@ -94,7 +94,7 @@ fn acquire(client: ClientId, attempt: u64, wait: bool) -> Action {
 /// The renewal of Alice's first lease.
 fn renew(ttl: Duration) -> Action {
     let id = HolderId { client: ALICE, attempt: 1 };
-    Action::Renew { id, ttl, mode: Mode::Exclusive, change: 0 }
+    Action::Renew { id, ttl }
 }
 
 fn adopt(by: (ClientId, u64), from: (ClientId, u64), token: u64) -> Action {

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use leasehold_core::model::Rules;
 use leasehold_core::{
-    Action, Answer, BoxFuture, ClientId, Error, InvalidInput, LockName, Mode, Operation, Reply,
+    Action, Answer, BoxFuture, ClientId, Error, InvalidInput, LockName, Operation, Reply,
     StoreError, StoreErrorKind,
 };
 use tokio::time::{Instant, sleep};
@@ -282,9 +282,6 @@ impl Shared {
 fn waits(action: &Action, reply: &Reply) -> bool {
     match action {
         Action::Acquire(_) | Action::Poll { .. } => matches!(reply, Reply::Queued(_)),
-        Action::ChangeMode { mode, .. } => {
-            *mode == Mode::Exclusive && matches!(reply, Reply::Busy { .. })
-        }
         _ => false,
     }
 }
@@ -292,7 +289,6 @@ fn waits(action: &Action, reply: &Reply) -> bool {
 impl Store for Postgres {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
-            changes_mode: true,
             claims_first: false,
             durable: true,
             local_tokens: true,

@@ -261,13 +261,10 @@ fn is_plain(request: &Acquire) -> bool {
         && [request.ttl, request.remember].iter().all(|span| *span <= LONGEST)
 }
 
-/// Whether all renewals have different names, and no hold has had a change of mode.
+/// Whether all renewals have different names.
 fn are_plain(leases: &[RenewLease]) -> bool {
     let names: BTreeSet<&LockName> = leases.iter().map(|lease| &lease.name).collect();
-    names.len() == leases.len()
-        && leases
-            .iter()
-            .all(|lease| lease.mode == Mode::Exclusive && lease.change == 0 && lease.ttl <= LONGEST)
+    names.len() == leases.len() && leases.iter().all(|lease| lease.ttl <= LONGEST)
 }
 
 /// An attempt in the form of the database: its client, then its number.

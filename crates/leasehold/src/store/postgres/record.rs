@@ -31,7 +31,7 @@ fn since(mut record: Record, row: &Row, at: usize) -> Result<Record, UnreadableR
     if row.get::<_, Option<i64>>(at + 2).is_none() {
         return Ok(record);
     }
-    (record.capacity, record.asked) = (LOCK_CAPACITY, LOCK_CAPACITY);
+    record.capacity = LOCK_CAPACITY;
     (record.last_token_us, record.collect_at_us) = (token_us(time(0)?)?, time(1)?);
     if let Some(ended) = given(8) {
         let Hold { id, info, .. } = hold(&ended)?;
@@ -58,13 +58,12 @@ pub(crate) fn gift(Acquire { id, mode, nonce, info, .. }: &Acquire) -> Vec<u8> {
         since_us: 0,
         deadline_us: 0,
         ttl_us: 0,
-        change: 0,
         nonce: *nonce,
         info: info.clone(),
     };
     let sweep = Sweep { bound_us: 0, ..Sweep::default() };
-    let (capacity, asked) = (mode.capacity(), mode.capacity());
-    let record = Record { capacity, asked, holds: vec![hold], sweep, ..Record::default() };
+    let capacity = mode.capacity();
+    let record = Record { capacity, holds: vec![hold], sweep, ..Record::default() };
     record.indexed().to_bytes()
 }
 

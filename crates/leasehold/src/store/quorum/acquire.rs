@@ -10,7 +10,7 @@ use leasehold_core::quorum::{
 };
 use leasehold_core::time::micros;
 use leasehold_core::{
-    Acquire, Action, Answer, FencingToken, Grant, Instant, LockName, Operation, Refusal,
+    Acquire, Action, Answer, FencingToken, Grant, Instant, LockName, Mode, Operation, Refusal,
     RenewLease, Reply, StoreError, StoreErrorKind,
 };
 
@@ -109,7 +109,7 @@ impl<'a> AcquireRounds<'a> {
     /// grant it with a higher token.
     pub(super) async fn without_a_round(&self) -> Result<Option<Answer>, StoreError> {
         let nodes = self.nodes;
-        let Acquire { id, ttl, mode, not_after_us, .. } = *self.request;
+        let Acquire { id, ttl, not_after_us, .. } = *self.request;
         if micros(self.started.since_origin()) > not_after_us {
             return Ok(Some(nodes.answer(self.started, Reply::Late)));
         }
@@ -120,7 +120,7 @@ impl<'a> AcquireRounds<'a> {
         if !is_copy {
             return Ok(None);
         }
-        let renewal = RenewLease::new(self.name.clone(), id, ttl, mode);
+        let renewal = RenewLease::new(self.name.clone(), id, ttl);
         let mut answer = renew::renew_one(nodes, renewal).await?;
         if let Reply::NotHeld { .. } | Reply::Revoked(_) = answer.reply {
             answer.reply = Reply::Stale;
@@ -134,7 +134,7 @@ impl<'a> AcquireRounds<'a> {
         let now = nodes.clock.now();
         let ballot_us = nodes.ballot(now);
         let mut round = Round::new(nodes.len(), nodes.needed, ballot_us);
-        if request.mode.is_reader() && nodes.all_can(|can| can.local_tokens) {
+        if request.mode == Mode::Shared && nodes.all_can(|can| can.local_tokens) {
             round = round.beside_others();
         }
         let found = AtomicBool::new(false);
@@ -228,12 +228,7 @@ impl<'a> AcquireRounds<'a> {
         let Self { nodes, request, started, run, .. } = self;
         let left = quorum_validity(&self.holds, nodes.needed, started);
         let known = KnownLease {
-            claim: Claim {
-                mode: request.mode,
-                change: 0,
-                nonce: request.nonce,
-                info: request.info.clone(),
-            },
+            claim: Claim { mode: request.mode, nonce: request.nonce, info: request.info.clone() },
             ttl: request.ttl,
             token,
             renewed_us: vec![0; self.holds.len()],
@@ -369,7 +364,7 @@ async fn ask_one(
         let timed = node.ask(on(action)).await?;
         // If the node does not know the lease, it is asked to grant the name, unless the lease is a
         // reader's: two adopters could each get a reader's lease there.
-        let may_be_given = ballot_us.is_some() && !request.mode.is_reader();
+        let may_be_given = ballot_us.is_some() && request.mode != Mode::Shared;
         if lease.take_if(|lease| may_be_given && lease.is_unknown_to(&timed)).is_some() {
             continue;
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use leasehold_core::model::{BALLOT_LEAD, NOT_AFTER};
 use leasehold_core::quorum::NodeHold;
 use leasehold_core::time::micros;
-use leasehold_core::{FencingToken, Grant, HolderId, HolderInfo, Instant, Mode, RenewLease, Reply};
+use leasehold_core::{FencingToken, Grant, HolderId, HolderInfo, Instant, Mode, Reply};
 
 use crate::mutex::Mutex;
 use crate::store::clocked::TimedAnswer;
@@ -36,17 +36,10 @@ impl KnownLease {
     /// Whether a lease with the token `by` came later than this one, and was not held together with
     /// it. Readers are held together. A node may grant a token that is older than its clock, by the
     /// ballots' lead at most. So an older token was granted before the last renewal of this lease.
-    pub(super) fn is_overtaken(&self, index: usize, mode: Mode, by: FencingToken) -> bool {
+    pub(super) fn is_overtaken(&self, index: usize, by: FencingToken) -> bool {
         let latest_us = by.micros().saturating_add(micros(BALLOT_LEAD));
-        let is_beside = mode.is_reader() && latest_us < self.renewed_us[index];
+        let is_beside = self.claim.mode == Mode::Shared && latest_us < self.renewed_us[index];
         by > self.token && !is_beside
-    }
-
-    /// Whether the lease still has the mode for which a renewal was sent. A renewal with a lower
-    /// change number was sent for a reader. It has since become the writer, perhaps not on the node
-    /// that answers.
-    pub(super) fn is_as_renewed(&self, renewal: &RenewLease) -> bool {
-        self.claim.change <= renewal.change
     }
 }
 
@@ -54,8 +47,6 @@ impl KnownLease {
 #[derive(Clone, Debug)]
 pub(super) struct Claim {
     pub(super) mode: Mode,
-    /// The number of the change that led to this mode.
-    pub(super) change: u64,
     pub(super) nonce: u64,
     pub(super) info: HolderInfo,
 }

@@ -2,7 +2,6 @@
 
 mod acquire;
 mod adopt;
-mod change_mode;
 mod cleanup;
 mod describe;
 mod fan_out;
@@ -170,9 +169,6 @@ impl Quorum {
             Action::Cancel { id, unanswered } => {
                 release::cancel(nodes, &name, id, unanswered).await
             }
-            Action::ChangeMode { id, mode, change } => {
-                change_mode::run(nodes, &name, id, mode, change).await
-            }
             Action::Commit { .. } | Action::Reclaim(_) => Err(nested(&name)),
             Action::Describe { id, info } => describe::run(nodes, &name, id, info).await,
             Action::Inspect { limit } => inspect::run(nodes, &name, limit).await,
@@ -180,9 +176,8 @@ impl Quorum {
             Action::Release { id, cooldown, unanswered } => {
                 release::release(nodes, &name, id, cooldown, unanswered).await
             }
-            Action::Renew { id, ttl, mode, change } => {
-                let renewal = RenewLease::new(name, id, ttl, mode).with_change(change);
-                renew::renew_one(nodes, renewal).await
+            Action::Renew { id, ttl } => {
+                renew::renew_one(nodes, RenewLease::new(name, id, ttl)).await
             }
             Action::Revoke { id, token, force } => {
                 revoke::run(nodes, &name, id, token, force).await
@@ -196,7 +191,6 @@ impl Store for Quorum {
     fn capabilities(&self) -> Capabilities {
         let all = |can| self.nodes.all_can(can);
         Capabilities {
-            changes_mode: all(|can| can.changes_mode),
             claims_first: true,
             durable: all(|can| can.durable),
             local_tokens: all(|can| can.local_tokens),
@@ -275,16 +269,14 @@ impl Store for Quorum {
 /// count together.
 fn asks_for_permits(action: &Action) -> bool {
     let mode = action.request().map(|request| request.mode);
-    matches!(action, Action::SetCapacity { .. })
-        || matches!(mode, Some(Mode::Permits { capacity: 2.., .. }))
+    matches!(mode, Some(Mode::Permits { capacity: 2.., .. }))
 }
 
 /// The capability that each node needs for an action.
 fn needed_for(action: &Action) -> fn(Capabilities) -> bool {
-    match (action, action.request().map(|request| request.mode)) {
-        (Action::ChangeMode { .. }, _) | (_, Some(Mode::Upgradable)) => |can| can.changes_mode,
-        (_, Some(Mode::Permits { .. })) => |can| can.permits,
-        (_, Some(Mode::Shared)) => |can| can.shared,
+    match action.request().map(|request| request.mode) {
+        Some(Mode::Permits { .. }) => |can| can.permits,
+        Some(Mode::Shared) => |can| can.shared,
         _ => |_| true,
     }
 }

@@ -92,12 +92,10 @@ pub(super) async fn poll(
     id: HolderId,
     ttl: Duration,
 ) -> Result<Answer, StoreError> {
-    let held = nodes.leases.lock().get(id).map(|known| (known.claim.mode, known.claim.change));
-    let Some((mode, change)) = held else {
+    if nodes.leases.lock().get(id).is_none() {
         return Ok(nodes.answer(nodes.clock.now(), Reply::Gone));
-    };
-    let renewal = RenewLease::new(name, id, ttl, mode).with_change(change);
-    let mut answer = renew_one(nodes, renewal).await?;
+    }
+    let mut answer = renew_one(nodes, RenewLease::new(name, id, ttl)).await?;
     if let Reply::NotHeld { .. } | Reply::Revoked(_) = answer.reply {
         answer.reply = Reply::Gone;
     }
@@ -162,9 +160,7 @@ fn note(nodes: &Nodes, index: usize, renewal: &RenewLease, timed: &TimedAnswer, 
         // A shorter ttl takes nothing back: the node may keep the lease for the longer ttl.
         known.ttl = known.ttl.max(renewal.ttl);
         known.renewed_us[index] = known.renewed_us[index].max(timed.answer.now.token_us);
-        if known.is_as_renewed(renewal) {
-            known.holds[index] = held(timed, grant);
-        }
+        known.holds[index] = held(timed, grant);
     }
 }
 
@@ -185,9 +181,7 @@ async fn reclaim(
         return NodeVote::Nothing;
     };
     let hold = granted(&timed).map_or(NodeHold::NotHeld, |(_, hold)| hold);
-    if let Some(known) = nodes.leases.lock().get_mut(renewal.id)
-        && known.is_as_renewed(renewal)
-    {
+    if let Some(known) = nodes.leases.lock().get_mut(renewal.id) {
         known.holds[index] = hold;
     }
     NodeVote::from(&timed.answer.reply)
@@ -202,21 +196,21 @@ fn claim(
 ) -> Option<Reclaim> {
     let now = nodes.clock.now();
     let mut leases = nodes.leases.lock();
-    let known = leases.get_mut(renewal.id).filter(|known| known.is_as_renewed(renewal))?;
+    let known = leases.get_mut(renewal.id)?;
     known.holds[index] = NodeHold::NotHeld;
     // After the end of the lease, another holder may have come and gone, on nodes that have
     // forgotten that holder since.
-    let is_overtaken = |newest| known.is_overtaken(index, renewal.mode, newest);
+    let is_overtaken = |newest| known.is_overtaken(index, newest);
     if now >= known.until || newest.is_some_and(is_overtaken) {
         return None;
     }
     let left = known.until.saturating_since(now);
     let claim = known.claim.clone();
-    let request = Acquire::new(renewal.id, renewal.mode, renewal.ttl)
+    let request = Acquire::new(renewal.id, claim.mode, renewal.ttl)
         .with_nonce(claim.nonce)
         .with_not_after(nodes.nodes[index].not_after_us(&renewal.name, now, left)?)
         .with_info(claim.info);
-    let request = Reclaim::new(known.token, renewal.change, request);
+    let request = Reclaim::new(known.token, request);
     // From now on, a release must expect this request to arrive after the release.
     known.holds[index] = NodeHold::Open;
     known.unanswered[index] = true;

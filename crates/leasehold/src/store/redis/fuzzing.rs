@@ -55,7 +55,7 @@ fn name() -> Option<LockName> {
 /// A call of every kind.
 fn calls(layout: &dyn Layout, actions: &[Action]) -> Vec<Call<Answer>> {
     let Some(name) = name() else { return Vec::new() };
-    let lease = RenewLease::new(name.clone(), id(1), TTL, Mode::Exclusive);
+    let lease = RenewLease::new(name.clone(), id(1), TTL);
     let on = actions.iter().filter_map(|action| layout.act(&name, action).ok());
     on.chain([layout.renew(std::slice::from_ref(&lease))]).collect()
 }

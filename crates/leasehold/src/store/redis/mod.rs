@@ -188,7 +188,6 @@ impl Redis {
         let is_plain = settings.layout == LayoutName::Plain;
         let keeps_a_record = !settings.layout.is_shared();
         Capabilities {
-            changes_mode: keeps_a_record,
             claims_first: false,
             durable: true,
             // The counter of an `RFencedLock` leaves no room for tokens between two grants.

@@ -11,9 +11,6 @@ impl History {
             let hold = self.bench.hold(*id);
             let token = hold.map(|hold| FencingToken::from_micros(hold.token_us));
             assert_eq!(token, Some(promise.token), "{id} was promised that it holds");
-            let believed = self.believed.get(id).map_or(0, |believed| believed.mode.weight());
-            let weight = hold.map_or(0, |hold| hold.weight);
-            assert!(believed <= weight, "{id} believes that it is the writer");
         }
         for hold in &self.bench.record.holds {
             let is_cooldown = hold.state == HoldState::Cooldown;
@@ -75,25 +72,13 @@ impl History {
         assert!(hold.state != HoldState::Revoked, "{last:?}");
     }
 
-    /// Checks that nothing is granted beyond the capacity, which all holders share unless an
-    /// operator has set it.
-    pub(super) fn check_capacity(&mut self, before: &Record, event: &Event) {
+    /// Checks that nothing is granted beyond the capacity, which all holders have asked for.
+    pub(super) fn check_capacity(&self) {
         let record = &self.bench.record;
-        // A step that sets a lower capacity first grants what fits into the previous capacity. If
-        // time has ended all holds, the previous capacity is that of the next waiter.
-        let capacity = match event {
-            Event::SetCapacity { .. } => {
-                record.capacity.max(self.by_time(before, id(99, 1)).capacity)
-            }
-            _ => record.capacity,
-        };
-        let fits = record.used <= u64::from(capacity);
-        assert!(fits || record.used <= before.used, "more was granted than there is");
-        self.has_set_capacity &= !record.is_idle();
+        assert!(record.used <= u64::from(record.capacity), "more was granted than there is");
         let of_attempt = |hold: &Hold| self.attempts.iter().find(|attempt| attempt.id == hold.id);
         for attempt in record.holds.iter().filter_map(of_attempt) {
-            let is_its_own = attempt.mode.capacity() == record.capacity;
-            assert!(is_its_own || self.has_set_capacity, "{} shares another's", attempt.id);
+            assert_eq!(attempt.mode.capacity(), record.capacity, "{} has another's", attempt.id);
         }
     }
 
@@ -102,7 +87,6 @@ impl History {
         let record = &self.bench.record;
         if let Some(head) = record.queue.values().next()
             && !self.bench.more
-            && record.upgrading.is_none()
         {
             assert!(
                 !record.fits(head.weight, head.capacity),
@@ -110,7 +94,6 @@ impl History {
                 head.id
             );
         }
-        assert!(record.upgrading.is_none() || record.holds.len() > 1, "the last reader waits");
     }
 
     pub(super) fn check_only_time_has_acted(&self, before: &Record, on: HolderId) {
@@ -143,7 +126,6 @@ impl History {
             }
             // The newest token may have changed since.
             (Reply::NotHeld { .. }, Reply::NotHeld { .. }) => (),
-            (Reply::CapacitySet { .. }, Reply::CapacitySet { .. }) => (),
             (Reply::Cancelled(_) | Reply::Released | Reply::Revoked(_), _) => (),
             (first, second) => assert_eq!(*first, second),
         }
@@ -155,8 +137,6 @@ pub(super) fn hands_on(before: &Record, action: &Action, reply: &Reply) -> bool 
     match (action, reply) {
         (Action::Acquire(_), Reply::Busy { .. } | Reply::Granted(_) | Reply::Queued(_)) => true,
         (Action::Acquire(_) | Action::Inspect { .. }, _) => false,
-        (Action::ChangeMode { mode, .. }, Reply::Granted(_)) => mode.is_reader(),
-        (Action::ChangeMode { .. }, _) => false,
         // A cooldown cannot be released again.
         (Action::Release { id, .. }, Reply::Released) => {
             let hold = before.holds.iter().find(|hold| hold.id == *id);
@@ -166,7 +146,6 @@ pub(super) fn hands_on(before: &Record, action: &Action, reply: &Reply) -> bool 
         (Action::Cancel { .. } | Action::Describe { .. }, _) => true,
         (Action::Commit { .. } | Action::Poll { .. } | Action::Renew { .. }, _) => true,
         (Action::Adopt(_), reply) => *reply != Reply::Late,
-        (Action::SetCapacity { .. }, _) => true,
         (Action::Reclaim(_), reply) => !matches!(reply, Reply::Late | Reply::Refused(_)),
     }
 }

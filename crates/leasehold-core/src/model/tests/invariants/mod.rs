@@ -19,31 +19,6 @@ struct Promise {
     token: FencingToken,
 }
 
-/// What a holder believes about its hold: its mode, the number of the change that set this mode,
-/// and the read mode to which it returns after writing. `drawn` is the highest change number that
-/// it has used in a request.
-#[derive(Clone, Copy)]
-struct Believed {
-    mode: Mode,
-    reader: Mode,
-    change: u64,
-    drawn: u64,
-}
-
-impl Believed {
-    fn granted(mode: Mode) -> Self {
-        let reader = if mode == Mode::Upgradable { mode } else { Mode::Shared };
-        Self { mode, reader, change: 0, drawn: 0 }
-    }
-
-    fn settle(&mut self, mode: Mode, change: u64) {
-        (self.mode, self.change) = (mode, change);
-        if mode.is_reader() {
-            self.reader = mode;
-        }
-    }
-}
-
 struct History {
     bench: Bench,
     /// The time that has passed, whatever the store's clock was set to.
@@ -53,20 +28,13 @@ struct History {
     attempts: Vec<Acquire>,
     /// Copies of acquires, adoptions and reclaims that are still on their way, with their attempts.
     late: Vec<(HolderId, Action)>,
-    /// Changes of mode that are still on their way: copies, and requests whose callers have
-    /// withdrawn them. Nobody waits for their answers.
-    late_changes: Vec<Action>,
-    believed: BTreeMap<HolderId, Believed>,
     promises: BTreeMap<HolderId, Promise>,
     /// Attempts that their clients have ended.
     over: BTreeSet<HolderId>,
     /// Attempts that asked to adopt the lease of another attempt.
     adopters: BTreeSet<HolderId>,
-    /// Attempts by their first token; a change of mode mints another token.
+    /// Attempts by their token.
     tokens: BTreeMap<u64, HolderId>,
-    /// Whether an operator has set the capacity since the name was last idle (no holder, no
-    /// waiter).
-    has_set_capacity: bool,
 }
 
 impl History {
@@ -77,13 +45,10 @@ impl History {
             back: Duration::ZERO,
             attempts: Vec::new(),
             late: Vec::new(),
-            late_changes: Vec::new(),
-            believed: BTreeMap::new(),
             promises: BTreeMap::new(),
             over: BTreeSet::new(),
             adopters: BTreeSet::new(),
             tokens: BTreeMap::new(),
-            has_set_capacity: false,
         }
     }
 
@@ -125,13 +90,7 @@ impl History {
             }
             _ => {
                 let Some(action) = self.action(event) else { return };
-                let reply = self.act(&before, &action);
-                if let Event::ChangeMode { given_up: false, .. } = event
-                    && let Action::ChangeMode { id, mode, change } = action
-                    && let (Reply::Granted(_), Some(believed)) = (reply, self.believed.get_mut(&id))
-                {
-                    believed.settle(mode, change);
-                }
+                self.act(&before, &action);
             }
         }
         for (client, message) in self.bench.messages.clone() {
@@ -139,7 +98,7 @@ impl History {
         }
         self.check_order(&before);
         self.check_last(&before);
-        self.check_capacity(&before, event);
+        self.check_capacity();
         self.check_promises();
         check_record(&self.bench.record, self.bench.now_us);
     }
@@ -154,7 +113,6 @@ impl History {
                 let ballot_us = ballot.map(|away_us| token_us.saturating_add_signed(away_us));
                 let request = Acquire { ttl: span(ttl_ms), wait, ballot_us, ..request };
                 self.attempts.push(request.clone());
-                self.believed.insert(id, Believed::granted(mode));
                 self.copy(id, Action::Acquire(request), late_copies)
             }
             Event::Adopt { hold, client, late_copies, ballot } => {
@@ -162,18 +120,12 @@ impl History {
                 self.copy(request.request.id, Action::Adopt(request), late_copies)
             }
             Event::Arrive { copy } => {
-                let index = copy.checked_rem(self.late.len() + self.late_changes.len())?;
-                match index.checked_sub(self.late.len()) {
-                    None => self.late.remove(index).1,
-                    Some(index) => self.late_changes.remove(index),
-                }
+                let index = copy.checked_rem(self.late.len())?;
+                self.late.remove(index).1
             }
             Event::Cancel { attempt } => {
                 let id = self.pick(attempt)?.id;
                 Action::Cancel { id, unanswered: self.is_unanswered(id) }
-            }
-            Event::ChangeMode { attempt, mode, given_up, late_copies } => {
-                self.change_mode(self.pick_holder(attempt)?, mode, given_up, late_copies)?
             }
             Event::Commit { attempt, ahead_us } => {
                 let id = self.pick_holder(attempt)?;
@@ -200,8 +152,7 @@ impl History {
             }
             Event::Renew { attempt, ttl_ms } => {
                 let id = self.pick_holder(attempt)?;
-                let Believed { mode, change, .. } = *self.believed.get(&id)?;
-                Action::Renew { id, ttl: span(ttl_ms), mode, change }
+                Action::Renew { id, ttl: span(ttl_ms) }
             }
             Event::Revoke { hold, force } => {
                 let holds = &self.bench.record.holds;
@@ -209,48 +160,16 @@ impl History {
                 let token = FencingToken::from_micros(hold.token_us);
                 Action::Revoke { id: hold.id, token, force }
             }
-            Event::SetCapacity { capacity } => Action::SetCapacity { capacity },
             Event::Back { .. } | Event::Bury { .. } | Event::Pass { .. } => return None,
         })
-    }
-
-    fn change_mode(
-        &mut self,
-        id: HolderId,
-        mode: Mode,
-        given_up: bool,
-        late_copies: u8,
-    ) -> Option<Action> {
-        // A plain reader never asks to be upgradable.
-        let is_asked = |believed: &&mut Believed| {
-            let mode = if mode == Mode::Exclusive { Mode::Shared } else { mode };
-            believed.mode.capacity() == LOCK_CAPACITY && mode.weight() <= believed.mode.weight()
-        };
-        let believed = self.believed.get_mut(&id).filter(is_asked)?;
-        believed.drawn += 1;
-        let change = believed.drawn;
-        if mode.is_reader() {
-            believed.settle(mode, change);
-        } else if given_up {
-            believed.settle(believed.reader, change);
-        }
-        if given_up {
-            let action = Action::ChangeMode { id, mode: believed.mode, change };
-            self.late_changes.push(action);
-        }
-        let action = Action::ChangeMode { id, mode, change };
-        self.late_changes.extend((0..late_copies).map(|_| action.clone()));
-        Some(action)
     }
 
     /// The reclaim of a holder that still relies on its hold.
     fn reclaim(&self, attempt: usize) -> Option<Reclaim> {
         let attempt = self.pick(attempt)?;
         let promise = self.promises.get(&attempt.id)?;
-        let Believed { mode, change, .. } = *self.believed.get(&attempt.id)?;
         let not_after_us = self.bench.now_us + micros(NOT_AFTER);
-        let request = Acquire { mode, not_after_us, ..attempt };
-        let claim = Reclaim::new(promise.token, change, request);
+        let claim = Reclaim::new(promise.token, Acquire { not_after_us, ..attempt });
         (promise.until_us > self.elapsed_us).then_some(claim)
     }
 
@@ -283,7 +202,7 @@ impl History {
         self.check_handed_on();
     }
 
-    /// A client that releases, or asks for a weaker mode, stops relying on the hold before it asks.
+    /// A client that releases stops relying on the hold before it asks.
     fn rely_no_more(&mut self, action: &Action) {
         match *action {
             Action::Cancel { id, .. } | Action::Release { id, .. } => {
@@ -294,7 +213,6 @@ impl History {
                 self.promises.remove(&id);
             }
             Action::Acquire(_)
-            | Action::ChangeMode { .. }
             | Action::Commit { .. }
             | Action::Describe { .. }
             | Action::Inspect { .. }
@@ -302,7 +220,6 @@ impl History {
             | Action::Reclaim(_)
             | Action::Renew { .. }
             | Action::Revoke { .. } => {}
-            Action::SetCapacity { .. } => self.has_set_capacity = true,
         }
     }
 
@@ -327,15 +244,8 @@ impl History {
                 let until_us = self.elapsed_us + left_us(grant).min(micros(request.ttl));
                 self.promise(request.id, until_us, grant.token);
             }
-            (
-                Action::ChangeMode { id, .. } | Action::Describe { id, .. },
-                Reply::Granted(grant),
-            ) => {
+            (Action::Describe { id, .. }, Reply::Granted(grant)) => {
                 self.promise(*id, self.elapsed_us, grant.token);
-            }
-            (Action::ChangeMode { id, .. }, Reply::WouldDeadlock) => {
-                let weight = self.bench.hold(*id).map(|hold| hold.weight);
-                assert_eq!(weight, Some(1), "an upgradable reader only waits");
             }
             (Action::Inspect { .. }, _) | (_, Reply::Late) => {
                 assert_eq!(&self.bench.record, before, "{reply:?} changes nothing");
@@ -352,10 +262,7 @@ impl History {
         if hands_on(before, action, &reply) {
             self.check_handed_on();
         }
-        // A step that makes a reader the writer leaves dead waiters in the queue for the next step.
-        // So a repetition of the step would still change the record.
-        let has_upgraded = before.upgrading.is_some() && self.bench.record.upgrading.is_none();
-        if !self.bench.more && !has_upgraded {
+        if !self.bench.more {
             self.check_idempotent(action, &reply);
         }
         reply
@@ -365,11 +272,7 @@ impl History {
         if let Message::Granted { attempt, token, deadline_us, .. } = message {
             let id = HolderId { client, attempt };
             let left_us = deadline_us.saturating_sub(self.bench.now_us);
-            // After the clock went back, a reader that becomes the writer may get a deadline that
-            // is further away than its ttl. Nobody relies on more than the ttl.
-            let of_attempt = self.attempts.iter().find(|attempt| attempt.id == id);
-            let ttl_us = of_attempt.map_or(0, |attempt| micros(attempt.ttl));
-            self.promise(id, self.elapsed_us + left_us.min(ttl_us), token);
+            self.promise(id, self.elapsed_us + left_us, token);
         }
     }
 

@@ -84,7 +84,6 @@ pub(crate) fn watched(
             let before = record.queue.range(..place.sequence).rev().take(LOOK_BOUND);
             before.map(|(_, waiting)| waiting.id.client).find(|client| !liveness.is_dead(*client))
         }
-        Reply::Busy { .. } if record.upgrading == Some(id) => None,
         _ => return Vec::new(),
     };
     let watched: Vec<ClientId> = match before {

@@ -14,7 +14,7 @@ async fn one_damaged_record_ends_no_lease_of_another_name_and_no_thread() {
     let connection = Connection::open(place.path()).unwrap();
     let lease = |attempt, of| {
         let id = HolderId { client: ALICE, attempt };
-        RenewLease::new(name(of), id, TTL, Mode::Exclusive)
+        RenewLease::new(name(of), id, TTL)
     };
     let leases = vec![lease(1, "a"), lease(2, "b"), lease(3, "c")];
     // First a record of another release, and then a record of this release that was cut.

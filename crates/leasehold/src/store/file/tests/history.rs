@@ -22,10 +22,6 @@ impl History {
         Self { random: Jitter::new(seed), attempt: 0, crowd }
     }
 
-    fn lock_mode(&mut self) -> Mode {
-        if self.below(2) == 0 { Mode::Exclusive } else { Mode::Shared }
-    }
-
     fn below(&mut self, bound: u64) -> u64 {
         self.random.next_u64() % bound
     }
@@ -65,8 +61,7 @@ impl History {
                 Action::Acquire(request)
             }
             8 => Action::Cancel { id, unanswered: self.below(2) == 0 },
-            9 => Action::ChangeMode { id, mode: self.lock_mode(), change: self.below(4) },
-            10..=12 => Action::Poll { id, ttl },
+            9..=12 => Action::Poll { id, ttl },
             13..=16 => Action::Release {
                 id,
                 cooldown: if self.below(5) == 0 { ttl } else { Duration::ZERO },
@@ -79,7 +74,7 @@ impl History {
                 // With any token.
                 adopt(by, (client, recent), 0)
             }
-            _ => Action::Renew { id, ttl, mode: self.lock_mode(), change: self.below(4) },
+            _ => Action::Renew { id, ttl },
         }
     }
 }

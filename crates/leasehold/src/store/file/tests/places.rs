@@ -44,7 +44,7 @@ async fn what_is_removed_in_use_is_noticed_by_its_holders_and_joined_by_nobody()
         let error = store.execute(release).await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{way:?}: {error}");
         let id = HolderId { client: ALICE, attempt: 1 };
-        let lease = RenewLease::new(name("a"), id, TTL, Mode::Exclusive);
+        let lease = RenewLease::new(name("a"), id, TTL);
         let renewed = store.execute(Operation::Renew(vec![lease])).await.unwrap().reply;
         assert_eq!(renewed, Reply::Many(vec![Reply::NotHeld { newest: None }]), "{way:?}");
         drop(store);

@@ -13,11 +13,10 @@
 //! replicas", and the second, a moment later, "granted". If the first answer took the grant back,
 //! the next waiter would get the lock, although a holder relies on the second answer. Only the
 //! owner of the attempt knows which answer it relies on. The owner asks again; or it gives the
-//! attempt up, ignores all later answers, and cancels the attempt. To take an upgrade back, it
-//! sends the number of that upgrade. So a waiter that was handed a lock keeps the grant, which
-//! counts as soon as enough replicas have it. If the grant were taken back, the lock would be
-//! handed through the whole queue, and the queue would be empty. If such a waiter dies, the lock is
-//! free after its ttl, as after the death of any holder.
+//! attempt up, ignores all later answers, and cancels the attempt. So a waiter that was handed a
+//! lock keeps the grant, which counts as soon as enough replicas have it. If the grant were taken
+//! back, the lock would be handed through the whole queue, and the queue would be empty. If such a
+//! waiter dies, the lock is free after its ttl, as after the death of any holder.
 
 mod policy;
 mod quarantine;

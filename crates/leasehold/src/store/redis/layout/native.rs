@@ -6,8 +6,7 @@
 
 use leasehold_core::model::RETENTION;
 use leasehold_core::{
-    Acquire, Action, Adopt, Answer, Effect, FencingToken, LockName, Mode, Reclaim, RenewLease,
-    StoreError,
+    Acquire, Action, Adopt, Answer, Effect, FencingToken, LockName, Reclaim, RenewLease, StoreError,
 };
 use redis::Cmd;
 
@@ -19,9 +18,8 @@ use crate::store::redis::connection::call::Call;
 /// The field of a lock's hash that shows whether the lock is idle.
 pub(crate) const STATE_FIELD: &str = "s";
 
-/// The size in bytes of the state of a record that nobody holds: `<BBI4I7I7`, or `<BBI4I4dd` if its
-/// capacity differs from that of the holders' requests.
-const IDLE_STATE_BYTES: [usize; 2] = [20, 26];
+/// The size in bytes of the state of a record that nobody holds: `<BBI4I7I7`.
+const IDLE_STATE_BYTES: usize = 20;
 
 /// The layout of one store.
 #[derive(Clone, Debug)]
@@ -47,7 +45,7 @@ impl Layout for Native {
 
     fn renew(&self, leases: &[RenewLease]) -> Call<Answer> {
         let packed = leases.iter().fold(Writer::default().span(RETENTION), |packed, lease| {
-            pack_renewal(packed.id(lease.id).span(lease.ttl), lease.mode, lease.change)
+            packed.id(lease.id).span(lease.ttl)
         });
         let keys = leases.iter().map(|lease| key::key(&self.prefix, &lease.name)).collect();
         let args = vec![key::inbox_prefix(&self.prefix).into_bytes(), packed.0];
@@ -84,15 +82,6 @@ fn pack_action(packed: Writer, action: &Action) -> Option<(Script, Writer)> {
         Action::Acquire(request) => (Script::Acquire, pack_acquire(packed, request)),
         Action::Adopt(adopt) => (Script::Adopt, pack_adopt(packed, adopt)),
         Action::Cancel { id, unanswered } => (Script::Cancel, packed.id(*id).flag(*unanswered)),
-        Action::ChangeMode { id, mode, change } => {
-            let mode = match mode {
-                Mode::Permits { .. } => b'P',
-                Mode::Shared => b'S',
-                Mode::Upgradable => b'U',
-                _ => b'E',
-            };
-            (Script::ChangeMode, packed.id(*id).number(*change).byte(mode))
-        }
         Action::Commit { id, token, ttl } => {
             (Script::Commit, packed.id(*id).number(token.micros()).span(*ttl))
         }
@@ -103,21 +92,13 @@ fn pack_action(packed: Writer, action: &Action) -> Option<(Script, Writer)> {
         Action::Release { id, cooldown, unanswered } => {
             (Script::Release, packed.id(*id).span(*cooldown).flag(*unanswered))
         }
-        Action::Renew { id, ttl, mode, change } => {
-            (Script::Renew, pack_renewal(packed.id(*id).span(*ttl), *mode, *change))
-        }
+        Action::Renew { id, ttl } => (Script::Renew, packed.id(*id).span(*ttl)),
         Action::Revoke { id, token, force } => {
             let packed = packed.id(*id).number(token.micros());
             (Script::Revoke, packed.bytes(&token.get().to_be_bytes()).flag(*force))
         }
-        Action::SetCapacity { capacity } => (Script::SetCapacity, packed.word(*capacity)),
         _ => return None,
     })
-}
-
-/// Packs the mode that a holder assumes, and the number of the change that led to it.
-fn pack_renewal(packed: Writer, mode: Mode, change: u64) -> Writer {
-    packed.word(mode.weight()).number(change)
 }
 
 fn pack_acquire(packed: Writer, request: &Acquire) -> Writer {
@@ -147,12 +128,11 @@ fn pack_adopt(packed: Writer, Adopt { from, token, request, .. }: &Adopt) -> Wri
         .info(&request.info)
 }
 
-fn pack_reclaim(packed: Writer, Reclaim { token, change, request, .. }: &Reclaim) -> Writer {
+fn pack_reclaim(packed: Writer, Reclaim { token, request, .. }: &Reclaim) -> Writer {
     packed
         .id(request.id)
         .word(request.mode.weight())
         .word(request.mode.capacity())
-        .number(*change)
         .number(token.micros())
         .span(request.ttl)
         .bytes(&request.nonce.to_be_bytes())
@@ -164,7 +144,7 @@ fn pack_reclaim(packed: Writer, Reclaim { token, change, request, .. }: &Reclaim
 /// release counts as in use.
 pub(crate) fn is_idle(state: &[u8]) -> bool {
     match state {
-        [RECORD_VERSION, flags, ..] => flags % 2 == 0 && IDLE_STATE_BYTES.contains(&state.len()),
+        [RECORD_VERSION, flags, ..] => flags % 2 == 0 && state.len() == IDLE_STATE_BYTES,
         _ => false,
     }
 }
@@ -181,7 +161,6 @@ mod tests {
             state
         };
         assert!(is_idle(&state(0, 20)));
-        assert!(is_idle(&state(0, 26)));
         assert!(is_idle(&state(2, 20)), "only ended attempts are remembered");
         assert!(!is_idle(&state(1, 20)), "somebody waits");
         assert!(!is_idle(&state(0, 63)), "somebody holds");

@@ -75,7 +75,6 @@ fn found(packed: &mut Reader<'_>, now_us: u64) -> Option<Reply> {
             b'U' => Cancelled::Unknown,
             _ => return None,
         }),
-        b'D' => Reply::WouldDeadlock,
         b'F' => Reply::Released,
         b'G' => Reply::Granted(
             Grant::new(packed.token()?, packed.number()?).with_contended(packed.flag()?),
@@ -101,7 +100,6 @@ fn found(packed: &mut Reader<'_>, now_us: u64) -> Option<Reply> {
         b'S' => Reply::Stale,
         b'V' => Reply::Revoked(packed.flag()?),
         b'X' => Reply::Refused(Refusal::Damaged),
-        b'Y' => Reply::CapacitySet { before: capacity(packed)? },
         _ => return None,
     })
 }

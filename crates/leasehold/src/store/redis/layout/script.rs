@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::{LOCK_CAPACITY, UPGRADABLE_WEIGHT, bugs, model, token};
+use leasehold_core::{LOCK_CAPACITY, bugs, model, token};
 use once_cell::race::OnceBox;
 
 use super::codec::RECORD_VERSION;
@@ -55,23 +55,15 @@ const SHARED: [(&str, &str); 21] = shared![
     "redisson/lock",
 ];
 
-/// The state of a record: each value, with its name in Lua and its packing. A record that nobody
-/// holds has only the first six values. The other values exist once something is held; the last
-/// ones are those of the hold at index 0.
-const STATE: [(&str, &str); 22] = [
-    ("version", "B"),
-    ("flags", "B"),
-    ("total", "I4"),
-    ("asked", "I4"),
-    ("last_token", "d"),
-    ("collect_at", "d"),
+/// The state of a record while something is held, after its head: each value, with its name in Lua
+/// and its packing. The last values are those of the hold at index 0.
+const STATE: [(&str, &str); 14] = [
     ("count", "I4"),
     ("used", "I4"),
     ("cursor", "I4"),
     ("bound", "d"),
     ("running", "d"),
     ("longest_ttl", "d"),
-    ("upgrading", "c24"),
     ("holder", "c24"),
     ("held_weight", "I4"),
     ("hold_state", "B"),
@@ -79,13 +71,11 @@ const STATE: [(&str, &str); 22] = [
     ("since", "d"),
     ("deadline", "d"),
     ("held_ttl", "d"),
-    ("change", "d"),
     ("held_nonce", "c8"),
 ];
 
-/// The index of the first value that exists only while something is held.
-const HELD_FROM: usize = 6;
-const HOLD_FROM: usize = 13;
+/// The index of the first value of the hold.
+const HOLD_FROM: usize = 6;
 
 /// The state of a record with a single ordinary hold. It has at most 64 bytes: with longer values,
 /// a server stores a hash as a table, which takes more memory.
@@ -102,8 +92,8 @@ const ALONE: [(&str, &str); 10] = [
     ("deadline", "I7"),
 ];
 
-/// The index of the holder in that state. The values before it are the state of a record without
-/// holds, unless its capacity differs from that of the holders' requests.
+/// The index of the holder in that state. The values before it are the head of each state, and the
+/// whole state of a record without holds.
 const HOLDER: usize = 5;
 
 /// The other facts about a single hold, in a second field, next to that of the state.
@@ -150,8 +140,7 @@ fn make_constants() -> Vec<Constant> {
     let span = |name, span: Duration| (name, span.as_micros().to_string());
     let number = |name, number: u64| (name, number.to_string());
     let format = |name, format: &str| (name, format!("'{format}'"));
-    let (idle, rest) = STATE.split_at(HELD_FROM);
-    let (held, hold) = rest.split_at(HOLD_FROM - HELD_FROM);
+    let (held, hold) = STATE.split_at(HOLD_FROM);
     let names = |values: &[(&str, &str)]| {
         values.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
     };
@@ -173,15 +162,12 @@ fn make_constants() -> Vec<Constant> {
         number("REAP_BOUND", model::REAP_BOUND.into()),
         number("SKIP_BOUND", model::SKIP_BOUND.into()),
         number("TOKEN_EPOCH", token::TOKEN_EPOCH_US),
-        number("UPGRADABLE_WEIGHT", UPGRADABLE_WEIGHT.into()),
         number("VERSION", RECORD_VERSION.into()),
         number("CLAIMED", 0),
         number("COOLDOWN", 1),
         number("REVOKED", 2),
         number("UNCLAIMED", 3),
         format("NOBODY", &r"\0".repeat(24)), // no attempt: no client's id has these bytes
-        ("IDLE", format_of(idle)),
-        number("IDLE_BYTES", bytes_of(idle)),
         ("HELD", format_of(held)),
         number("HELD_BYTES", bytes_of(held)),
         ("HOLD", format_of(hold)),
@@ -269,8 +255,6 @@ scripts! {
     BootRecord: "boot_record", Frees;
     /// Removes a waiter.
     Cancel: "native/cancel", Frees;
-    /// Makes a reader the writer, or a writer a reader.
-    ChangeMode: "native/change_mode", Frees;
     /// Raises a hold's token.
     Commit: "native/commit", Frees;
     /// Changes the facts about a holder.
@@ -317,8 +301,6 @@ scripts! {
     Renew: "native/renew", Frees;
     /// Ends a hold, for an operator.
     Revoke: "native/revoke", Frees;
-    /// Changes a capacity, for an operator.
-    SetCapacity: "native/set_capacity", Frees;
 }
 
 fn make_texts() -> Texts {
@@ -455,7 +437,6 @@ mod tests {
         for script in [
             Script::BootRecord,
             Script::Cancel,
-            Script::ChangeMode,
             Script::Commit,
             Script::PlainRelease,
             Script::PlainRenew,
@@ -467,7 +448,6 @@ mod tests {
             Script::Release,
             Script::Renew,
             Script::Revoke,
-            Script::SetCapacity,
         ] {
             assert!(script.source().starts_with("#!lua flags=allow-oom\n"), "{script:?}");
         }
@@ -500,8 +480,8 @@ mod tests {
     #[test]
     fn the_parts_of_a_state_are_as_long_as_in_the_records_of_this_version() {
         let length = |name| constants().iter().find(|(known, _)| *known == name).unwrap().1.clone();
-        let general = ["IDLE_BYTES", "HELD_BYTES", "HOLD_BYTES"].map(length);
-        assert_eq!(general, ["26", "60", "77"]);
+        let general = ["HELD_BYTES", "HOLD_BYTES"].map(length);
+        assert_eq!(general, ["36", "69"]);
         assert_eq!(length("HEAD_BYTES"), "20");
         let short = ["ALONE_BYTES", "TERM_BYTES", "LAST_BYTES"].map(length);
         assert_eq!(short, ["63", "22", "31"], "at most 64 each, or the hash gets a table");

@@ -52,9 +52,6 @@ impl Layout for Plain {
                 (Script::PlainAdopt, adopt(request))
             }
             Action::Cancel { id, .. } => (Script::PlainRelease, vec![value::begin(*id), number(0)]),
-            Action::ChangeMode { .. } => {
-                return Err(refused(name, "the mode of such a lock cannot be changed"));
-            }
             Action::Commit { .. } => {
                 return Err(refused(name, "the token of such a lock cannot be changed"));
             }
@@ -84,7 +81,6 @@ impl Layout for Plain {
                 ];
                 (Script::PlainRevoke, args)
             }
-            Action::SetCapacity { .. } => return Err(refused(name, "such a lock has no permits")),
             _ => return Err(StoreError::unknown_request()),
         };
         let decode = match action {

@@ -110,7 +110,7 @@ impl Redisson {
                     value::end(&request.info),
                     span(request.ttl),
                     number(request.not_after_us),
-                    flag(request.mode.is_reader()),
+                    flag(request.mode == Mode::Shared),
                 ];
                 let keys = [names.hold(request.id)].into_iter().chain(counter);
                 (Script::RedissonAcquire, keys.collect(), args)
@@ -157,7 +157,7 @@ impl Redisson {
             number(token.map_or(0, |token| self.counted(token))),
             span(request.ttl),
             number(request.not_after_us),
-            flag(request.mode.is_reader()),
+            flag(request.mode == Mode::Shared),
         ]
     }
 
@@ -240,10 +240,6 @@ fn check(name: &LockName, action: &Action) -> Result<(), StoreError> {
         }
         Action::Acquire(request) => (request.mode, request.ttl),
         Action::Adopt(adopt) => (adopt.request.mode, adopt.request.ttl),
-        Action::ChangeMode { .. } => {
-            return Err(refused(name, "a reader stays a reader and a writer a writer"));
-        }
-        Action::SetCapacity { .. } => return Err(refused(name, "such a lock has no permits")),
         _ => return Ok(()),
     };
     match mode {
@@ -257,8 +253,7 @@ fn check(name: &LockName, action: &Action) -> Result<(), StoreError> {
             ),
         )),
         Mode::Shared => Ok(()),
-        Mode::Permits { .. } => Err(refused(name, "such a lock has no permits")),
-        _ => Err(refused(name, "no reader of it becomes the writer")),
+        _ => Err(refused(name, "such a lock has no permits")),
     }
 }
 

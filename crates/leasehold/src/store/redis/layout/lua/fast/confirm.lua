@@ -1,13 +1,11 @@
 -- The fast path of a holder that confirms or renews, if it holds alone, and no waiter can be
--- granted. Returns the reply, or nothing if there is anything unusual. With `believed`, the hold
--- must have the weight, and the number of the last change, that the holder believes in.
-local function confirm_alone(key, state, term, id, ttl, believed)
+-- granted. Returns the reply, or nothing if there is anything unusual.
+local function confirm_alone(key, state, term, id, ttl)
   if #state ~= ALONE_BYTES or not term or #term ~= TERM_BYTES then return end
   local ALONE_FIELDS = struct.unpack(ALONE, state)
   if holder ~= id then return end
   local TERM_FIELDS = struct.unpack(TERM, term)
   if version ~= VERSION
-      or believed and (believed.weight ~= held_weight or believed.change ~= 0)
       or (hold_state ~= CLAIMED and hold_state ~= UNCLAIMED)
       or not (now < deadline and deadline <= now + held_ttl + CLAIM_WINDOW)
       or not (bound <= now + held_ttl + CLAIM_WINDOW)

@@ -2,7 +2,7 @@
 local function renew_alone(index)
   local fields = redis.pcall('HMGET', KEYS[index], 's', 'b') -- an error for another type of key
   local state, lease = fields[1], asked[index]
-  return state and confirm_alone(KEYS[index], state, fields[2], lease.id, lease.ttl, lease)
+  return state and confirm_alone(KEYS[index], state, fields[2], lease.id, lease.ttl)
 end
 
 local replies = {}

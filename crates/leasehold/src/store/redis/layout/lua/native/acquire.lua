@@ -74,16 +74,15 @@ local function acquire()
   if weight > capacity then return 'RW' end
   if step.is_too_far_ahead(ballot) then return 'RB' end
   step.promote(nil)
-  if record.count == 0 and record.waiting == 0 then holds.begin_with(capacity) end
-  if not holds.is_same_kind(capacity) or wait == 0 and not holds.admits(weight, capacity) then
+  if record.count == 0 and record.waiting == 0 then record.capacity = capacity end
+  if not holds.is_same_kind(capacity) or wait == 0 and capacity ~= record.capacity then
     return struct.pack('<c1c1I4', 'R', 'M', record.capacity)
   end
   local waiter = {
     id = id, weight = weight, capacity = capacity, ttl = ttl, since = now, nonce = nonce,
     facts = facts,
   }
-  local nobody_first = record.waiting == 0 and record.upgrading == NOBODY
-  if nobody_first and holds.fits(weight, capacity) then
+  if record.waiting == 0 and holds.fits(weight, capacity) then
     step.grant(waiter, CLAIMED, step.mint(ballot), nil)
     return holds.confirm(record.count - 1, ttl)
   end

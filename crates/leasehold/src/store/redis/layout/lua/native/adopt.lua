@@ -42,8 +42,7 @@ local function handed_out()
   local index = holds.live_hold(from)
   if not index then return nil end
   local hold = holds.hold_at(index)
-  -- An operator may have set another capacity since the lease was handed out.
-  if hold.state ~= COOLDOWN and hold.weight == weight and holds.is_same_kind(capacity)
+  if hold.state ~= COOLDOWN and hold.weight == weight and record.capacity == capacity
       and (token == 0 or hold.token == token) then
     return index
   end
@@ -56,13 +55,12 @@ local function take_over()
   local hold = holds.hold_at(index)
   if hold.state == REVOKED then return struct.pack('<c1B', 'V', 1) end
   if step.is_too_far_ahead(ballot) then return 'RB' end
-  if record.upgrading == from then record.upgrading = NOBODY end
   if index > 0 then
     holds.put_index(from, 0)
     holds.put_index(id, index)
   end
   hold.id, hold.token, hold.since = id, step.mint(ballot), now
-  hold.change, hold.nonce, hold.facts = 0, nonce, facts
+  hold.nonce, hold.facts = nonce, facts
   holds.leave_tombstone(from)
   return holds.confirm(index, ttl)
 end

@@ -59,7 +59,7 @@ step = {
     local deadline = claim_by or now + waiter.ttl
     holds.add_hold({
       id = waiter.id, weight = waiter.weight, state = state, token = token, since = now,
-      deadline = deadline, ttl = waiter.ttl, change = 0, nonce = waiter.nonce, facts = waiter.facts,
+      deadline = deadline, ttl = waiter.ttl, nonce = waiter.nonce, facts = waiter.facts,
     })
     holds.keep_until(deadline)
   end,
@@ -73,35 +73,9 @@ step = {
       hold.token, now, hold.deadline))
   end,
 
-  become_writer = function(hold)
-    record.upgrading = NOBODY
-    record.used = record.used + LOCK_CAPACITY - hold.weight
-    hold.weight, hold.token = LOCK_CAPACITY, step.mint(0)
-  end,
-
-  become_reader = function(hold, weight, change)
-    record.used = record.used - hold.weight + weight
-    hold.weight, hold.change = weight, change
-    if record.upgrading == hold.id then record.upgrading = NOBODY end
-  end,
-
-  -- Compares a hold with the weight, and the number of the last change, that its holder believes
-  -- in. If the holder believes in less, the hold is reduced to that. Returns false if the holder
-  -- believes in more.
-  agree = function(hold, weight, change)
-    if change < hold.change then return true end -- the request is a late copy
-    local is_reader = weight == 1 or weight == UPGRADABLE_WEIGHT
-    if record.capacity == LOCK_CAPACITY and is_reader and weight <= hold.weight then
-      step.become_reader(hold, weight, change)
-    elseif hold.weight == weight then
-      hold.change = change
-    end
-    return hold.weight == weight
-  end,
-
   grant_head = function(head, is_caller, last_seen)
     waiters.leave(head)
-    if not holds.admits(head.weight, head.capacity) then holds.begin_with(head.capacity) end
+    record.capacity = head.capacity
     if is_caller then
       step.grant(head, CLAIMED, step.mint(0), nil)
       return
@@ -118,13 +92,6 @@ step = {
   -- the attempt on whose behalf the step runs. It is alive, so its grant is confirmed immediately,
   -- without a message.
   promote = function(caller)
-    if record.upgrading ~= NOBODY then
-      if record.count == 1 then -- only the reader that waits to become the writer is left
-        step.become_writer(holds.hold_at(0))
-        step.send_granted(holds.hold_at(0))
-      end
-      return
-    end
     local skipped, grants = 0, 0
     while record.waiting > 0 do
       local head, is_caller = waiters.linked(record.queue.head), record.queue.head == caller

@@ -69,7 +69,6 @@ holds = {
     local moved = holds.hold_at(last)
     record.count = last
     record.used = record.used - removed.weight
-    if record.upgrading == removed.id then record.upgrading = NOBODY end
     record.holds[last] = nil
     if index > 0 then holds.put_index(removed.id, 0) end
     if last > 0 then record.changed['h' .. struct.pack('<I4', last)] = false end
@@ -195,21 +194,10 @@ holds = {
     return (record.capacity == LOCK_CAPACITY) == (capacity == LOCK_CAPACITY)
   end,
 
-  -- Whether the capacity of a request lets it hold together with the present holders
-  -- (model/acquire.rs).
-  admits = function(weight, capacity)
-    return (capacity == record.capacity or capacity == record.asked) and weight <= record.capacity
-  end,
-
-  -- Whether a request could be granted now, if it were next.
+  -- Whether a request could be granted now, if it were next (model/acquire.rs).
   fits = function(weight, capacity)
-    if not holds.admits(weight, capacity) then return record.count == 0 end
-    return record.used + weight <= record.capacity
-  end,
-
-  -- Sets both the capacity in force and the one that was asked for.
-  begin_with = function(capacity)
-    record.capacity, record.asked = capacity, capacity
+    if capacity ~= record.capacity then return record.count == 0 end
+    return record.used + weight <= capacity
   end,
 
   -- How long until the earliest hold may end.

@@ -100,7 +100,7 @@ waiters = {
     local ahead = math.min(waiter.sequence - record.queue.head_sequence, record.waiting - 1)
     local retry_after = POLL_INTERVAL
     if ahead == 0 then retry_after = math.min(holds.time_left(), retry_after) end
-    local other = holds.admits(waiter.weight, waiter.capacity) and 0 or record.capacity
+    local other = waiter.capacity == record.capacity and 0 or record.capacity
     return struct.pack('<c1dI4dI4', 'Q', waiter.sequence, ahead, retry_after, other)
   end,
 }

@@ -3,8 +3,8 @@
 --
 -- KEYS  1 the lock's record
 -- ARGV  1 the prefix of the names of all inboxes
---       2 packed: retention (µs), attempt (24 bytes), weight (4), capacity (4), number of the
---         change, token (µs), ttl (µs), nonce (8 bytes), not after (µs), facts (the rest)
+--       2 packed: retention (µs), attempt (24 bytes), weight (4), capacity (4), token (µs),
+--         ttl (µs), nonce (8 bytes), not after (µs), facts (the rest)
 -- reply packed: now (µs), more (1), and one of
 --       'G' granted: token (µs), deadline (µs), contended (1)   'L' late
 --       'N' not held: last token (µs, or 0)   'V' revoked: 1 (1)
@@ -13,14 +13,13 @@
 -- Numbers are little-endian doubles, or integers with the number of bytes in parentheses.
 --@include clock
 
-if not ARGV[2] or #ARGV[2] < 80 then return redis.error_reply('ARGUMENT 2 is too short') end
-local retention, id, weight, capacity, change, token, ttl, nonce, not_after, facts =
-  struct.unpack('<dc24I4I4dddc8d', ARGV[2])
+if not ARGV[2] or #ARGV[2] < 72 then return redis.error_reply('ARGUMENT 2 is too short') end
+local retention, id, weight, capacity, token, ttl, nonce, not_after, facts =
+  struct.unpack('<dc24I4I4ddc8d', ARGV[2])
 facts = string.sub(ARGV[2], facts)
 local attempt = struct.unpack('<d', id, 17)
 if not (retention >= 0 and retention <= 1e15 and attempt >= 0 and attempt <= NEVER
-    and id ~= NOBODY and token >= 0 and ttl >= 0 and ttl <= 1e15 and not_after >= 0
-    and change >= 0 and change <= NEVER) then
+    and id ~= NOBODY and token >= 0 and ttl >= 0 and ttl <= 1e15 and not_after >= 0) then
   return redis.error_reply('ARGUMENT 2 has a number out of range')
 end
 if now > not_after then return struct.pack('<dBc1', now, 0, 'L') end
@@ -30,43 +29,31 @@ if now > not_after then return struct.pack('<dBc1', now, 0, 'L') end
 --@include native/queue
 --@include native/grant
 
--- Makes a holder the writer again, if this server knows it only as a reader and nobody else came.
-local function become_writer_again(hold)
-  local is_next = record.count == 1 and weight == LOCK_CAPACITY and record.last_token <= token
-  if is_next then
-    record.used = weight
-    hold.weight, hold.change, record.upgrading = weight, change, NOBODY
-  end
-  return is_next
-end
-
 -- The attempt's own hold, if it matches the claim and nobody has ended it.
 local function held_to_reclaim()
   local index = holds.hold_of(id)
   if not index then return nil end
   local hold = holds.hold_at(index)
-  if hold.state == COOLDOWN or hold.state == REVOKED or not holds.is_same_kind(capacity) then
-    return nil
+  if hold.state ~= COOLDOWN and hold.state ~= REVOKED and hold.weight == weight
+      and record.capacity == capacity then
+    return index
   end
-  if step.agree(hold, weight, change) or become_writer_again(hold) then return index end
 end
 
 local function reclaim_forgotten()
   if weight > capacity then return 'RW' end
   local is_idle = record.count == 0 and record.waiting == 0
-  if not is_idle and not holds.admits(weight, capacity) then
+  if not is_idle and capacity ~= record.capacity then
     return struct.pack('<c1c1I4', 'R', 'M', record.capacity)
   end
   local is_overtaken = weight == LOCK_CAPACITY and record.last_token >= token
-  local nobody_first = record.waiting == 0 and record.upgrading == NOBODY
-  local fits = nobody_first and (is_idle or holds.fits(weight, capacity))
+  local fits = record.waiting == 0 and (is_idle or holds.fits(weight, capacity))
   if is_overtaken or holds.is_finished(id) or not fits then return holds.not_held() end
-  if is_idle then holds.begin_with(capacity) end
+  if is_idle then record.capacity = capacity end
   record.last_token = math.max(record.last_token, token)
   step.grant({
     id = id, weight = weight, ttl = ttl, nonce = nonce, facts = facts,
   }, CLAIMED, token, nil)
-  holds.hold_at(record.count - 1).change = change
   return holds.confirm(record.count - 1, ttl)
 end
 

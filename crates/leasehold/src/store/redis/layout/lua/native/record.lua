@@ -10,18 +10,15 @@
 -- Fields of the hash. Numbers are little-endian doubles, or integers of as many bytes as
 -- parentheses say:
 --   s         version (1), flags (1): 1 somebody waits, 2 there are tombstones, 4 f and g are
---             swapped; capacity (4), the one its holders asked for (4), last token, collect_at;
---             while something is held also how many holds (4), weight of all (4), cursor (4),
---             bound, running, longest ttl, upgrading (24 bytes), the hold at 0.
---             Shorter if nothing is held or a lone hold has nothing unusual, which is most records:
---             version (1), flags (1), capacity (4), which is also the one asked for, last token,
---             collect_at (7 each); and of a lone hold, whose token is the last one, id (24 bytes),
---             weight (4), state (1), since, deadline (7 each)
+--             swapped; capacity (4), last token, collect_at (7 each); while something is held also
+--             how many holds (4), weight of all (4), cursor (4), bound, running, longest ttl, the
+--             hold at 0. Of a lone hold with nothing unusual, whose token is the last one, only id
+--             (24 bytes), weight (4), state (1), since, deadline (7 each)
 --   b         of such a lone hold: bound, ttl (7 each), nonce (8 bytes); else empty or missing
 --   f, g      facts: f has those of such a lone hold, and g those of the last released hold;
 --             without such a lone hold, f has the latter, and g is unused
 --   h<index>  every other hold: id (24 bytes), weight (4), state (1), token, since, deadline, ttl,
---             change, nonce (8 bytes), facts (the rest)
+--             nonce (8 bytes), facts (the rest)
 --   i<id>     its index (4)
 --   q         while somebody waits: how many (4), last sequence, the head's sequence, the ids of
 --             head and tail (24 bytes each)
@@ -64,19 +61,18 @@ store = {
 
   unpack_hold = function(raw, at)
     if #raw - at + 1 < HOLD_BYTES then store.corrupt() end
-    local id, weight, state, token, since, deadline, ttl, change, nonce, facts =
+    local id, weight, state, token, since, deadline, ttl, nonce, facts =
       struct.unpack(HOLD, raw, at)
     store.check_times(token, since, deadline, ttl)
-    store.check_times(change, 0, 0, 0)
     return {
       id = id, weight = weight, state = state, token = token, since = since, deadline = deadline,
-      ttl = ttl, change = change, nonce = nonce, facts = string.sub(raw, facts), raw = raw,
+      ttl = ttl, nonce = nonce, facts = string.sub(raw, facts), raw = raw,
     }
   end,
 
   pack_hold = function(hold)
     return struct.pack(HOLD, hold.id, hold.weight, hold.state, hold.token, hold.since,
-      hold.deadline, hold.ttl, hold.change, hold.nonce) .. hold.facts
+      hold.deadline, hold.ttl, hold.nonce) .. hold.facts
   end,
 
   -- The names of two fields: the facts of a lone hold, and the facts of the last hold.
@@ -95,13 +91,13 @@ store = {
     store.check_times(last_token, collect_at, since, deadline)
     store.check_times(bound, held_ttl, 0, 0)
     return {
-      capacity = total, asked = total, last_token = last_token, collect_at = collect_at,
+      capacity = total, last_token = last_token, collect_at = collect_at,
       count = 1, used = held_weight, cursor = 0, bound = bound, running = NEVER,
-      longest_ttl = held_ttl, upgrading = NOBODY, waiting = flags % 2,
-      has_tombstones = flags % 4 >= 2, waiters = {}, changed = {},
+      longest_ttl = held_ttl, waiting = flags % 2, has_tombstones = flags % 4 >= 2,
+      waiters = {}, changed = {},
       holds = { [0] = {
         id = holder, weight = held_weight, state = hold_state, token = last_token, since = since,
-        deadline = deadline, ttl = held_ttl, change = 0, nonce = held_nonce, facts = facts,
+        deadline = deadline, ttl = held_ttl, nonce = held_nonce, facts = facts,
       } },
       loaded_state = state, loaded_collect_at = collect_at, loaded_term = term,
       loaded_facts = facts, of_holder = of_holder, of_last = of_last,
@@ -109,31 +105,22 @@ store = {
   end,
 
   unpack_state = function(state)
-    local _, flags, capacity, asked, last_token, collect_at
-    if #state == HEAD_BYTES then
-      _, flags, capacity, last_token, collect_at = struct.unpack(ALONE_HEAD, state)
-      asked = capacity
-    elseif #state == IDLE_BYTES or #state >= IDLE_BYTES + HELD_BYTES then
-      _, flags, capacity, asked, last_token, collect_at = struct.unpack(IDLE, state)
-    else
-      store.corrupt()
-    end
-    local count, used, cursor, bound, running, longest_ttl, upgrading, at =
-      0, 0, 0, NEVER, NEVER, 0, NOBODY, nil
+    if #state ~= HEAD_BYTES and #state < HEAD_BYTES + HELD_BYTES then store.corrupt() end
+    local _, flags, capacity, last_token, collect_at, at = struct.unpack(ALONE_HEAD, state)
+    local count, used, cursor, bound, running, longest_ttl = 0, 0, 0, NEVER, NEVER, 0
     local held = {}
-    if #state > IDLE_BYTES then
-      count, used, cursor, bound, running, longest_ttl, upgrading, at =
-        struct.unpack(HELD, state, IDLE_BYTES + 1)
+    if #state > HEAD_BYTES then
+      count, used, cursor, bound, running, longest_ttl, at = struct.unpack(HELD, state, at)
       if count == 0 then store.corrupt() end
       held[0] = store.unpack_hold(state, at)
     end
     store.check_times(last_token, collect_at, bound, running)
     store.check_times(longest_ttl, 0, 0, 0)
     return {
-      capacity = capacity, asked = asked, last_token = last_token, collect_at = collect_at,
+      capacity = capacity, last_token = last_token, collect_at = collect_at,
       count = count, used = used, cursor = cursor, bound = bound, running = running,
-      longest_ttl = longest_ttl, upgrading = upgrading, waiting = flags % 2,
-      has_tombstones = flags % 4 >= 2, holds = held, waiters = {}, changed = {},
+      longest_ttl = longest_ttl, waiting = flags % 2, has_tombstones = flags % 4 >= 2,
+      holds = held, waiters = {}, changed = {},
       loaded_state = state, loaded_collect_at = collect_at, of_last = store.facts_fields(flags),
     }
   end,
@@ -141,9 +128,8 @@ store = {
   -- Whether there is only one hold, and the short form has room for it.
   is_alone = function()
     local r, hold = record, record.holds[0]
-    return r.count == 1 and r.asked == r.capacity and r.cursor == 0 and r.running == NEVER
-      and r.upgrading == NOBODY and r.used == hold.weight and r.longest_ttl == hold.ttl
-      and hold.token == r.last_token and hold.change == 0
+    return r.count == 1 and r.cursor == 0 and r.running == NEVER and r.used == hold.weight
+      and r.longest_ttl == hold.ttl and hold.token == r.last_token
   end,
 
   -- The field with the facts of the last hold. If this step has ended a lone hold, it is the field
@@ -163,14 +149,10 @@ store = {
         hold.weight, hold.state, hold.since, hold.deadline),
         struct.pack(TERM, r.bound, hold.ttl, hold.nonce)
     end
-    if r.count == 0 and r.asked == r.capacity then
-      return struct.pack(ALONE_HEAD, VERSION, flags, r.capacity, r.last_token, r.collect_at), false
-    end
-    local state = struct.pack(IDLE, VERSION, flags, r.capacity, r.asked, r.last_token,
-      r.collect_at)
-    if r.count == 0 then return state, false end
-    return state .. struct.pack(HELD, r.count, r.used, r.cursor, r.bound, r.running,
-      r.longest_ttl, r.upgrading) .. store.pack_hold(r.holds[0]), false
+    local head = struct.pack(ALONE_HEAD, VERSION, flags, r.capacity, r.last_token, r.collect_at)
+    if r.count == 0 then return head, false end
+    return head .. struct.pack(HELD, r.count, r.used, r.cursor, r.bound, r.running,
+      r.longest_ttl) .. store.pack_hold(r.holds[0]), false
   end,
 
   load_queue = function()

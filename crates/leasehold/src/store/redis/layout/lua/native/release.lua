@@ -46,7 +46,6 @@ local function keep_hold(hold, index)
   hold.state, hold.ttl, hold.deadline = COOLDOWN, cooldown, deadline
   record.longest_ttl = math.max(record.longest_ttl, cooldown)
   holds.expect(index, deadline)
-  if record.upgrading == id then record.upgrading = NOBODY end
   holds.keep_until(deadline)
 end
 

@@ -3,8 +3,7 @@
 --
 -- KEYS  1 … n the locks' records
 -- ARGV  1 the prefix of the names of all inboxes
---       2 packed: retention (µs), then for each key: attempt (24 bytes), ttl (µs), and what its
---         holder believes: weight (4), number of the change
+--       2 packed: retention (µs), then for each key: attempt (24 bytes), ttl (µs)
 -- reply packed: now (µs), more (1), and for each key one of
 --       'G' granted: token (µs), deadline (µs), contended (1)
 --       'N' not held: last token (µs, or 0)   'V' revoked: 1 (1)
@@ -12,15 +11,15 @@
 -- Numbers are little-endian doubles, or integers with the number of bytes in parentheses.
 --@include clock
 
-if not ARGV[2] or #ARGV[2] ~= 8 + 44 * #KEYS then
+if not ARGV[2] or #ARGV[2] ~= 8 + 32 * #KEYS then
   return redis.error_reply('ARGUMENT 2 has a wrong length')
 end
 local retention, asked = struct.unpack('<d', ARGV[2]), {}
 local is_in_range = retention >= 0 and retention <= 1e15
 for index = 1, #KEYS do
-  local id, ttl, weight, change = struct.unpack('<c24dI4d', ARGV[2], 44 * index - 35)
-  is_in_range = is_in_range and ttl >= 0 and ttl <= 1e15 and change >= 0 and change <= NEVER
-  asked[index] = { id = id, ttl = ttl, weight = weight, change = change }
+  local id, ttl = struct.unpack('<c24d', ARGV[2], 32 * index - 23)
+  is_in_range = is_in_range and ttl >= 0 and ttl <= 1e15
+  asked[index] = { id = id, ttl = ttl }
 end
 if not is_in_range then return redis.error_reply('ARGUMENT 2 has a number out of range') end
 --@include publish
@@ -40,7 +39,7 @@ local function renew(lease)
     local hold = holds.hold_at(index)
     if hold.state == REVOKED then
       reply = struct.pack('<c1B', 'V', 1)
-    elseif hold.state ~= COOLDOWN and step.agree(hold, lease.weight, lease.change) then
+    elseif hold.state ~= COOLDOWN then
       reply = holds.confirm(index, lease.ttl)
     end
   else

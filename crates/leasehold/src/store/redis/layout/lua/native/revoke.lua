@@ -37,9 +37,6 @@ return store.answer(store.run(KEYS[1], nil, function()
     holds.leave_tombstone(holds.remove_hold(index).id, hold.deadline)
   else
     hold.state = REVOKED
-    -- Otherwise the reader would still become the writer, with a token that the operator has not
-    -- seen.
-    if record.upgrading == id then record.upgrading = NOBODY end
   end
   if not is_cooldown then
     step.send(id, struct.pack('<c1dc8c8B', 'R', holds.attempt_of(id), hold.nonce, token,
