@@ -95,7 +95,7 @@ const LAYERS: [(&str, &[&str]); 9] = [
     ),
     (
         "crates/leasehold-cli/src/watch",
-        &["budget change", "history", "row", "deadlocks", "picture", "scanner"],
+        &["budget history", "row", "deadlocks", "picture", "list scanner"],
     ),
     (
         "crates/leasehold-cli/src",

@@ -142,7 +142,6 @@ Examples:
   leasehold serve --listen 0.0.0.0:9740 --token-file token --tls-cert c.pem --tls-key k.pem
 
   curl -s localhost:9740/api/v1/locks                    what `ls --json` prints
-  curl -sN localhost:9740/api/v1/events                  each change as it is noticed
   curl -s localhost:9740/metrics                         OpenMetrics, for Prometheus
 
 `serve` looks at no more than 2000 keys a second, whatever the size of the store. Each row says

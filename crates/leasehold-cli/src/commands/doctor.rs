@@ -3,7 +3,6 @@
 use leasehold::Error;
 use leasehold::store::{Finding, Level, examine, examine_setup};
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use crate::args::Doctor;
 use crate::report::{Failure, NO, Outcome, escaped, print, print_json};
@@ -15,8 +14,7 @@ const DANGER: &str = "danger";
 const WARNING: &str = "warning";
 
 /// The output of `--json`, with a finding for each place.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Doctor)]
+#[derive(Debug, Serialize)]
 pub(super) struct Checkup {
     store: String,
     pub(super) dangers: usize,
@@ -26,8 +24,7 @@ pub(super) struct Checkup {
 }
 
 /// One finding of a checkup.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Finding)]
+#[derive(Debug, Serialize)]
 struct FindingView {
     /// `ok`, `warning` or `danger`.
     level: &'static str,

@@ -176,7 +176,7 @@ fn watch<T>(
     })
 }
 
-/// A change of the store as JSON, with the fields that it has in `ls --watch --json`.
+/// A change of the store as JSON.
 #[derive(Serialize)]
 struct StoreView {
     change: &'static str,

@@ -1,16 +1,16 @@
 //! `leasehold ls`: the locks that are held or awaited, by name.
 
+use leasehold::LockName;
 use leasehold::time::show_duration;
 
-use super::lock_line::LockLine;
-use super::status_view::foreign_words;
+use super::status_view::{StatusView, foreign_words};
 use super::totals::unreadable_in_words;
 use crate::args::Ls;
 use crate::connection::ask;
 use crate::moment::{local, now_ms};
 use crate::report::{Outcome, print, print_json};
 use crate::table::{Column, room, table};
-use crate::watch::look;
+use crate::watch::{Row, look};
 
 /// The most names that are listed: 10 000, with a request for each. For more names, give a prefix.
 const LIMIT: u32 = 10_000;
@@ -42,29 +42,34 @@ pub(crate) fn ls(args: &Ls) -> Outcome {
         }
         let mut locks = Vec::with_capacity(names.len());
         for name in names {
-            let look = look(admin.inspect(&name).await)?;
-            locks.push(LockLine::seen(name, look, now_ms()));
+            let (look, now_ms) = (look(admin.inspect(&name).await)?, now_ms());
+            let mut row = Row::new(now_ms);
+            row.saw(look, now_ms);
+            locks.push((name, row));
         }
         Ok(locks)
     })?;
-    let unreadable = locks.iter().filter(|line| line.row.unreadable.is_some()).count();
+    let unreadable = locks.iter().filter(|(_, row)| row.unreadable.is_some()).count();
     if let Some(words) = unreadable_in_words(unreadable) {
         verbosity.remark(words);
     }
     // A lock that was released between two requests is idle by now.
     let is_old =
-        |line: &LockLine| args.held_longer_than.is_none_or(|least| line.held > Some(least));
-    locks.retain(|line| line.row.is_used() && is_old(line));
-    locks.sort_by(|one, other| one.name.cmp(&other.name));
+        |row: &Row| args.held_longer_than.is_none_or(|least| row.held(row.seen_ms) > Some(least));
+    locks.retain(|(_, row)| row.is_used() && is_old(row));
+    locks.sort_by(|(one, _), (other, _)| one.cmp(other));
     if locks.is_empty() {
         choice.warn_if_local(verbosity);
     }
     if args.output.json {
-        print_json(&locks.iter().map(LockLine::view).collect::<Vec<_>>())?;
+        let views = locks.iter().map(|(name, row)| {
+            StatusView::new(name, &row.status, row.unreadable.as_ref(), row.seen_ms)
+        });
+        print_json(&views.collect::<Vec<_>>())?;
     } else if locks.is_empty() {
         verbosity.remark(nothing(args));
     } else {
-        let rows: Vec<_> = locks.iter().map(|line| row(line, now_ms())).collect();
+        let rows: Vec<_> = locks.iter().map(|(name, row)| cells(name, row, now_ms())).collect();
         print(table(&COLUMNS, &rows, room()))?;
     }
     Ok(0)
@@ -94,29 +99,29 @@ async fn first<T>(
     Ok((listed, are_all))
 }
 
-fn row(line: &LockLine, now_ms: u64) -> [String; COLUMNS.len()] {
-    let (name, status) = (line.name.to_string(), &line.row.status);
-    let (mode, waiting, unknown) = (line.mode(), status.waiting.to_string(), || "-".to_owned());
+fn cells(name: &LockName, row: &Row, now_ms: u64) -> [String; COLUMNS.len()] {
+    let (name, status) = (name.to_string(), &row.status);
+    let (mode, waiting, unknown) = (row.mode(), status.waiting.to_string(), || "-".to_owned());
     if let Some(foreign) = &status.foreign {
         let [holder, left, label] = foreign_words(foreign);
         return [name, mode, holder, unknown(), unknown(), left, unknown(), waiting, label];
     }
     let span = |span: Option<_>| span.map_or_else(unknown, show_duration);
-    let since = line.row.held_since_ms().map(|since_ms| local(since_ms, now_ms));
-    let token = match (line.token(), status.last_token) {
+    let since = row.held_since_ms().map(|since_ms| local(since_ms, now_ms));
+    let token = match (row.token(), status.last_token) {
         (Some(token), _) => token.to_string(),
         (None, last) => last.map(|last| format!("({last})")).unwrap_or_default(),
     };
     [
         name,
         mode,
-        line.holder(),
+        row.holder(),
         since.unwrap_or_else(unknown),
-        span(line.held),
-        span(line.left),
+        span(row.held(row.seen_ms)),
+        span(row.left(row.seen_ms)),
         token,
         waiting,
-        line.label(),
+        row.label(),
     ]
 }
 

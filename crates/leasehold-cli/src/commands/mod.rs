@@ -7,7 +7,6 @@ mod end_quarantine;
 mod give;
 mod held_there;
 mod hold;
-mod lock_line;
 mod ls;
 mod man;
 mod ready_file;

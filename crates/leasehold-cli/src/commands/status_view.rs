@@ -6,12 +6,9 @@ use leasehold::lease::Mode;
 use leasehold::time::show_duration;
 use leasehold::{FencingToken, LockName};
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use crate::moment::{began_ms, iso};
-
-/// The name of a holder of which nothing else is known.
-pub(super) const ANOTHER: &str = "another program";
+use crate::watch::ANOTHER;
 
 /// A mode in one word, or as permits.
 pub(super) fn mode(mode: Mode) -> String {
@@ -38,16 +35,13 @@ pub(super) fn foreign_words(foreign: &ForeignHolder) -> [String; 3] {
 }
 
 /// One lock as JSON: spans are seconds, tokens are strings, points in time are in UTC.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Status)]
+#[derive(Debug, Serialize)]
 pub(super) struct StatusView<'a> {
-    #[schema(value_type = String)]
     name: &'a LockName,
     foreign: Option<ForeignView<'a>>,
     holders: Vec<HolderView<'a>>,
     waiters: Vec<WaiterView<'a>>,
     waiting: u32,
-    #[schema(value_type = Option<String>)]
     last_token: Option<FencingToken>,
     last: Option<LastView<'a>>,
     /// What holds a free name back from all callers, in words.
@@ -58,15 +52,13 @@ pub(super) struct StatusView<'a> {
 }
 
 /// The store's error about a record that it cannot read.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Unreadable)]
+#[derive(Debug, Serialize)]
 pub(super) struct UnreadableView {
     kind: &'static str,
     why: String,
 }
 
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Foreign)]
+#[derive(Debug, Serialize)]
 struct ForeignView<'a> {
     mode: String,
     value: &'a str,
@@ -74,14 +66,11 @@ struct ForeignView<'a> {
 }
 
 /// One holder of a lock as JSON.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Holder)]
+#[derive(Debug, Serialize)]
 pub(super) struct HolderView<'a> {
-    #[schema(value_type = String)]
     holder: HolderId,
     mode: String,
     state: &'static str,
-    #[schema(value_type = String)]
     token: FencingToken,
     host: &'a str,
     pid: u32,
@@ -91,10 +80,8 @@ pub(super) struct HolderView<'a> {
     left_seconds: f64,
 }
 
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Waiter)]
+#[derive(Debug, Serialize)]
 struct WaiterView<'a> {
-    #[schema(value_type = String)]
     waiter: HolderId,
     mode: String,
     position: u32,
@@ -105,10 +92,8 @@ struct WaiterView<'a> {
     waited_seconds: f64,
 }
 
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = LastHolder)]
+#[derive(Debug, Serialize)]
 struct LastView<'a> {
-    #[schema(value_type = String)]
     holder: HolderId,
     host: &'a str,
     pid: u32,

@@ -35,19 +35,14 @@ impl Search {
         self.names.contains(name)
     }
 
-    /// Searches, if a search is due. Returns the names that have come into a deadlock, or have left
-    /// one.
+    /// Searches, if a search is due.
     ///
     /// The looks at the names of a circle are not simultaneous. So a circle counts only if it is
     /// still there after all its names were looked at again. Then the whole circle existed when it
     /// was suspected.
-    pub(super) fn search(
-        &mut self,
-        rows: &BTreeMap<LockName, Row>,
-        now_ms: u64,
-    ) -> BTreeSet<LockName> {
+    pub(super) fn search(&mut self, rows: &BTreeMap<LockName, Row>, now_ms: u64) {
         if now_ms < self.searched_ms + SEARCH_MS {
-            return BTreeSet::new();
+            return;
         }
         self.searched_ms = now_ms;
         let awaited = rows.iter().filter(|(_, row)| !row.status.waiters.is_empty());
@@ -69,9 +64,7 @@ impl Search {
             self.suspects.insert(key, since_ms);
         }
         let waits = self.found.iter().flat_map(|deadlock| &deadlock.waits);
-        let names = waits.map(|wait| wait.name.clone()).collect();
-        let before = std::mem::replace(&mut self.names, names);
-        self.names.symmetric_difference(&before).cloned().collect()
+        self.names = waits.map(|wait| wait.name.clone()).collect();
     }
 }
 

@@ -1,13 +1,11 @@
 //! The recent history of one lock, for a timeline: its holds, and the number of waiters.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use leasehold::FencingToken;
-use leasehold::admin::Status;
+use leasehold::admin::{HolderId, HolderInfo, Status};
 use serde::Serialize;
-use utoipa::ToSchema;
-
-use super::change::{Event, EventKind, Who};
 
 /// The history reaches back for 10 minutes.
 pub const SPAN_MS: u64 = 600_000;
@@ -17,22 +15,19 @@ pub const SPAN_MS: u64 = 600_000;
 const MOST: usize = 64;
 
 /// The last holds of a lock, and the lengths of its queue.
-#[derive(Clone, Debug, Default, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct History {
     /// The holds, oldest first.
-    #[schema(value_type = Vec<Bar>)]
     pub bars: VecDeque<Bar>,
     /// The changes of the number of waiters, oldest first: the time in milliseconds since 1970, and
     /// the new number.
-    #[schema(value_type = Vec<(u64, u32)>)]
     pub queue: VecDeque<(u64, u32)>,
 }
 
 /// One hold.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Bar {
     /// The token of the hold.
-    #[schema(value_type = String)]
     pub token: FencingToken,
     /// The holder.
     #[serde(flatten)]
@@ -43,42 +38,54 @@ pub struct Bar {
     pub to_ms: Option<u64>,
 }
 
+/// A process that holds, has held or waits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Who {
+    /// The client's id, the same for all holds of one client.
+    pub client: String,
+    /// The name of the process's machine.
+    pub host: String,
+    /// The number of the process on that machine.
+    pub pid: u32,
+    /// The label.
+    pub label: Option<String>,
+}
+
+impl Who {
+    pub(crate) fn new(id: HolderId, info: &HolderInfo) -> Self {
+        let (host, label) = (info.host.clone(), info.label.clone());
+        Self { client: id.client.to_string(), host, pid: info.pid, label }
+    }
+}
+
 impl History {
-    /// Records events, and the present status of the lock.
-    pub(super) fn note(&mut self, events: &[Event], status: &Status, now_ms: u64) {
-        for event in events {
-            match event.kind {
-                // The hold goes on: its record could not be read for a while.
-                EventKind::Granted | EventKind::HandedOver if self.lasts(event.token) => {}
-                EventKind::Granted | EventKind::HandedOver => self.bars.push_back(Bar {
-                    token: event.token,
-                    who: event.who.clone(),
-                    from_ms: event.at_ms,
-                    to_ms: None,
-                }),
-                EventKind::Released => {
-                    if let Some(bar) = self.bars.iter_mut().find(|bar| bar.token == event.token) {
-                        bar.to_ms = Some(event.at_ms.max(bar.from_ms));
-                    }
-                }
-            }
+    /// Records the status of the lock at a look. A hold that is new began when the store says. A
+    /// hold that is gone ended when the next one began, or else at this look.
+    pub(super) fn note(&mut self, status: &Status, now_ms: u64) {
+        let is_known =
+            |token| self.bars.iter().any(|bar| bar.token == token && bar.to_ms.is_none());
+        let begun = status.holders.iter().filter(|holder| !is_known(holder.token));
+        let mut begun: Vec<Bar> = begun
+            .map(|holder| Bar {
+                token: holder.token,
+                who: Who::new(holder.id, &holder.info),
+                from_ms: now_ms.saturating_sub(millis(holder.held_for)),
+                to_ms: None,
+            })
+            .collect();
+        begun.sort_by_key(|bar| bar.from_ms);
+        let next_ms = begun.first().map_or(now_ms, |bar| bar.from_ms);
+        let is_held = |bar: &&mut Bar| status.holders.iter().any(|held| held.token == bar.token);
+        let lasting = self.bars.iter_mut().filter(|bar| bar.to_ms.is_none());
+        for bar in lasting.filter(|bar| !is_held(bar)) {
+            bar.to_ms = Some(next_ms.max(bar.from_ms));
         }
+        self.bars.extend(begun);
         let before = self.queue.back().map_or(0, |(_, waiting)| *waiting);
         if status.waiting != before {
             self.queue.push_back((now_ms, status.waiting));
         }
         self.forget(now_ms);
-    }
-
-    /// Once the record is readable again, ends the holds that have ended while it was not.
-    pub(super) fn end_others(&mut self, status: &Status, now_ms: u64) {
-        let is_held = |bar: &&mut Bar| status.holders.iter().any(|held| held.token == bar.token);
-        let lasting = self.bars.iter_mut().filter(|bar| bar.to_ms.is_none());
-        lasting.filter(|bar| !is_held(bar)).for_each(|bar| bar.to_ms = Some(now_ms));
-    }
-
-    fn lasts(&self, token: FencingToken) -> bool {
-        self.bars.iter().any(|bar| bar.token == token && bar.to_ms.is_none())
     }
 
     /// Forgets holds that are too old, and the oldest holds if there are too many.
@@ -93,4 +100,9 @@ impl History {
             self.queue.pop_front();
         }
     }
+}
+
+/// A span in whole milliseconds.
+pub(super) fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,12 +1,14 @@
 //! The known state of all locks of a store, and the choice of the lock to look at next.
+//!
+//! Of the names whose look is due, the earliest come first. If there are too many for the budget,
+//! each is looked at less often, and none is left out.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use leasehold::admin::Deadlock;
 use leasehold::error::StoreErrorKind;
 use leasehold::{Error, LockName};
 
-use super::change::Change;
 use super::deadlocks::Search;
 use super::history::SPAN_MS;
 use super::row::{Interest, Look, Row};
@@ -80,15 +82,8 @@ pub struct Totals {
 #[derive(Debug)]
 pub struct Picture {
     rows: BTreeMap<LockName, Row>,
-    /// The time of the next look at each watched name.
-    due: BTreeSet<(u64, LockName)>,
     store: Availability,
     deadlocks: Search,
-    /// How many looks a second may be spent on held and awaited names.
-    most_looks_per_second: u32,
-    /// The factor by which looks are spread further apart, so that they fit into the budget.
-    stretch: f64,
-    stretched_ms: u64,
     round_began_ms: Option<u64>,
     round_took_ms: Option<u64>,
     /// How many walks over all keys have ended.
@@ -102,17 +97,13 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// A picture of a store that was not looked at yet, with at most this many looks a second.
-    /// Names that begin with one of `kept` stay remembered after they were released.
-    pub(super) fn new(most_looks_per_second: u32, kept: Vec<String>) -> Self {
+    /// A picture of a store that was not looked at yet. Names that begin with one of `kept` stay
+    /// remembered after they were released.
+    pub(super) fn new(kept: Vec<String>) -> Self {
         Self {
             rows: BTreeMap::new(),
-            due: BTreeSet::new(),
             store: Availability::Unknown,
             deadlocks: Search::default(),
-            most_looks_per_second: most_looks_per_second.max(1),
-            stretch: 1.0,
-            stretched_ms: 0,
             round_began_ms: None,
             round_took_ms: None,
             walks: 0,
@@ -128,13 +119,6 @@ impl Picture {
     /// Every lock that is held or awaited, or was in the last minutes, by name.
     pub fn rows(&self) -> impl Iterator<Item = (&LockName, &Row)> {
         self.rows.iter().filter(|(_, row)| row.seen_ms > 0)
-    }
-
-    /// The same rows, beginning with the first name behind `after`.
-    pub fn rows_after(&self, after: &LockName) -> impl Iterator<Item = (&LockName, &Row)> {
-        use std::ops::Bound::{Excluded, Unbounded};
-        let rest = self.rows.range::<LockName, _>((Excluded(after), Unbounded));
-        rest.filter(|(_, row)| row.seen_ms > 0)
     }
 
     /// The row of one name.
@@ -207,75 +191,54 @@ impl Picture {
     /// Records the names of a page of keys.
     pub(super) fn found(&mut self, names: Vec<LockName>, now_ms: u64) {
         for name in names {
-            let is_known = self.rows.get(&name).is_some_and(|row| row.due_ms != u64::MAX);
-            if is_known {
-                continue;
-            }
             if !self.rows.contains_key(&name) && self.rows.len() >= MOST_ROWS {
                 self.is_cut = true;
                 continue;
             }
-            self.rows.entry(name.clone()).or_insert_with(|| Row::new(now_ms));
-            self.schedule(&name, now_ms);
+            let row = self.rows.entry(name).or_insert_with(|| Row::new(now_ms));
+            if row.due_ms == u64::MAX {
+                row.due_ms = now_ms;
+            }
         }
     }
 
-    /// Makes this name the next to be looked at, because somebody asks for it, unless the name was
-    /// looked at just now.
-    pub(super) fn want(&mut self, name: &LockName, now_ms: u64) {
-        self.found(vec![name.clone()], now_ms);
-        let is_under_way = self.rows.get(name).is_some_and(|row| row.due_ms <= now_ms);
-        if !is_under_way {
-            self.schedule(name, now_ms);
-        }
-    }
-
-    /// Records the result of a look at a lock at `now_ms`. Returns what has changed since the look
-    /// before.
-    pub(super) fn saw(&mut self, name: &LockName, look: Look, now_ms: u64) -> Option<Change> {
+    /// Records the result of a look at a lock at `now_ms`.
+    pub(crate) fn saw(&mut self, name: &LockName, look: Look, now_ms: u64) {
         let row = self.rows.entry(name.clone()).or_insert_with(|| Row::new(now_ms));
-        let change = row.saw(name, look, now_ms);
-        let next_ms = match row.interest(now_ms) {
+        row.saw(look, now_ms);
+        row.due_ms = match row.interest(now_ms) {
             Interest::Idle if is_kept(&self.kept, name, row) => now_ms + KEPT_MS,
             Interest::Idle => u64::MAX,
-            Interest::Held => now_ms + (HELD_MS as f64 * self.stretch) as u64,
-            Interest::Awaited => now_ms + (AWAITED_MS as f64 * self.stretch) as u64,
+            Interest::Held => now_ms + HELD_MS,
+            Interest::Awaited => now_ms + AWAITED_MS,
         };
-        self.schedule(name, next_ms);
-        change
     }
 
-    /// Records whether everything was looked at at least once. Returns true if that is new.
-    pub(super) fn note_whole(&mut self) -> bool {
-        let before = self.is_whole;
+    /// Records whether everything was looked at at least once.
+    pub(super) fn note_whole(&mut self) {
         self.is_whole |= self.walks > 0 && self.rows.values().all(|row| row.seen_ms > 0);
-        self.is_whole != before
     }
 
-    /// Searches the picture for clients that wait for each other, if a search is due. Returns the
-    /// names for which the result has changed.
-    pub(super) fn search_deadlocks(&mut self, now_ms: u64) -> Vec<Change> {
-        let changed = self.deadlocks.search(&self.rows, now_ms);
-        changed.into_iter().map(|name| Change { name, events: Vec::new() }).collect()
+    /// Searches the picture for clients that wait for each other, if a search is due.
+    pub(super) fn search_deadlocks(&mut self, now_ms: u64) {
+        self.deadlocks.search(&self.rows, now_ms);
     }
 
-    /// Records that the store answered. Returns true if that is new.
-    pub(super) fn note_there(&mut self) -> bool {
-        std::mem::replace(&mut self.store, Availability::There) != Availability::There
+    /// Records that the store answered.
+    pub(super) fn note_there(&mut self) {
+        self.store = Availability::There;
     }
 
-    /// Records that the store did not answer, or refused to let this user look. Returns true if
-    /// that is new.
-    pub(super) fn note_trouble(&mut self, error: &Error, now_ms: u64) -> bool {
+    /// Records that the store did not answer, or refused to let this user look.
+    pub(super) fn note_trouble(&mut self, error: &Error, now_ms: u64) {
         let why = error.to_string();
         let is_denied =
             matches!(error, Error::Store(error) if error.kind() == StoreErrorKind::Denied);
-        let store = match &self.store {
+        self.store = match &self.store {
             _ if is_denied => Availability::Denied { why },
             Availability::Away { since_ms, .. } => Availability::Away { since_ms: *since_ms, why },
             _ => Availability::Away { since_ms: now_ms, why },
         };
-        std::mem::replace(&mut self.store, store.clone()) != store
     }
 
     /// Records that a walk over all keys begins.
@@ -306,54 +269,29 @@ impl Picture {
     /// Takes at most `most` names whose look is due, the earliest first. From now on they count as
     /// looked at.
     pub(super) fn take_due(&mut self, now_ms: u64, most: usize) -> Vec<LockName> {
-        if now_ms >= self.stretched_ms + 1_000 {
-            self.stretch(now_ms);
-        }
-        let due = self.due.iter().take_while(|(at_ms, _)| *at_ms <= now_ms).take(most);
-        let names: Vec<_> = due.map(|(_, name)| name.clone()).collect();
-        for name in &names {
+        let due = self.rows.iter_mut().filter(|(_, row)| row.due_ms <= now_ms);
+        let mut due: Vec<_> = due.collect();
+        due.sort_by_key(|(_, row)| row.due_ms);
+        due.truncate(most);
+        let taken = due.into_iter().map(|(name, row)| {
             // If the look at this name fails, the looks at other names come first.
-            self.schedule(name, now_ms + HELD_MS);
-        }
-        names
+            row.due_ms = now_ms + HELD_MS;
+            name.clone()
+        });
+        taken.collect()
     }
 
     /// When the next look at a name is due.
-    pub(super) fn next_due_ms(&self) -> Option<u64> {
-        self.due.first().map(|(at_ms, _)| *at_ms)
-    }
-
-    fn schedule(&mut self, name: &LockName, at_ms: u64) {
-        let Some(row) = self.rows.get_mut(name) else { return };
-        self.due.remove(&(row.due_ms, name.clone()));
-        row.due_ms = at_ms;
-        if at_ms != u64::MAX {
-            self.due.insert((at_ms, name.clone()));
-        }
-    }
-
-    /// Computes how far apart looks must be so that all of them fit into the budget.
-    fn stretch(&mut self, now_ms: u64) {
-        let each = self.rows.values().map(|row| match row.interest(now_ms) {
-            Interest::Idle => 0.0,
-            Interest::Held => 1000.0 / HELD_MS as f64,
-            Interest::Awaited => 1000.0 / AWAITED_MS as f64,
-        });
-        self.stretch = (each.sum::<f64>() / f64::from(self.most_looks_per_second)).max(1.0);
-        self.stretched_ms = now_ms;
+    pub(super) fn next_due_ms(&self) -> u64 {
+        self.rows.values().map(|row| row.due_ms).min().unwrap_or(u64::MAX)
     }
 
     /// Forgets names that were unused for as long as a timeline reaches back, except kept names.
     fn forget(&mut self, now_ms: u64) {
-        let (due, kept) = (&mut self.due, &self.kept);
+        let kept = &self.kept;
         self.rows.retain(|name, row| {
             let is_recent = row.used_ms > 0 && row.used_ms + SPAN_MS > now_ms;
-            let is_fresh = row.is_used() || row.seen_ms == 0 || is_recent;
-            let stays = is_fresh || is_kept(kept, name, row);
-            if !stays {
-                due.remove(&(row.due_ms, name.clone()));
-            }
-            stays
+            row.is_used() || row.seen_ms == 0 || is_recent || is_kept(kept, name, row)
         });
     }
 }

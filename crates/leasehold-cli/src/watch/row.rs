@@ -1,17 +1,16 @@
-//! The known state of one lock.
+//! The known state of one lock, and its words in a list.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
-use leasehold::admin::{HolderId, Status};
+use leasehold::admin::{HoldState, Holder, HolderId, HolderInfo, Status};
 use leasehold::error::StoreError;
-use leasehold::{Error, LockName};
+use leasehold::lease::Mode;
+use leasehold::{Error, FencingToken, LockName};
 
-use super::change::{Change, Event, EventKind, events, is_alike, millis};
-use super::history::History;
+use super::history::{History, millis};
 
-/// New holds (entries) are counted over 2 minutes.
-const ENTRIES_MS: u64 = 120_000;
+/// The name of a holder of which nothing else is known.
+pub const ANOTHER: &str = "another program";
 
 /// How long a released name is still looked at as often as a held name: a minute, because many
 /// locks are held again and again for a moment.
@@ -45,15 +44,11 @@ pub struct Row {
     pub seen_ms: u64,
     /// The history of the last minutes.
     pub history: History,
-    /// When the lock was first looked at.
-    first_ms: u64,
     /// When the lock was last held or awaited; zero for never.
     pub(super) used_ms: u64,
     /// The hold that was released last, and the time in milliseconds since 1970. It stays known
     /// after the store has forgotten it.
     released: Option<(HolderId, u64)>,
-    /// The number of holds that began, each with the time when that was noticed.
-    entries: VecDeque<(u64, u32)>,
     /// When the next look is due.
     pub(super) due_ms: u64,
 }
@@ -77,49 +72,28 @@ impl Row {
             unreadable: None,
             seen_ms: 0,
             history: History::default(),
-            first_ms: now_ms,
             used_ms: 0,
             released: None,
-            entries: VecDeque::new(),
             due_ms: now_ms,
         }
     }
 
-    /// Records the result of a look. Returns the change, if anything but the time has changed.
-    pub fn saw(&mut self, name: &LockName, look: Look, now_ms: u64) -> Option<Change> {
-        let events = match look {
-            Ok(status) => self.is_as(status, now_ms),
-            Err(why) => self.cannot_be_read(why, now_ms),
-        };
-        events.map(|events| Change { name: name.clone(), events })
-    }
-
-    /// Records the status of the lock. If anything but the time has changed, returns the holds that
-    /// have begun or ended.
-    fn is_as(&mut self, status: Status, now_ms: u64) -> Option<Vec<Event>> {
-        let events = events(&self.status, &status, now_ms);
-        let begun = events.iter().filter(|event| event.kind != EventKind::Released).count();
-        // A holder that was there at the first look may have begun long before, so it does not
-        // count as a new hold.
-        if begun > 0 && self.seen_ms > 0 {
-            self.entries.push_back((now_ms, u32::try_from(begun).unwrap_or(u32::MAX)));
-        }
-        while self.entries.front().is_some_and(|(at_ms, _)| at_ms + ENTRIES_MS < now_ms) {
-            self.entries.pop_front();
-        }
-        let was_readable = self.unreadable.take().is_none();
-        if !was_readable {
-            self.history.end_others(&status, now_ms);
-        }
-        self.history.note(&events, &status, now_ms);
-        self.note_release(&status, now_ms);
-        let is_alike = was_readable && is_alike(&self.status, &status);
+    /// Records the result of a look.
+    pub fn saw(&mut self, look: Look, now_ms: u64) {
         let was_used = self.is_used();
-        (self.status, self.seen_ms) = (status, now_ms);
+        match look {
+            Ok(status) => {
+                self.history.note(&status, now_ms);
+                self.note_release(&status, now_ms);
+                (self.status, self.unreadable) = (status, None);
+            }
+            // The holder is unknown, so the history waits for the next look.
+            Err(why) => (self.status, self.unreadable) = (Status::default(), Some(why)),
+        }
+        self.seen_ms = now_ms;
         if was_used || self.is_used() {
             self.used_ms = now_ms;
         }
-        (!is_alike).then_some(events)
     }
 
     /// Records when the last holder gave the lock back, only once for each holder. A second look
@@ -129,16 +103,6 @@ impl Row {
         if self.released.is_none_or(|(id, _)| id != last.id) {
             self.released = Some((last.id, now_ms.saturating_sub(millis(last.ended_ago))));
         }
-    }
-
-    /// Records that the record cannot be read, so that the holder is unknown. If that is new,
-    /// returns an empty list of events.
-    fn cannot_be_read(&mut self, why: StoreError, now_ms: u64) -> Option<Vec<Event>> {
-        let before = self.unreadable.as_ref().map(ToString::to_string);
-        let is_alike = before == Some(why.to_string());
-        (self.status, self.unreadable) = (Status::default(), Some(why));
-        (self.seen_ms, self.used_ms) = (now_ms, now_ms);
-        (!is_alike).then(Vec::new)
     }
 
     /// Whether the lock was held or awaited at the last look. While the record cannot be read, the
@@ -180,13 +144,80 @@ impl Row {
         Duration::from_millis(now_ms.saturating_sub(self.seen_ms))
     }
 
-    /// How many holds began each second of the last two minutes, as far as the lock was watched.
-    /// Some holds that are shorter than the time between two looks are not seen.
-    pub fn entries_per_second(&self, now_ms: u64) -> f64 {
-        let watched_ms = now_ms.saturating_sub(self.first_ms).clamp(1_000, ENTRIES_MS);
-        let since_ms = now_ms.saturating_sub(ENTRIES_MS);
-        let recent = self.entries.iter().filter(|(at_ms, _)| *at_ms >= since_ms);
-        let count: u32 = recent.map(|(_, count)| count).sum();
-        f64::from(count) * 1000.0 / watched_ms as f64
+    /// How long the oldest hold has lasted, if that is known.
+    pub fn held(&self, now_ms: u64) -> Option<Duration> {
+        Some(self.status.holders.iter().map(|holder| holder.held_for).max()? + self.age(now_ms))
     }
+
+    /// The longest time that a present waiter has waited.
+    pub fn waited(&self, now_ms: u64) -> Option<Duration> {
+        Some(self.status.waiters.iter().map(|waiter| waiter.waited).max()? + self.age(now_ms))
+    }
+
+    /// How long the lock stays held if no hold is renewed.
+    pub fn left(&self, now_ms: u64) -> Option<Duration> {
+        let left = self.status.holders.iter().map(|holder| holder.ttl_left).max();
+        let left = left.or(self.status.foreign.as_ref().and_then(|foreign| foreign.ttl_left));
+        left.map(|left| left.saturating_sub(self.age(now_ms)))
+    }
+
+    /// The mode of the lock: `w` for an exclusive holder, `r` or `r×2` for readers, `3/4` for
+    /// permits, and `?` if the record cannot be read.
+    pub fn mode(&self) -> String {
+        let status = &self.status;
+        if let Some(foreign) = &status.foreign {
+            // A record of another program does not tell the number of readers.
+            return if foreign.mode == Mode::Shared { "r" } else { "w" }.to_owned();
+        }
+        let taken = status.holders.iter().map(|holder| u64::from(holder.mode.weight()));
+        match (status.holders.first().map(|first| first.mode), status.holders.len()) {
+            (None, _) => if self.unreadable.is_some() { "?" } else { "-" }.to_owned(),
+            (Some(Mode::Shared), 1) => "r".to_owned(),
+            (Some(Mode::Shared), readers) => format!("r×{readers}"),
+            (Some(Mode::Permits { capacity, .. }), _) => {
+                format!("{}/{capacity}", taken.sum::<u64>())
+            }
+            _ => "w".to_owned(),
+        }
+    }
+
+    /// The first holder of the lock, and the number of other holders.
+    pub fn holder(&self) -> String {
+        match self.status.holders.split_first() {
+            None if self.unreadable.is_some() => "cannot be read".to_owned(),
+            None if self.status.foreign.is_some() => ANOTHER.to_owned(),
+            None => "-".to_owned(),
+            Some((first, [])) => first_words(first),
+            Some((first, others)) => format!("{} +{}", first_words(first), others.len()),
+        }
+    }
+
+    /// The token that revokes the oldest hold.
+    pub fn token(&self) -> Option<FencingToken> {
+        self.status.holders.first().map(|holder| holder.token)
+    }
+
+    /// The label of the first holder, or why the record cannot be read.
+    pub fn label(&self) -> String {
+        let first = self.status.holders.first();
+        let label = first.and_then(|first| first.info.label.clone());
+        self.unreadable.as_ref().map(ToString::to_string).or(label).unwrap_or_default()
+    }
+
+    /// Whether the name, or the host or label of a holder or waiter, contains this text, which is
+    /// in small letters.
+    pub(super) fn has(&self, name: &LockName, text: &str) -> bool {
+        let has = |words: &str| words.to_lowercase().contains(text);
+        let is_of = |info: &HolderInfo| has(&info.host) || info.label.as_deref().is_some_and(has);
+        has(name.as_str())
+            || self.status.holders.iter().any(|holder| is_of(&holder.info))
+            || self.status.waiters.iter().any(|waiter| is_of(&waiter.info))
+    }
+}
+
+/// A holder in words. If its process has ended, the words say so, so that nobody looks for the
+/// process.
+fn first_words(first: &Holder) -> String {
+    let cooldown = if first.state == HoldState::Cooldown { "cooldown of " } else { "" };
+    format!("{cooldown}{}:{}", first.info.host, first.info.pid)
 }

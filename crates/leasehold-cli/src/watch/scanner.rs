@@ -5,20 +5,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
 use leasehold::admin::{Admin, Page};
 use leasehold::time::{Clock, Instant};
 use leasehold::{Error, LockName};
-use tokio::sync::Notify;
 
-use super::budget::Budget;
-use super::change::{Change, millis};
+use super::budget::{Budget, LEAST};
+use super::history::millis;
 use super::picture::Picture;
-use super::row::{Row, look};
-
-/// How many keys a watcher looks at in a second, however many are in the store: 2000.
-pub const KEYS_PER_SECOND: u32 = 2_000;
+use super::row::look;
 
 /// The most keys that a server passes in one step: 500, as in `ls`. A step takes well below a
 /// millisecond of the server's time.
@@ -31,25 +26,12 @@ const MOST_LOOKS: usize = 128;
 /// Names that come and go in between are not seen.
 const ROUND_MS: u64 = 2_000;
 
-/// A look counts as current for a second. So a client that asks for one name again and again costs
-/// no more than a client that watches the name.
-const FRESH_MS: u64 = 1_000;
-
 /// How long due looks are gathered before they are sent: 50 ms. Names become due one by one, and a
 /// request that travels alone costs a server ten times as much as one among others.
 const GATHER_MS: u64 = 50;
 
 /// A store that did not answer is asked again after half a second.
 const RETRY: Duration = Duration::from_millis(500);
-
-/// A message of a watcher.
-#[derive(Clone, Debug)]
-pub enum Update {
-    /// A lock has changed.
-    Lock(Change),
-    /// The store was lost, or is back, or everything in it was looked at for the first time.
-    Store,
-}
 
 /// A clock that shows milliseconds since 1970, and is not set while it runs.
 #[derive(Clone, Debug)]
@@ -84,13 +66,8 @@ pub struct Watcher {
     picture: Mutex<Picture>,
     /// The watcher's clock.
     pub time: Timekeeper,
-    keys_per_second: u32,
     /// The prefixes of kept names, which are watched also while they are free.
     kept: Vec<String>,
-    /// Notified when somebody wants a look at a name now.
-    wanted: Notify,
-    /// Notified when a name was looked at.
-    inspected: Notify,
 }
 
 /// The position of a walk over all keys.
@@ -103,18 +80,10 @@ struct Walk {
 }
 
 impl Watcher {
-    /// A watcher that looks at this many keys a second at most, however many are in the store.
-    pub fn new(keys_per_second: u32, time: Timekeeper) -> Self {
-        Self::keeping(Vec::new(), keys_per_second, time)
-    }
-
-    /// The same, but it also remembers when kept names were released: those that begin with one of
+    /// A watcher that also remembers when kept names were released: those that begin with one of
     /// `kept`. At the start, it looks at each of these prefixes as a name.
-    pub fn keeping(kept: Vec<String>, keys_per_second: u32, time: Timekeeper) -> Self {
-        // The other half of the budget is for finding new names.
-        let picture = Mutex::new(Picture::new(keys_per_second / 2, kept.clone()));
-        let (wanted, inspected) = (Notify::new(), Notify::new());
-        Self { picture, time, keys_per_second, kept, wanted, inspected }
+    pub fn new(kept: Vec<String>, time: Timekeeper) -> Self {
+        Self { picture: Mutex::new(Picture::new(kept.clone())), time, kept }
     }
 
     /// The present picture.
@@ -122,61 +91,41 @@ impl Watcher {
         self.picture.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the state of one lock, at most a second old. Its look comes before other looks,
-    /// within the budget. Waits for as long as the store is away.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future leaves behind only that look.
-    pub async fn inspect(&self, name: &LockName) -> Row {
-        let fresh_ms = self.time.now_ms().saturating_sub(FRESH_MS);
-        loop {
-            let inspected = self.inspected.notified();
-            let known = self.picture().row(name).cloned();
-            if let Some(row) = known.filter(|row| row.seen_ms >= fresh_ms) {
-                return row;
-            }
-            self.picture().want(name, self.time.now_ms());
-            self.wanted.notify_one();
-            inspected.await;
-        }
+    /// Records that the store could not even be connected to.
+    pub fn note_trouble(&self, error: &Error) {
+        self.picture().note_trouble(error, self.time.now_ms());
     }
 
-    /// Records that the store could not even be connected to. Returns true if that is new.
-    pub fn note_trouble(&self, error: &Error) -> bool {
-        self.picture().note_trouble(error, self.time.now_ms())
-    }
-
-    /// Watches until the future is dropped, and calls `tell` with each update.
-    pub async fn run(&self, admin: &Admin, tell: impl Fn(Update)) -> Infallible {
-        let mut budget = Budget::new(self.keys_per_second);
+    /// Watches until the future is dropped.
+    pub async fn run(&self, admin: &Admin) -> Infallible {
+        let mut budget = Budget::new(self.time.now_ms());
         let kept = self.kept.iter().filter_map(|prefix| LockName::new(prefix).ok());
         self.picture().found(kept.collect(), self.time.now_ms());
         let mut walk = Walk::default();
         loop {
-            match self.step(admin, &mut budget, &mut walk, &tell).await {
+            match self.step(admin, &mut budget, &mut walk).await {
                 Ok(is_any) => {
-                    let changed = self.picture().search_deadlocks(self.time.now_ms());
-                    changed.into_iter().map(Update::Lock).for_each(&tell);
-                    let is_news = {
-                        let mut picture = self.picture();
-                        (is_any && picture.note_there()) | picture.note_whole()
-                    };
-                    if is_news {
-                        tell(Update::Store);
-                    }
+                    self.looked(is_any);
                     if !is_any {
                         self.rest(&mut budget, &walk).await;
                     }
                 }
                 Err(error) => {
-                    if self.note_trouble(&error) {
-                        tell(Update::Store);
-                    }
+                    self.note_trouble(&error);
                     walk = Walk::default();
                     self.time.sleep_until(self.time.now_ms() + millis(RETRY)).await;
                 }
             }
+        }
+    }
+
+    /// Records what the looks of a step have shown together.
+    fn looked(&self, is_any: bool) {
+        let mut picture = self.picture();
+        picture.search_deadlocks(self.time.now_ms());
+        picture.note_whole();
+        if is_any {
+            picture.note_there();
         }
     }
 
@@ -187,12 +136,11 @@ impl Watcher {
         admin: &Admin,
         budget: &mut Budget,
         walk: &mut Walk,
-        tell: &impl Fn(Update),
     ) -> Result<bool, Error> {
         if !budget.is_enough(self.time.now_ms()) {
             return Ok(false);
         }
-        let mut is_any = self.inspect_due(admin, budget, walk, tell).await?;
+        let mut is_any = self.inspect_due(admin, budget, walk).await?;
         while self.walk(admin, budget, walk).await? {
             is_any = true;
         }
@@ -205,10 +153,10 @@ impl Watcher {
         admin: &Admin,
         budget: &mut Budget,
         walk: &Walk,
-        tell: &impl Fn(Update),
     ) -> Result<bool, Error> {
         let now_ms = self.time.now_ms();
         let left = budget.left(now_ms);
+        // The other half of the budget is for finding new names.
         let allowed = if walk.due_ms <= now_ms { left / 2 } else { left };
         let names = self.picture().take_due(now_ms, allowed as usize);
         for some in names.chunks(MOST_LOOKS) {
@@ -216,9 +164,7 @@ impl Watcher {
             let asked = some.iter().map(async |name| (admin.inspect(name).await, name));
             let mut asked: FuturesUnordered<_> = asked.collect();
             while let Some((outcome, name)) = asked.next().await {
-                let change = self.picture().saw(name, look(outcome)?, self.time.now_ms());
-                self.inspected.notify_waiters();
-                change.map(Update::Lock).into_iter().for_each(tell);
+                self.picture().saw(name, look(outcome)?, self.time.now_ms());
             }
         }
         Ok(!names.is_empty())
@@ -234,7 +180,7 @@ impl Watcher {
         let now_ms = self.time.now_ms();
         // A page costs 1 for each key, and 1 more for each key that is read.
         let keys = (budget.left(now_ms) / 2).min(MOST_KEYS);
-        if walk.due_ms > now_ms || keys < budget.least() {
+        if walk.due_ms > now_ms || keys < LEAST {
             return Ok(false);
         }
         if walk.began_ms.is_none() {
@@ -256,18 +202,12 @@ impl Watcher {
         Ok(true)
     }
 
-    /// Waits until a look is due and the budget allows it, for at least [`GATHER_MS`]. If somebody
-    /// wants a look at a name now, waits only until the budget allows it.
+    /// Waits until a look is due and the budget allows it, for at least [`GATHER_MS`].
     async fn rest(&self, budget: &mut Budget, walk: &Walk) {
         let now_ms = self.time.now_ms();
-        let due_ms = self.picture().next_due_ms().unwrap_or(u64::MAX).min(walk.due_ms);
+        let due_ms = self.picture().next_due_ms().min(walk.due_ms);
         let may_ms = budget.refilled_ms(now_ms);
-        let until = self.time.sleep_until(due_ms.max(may_ms).max(now_ms + GATHER_MS));
-        let wanted = std::pin::pin!(self.wanted.notified());
-        let is_wanted = matches!(select(std::pin::pin!(until), wanted).await, Either::Right(_));
-        if is_wanted && may_ms > now_ms {
-            self.time.sleep_until(may_ms).await;
-        }
+        self.time.sleep_until(due_ms.max(may_ms).max(now_ms + GATHER_MS)).await;
     }
 }
 

@@ -1,15 +1,20 @@
-//! The checks of a request: the token, the host, and the origin.
+//! Who may use the server: the token, the host and the origin of a request.
 
 use std::fs::File;
 use std::io::Read as _;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::sync::Arc;
 
-use axum::http::{HeaderMap, header};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::Response;
 use subtle::ConstantTimeEq as _;
 
-use super::sessions::Sessions;
+use super::App;
+use super::answer::Refused;
 use crate::args::Serve;
 use crate::report::Failure;
 
@@ -28,11 +33,10 @@ pub(super) struct Access {
     token: Option<String>,
     allows_revoke: bool,
     /// Reading needs the token, too.
-    pub(super) protects_reading: bool,
+    protects_reading: bool,
     /// Names by which this server is reached, besides addresses.
     hosts: Vec<String>,
     is_tls: bool,
-    pub(super) sessions: Sessions,
 }
 
 impl Access {
@@ -59,8 +63,7 @@ impl Access {
             allows_revoke: args.allow_revoke,
             protects_reading,
             hosts,
-            is_tls: false,
-            sessions: Sessions::new(0),
+            is_tls: args.tls_cert.is_some(),
         })
     }
 
@@ -73,38 +76,24 @@ impl Access {
             protects_reading: true,
             hosts: vec!["localhost".to_owned()],
             is_tls: false,
-            sessions: Sessions::new(0),
         }
-    }
-
-    /// The same, once the address for requests is known.
-    pub(super) fn at(self, address: SocketAddr, is_tls: bool) -> Self {
-        Self { is_tls, sessions: Sessions::new(address.port()), ..self }
     }
 
     pub(super) fn may_revoke(&self) -> bool {
         self.allows_revoke
     }
 
-    /// Whether this is the token. The check takes the same time for every wrong text.
-    pub(super) fn is_token(&self, text: &str) -> bool {
-        let token = self.token.as_deref().unwrap_or_default();
-        !token.is_empty() && bool::from(token.as_bytes().ct_eq(text.as_bytes()))
-    }
-
-    /// Whether a request has the token, or the cookie of a sender who has shown the token before.
-    pub(super) fn is_known(&self, headers: &HeaderMap) -> bool {
-        let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-        let bearer = text(header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
-        match bearer {
-            Some(token) => self.is_token(token.trim()),
-            None => self.sessions.is_open(headers),
-        }
+    /// Whether a request has the right token; none if it has no token, or this server needs none.
+    fn is_known(&self, headers: &HeaderMap) -> Option<bool> {
+        let token = self.token.as_deref()?.as_bytes();
+        let sent = text(headers, "authorization")?.strip_prefix("Bearer ")?.trim().as_bytes();
+        // The check takes the same time for every wrong text.
+        Some(bool::from(token.ct_eq(sent)))
     }
 
     /// Whether the Host header of a request names this server. A page of an attacker may use
     /// another name that leads here (DNS rebinding).
-    pub(super) fn is_for_us(&self, headers: &HeaderMap) -> bool {
+    fn is_for_us(&self, headers: &HeaderMap) -> bool {
         let mut hosts = headers.get_all(header::HOST).iter();
         let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };
         let Ok(host) = host.to_str() else { return false };
@@ -117,7 +106,7 @@ impl Access {
 
     /// Whether a request comes from a page of another origin. Without TLS, the page may have come
     /// by https: from a proxy that does TLS and leaves the host as it is.
-    pub(super) fn is_foreign(&self, headers: &HeaderMap) -> bool {
+    fn is_foreign(&self, headers: &HeaderMap) -> bool {
         let is_own = |origin: &str| {
             let (scheme, host) = origin.split_once("://").unwrap_or_default();
             let is_ours = scheme == "https" || (scheme == "http" && !self.is_tls);
@@ -127,12 +116,6 @@ impl Access {
         let site = text(headers, "sec-fetch-site");
         let is_cross = site.is_some_and(|site| !["same-origin", "none"].contains(&site));
         is_elsewhere || is_cross
-    }
-
-    /// Whether the sender of a request uses TLS, to this server or to a proxy before it.
-    pub(super) fn is_by_tls(&self, headers: &HeaderMap) -> bool {
-        let origin = text(headers, "origin").unwrap_or_default();
-        self.is_tls || origin.starts_with("https://")
     }
 }
 
@@ -168,6 +151,51 @@ fn read_token(path: &Path) -> Result<String, Failure> {
         )));
     }
     Ok(token.to_owned())
+}
+
+/// The permission that a route needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Needs {
+    /// None: the route shows nothing about any lock.
+    Nothing,
+    /// Permission to read: the token, if others can reach this server.
+    Reading,
+    /// Permission to revoke: always the token, and `--allow-revoke`.
+    Revoking,
+}
+
+/// Lets a request through, or refuses it with the reason.
+pub(super) async fn authorize(
+    State((app, needs)): State<(Arc<App>, Needs)>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Refused> {
+    let (access, headers) = (&app.access, request.headers());
+    if !access.is_for_us(headers) {
+        let why = "the Host header names another host: use an address, or start `leasehold \
+                   serve` with --allow-host NAME";
+        return Err(Refused::new(StatusCode::MISDIRECTED_REQUEST, why));
+    }
+    let is_reading = [Method::GET, Method::HEAD].contains(request.method());
+    let is_page = needs == Needs::Nothing && is_reading;
+    if !is_page && access.is_foreign(headers) {
+        return Err(Refused::new(StatusCode::FORBIDDEN, "asked by a page of another origin"));
+    }
+    let known = access.is_known(headers);
+    let may_pass = match needs {
+        Needs::Nothing => true,
+        // With a wrong token, somebody wants to know that it is wrong.
+        Needs::Reading => !access.protects_reading && known.is_none(),
+        Needs::Revoking if !access.may_revoke() => {
+            let why = "nothing is revoked here: start `leasehold serve` with --allow-revoke";
+            return Err(Refused::new(StatusCode::FORBIDDEN, why));
+        }
+        Needs::Revoking => false,
+    };
+    if !may_pass && known != Some(true) {
+        return Err(Refused::without_token());
+    }
+    Ok(next.run(request).await)
 }
 
 #[cfg(test)]

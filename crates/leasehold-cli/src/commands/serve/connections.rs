@@ -1,8 +1,9 @@
-//! Accepts connections, and limits their number and their time.
+//! Accepts connections, by TLS if a certificate was given, and limits their number and their time.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv6Addr};
+use std::path::Path;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,6 +17,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::args::Serve;
+use crate::report::Failure;
 
 /// The most connections at the same time: 512. A later one waits.
 const MOST: usize = 512;
@@ -124,4 +132,30 @@ pub(super) async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin, router: 
     let served = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     // An error of the connection concerns only the peer.
     let _ended = pin!(served).await;
+}
+
+/// The acceptor of TLS connections, if a certificate was given.
+///
+/// # Errors
+///
+/// If the files cannot be read, or do not match each other.
+pub(super) fn acceptor(args: &Serve) -> Result<Option<TlsAcceptor>, Failure> {
+    let (Some(certificate), Some(key)) = (&args.tls_cert, &args.tls_key) else { return Ok(None) };
+    let chain = CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect);
+    let chain: Vec<_> = chain.map_err(|error| wrong("--tls-cert", certificate, error))?;
+    let private = PrivateKeyDer::from_pem_file(key);
+    let private = private.map_err(|error| wrong("--tls-key", key, error))?;
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .and_then(|config| config.with_no_client_auth().with_single_cert(chain, private));
+    let mut config = config.map_err(|error| {
+        let (certificate, key) = (certificate.display(), key.display());
+        Failure::usage(format!("--tls-cert {certificate} --tls-key {key}: {error}"))
+    })?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Some(TlsAcceptor::from(Arc::new(config))))
+}
+
+fn wrong(option: &str, path: &Path, error: pem::Error) -> Failure {
+    Failure::usage(format!("{option} {}: {error}: give a file in PEM format", path.display()))
 }

@@ -9,11 +9,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
+use super::App;
 use super::access::Access;
-use super::app::App;
 use super::connections::answer;
 use super::router::router;
-use crate::watch::{Timekeeper, Watcher};
+use crate::watch::Timekeeper;
 
 /// The room for a request and its answer: 1 MiB, more than any of them has.
 const ROOM: usize = 1 << 20;
@@ -43,8 +43,9 @@ pub(crate) fn request(bytes: &[u8]) {
 }
 
 async fn answers(client: &Client, bytes: &[u8]) -> Vec<u8> {
-    let watcher = Watcher::new(2000, Timekeeper::new(FakeClock::new()));
-    let app = Arc::new(App::new(watcher, Access::with_token("0123456789abcdef"), URL.into(), &[]));
+    let (time, access) =
+        (Timekeeper::new(FakeClock::new()), Access::with_token("0123456789abcdef"));
+    let app = Arc::new(App::new(time, access, URL.into(), &[]));
     let _first = app.client.set(client.clone());
     let (mut here, there) = duplex(ROOM);
     let mut answered = Vec::new();

@@ -13,8 +13,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::answer::Refused;
-use super::app::App;
+use super::App;
 use super::views::seconds;
 use crate::watch::{Availability, Picture, Row};
 
@@ -25,15 +24,6 @@ const MOST_NAMES: usize = 1_000;
 const AGES: [u64; 4] = [60, 600, 3_600, 86_400];
 
 /// The metrics, in the format OpenMetrics
-#[utoipa::path(get, path = "/metrics", responses(
-    (
-        status = 200,
-        description = "Done.",
-        body = String,
-        content_type = "application/openmetrics-text",
-    ),
-    Refused,
-))]
 pub(super) async fn metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     let mut registry = Registry::with_prefix("leasehold_serve");

@@ -4,92 +4,103 @@
 mod access;
 mod answer;
 mod api;
-mod app;
-mod assets;
-mod authorize;
 mod connections;
-mod events;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
-mod login;
 mod metrics;
-mod push_events;
 mod router;
-mod sessions;
-mod tls;
 mod views;
 
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use leasehold::Client;
 use leasehold::time::SystemClock;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
 use self::access::Access;
-use self::app::App;
 use crate::args::Serve;
-use crate::commands::doctor;
+use crate::commands::doctor::{self, Checkup};
 use crate::connection::connect_patiently;
 use crate::report::{Failure, Outcome, STORE, Verbosity, escaped};
 use crate::runtime::block_on;
 use crate::signals::{Signals, is_end};
 use crate::store_choice::Choice;
-use crate::watch::{KEYS_PER_SECOND, Timekeeper, Watcher};
-
-/// How often listeners get the present state: every 2 seconds. This also shows them that the
-/// connection lives.
-const STATE: Duration = Duration::from_secs(2);
+use crate::store_url::StoreUrl;
+use crate::watch::{Timekeeper, Watcher};
 
 /// How often the doctor runs: every 5 minutes. It opens a connection to each server, and what it
 /// examines seldom changes.
 const CHECKUP: Duration = Duration::from_secs(300);
 
+/// The store, the picture of it, and the access that requests need.
+#[derive(Debug)]
+struct App {
+    watcher: Watcher,
+    /// The client. Empty until the store was connected to.
+    client: OnceLock<Client>,
+    url: StoreUrl,
+    access: Access,
+    /// The last report of the doctor.
+    report: watch::Sender<Option<Arc<Checkup>>>,
+    /// The prefixes of the names that metrics may show.
+    metrics_names: Vec<String>,
+}
+
+impl App {
+    fn new(time: Timekeeper, access: Access, url: StoreUrl, metrics_names: &[String]) -> Self {
+        Self {
+            watcher: Watcher::new(metrics_names.to_vec(), time),
+            client: OnceLock::new(),
+            url,
+            access,
+            report: watch::Sender::new(None),
+            metrics_names: metrics_names.to_vec(),
+        }
+    }
+}
+
 /// Serves until a signal comes.
 pub(crate) fn serve(args: &Serve) -> Outcome {
     let verbosity = args.store.verbosity;
     let choice = args.store.choose()?;
-    let (access, tls) = (Access::new(args)?, tls::acceptor(args)?);
+    let (access, tls) = (Access::new(args)?, connections::acceptor(args)?);
     block_on(async {
         let cannot =
             |error| Failure::new(STORE, format!("{}: cannot listen: {error}", args.listen));
         let listener = TcpListener::bind(args.listen).await.map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
-        let scheme = if tls.is_some() { "https" } else { "http" };
-        verbosity.remark(format_args!("watches {} on {scheme}://{address}/", escaped_url(&choice)));
+        let (url, scheme) = (choice.url.to_string(), if tls.is_some() { "https" } else { "http" });
+        verbosity.remark(format_args!("watches {} on {scheme}://{address}/", escaped(&url)));
         choice.warn_if_local(verbosity);
-        let signals = Signals::catch_all()
+        let mut signals = Signals::catch_all()
             .map_err(|error| Failure::new(STORE, format!("cannot catch signals: {error}")))?;
-        let (names, time) = (args.metrics_names.clone(), Timekeeper::new(SystemClock::new()));
-        let watcher = Watcher::keeping(names, KEYS_PER_SECOND, time);
-        let access = access.at(address, tls.is_some());
-        let app = Arc::new(App::new(watcher, access, choice.url.clone(), &args.metrics_names));
+        let time = Timekeeper::new(SystemClock::new());
+        let app = Arc::new(App::new(time, access, choice.url.clone(), &args.metrics_names));
         let router = router::router(&app);
+        let end = async { while !is_end(signals.next().await) {} };
         tokio::select! {
-            ended = watch(&app, &choice, verbosity) => ended.map(|never| match never {}),
+            ended = watch_store(&app, &choice, verbosity) => ended.map(|never| match never {}),
             never = check_again_and_again(&app) => match never {},
-            never = tell_state(&app) => match never {},
             never = connections::accept(listener, tls, router) => match never {},
-            () = end(signals) => Ok(0),
+            () = end => Ok(0),
         }
     })?
 }
 
-fn escaped_url(choice: &Choice) -> String {
-    escaped(&choice.url.to_string())
-}
-
 /// Connects, even if the store is away for long, and watches it.
-async fn watch(app: &App, choice: &Choice, verbosity: Verbosity) -> Result<Infallible, Failure> {
-    let tell = |error: &leasehold::Error| {
-        if app.watcher.note_trouble(error) {
-            push_events::push_state(app);
-        }
-    };
+async fn watch_store(
+    app: &App,
+    choice: &Choice,
+    verbosity: Verbosity,
+) -> Result<Infallible, Failure> {
+    let tell = |error: &leasehold::Error| app.watcher.note_trouble(error);
     let client = connect_patiently(choice, verbosity, tell).await?;
     let admin = client.admin();
     let _first = app.client.set(client);
-    match app.watcher.run(&admin, |news| push_events::push(app, news)).await {}
+    match app.watcher.run(&admin).await {}
 }
 
 /// Runs the doctor again and again.
@@ -98,16 +109,4 @@ async fn check_again_and_again(app: &App) -> Infallible {
         app.report.send_replace(Some(Arc::new(doctor::report(&app.url).await)));
         tokio::time::sleep(CHECKUP).await;
     }
-}
-
-async fn tell_state(app: &App) -> Infallible {
-    loop {
-        tokio::time::sleep(STATE).await;
-        push_events::push_state(app);
-    }
-}
-
-/// Waits for a signal that ends this process.
-async fn end(mut signals: Signals) {
-    while !is_end(signals.next().await) {}
 }

@@ -1,25 +1,20 @@
-//! The routes, and the parts that all answers share.
+//! The routes, the files of the page, and the headers that all answers share.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
-use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::routing::{MethodRouter, get, post};
 use tower_http::timeout::TimeoutLayer;
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::{Modify, OpenApi};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
+use super::access::{Needs, authorize};
 use super::answer::Refused;
-use super::app::App;
-use super::authorize::{Needs, authorize};
-use super::views::ChangeView;
-use super::{api, assets, events, login, metrics};
+use super::{App, api, metrics};
 
 /// The largest body that is read: 4 KiB, more than any request needs.
 const MOST_BYTES: usize = 4096;
@@ -44,77 +39,40 @@ const HEADERS: [(&str, &str); 8] = [
     ("x-frame-options", "DENY"),
 ];
 
-/// The description of the interface, without the routes.
-#[derive(OpenApi)]
-#[openapi(
-    info(
-        title = "leasehold serve",
-        version = "1",
-        description = "Who holds and who awaits which lock. Spans are seconds, tokens are strings, \
-                       times are milliseconds since 1970. `seen_ms` says when the watcher saw the \
-                       answer, within its budget.",
-    ),
-    components(schemas(ChangeView<'_>)),
-    security(("token" = []), ()),
-    modifiers(&Bearer),
-)]
-struct Description;
-
-/// Describes how the token is sent.
-struct Bearer;
-
-impl Modify for Bearer {
-    fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
-        let why = "The token of --token-file: needed to revoke, and for everything where other \
-                   machines can reach this.";
-        let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(why));
-        let components = description.components.get_or_insert_default();
-        components.add_security_scheme("token", SecurityScheme::Http(scheme.build()));
-    }
-}
-
 /// The router of all requests.
 pub(super) fn router(app: &Arc<App>) -> Router {
     let needing = |needs| from_fn_with_state((Arc::clone(app), needs), authorize);
-    let open = OpenApiRouter::with_openapi(Description::openapi())
-        .route("/", get(assets::page))
-        .route("/app.js", get(assets::script))
-        .route("/style.css", get(assets::style))
-        .route("/icon.svg", get(assets::icon))
-        .routes(routes!(api::healthz))
-        .routes(routes!(api::readyz))
-        .route("/login", post(login::login))
-        .route("/logout", post(login::logout))
+    let open = Router::new()
+        .route("/", file("text/html", include_str!("page/index.html")))
+        .route("/app.js", file("text/javascript", include_str!("page/app.js")))
+        .route("/style.css", file("text/css", include_str!("page/style.css")))
+        .route("/icon.svg", file("image/svg+xml", include_str!("page/icon.svg")))
+        .route("/healthz", get(api::healthz))
+        .route("/readyz", get(api::readyz))
         .fallback(async || Refused::new(StatusCode::NOT_FOUND, "there is nothing here"))
         .layer(needing(Needs::Nothing));
-    let read = OpenApiRouter::default()
-        .routes(routes!(metrics::metrics))
-        .routes(routes!(api::state))
-        .routes(routes!(api::locks))
-        .routes(routes!(api::lock))
-        .routes(routes!(api::timeline))
-        .routes(routes!(api::doctor))
+    let read = Router::new()
+        .route("/metrics", get(metrics::metrics))
+        .route("/api/v1/state", get(api::state))
+        .route("/api/v1/screen", get(api::screen))
+        .route("/api/v1/locks", get(api::locks))
+        .route("/api/v1/locks/{name}", get(api::lock))
+        .route("/api/v1/doctor", get(api::doctor))
         .route_layer(needing(Needs::Reading));
-    let revoke =
-        OpenApiRouter::default().routes(routes!(api::revoke)).route_layer(needing(Needs::Revoking));
-    // Listeners have no time limit.
-    let listen = OpenApiRouter::default()
-        .routes(routes!(events::events))
-        .route_layer(needing(Needs::Reading));
-    let (router, description) = open
-        .merge(read)
+    let revoke = Router::new()
+        .route("/api/v1/locks/{name}/revoke", post(api::revoke))
+        .route_layer(needing(Needs::Revoking));
+    open.merge(read)
         .merge(revoke)
         .layer(TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, LONGEST))
-        .merge(listen)
-        .split_for_parts();
-    let description = Router::new()
-        .route("/api/v1/openapi.json", get(async move || Json(description)))
-        .route_layer(needing(Needs::Reading));
-    router
-        .merge(description)
         .layer(DefaultBodyLimit::max(MOST_BYTES))
         .layer(from_fn(with_headers))
         .with_state(Arc::clone(app))
+}
+
+/// The route of a file of the page, which is part of this program.
+fn file(kind: &'static str, text: &'static str) -> MethodRouter<Arc<App>> {
+    get(async move || ([(CONTENT_TYPE, format!("{kind}; charset=utf-8"))], text))
 }
 
 async fn with_headers(request: Request, next: Next) -> Response {

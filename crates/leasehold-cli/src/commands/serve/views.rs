@@ -3,11 +3,10 @@
 use leasehold::admin::{Deadlock, HoldState, Obstacle, Wait};
 use leasehold::{FencingToken, LockName};
 use serde::Serialize;
-use utoipa::ToSchema;
 
-use super::app::App;
+use super::App;
 use crate::commands::status_view::StatusView;
-use crate::watch::{Availability, Change, Event, History, Picture, Row, SPAN_MS, Who};
+use crate::watch::{Availability, History, Picture, Row, Who};
 
 /// The most holders and the most waiters of a lock in a list. A request for one lock returns all.
 /// It is also the most deadlocks, because an operator ends one at a time.
@@ -17,8 +16,7 @@ const MOST: usize = 20;
 const LONG_WAIT_MS: u64 = 60_000;
 
 /// The totals, the first deadlocks, and whether the store answers.
-#[derive(Serialize, ToSchema)]
-#[schema(as = State)]
+#[derive(Serialize)]
 pub(super) struct StateView {
     now_ms: u64,
     store: StoreView,
@@ -27,6 +25,8 @@ pub(super) struct StateView {
     waiting: u64,
     /// Names whose record cannot be read.
     unreadable: usize,
+    /// One of them, and the reason.
+    first_unreadable: Option<String>,
     /// Whether everything in the store was looked at once. Before that, a lock that is not listed
     /// may be held.
     is_whole: bool,
@@ -37,6 +37,10 @@ pub(super) struct StateView {
     /// The first deadlocks.
     first_deadlocks: Vec<DeadlockView>,
     longest_wait_seconds: Option<f64>,
+    /// The name that has been awaited for the longest time.
+    longest_awaited: Option<String>,
+    /// The number of names that have been awaited for more than a minute.
+    stuck: usize,
     longest_hold_seconds: Option<f64>,
     /// The age of the oldest look at a lock.
     oldest_look_seconds: Option<f64>,
@@ -51,8 +55,7 @@ pub(super) struct StateView {
 }
 
 /// The store.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Store)]
+#[derive(Serialize)]
 struct StoreView {
     /// The store URL, without its password.
     url: String,
@@ -78,6 +81,10 @@ impl StateView {
             Availability::Unknown | Availability::There | Availability::Denied { .. } => None,
         };
         let why = store.why().map(str::to_owned);
+        let awaited = picture.rows().filter_map(|(name, row)| Some((row.waited_since_ms()?, name)));
+        let first_unreadable = picture
+            .rows()
+            .find_map(|(name, row)| Some(format!("{name}: {}", row.unreadable.as_ref()?)));
         Self {
             now_ms,
             store: StoreView { url: app.url.to_string(), is_there, is_denied, away_since_ms, why },
@@ -85,6 +92,9 @@ impl StateView {
             awaited: totals.awaited,
             waiting: totals.waiting,
             unreadable: totals.unreadable,
+            first_unreadable,
+            longest_awaited: awaited.min().map(|(_, name)| name.to_string()),
+            stuck: picture.rows().filter(|(_, row)| waits_long(row, now_ms)).count(),
             is_whole: picture.is_whole(),
             keys_so_far: picture.keys_so_far(),
             deadlocks: totals.deadlocks,
@@ -103,16 +113,14 @@ impl StateView {
 }
 
 /// A probable deadlock: each client waits for the next, and the last for the first.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Deadlock)]
+#[derive(Serialize)]
 struct DeadlockView {
     words: String,
     waits: Vec<WaitView>,
 }
 
 /// One client in a deadlock, and the client for which it waits.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Wait)]
+#[derive(Serialize)]
 struct WaitView {
     /// The awaited name.
     name: String,
@@ -122,7 +130,6 @@ struct WaitView {
     behind: Who,
     /// The token with which that client holds the lock; none if it only waits before this one in
     /// the queue.
-    #[schema(value_type = Option<String>)]
     token: Option<FencingToken>,
 }
 
@@ -154,8 +161,7 @@ impl WaitView {
 }
 
 /// A lock as `show --json` prints it, with what is known only by watching.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Lock)]
+#[derive(Serialize)]
 pub(super) struct LockView<'a> {
     #[serde(flatten)]
     lock: StatusView<'a>,
@@ -166,8 +172,6 @@ pub(super) struct LockView<'a> {
     age_seconds: f64,
     held_since_ms: Option<u64>,
     waited_since_ms: Option<u64>,
-    /// The average number of holds that began in a second of the last two minutes, at the least.
-    entries_per_second: f64,
     /// Reasons for an operator to look at this lock.
     marks: Vec<&'static str>,
 }
@@ -192,20 +196,23 @@ impl<'a> LockView<'a> {
             age_seconds: row.age(now_ms).as_secs_f64(),
             held_since_ms: row.held_since_ms(),
             waited_since_ms: row.waited_since_ms(),
-            entries_per_second: row.entries_per_second(now_ms),
             marks: marks(row, picture.is_in_deadlock(name), now_ms),
         }
     }
 }
 
+/// Whether somebody has waited for more than a minute.
+fn waits_long(row: &Row, now_ms: u64) -> bool {
+    row.waited_since_ms().is_some_and(|since| since + LONG_WAIT_MS <= now_ms)
+}
+
 /// Reasons for an operator to look at this lock.
 fn marks(row: &Row, is_in_deadlock: bool, now_ms: u64) -> Vec<&'static str> {
-    let waits_long = row.waited_since_ms().is_some_and(|since| since + LONG_WAIT_MS <= now_ms);
     let is_revoked = row.status.holders.iter().any(|holder| holder.state == HoldState::Revoked);
     let has_no_end = row.status.foreign.as_ref().is_some_and(|other| other.ttl_left.is_none());
     let all = [
         (is_in_deadlock, "deadlock"),
-        (waits_long, "long_wait"),
+        (waits_long(row, now_ms), "long_wait"),
         (is_revoked, "asked_to_stop"),
         (has_no_end, "no_end"),
         (row.unreadable.is_some(), "unreadable"),
@@ -214,56 +221,38 @@ fn marks(row: &Row, is_in_deadlock: bool, now_ms: u64) -> Vec<&'static str> {
 }
 
 /// A page of the list of locks.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Page)]
+#[derive(Serialize)]
 pub(super) struct PageView<T> {
     pub(super) locks: Vec<T>,
     /// The cursor of the next page; none if this is the last.
     pub(super) next: Option<String>,
 }
 
-/// The change of a lock, and its state now.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Change)]
-pub(super) struct ChangeView<'a> {
-    #[schema(value_type = String)]
-    name: &'a LockName,
-    /// The lock; none once nobody holds or awaits it.
-    lock: Option<LockView<'a>>,
-    events: &'a [Event],
-    /// The number of waiters at `seen_ms`, for the timeline.
-    waiting: u32,
-    seen_ms: u64,
+/// What the page shows.
+#[derive(Serialize)]
+pub(super) struct ScreenView<'a> {
+    pub(super) state: StateView,
+    /// The number of locks that are held or awaited.
+    pub(super) total: usize,
+    /// The number of those that have the text of the filter.
+    pub(super) matching: usize,
+    /// The place of the first row among them.
+    pub(super) from: usize,
+    pub(super) rows: Vec<RowView<'a>>,
 }
 
-impl<'a> ChangeView<'a> {
-    pub(super) fn new(change: &'a Change, picture: &'a Picture, now_ms: u64) -> Self {
-        let row = picture.row(&change.name);
-        let used = row.filter(|row| row.is_used());
-        Self {
-            name: &change.name,
-            lock: used.map(|row| LockView::brief(&change.name, row, picture, now_ms)),
-            events: &change.events,
-            waiting: row.map_or(0, |row| row.status.waiting),
-            seen_ms: row.map_or(now_ms, |row| row.seen_ms),
-        }
-    }
-}
-
-/// Who held a lock in the last minutes, and when, and how many waited.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Timeline)]
-pub(super) struct TimelineView<'a> {
-    #[schema(value_type = String)]
-    name: &'a LockName,
-    span_ms: u64,
+/// A row of the page: a lock, who held it in the last minutes, and how many waited.
+#[derive(Serialize)]
+pub(super) struct RowView<'a> {
+    #[serde(flatten)]
+    lock: LockView<'a>,
     #[serde(flatten)]
     history: &'a History,
 }
 
-impl<'a> TimelineView<'a> {
-    pub(super) fn new(name: &'a LockName, row: &'a Row) -> Self {
-        Self { name, span_ms: SPAN_MS, history: &row.history }
+impl<'a> RowView<'a> {
+    pub(super) fn new(name: &'a LockName, row: &'a Row, picture: &Picture, now_ms: u64) -> Self {
+        Self { lock: LockView::brief(name, row, picture, now_ms), history: &row.history }
     }
 }
 

@@ -28,7 +28,7 @@ use crate::connection::ask;
 use crate::report::{Failure, Outcome, STORE, USAGE};
 use crate::signals::Signals;
 use crate::terminal::is_cooked;
-use crate::watch::{KEYS_PER_SECOND, Timekeeper, Watcher};
+use crate::watch::{Timekeeper, Watcher};
 
 /// The signals that are caught: CONT, after which the screen is drawn again, and those by which
 /// others end a program. The terminal must be restored first.
@@ -56,8 +56,8 @@ pub(crate) fn top(args: &Top) -> Outcome {
 }
 
 async fn show(mut view: View, admin: Admin, terminal: &mut DefaultTerminal) -> Result<(), Failure> {
-    let watcher = Watcher::new(KEYS_PER_SECOND, Timekeeper::new(SystemClock::new()));
-    let mut watching = pin!(watcher.run(&admin, |_| {}));
+    let watcher = Watcher::new(Vec::new(), Timekeeper::new(SystemClock::new()));
+    let mut watching = pin!(watcher.run(&admin));
     let mut typed = typed();
     let (answer, mut answers) = unbounded_channel();
     let mut signals = Signals::catch(CAUGHT).map_err(broken)?;

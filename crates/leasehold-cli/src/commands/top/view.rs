@@ -4,9 +4,8 @@ use leasehold::admin::Deadlock;
 use leasehold::{FencingToken, LockName};
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-use crate::commands::lock_line::{LockLine, Sort};
 use crate::commands::totals::totals_in_words;
-use crate::watch::{Availability, Picture};
+use crate::watch::{Availability, Picture, Row, Selection};
 
 /// By how many lines a page key moves the cursor.
 const PAGE: isize = 10;
@@ -15,14 +14,11 @@ const PAGE: isize = 10;
 #[derive(Debug)]
 pub(super) struct View {
     pub(super) store: String,
-    /// Only names with this prefix are shown.
-    prefix: String,
-    pub(super) sort: Sort,
-    /// Only lines with this text are shown.
-    pub(super) filter: String,
+    /// The locks that are shown. A lock that was released a moment ago stays in its place.
+    pub(super) selection: Selection,
     pub(super) mode: Mode,
-    pub(super) lines: Vec<LockLine>,
-    /// The line under the cursor.
+    pub(super) rows: Vec<(LockName, Row)>,
+    /// The row under the cursor.
     pub(super) at: usize,
     /// The totals of holders and waiters, in words.
     pub(super) totals: String,
@@ -67,16 +63,13 @@ pub(super) enum Demand {
 }
 
 impl View {
-    /// A view that lists all known locks, so a lock that was released a moment ago stays in its
-    /// place.
+    /// A view of the locks whose names have this prefix.
     pub(super) fn new(store: String, prefix: String) -> Self {
         Self {
             store,
-            prefix,
-            sort: Sort::default(),
-            filter: String::new(),
+            selection: Selection { prefix, has_free: true, ..Selection::default() },
             mode: Mode::Table,
-            lines: Vec::new(),
+            rows: Vec::new(),
             at: 0,
             totals: String::new(),
             is_whole: false,
@@ -89,23 +82,21 @@ impl View {
 
     /// Shows the present picture. The cursor stays on its lock.
     pub(super) fn refresh(&mut self, picture: &Picture, now_ms: u64) {
-        let chosen = self.chosen().map(|line| line.name.clone());
+        let chosen = self.chosen().map(|(name, _)| name.clone());
         self.now_ms = now_ms;
         self.totals = totals_in_words(picture, now_ms);
         self.is_whole = picture.is_whole();
         self.availability = picture.store().clone();
         self.deadlocks = picture.deadlocks().to_vec();
-        let rows = picture.rows().filter(|(name, _)| name.as_str().starts_with(&self.prefix));
-        let lines = rows.map(|(name, row)| LockLine::new(name.clone(), row.clone(), now_ms));
-        self.lines = lines.filter(|line| line.has(&self.filter)).collect();
-        self.lines.sort_by(|one, other| one.compare(other, self.sort));
-        let at = chosen.and_then(|name| self.lines.iter().position(|line| line.name == name));
-        self.at = at.unwrap_or(self.at).min(self.lines.len().saturating_sub(1));
+        let rows = picture.list(&self.selection).into_iter();
+        self.rows = rows.map(|(name, row)| (name.clone(), row.clone())).collect();
+        let at = chosen.and_then(|chosen| self.rows.iter().position(|(name, _)| *name == chosen));
+        self.at = at.unwrap_or(self.at).min(self.rows.len().saturating_sub(1));
     }
 
-    /// The line under the cursor.
-    pub(super) fn chosen(&self) -> Option<&LockLine> {
-        self.lines.get(self.at)
+    /// The row under the cursor.
+    pub(super) fn chosen(&self) -> Option<&(LockName, Row)> {
+        self.rows.get(self.at)
     }
 
     /// The deadlocks in which somebody waits for this name.
@@ -159,7 +150,7 @@ impl View {
     fn key_of_table(&mut self, key: KeyCode) -> Option<Demand> {
         match key {
             KeyCode::Char('q') => return Some(Demand::Quit),
-            KeyCode::Esc => self.filter.clear(),
+            KeyCode::Esc => self.selection.text.clear(),
             KeyCode::Up | KeyCode::Char('k') => self.move_by(-1),
             KeyCode::Down | KeyCode::Char('j') => self.move_by(1),
             KeyCode::PageUp | KeyCode::Char('b') => self.move_by(-PAGE),
@@ -167,7 +158,7 @@ impl View {
             KeyCode::Home | KeyCode::Char('g') => self.move_by(isize::MIN),
             KeyCode::End | KeyCode::Char('G') => self.move_by(isize::MAX),
             KeyCode::Char('/') => self.mode = Mode::Filter,
-            KeyCode::Char('s') => self.sort = self.sort.next(),
+            KeyCode::Char('s') => self.selection.order = self.selection.order.next(),
             KeyCode::Char('r') => self.ask_to_revoke(),
             KeyCode::Char('?' | 'h') => self.mode = Mode::Help,
             KeyCode::Enter if self.chosen().is_some() => self.mode = Mode::Details,
@@ -180,29 +171,29 @@ impl View {
         match key {
             KeyCode::Enter => self.mode = Mode::Table,
             KeyCode::Esc => {
-                self.filter.clear();
+                self.selection.text.clear();
                 self.mode = Mode::Table;
             }
-            KeyCode::Backspace => drop(self.filter.pop()),
-            KeyCode::Char(character) => self.filter.push(character),
+            KeyCode::Backspace => drop(self.selection.text.pop()),
+            KeyCode::Char(character) => self.selection.text.push(character),
             _ => {}
         }
     }
 
     fn move_by(&mut self, lines: isize) {
-        let last = self.lines.len().saturating_sub(1);
+        let last = self.rows.len().saturating_sub(1);
         self.at = self.at.saturating_add_signed(lines).min(last);
     }
 
     fn ask_to_revoke(&mut self) {
-        let Some(line) = self.chosen() else { return };
-        match line.token() {
+        let Some((name, row)) = self.chosen() else { return };
+        match row.token() {
             Some(token) => {
-                let (name, holder) = (line.name.clone(), line.holder());
+                let (name, holder) = (name.clone(), row.holder());
                 self.mode = Mode::Revoke { name, token, holder };
             }
             None => {
-                let words = format!("{}: there is no lease of leasehold to revoke", line.name);
+                let words = format!("{name}: there is no lease of leasehold to revoke");
                 self.tell(words);
             }
         }

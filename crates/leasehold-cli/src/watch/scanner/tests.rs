@@ -1,6 +1,5 @@
 //! Tests of watching stores in memory, on a clock that stands still until a test moves it.
 
-use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use leasehold::Client;
@@ -11,7 +10,7 @@ use leasehold::store::{Capabilities, Inbox, Memory, Store};
 use leasehold::time::FakeClock;
 use tokio::task::yield_now;
 
-use super::super::change::EventKind;
+use super::super::budget::KEYS_PER_SECOND;
 use super::super::picture::Availability;
 use super::*;
 
@@ -27,8 +26,6 @@ struct Watched {
     asked: Arc<Mutex<Vec<(Duration, u32)>>>,
     /// The number of keys that each page cost.
     pages: Arc<Mutex<Vec<u32>>>,
-    /// The names that were looked at.
-    inspected: Arc<Mutex<Vec<LockName>>>,
 }
 
 impl Watched {
@@ -39,7 +36,6 @@ impl Watched {
             is_away: Arc::default(),
             asked: Arc::default(),
             pages: Arc::default(),
-            inspected: Arc::default(),
         }
     }
 
@@ -69,9 +65,6 @@ impl Store for Watched {
             let away = StoreError::new(StoreErrorKind::Unreachable, "it is away");
             return Box::pin(async { Err(away) });
         }
-        if let Operation::On { name, .. } = &operation {
-            self.inspected.lock().unwrap().push(name.clone());
-        }
         let (is_look, at) = (operation.is_read_only(), self.clock.now().since_origin());
         Box::pin(async move {
             let answer = self.memory.execute(operation).await?;
@@ -90,14 +83,9 @@ impl Store for Watched {
     }
 }
 
-/// Watches for a span, and returns the updates.
-async fn watch(
-    clock: &FakeClock,
-    store: &Watched,
-    watcher: &Watcher,
-    span: Duration,
-) -> Vec<Update> {
-    watch_by(STEP, clock, store, watcher, span).await
+/// Watches for a span.
+async fn watch(clock: &FakeClock, store: &Watched, watcher: &Watcher, span: Duration) {
+    watch_by(STEP, clock, store, watcher, span).await;
 }
 
 /// The same, on a clock that moves in steps of this length.
@@ -107,8 +95,8 @@ async fn watch_by(
     store: &Watched,
     watcher: &Watcher,
     span: Duration,
-) -> Vec<Update> {
-    let (updates, client) = (RefCell::default(), store.client().await);
+) {
+    let client = store.client().await;
     let admin = client.admin();
     let passing = async {
         for _ in 0..span.as_millis() / step.as_millis() {
@@ -118,23 +106,10 @@ async fn watch_by(
             }
         }
     };
-    let tell = |new| {
-        let updates: &RefCell<Vec<Update>> = &updates;
-        updates.borrow_mut().push(new);
-    };
     tokio::select! {
         () = passing => {}
-        never = watcher.run(&admin, tell) => match never {},
+        never = watcher.run(&admin) => match never {},
     }
-    updates.into_inner()
-}
-
-fn kinds(updates: &[Update]) -> Vec<EventKind> {
-    let changes = updates.iter().filter_map(|new| match new {
-        Update::Lock(change) => Some(&change.events),
-        Update::Store => None,
-    });
-    changes.flatten().map(|event| event.kind).collect()
 }
 
 const SECONDS: fn(u64) -> Duration = Duration::from_secs;
@@ -143,43 +118,42 @@ const SECONDS: fn(u64) -> Duration = Duration::from_secs;
 async fn who_holds_waits_and_follows_is_seen_within_seconds() {
     let clock = FakeClock::new();
     let store = Watched::new(&clock);
-    let watcher = Watcher::new(2000, Timekeeper::new(clock.clone()));
+    let watcher = Watcher::new(Vec::new(), Timekeeper::new(clock.clone()));
     let client = store.holder().await;
     let first = client.mutex("x").label("first").acquire().await.unwrap();
     let lock = store.holder().await.mutex("x");
     let waiter = tokio::spawn(async move { lock.acquire().await });
-    let updates = watch(&clock, &store, &watcher, SECONDS(5)).await;
-    assert!(kinds(&updates).starts_with(&[EventKind::Granted]), "{updates:?}");
-    let waiting = watcher.picture().row(&LockName::new("x").unwrap()).unwrap().status.waiting;
-    assert_eq!(waiting, 1);
+    watch(&clock, &store, &watcher, SECONDS(5)).await;
+    let seen = || watcher.picture().row(&LockName::new("x").unwrap()).cloned().unwrap();
+    assert_eq!((seen().token(), seen().status.waiting), (Some(first.token()), 1));
     first.release().await.unwrap();
     let second = waiter.await.unwrap().unwrap();
-    let updates = watch(&clock, &store, &watcher, SECONDS(5)).await;
-    assert_eq!(kinds(&updates), [EventKind::Released, EventKind::HandedOver]);
+    watch(&clock, &store, &watcher, SECONDS(5)).await;
+    assert_eq!(seen().token(), Some(second.token()));
     second.release().await.unwrap();
-    let updates = watch(&clock, &store, &watcher, SECONDS(5)).await;
-    assert_eq!(kinds(&updates), [EventKind::Released]);
+    watch(&clock, &store, &watcher, SECONDS(5)).await;
     assert_eq!(watcher.picture().totals().held, 0);
+    assert_eq!(seen().history.bars.len(), 2);
 }
 
 #[tokio::test]
 async fn the_budget_is_kept_in_every_second_and_every_name_is_seen_all_the_same() {
     let clock = FakeClock::new();
     let store = Watched::new(&clock);
-    let watcher = Watcher::new(100, Timekeeper::new(clock.clone()));
+    let watcher = Watcher::new(Vec::new(), Timekeeper::new(clock.clone()));
     let client = store.holder().await;
     let mut held = Vec::new();
-    for number in 0..300 {
+    for number in 0..1000 {
         let lock = client.mutex(format!("n{number}")).ttl(SECONDS(3600));
         held.push(lock.acquire().await.unwrap());
     }
-    watch(&clock, &store, &watcher, SECONDS(40)).await;
-    assert_eq!(watcher.picture().totals().held, 300);
+    watch(&clock, &store, &watcher, SECONDS(6)).await;
+    assert_eq!(watcher.picture().totals().held, 1000);
     let asked = store.asked();
     for (begin, _) in &asked {
         let within = |at: &Duration| (*begin..*begin + SECONDS(1)).contains(at);
         let keys: u32 = asked.iter().filter(|(at, _)| within(at)).map(|(_, keys)| keys).sum();
-        assert!(keys <= 100, "{keys} keys in the second from {begin:?} on");
+        assert!(keys <= KEYS_PER_SECOND, "{keys} keys in the second from {begin:?} on");
     }
     assert!(watcher.picture().round_took_ms().is_some());
 }
@@ -188,7 +162,7 @@ async fn the_budget_is_kept_in_every_second_and_every_name_is_seen_all_the_same(
 async fn a_walk_beside_many_looks_asks_for_many_keys_at_a_time() {
     let clock = FakeClock::new();
     let store = Watched::new(&clock);
-    let watcher = Watcher::new(2000, Timekeeper::new(clock.clone()));
+    let watcher = Watcher::new(Vec::new(), Timekeeper::new(clock.clone()));
     let client = store.holder().await;
     let mut held = Vec::new();
     // There are too many names to look at each of them as often as it should be, so the whole
@@ -212,8 +186,7 @@ async fn a_walk_beside_many_looks_asks_for_many_keys_at_a_time() {
 async fn looks_that_become_due_one_by_one_are_asked_for_together() {
     let clock = FakeClock::new();
     let store = Watched::new(&clock);
-    // This budget is larger than needed.
-    let watcher = Watcher::new(10_000, Timekeeper::new(clock.clone()));
+    let watcher = Watcher::new(Vec::new(), Timekeeper::new(clock.clone()));
     let client = store.holder().await;
     let mut held = Vec::new();
     let tick = Duration::from_millis(1);
@@ -221,9 +194,8 @@ async fn looks_that_become_due_one_by_one_are_asked_for_together() {
         let lock = client.mutex(format!("n{number}")).ttl(SECONDS(3600));
         held.push(lock.acquire().await.unwrap());
         // Each name is found, and so becomes due, a moment after the name before.
-        watcher
-            .picture()
-            .want(&LockName::new(format!("n{number}")).unwrap(), watcher.time.now_ms());
+        let name = LockName::new(format!("n{number}")).unwrap();
+        watcher.picture().found(vec![name], watcher.time.now_ms());
         watch_by(tick, &clock, &store, &watcher, 10 * tick).await;
     }
     store.asked.lock().unwrap().clear();
@@ -239,43 +211,18 @@ async fn looks_that_become_due_one_by_one_are_asked_for_together() {
 async fn a_store_that_goes_away_is_told_and_watched_again_when_it_is_back() {
     let clock = FakeClock::new();
     let store = Watched::new(&clock);
-    let watcher = Watcher::new(2000, Timekeeper::new(clock.clone()));
+    let watcher = Watcher::new(Vec::new(), Timekeeper::new(clock.clone()));
     let client = store.holder().await;
     let held = client.mutex("x").acquire().await.unwrap();
-    let updates = watch(&clock, &store, &watcher, SECONDS(3)).await;
-    assert!(matches!(updates.first(), Some(Update::Store)), "{updates:?}");
+    watch(&clock, &store, &watcher, SECONDS(3)).await;
     assert_eq!(*watcher.picture().store(), Availability::There);
     store.is_away.store(true, Ordering::Relaxed);
-    let updates = watch(&clock, &store, &watcher, SECONDS(3)).await;
-    assert!(matches!(updates[..], [Update::Store]), "{updates:?}");
+    watch(&clock, &store, &watcher, SECONDS(3)).await;
     let Availability::Away { why, .. } = watcher.picture().store().clone() else { panic!() };
     assert!(why.contains("it is away"), "{why}");
     assert_eq!(watcher.picture().totals().held, 1, "what was known stays known");
     store.is_away.store(false, Ordering::Relaxed);
     watch(&clock, &store, &watcher, SECONDS(3)).await;
     assert_eq!(*watcher.picture().store(), Availability::There);
-    drop(held);
-}
-
-#[tokio::test]
-async fn a_name_that_is_asked_for_is_looked_at_at_once_and_not_again_within_a_second() {
-    let clock = FakeClock::new();
-    let store = Watched::new(&clock);
-    let watcher = Watcher::new(2000, Timekeeper::new(clock.clone()));
-    let name = LockName::new("x").unwrap();
-    watch(&clock, &store, &watcher, SECONDS(1)).await;
-    let holder = store.holder().await;
-    let held = holder.mutex("x").acquire().await.unwrap();
-    let client = store.client().await;
-    let (admin, looking) = (client.admin(), async {
-        for _ in 0..3 {
-            assert_eq!(watcher.inspect(&name).await.status.holders.len(), 1);
-        }
-    });
-    tokio::select! {
-        () = looking => {}
-        never = watcher.run(&admin, |_| {}) => match never {},
-    }
-    assert_eq!(*store.inspected.lock().unwrap(), [name]);
     drop(held);
 }

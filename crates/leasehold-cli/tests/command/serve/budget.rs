@@ -95,7 +95,7 @@ fn the_budget_is_kept_with_1_000_names_beside_20_000_keys_of_others() {
     }
     let span = last - first.unwrap();
     println!("{total} keys in {span:.1} s, {scanned} of them in {scans} scans");
-    assert!(scanned >= 200 * scans, "{scans} scans for {scanned} keys");
+    assert!(scanned >= 50 * scans, "{scans} scans for {scanned} keys");
     assert!(total as f64 <= (span + 1.0) * BUDGET as f64, "{total} keys in {span} s");
     assert!(total > NAMES as u64 * 2, "every name is found and looked at: {total}");
     // The waiter still gets the lock.

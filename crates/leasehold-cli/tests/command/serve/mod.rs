@@ -1,12 +1,12 @@
 //! `leasehold serve`: its interface, its page, who may use it, and its cost for the store.
 
+mod answers;
 mod browser;
 mod budget;
 mod deadlocks;
-mod described;
-mod events;
 mod http;
 mod metrics;
+mod outages;
 mod page;
 mod pictures;
 mod safety;

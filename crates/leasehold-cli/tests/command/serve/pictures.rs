@@ -78,12 +78,6 @@ async fn the_page_of_a_shop_at_work_fits_a_window_and_a_phone_by_day_and_by_nigh
     // A page that was just opened would show empty timelines.
     let begun = Instant::now();
     browser.until("document.querySelectorAll('.row').length >= 5").await;
-    browser
-        .run(
-            "const span = document.getElementById('span'); span.value = '60'; \
-                 span.dispatchEvent(new Event('input'));",
-        )
-        .await;
     begins(&browser, "verdict", "Nothing is stuck").await;
     if std::env::var_os("LEASEHOLD_PICTURES").is_some() {
         sleep(AT_WORK.saturating_sub(begun.elapsed())).await;

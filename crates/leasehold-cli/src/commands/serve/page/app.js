@@ -1,22 +1,22 @@
-// The page: keeps the state that the server sends, and draws the visible part of it. Foreign words
-// (names, hosts, labels) only ever become text.
+// The page: asks the server for the rows that can be seen, and draws them. Foreign words (names,
+// hosts, labels) only ever become text.
 'use strict';
 
 const by = (id) => document.getElementById(id);
-const locks = new Map(); // name -> the lock, as in /api/v1/locks
-const times = new Map(); // name -> {bars, queue}, of the last minutes
-const SPAN_MS = 600_000;
-const MOST_BARS = 64;
+const POLL_MS = 1000;
+const SPAN_MS = 300_000; // of the timelines
 let state = null;
 let skew = 0; // the server's clock minus ours
-let shown = []; // names, filtered and sorted
-let selected = null;
-let opened = null;
-let dirty = true;
-let stream = null;
-let listed = false; // the locks were read once
+let list = { from: 0, matching: 0, total: 0, rows: [] }; // the rows around the visible ones
+let at = -1; // the place of the selected row
+let selected = null; // its name
+let opened = null; // the name of the lock in the dialog
+let drawn = ''; // what the dialog shows of it
+let timer = null;
+let turn = 0; // counts requests, so that an answer that was overtaken is dropped
 
 const now = () => Date.now() + skew;
+const rowHeight = () => parseInt(getComputedStyle(document.documentElement).getPropertyValue('--row'), 10);
 
 // ---- words
 
@@ -96,87 +96,50 @@ function table(titles, rows) {
 
 // ---- the answers of the server
 
-async function ask(path, options) {
-  const response = await fetch(path, options);
+// The token that was typed, for this tab only.
+const KEY = 'token';
+
+async function ask(path, options = {}) {
+  const known = sessionStorage.getItem(KEY);
+  const headers = { ...options.headers, ...(known && { authorization: `Bearer ${known}` }) };
+  const response = await fetch(path, { ...options, headers });
   if (response.status === 401) by('sign-in').hidden = false;
   const body = await response.json();
   if (!response.ok) throw Object.assign(new Error(body.error), { status: response.status });
   return body;
 }
 
-async function all(path) {
-  const found = [];
-  let next = '';
-  do {
-    const page = await ask(`${path}?limit=1000${next}`);
-    found.push(...page.locks);
-    next = page.next === null ? null : `&cursor=${encodeURIComponent(page.next)}`;
-  } while (next !== null);
-  return found;
-}
-
-async function read() {
-  const began = now();
-  const [told, timed] = [await all('/api/v1/locks'), await all('/api/v1/timeline')];
-  const names = new Set(told.map((lock) => lock.name));
-  // Events that came meanwhile are newer.
-  for (const [name, lock] of locks) {
-    if (!names.has(name) && lock.seen_ms < began) locks.delete(name);
+async function poll() {
+  const mine = ++turn;
+  clearTimeout(timer);
+  const first = Math.max(0, Math.floor(by('list').scrollTop / rowHeight()) - 2);
+  const count = Math.ceil(by('list').clientHeight / rowHeight()) + 4;
+  const query = new URLSearchParams({ text: by('filter').value, order: by('sort').value, from: first, count });
+  try {
+    const told = await ask(`/api/v1/screen?${query}`);
+    if (mine !== turn) return;
+    list = told;
+    note(told.state);
+    const place = list.rows.findIndex((row) => row.name === selected);
+    if (place >= 0) at = list.from + place;
+    else selected = list.rows[at - list.from]?.name ?? selected;
+    draw();
+    if (opened) detail();
+  } catch (error) {
+    if (mine !== turn) return;
+    failed(error);
+    if (error.status === 401) return;
   }
-  for (const lock of told) {
-    if (!(locks.get(lock.name)?.seen_ms > lock.seen_ms)) locks.set(lock.name, lock);
-  }
-  times.clear();
-  for (const { name, bars, queue } of timed) times.set(name, { bars, queue });
-  listed = true;
-  totals();
-  dirty = true;
-  draw();
-}
-
-function learn(change) {
-  const { name } = change;
-  const time = times.get(name) ?? { bars: [], queue: [] };
-  for (const event of change.events) {
-    const bar = time.bars.find((other) => other.token === event.token);
-    if (event.kind === 'released') {
-      if (bar) bar.to_ms = event.at_ms;
-    } else if (!bar) {
-      time.bars.push({ ...event, from_ms: event.at_ms, to_ms: null });
-    }
-  }
-  if ((time.queue.at(-1)?.[1] ?? 0) !== change.waiting) time.queue.push([change.seen_ms, change.waiting]);
-  const begin = now() - SPAN_MS;
-  time.bars = time.bars.filter((bar) => bar.to_ms === null || bar.to_ms >= begin).slice(-MOST_BARS);
-  while (time.queue.length > MOST_BARS || (time.queue[1]?.[0] ?? Infinity) < begin) time.queue.shift();
-  times.set(name, time);
-  if (change.lock) locks.set(name, change.lock);
-  else locks.delete(name);
-  dirty = true;
-  if (opened === name) detail();
-}
-
-function listen() {
-  stream?.close();
-  stream = new EventSource('/api/v1/events');
-  const again = () => read().catch(failed);
-  stream.addEventListener('open', again);
-  stream.addEventListener('resync', again);
-  stream.addEventListener('state', (event) => note(JSON.parse(event.data)));
-  stream.addEventListener('lock', (event) => learn(JSON.parse(event.data)));
-  stream.addEventListener('error', () => {
-    if (!by('sign-in').hidden) return stream.close();
-    link('away', 'the watcher does not answer: trying again …');
-    // A browser gives up after an error, such as too many listeners.
-    if (stream.readyState === EventSource.CLOSED) setTimeout(listen, 5000);
-  });
+  timer = setTimeout(poll, POLL_MS);
 }
 
 function note(told) {
   state = told;
   skew = told.now_ms - Date.now();
   by('store').textContent = told.store.url;
-  totals();
+  for (const key of ['held', 'awaited', 'waiting']) by(key).textContent = told[key];
+  by('longest-wait').textContent = span(told.longest_wait_seconds);
+  by('longest-hold').textContent = span(told.longest_hold_seconds);
   const sick = [[told.dangers, 'danger'], [told.warnings, 'warning']].filter(([n]) => n > 0);
   by('doctor').textContent = told.dangers === null ? '…'
     : sick.map(([n, word]) => `${n} ${word}${n > 1 ? 's' : ''}`).join(', ') || 'all is well';
@@ -184,17 +147,6 @@ function note(told) {
   else if (told.store.is_denied) link('away', 'not allowed');
   else link('away', told.store.away_since_ms === null ? 'connecting …'
     : `the store is away for ${span(since(told.store.away_since_ms))}`);
-  dirty = true;
-}
-
-// The totals are shown only once the list below them is there.
-function totals() {
-  if (!state || !listed) return;
-  by('held').textContent = state.held;
-  by('awaited').textContent = state.awaited;
-  by('waiting').textContent = state.waiting;
-  by('longest-wait').textContent = span(state.longest_wait_seconds);
-  by('longest-hold').textContent = span(state.longest_hold_seconds);
 }
 
 function link(is, text) {
@@ -203,7 +155,7 @@ function link(is, text) {
 }
 
 function failed(error) {
-  if (error.status !== 401) return link('away', error.message);
+  if (error.status !== 401) return link('away', error.status ? error.message : 'the watcher does not answer: trying again …');
   link('wait', 'sign in to see the locks');
   by('sign-in').hidden = false;
 }
@@ -228,18 +180,14 @@ function judge() {
     const names = first.waits.map((wait) => wait.name);
     return ['bad', `Probably a deadlock: ${names.length > 1 ? `those who wait for ${inWords(names)} wait for each other` : `${names[0]} is awaited by what its holder started`}${others}`];
   }
-  const stuck = [...locks.values()].filter((lock) => since(lock.waited_since_ms) >= 60);
-  stuck.sort((one, other) => one.waited_since_ms - other.waited_since_ms);
-  if (stuck.length > 0) {
-    const [worst] = stuck;
-    const others = stuck.length > 1 ? `, and ${stuck.length - 1} more` : '';
-    return ['bad', `Perhaps stuck: ${worst.name} has been awaited for ${span(since(worst.waited_since_ms))}${others}`];
+  if (state.stuck > 0) {
+    const others = state.stuck > 1 ? `, and ${state.stuck - 1} more` : '';
+    return ['bad', `Perhaps stuck: ${state.longest_awaited} has been awaited for ${span(state.longest_wait_seconds)}${others}`];
   }
   if (!state.is_whole) return ['', `Still looking: ${state.keys_so_far} keys so far`];
   if (state.unreadable > 0) {
-    const [first] = [...locks.values()].filter((lock) => lock.unreadable);
     const names = state.unreadable === 1 ? '1 name' : `${state.unreadable} names`;
-    return ['warn', `${names} cannot be read${first ? `, such as ${first.name}: ${first.unreadable.why}` : ''}`];
+    return ['warn', `${names} cannot be read, such as ${state.first_unreadable}`];
   }
   if (state.dangers > 0) return ['warn', 'Nothing is stuck, but the doctor found what breaks a promise'];
   if (state.waiting > 0) return ['good', `Nothing is stuck: ${state.waiting} wait, the longest for ${span(state.longest_wait_seconds)}`];
@@ -248,106 +196,45 @@ function judge() {
 
 // ---- the list, of which only the visible rows exist
 
-function select() {
-  const wanted = by('filter').value.toLowerCase();
-  const has = (text) => text && text.toLowerCase().includes(wanted);
-  const people = (lock) => [...lock.holders, ...lock.waiters].some((one) => has(one.host) || has(one.label));
-  shown = [...locks.keys()].filter((name) => has(name) || wanted === '' || people(locks.get(name)));
-  let total = locks.size;
-  if (by('recent').checked) {
-    const free = [...times.keys()].filter((name) => !locks.has(name));
-    shown.push(...free.filter((name) => wanted === '' || has(name)));
-    total += free.length;
-  }
-  const last = Infinity;
-  const keys = {
-    name: () => 0,
-    wait: (name) => locks.get(name)?.waited_since_ms ?? last,
-    hold: (name) => locks.get(name)?.held_since_ms ?? last,
-    rate: (name) => -(locks.get(name)?.entries_per_second ?? 0),
-  };
-  const key = keys[by('sort').value];
-  const keyed = shown.map((name) => [key(name), name]);
-  keyed.sort(([a, x], [b, y]) => (a === b ? (x < y ? -1 : 1) : a < b ? -1 : 1));
-  shown = keyed.map(([, name]) => name);
-  const cut = state?.is_cut ? '; there are more than are watched' : '';
-  const yet = state?.is_whole ? '' : ' found so far';
-  by('count').textContent = listed ? `${shown.length} of ${total} locks${yet}${cut}` : '';
-}
-
-const pool = new Map(); // name -> its visible row
-
 function make() {
   const row = element('div', undefined, 'row');
   row.setAttribute('role', 'option');
-  for (const kind of ['name', 'use', 'holder', 'held', 'waits', 'rate', 'seen']) row.append(element('span', '', kind));
+  for (const kind of ['name', 'use', 'holder', 'held', 'waits', 'seen']) row.append(element('span', '', kind));
   row.append(element('canvas'));
   return row;
 }
 
 function draw() {
-  if (dirty) {
-    select();
-    dirty = false;
-  }
   verdict();
-  const list = by('list');
-  const height = parseInt(getComputedStyle(document.documentElement).getPropertyValue('--row'), 10);
-  by('rows').style.height = `${shown.length * height}px`;
-  const first = Math.max(0, Math.floor(list.scrollTop / height) - 2);
-  const visible = shown.slice(first, first + Math.ceil(list.clientHeight / height) + 4);
-  const wanted = new Set(visible);
-  for (const [name, row] of pool) {
-    if (!wanted.has(name)) {
-      row.remove();
-      pool.delete(name);
-    }
-  }
-  visible.forEach((name, index) => {
-    let row = pool.get(name);
-    if (!row) {
-      row = make();
-      row.dataset.name = name;
-      pool.set(name, row);
-    }
-    // The rows are in order for screen readers, too.
-    const there = by('rows').children[index];
-    if (there !== row) by('rows').insertBefore(row, there ?? null);
-    row.id = `row-${first + index}`;
-    row.style.top = `${(first + index) * height}px`;
-    fill(row, name);
+  if (!state) return;
+  const { from, rows } = list;
+  by('count').textContent = `${list.matching} of ${list.total} locks${state.is_whole ? '' : ' found so far'}${state.is_cut ? '; there are more than are watched' : ''}`;
+  by('rows').style.height = `${list.matching * rowHeight()}px`;
+  const made = by('rows').children;
+  while (made.length > rows.length) made[made.length - 1].remove();
+  while (made.length < rows.length) by('rows').append(make());
+  rows.forEach((lock, index) => {
+    made[index].id = `row-${from + index}`;
+    made[index].style.top = `${(from + index) * rowHeight()}px`;
+    fill(made[index], lock);
   });
-  const at = shown.indexOf(selected);
-  if (at >= first && at < first + visible.length) list.setAttribute('aria-activedescendant', `row-${at}`);
-  else list.removeAttribute('aria-activedescendant');
+  if (at >= from && at < from + rows.length) by('list').setAttribute('aria-activedescendant', `row-${at}`);
+  else by('list').removeAttribute('aria-activedescendant');
 }
 
-function fill(row, name) {
-  const lock = locks.get(name);
-  const put = (index, text) => {
-    if (row.children[index].textContent !== text) row.children[index].textContent = text;
-  };
-  row.setAttribute('aria-selected', String(name === selected));
-  row.className = `row${lock ? '' : ' free'}${since(lock?.waited_since_ms) >= 60 ? ' stuck' : ''}${lock?.marks.includes('deadlock') ? ' deadlock' : ''}`;
-  row.title = lock ? lock.marks.map((mark) => MARKS[mark] ?? mark).join('; ') : '';
-  put(0, name);
-  put(1, lock ? use(lock) : 'free');
-  put(2, lock ? holder(lock) : '');
-  put(3, lock ? span(since(lock.held_since_ms)) : '');
-  put(4, !lock ? '' : lock.waiting === 0 ? '–' : `${lock.waiting} wait, ${span(since(lock.waited_since_ms))}`);
-  put(5, lock ? lock.entries_per_second.toFixed(2) : '');
-  put(6, lock ? span(age(lock)) : '');
-  timeline(row.lastChild, name);
+function fill(row, lock) {
+  const waited = since(lock.waited_since_ms);
+  row.dataset.name = lock.name;
+  row.setAttribute('aria-selected', String(lock.name === selected));
+  row.className = `row${waited >= 60 ? ' stuck' : ''}${lock.marks.includes('deadlock') ? ' deadlock' : ''}`;
+  row.title = lock.marks.map((mark) => MARKS[mark] ?? mark).join('; ');
+  const waits = lock.waiting === 0 ? '–' : `${lock.waiting} wait, ${span(waited)}`;
+  const texts = [lock.name, use(lock), holder(lock), span(since(lock.held_since_ms)), waits, span(since(lock.seen_ms))];
+  texts.forEach((text, index) => { row.children[index].textContent = text; });
+  timeline(row.lastChild, lock);
 }
 
-// The age of a row. Only changes are sent, so an unchanged row is as old as the oldest look.
-function age(lock) {
-  const told = since(lock.seen_ms);
-  if (!state?.store.is_there) return told;
-  return Math.min(told, (state.oldest_look_seconds ?? 0) + since(state.now_ms));
-}
-
-function timeline(canvas, name) {
+function timeline(canvas, lock) {
   const scale = devicePixelRatio || 1;
   const { clientWidth: width, clientHeight: height } = canvas;
   if (width === 0) return;
@@ -358,27 +245,25 @@ function timeline(canvas, name) {
   const context = canvas.getContext('2d');
   context.setTransform(scale, 0, 0, scale, 0, 0);
   context.clearRect(0, 0, width, height);
-  const time = times.get(name);
-  if (!time) return;
   const end = now();
-  const begin = end - Number(by('span').value) * 1000;
+  const begin = end - SPAN_MS;
   const x = (ms) => ((Math.min(Math.max(ms, begin), end) - begin) / (end - begin)) * width;
   const half = height * 0.55;
-  for (const bar of time.bars) {
+  for (const bar of lock.bars) {
     if ((bar.to_ms ?? end) < begin) continue;
     const left = x(bar.from_ms);
     context.fillStyle = color(bar.client);
     context.fillRect(left, 1, Math.max(1.5, x(bar.to_ms ?? end) - left - 0.5), half - 2);
   }
-  const most = Math.max(1, ...time.queue.map(([, waiting]) => waiting));
+  const most = Math.max(1, ...lock.queue.map(([, waiting]) => waiting));
   context.fillStyle = '#8a94a0';
-  time.queue.forEach(([from, waiting], index) => {
-    const to = time.queue[index + 1]?.[0] ?? end;
+  lock.queue.forEach(([from, waiting], index) => {
+    const to = lock.queue[index + 1]?.[0] ?? end;
     const tall = (waiting / most) * (height - half - 1);
     if (waiting > 0 && to > begin) context.fillRect(x(from), height - tall, Math.max(1, x(to) - x(from)), tall);
   });
   canvas.setAttribute('role', 'img');
-  canvas.setAttribute('aria-label', `${time.bars.length} holds in the last minutes, at most ${most} waiting`);
+  canvas.setAttribute('aria-label', `${lock.bars.length} holds in the last minutes, at most ${most} waiting`);
 }
 
 // ---- one lock
@@ -386,6 +271,7 @@ function timeline(canvas, name) {
 async function open(name) {
   opened = name;
   selected = name;
+  drawn = '';
   by('lock-name').textContent = name;
   by('lock-body').replaceChildren(element('p', 'Looking …', 'dim'));
   if (!by('lock').open) by('lock').showModal();
@@ -397,8 +283,13 @@ async function detail() {
   const body = by('lock-body');
   try {
     const lock = await ask(`/api/v1/locks/${encodeURIComponent(name)}`);
-    if (opened === name) body.replaceChildren(...parts(lock));
+    // Spans alone are no reason to draw again: a button would move under the pointer.
+    const seen = JSON.stringify([lock.marks, lock.holders.map((one) => [one.token, one.state]), lock.waiters.map((one) => one.waiter), state?.may_revoke]);
+    if (opened !== name || seen === drawn) return;
+    drawn = seen;
+    body.replaceChildren(...parts(lock));
   } catch (error) {
+    drawn = '';
     if (opened === name) body.replaceChildren(element('p', error.message, 'error'));
   }
 }
@@ -422,7 +313,7 @@ function person(one, client) {
 const SVG = 'http://www.w3.org/2000/svg';
 const MOST_DRAWN = 8;
 
-function drawn(tag, attributes, text) {
+function svg(tag, attributes, text) {
   const made = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
   if (text !== undefined) made.textContent = text;
@@ -435,7 +326,7 @@ const shortened = (text, most) => (text.length > most ? `${text.slice(0, most - 
 function circle(deadlock) {
   const { waits } = deadlock;
   const [width, height] = [520, 240];
-  const picture = drawn('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': deadlock.words, class: 'circle' });
+  const picture = svg('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': deadlock.words, class: 'circle' });
   const at = (index) => {
     const turn = (index / waits.length) * 2 * Math.PI - Math.PI / 2 - (waits.length === 2 ? Math.PI / 2 : 0);
     return [width / 2 + Math.cos(turn) * 170, height / 2 + Math.sin(turn) * 85];
@@ -447,16 +338,16 @@ function circle(deadlock) {
     const [dx, dy] = [toX - middleX, toY - middleY];
     const long = Math.hypot(dx, dy) || 1;
     const [endX, endY] = [toX - (dx / long) * 34, toY - (dy / long) * 34];
-    picture.append(drawn('path', { d: `M${x} ${y} Q${middleX} ${middleY} ${endX} ${endY}`, class: 'edge' }));
+    picture.append(svg('path', { d: `M${x} ${y} Q${middleX} ${middleY} ${endX} ${endY}`, class: 'edge' }));
     const [sideX, sideY] = [(-dy / long) * 5, (dx / long) * 5];
     const [backX, backY] = [endX - (dx / long) * 10, endY - (dy / long) * 10];
-    picture.append(drawn('path', { d: `M${endX} ${endY} L${backX + sideX} ${backY + sideY} L${backX - sideX} ${backY - sideY} Z`, class: 'tip' }));
-    picture.append(drawn('text', { x: (x + 2 * middleX + endX) / 4, y: (y + 2 * middleY + endY) / 4 + 4, class: 'what' }, shortened(wait.name, 24)));
+    picture.append(svg('path', { d: `M${endX} ${endY} L${backX + sideX} ${backY + sideY} L${backX - sideX} ${backY - sideY} Z`, class: 'tip' }));
+    picture.append(svg('text', { x: (x + 2 * middleX + endX) / 4, y: (y + 2 * middleY + endY) / 4 + 4, class: 'what' }, shortened(wait.name, 24)));
   });
   waits.forEach(({ waiter }, index) => {
     const [x, y] = at(index);
-    picture.append(drawn('circle', { cx: x, cy: y, r: 26, class: 'node' }));
-    picture.append(drawn('text', { x, y: y + 4, class: 'who' }, shortened(waiter.label ?? String(waiter.pid), 8)));
+    picture.append(svg('circle', { cx: x, cy: y, r: 26, class: 'node' }));
+    picture.append(svg('text', { x, y: y + 4, class: 'who' }, shortened(waiter.label ?? String(waiter.pid), 8)));
   });
   return picture;
 }
@@ -530,7 +421,7 @@ function take(name, one) {
       if (error.status === 401) return login();
       button.after(element('p', error.message, 'error'));
     }
-    setTimeout(detail, 1200);
+    setTimeout(poll, 200);
   });
   return button;
 }
@@ -552,6 +443,11 @@ async function findings() {
   }
 }
 
+function signed() {
+  by('sign-in').hidden = true;
+  by('sign-out').hidden = !sessionStorage.getItem(KEY);
+}
+
 function login() {
   by('login-error').textContent = '';
   by('login').showModal();
@@ -562,20 +458,22 @@ function login() {
 
 by('login-form').addEventListener('submit', async (event) => {
   event.preventDefault();
-  const response = await fetch('/login', { method: 'POST', body: new URLSearchParams({ token: by('token').value }) });
-  if (!response.ok) {
-    by('login-error').textContent = (await response.json()).error;
+  sessionStorage.setItem(KEY, by('token').value.trim());
+  try {
+    await ask('/api/v1/state');
+  } catch (error) {
+    sessionStorage.removeItem(KEY);
+    by('login-error').textContent = error.status === 401 ? 'that is not the token' : error.message;
     return;
   }
   by('token').value = '';
   by('login').close();
-  by('sign-in').hidden = true;
-  by('sign-out').hidden = false;
-  listen();
+  signed();
+  poll();
 });
 by('sign-in').addEventListener('click', login);
-by('sign-out').addEventListener('click', async () => {
-  await fetch('/logout', { method: 'POST' });
+by('sign-out').addEventListener('click', () => {
+  sessionStorage.removeItem(KEY);
   location.reload();
 });
 by('login-cancel').addEventListener('click', () => by('login').close());
@@ -584,30 +482,35 @@ by('close-findings').addEventListener('click', () => by('findings').close());
 by('lock').addEventListener('close', () => { opened = null; by('list').focus(); });
 by('doctor').addEventListener('click', findings);
 by('tools').addEventListener('submit', (event) => event.preventDefault());
-for (const id of ['filter', 'sort', 'span', 'recent']) {
-  by(id).addEventListener('input', () => { dirty = true; draw(); });
+for (const id of ['filter', 'sort']) {
+  by(id).addEventListener('input', () => {
+    by('list').scrollTop = 0;
+    poll();
+  });
 }
-by('list').addEventListener('scroll', draw, { passive: true });
+by('list').addEventListener('scroll', () => {
+  clearTimeout(timer);
+  timer = setTimeout(poll, 50);
+}, { passive: true });
 by('list').addEventListener('click', (event) => {
   const row = event.target.closest('.row');
   if (row) open(row.dataset.name);
 });
 by('list').addEventListener('keydown', (event) => {
-  const page = Math.max(1, pool.size - 5);
+  const page = Math.max(1, list.rows.length - 5);
   const steps = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
   if (event.key === 'Enter' && selected) {
     // The same key must not also press the button that gets the focus.
     event.preventDefault();
     return open(selected);
   }
-  if (!(event.key in steps) || shown.length === 0) return;
+  if (!(event.key in steps) || list.matching === 0) return;
   event.preventDefault();
-  const at = Math.min(Math.max(shown.indexOf(selected) + steps[event.key], 0), shown.length - 1);
-  selected = shown[at];
-  const height = parseInt(getComputedStyle(document.documentElement).getPropertyValue('--row'), 10);
-  const list = by('list');
-  if (at * height < list.scrollTop) list.scrollTop = at * height;
-  if ((at + 1) * height > list.scrollTop + list.clientHeight) list.scrollTop = (at + 1) * height - list.clientHeight;
+  at = Math.min(Math.max(at + steps[event.key], 0), list.matching - 1);
+  selected = list.rows[at - list.from]?.name ?? null;
+  const [top, height] = [at * rowHeight(), by('list').clientHeight];
+  if (top < by('list').scrollTop) by('list').scrollTop = top;
+  if (top + rowHeight() > by('list').scrollTop + height) by('list').scrollTop = top + rowHeight() - height;
   draw();
 });
 document.addEventListener('keydown', (event) => {
@@ -615,7 +518,7 @@ document.addEventListener('keydown', (event) => {
   event.preventDefault();
   by('filter').focus();
 });
-addEventListener('resize', draw);
+addEventListener('resize', poll);
 
-ask('/api/v1/state').then(note, failed).then(() => listen());
-setInterval(draw, 1000);
+signed();
+poll();
