@@ -90,7 +90,7 @@ class Gate:
         self._thread = threading.Thread(target=self._proxy.serve_forever)
         self._thread.start()
         port = self._proxy.server_address[1]
-        self.url = f"redis://127.0.0.1:{port}/0?connect_timeout=60s&timeout=60s"
+        self.url = f"redis://127.0.0.1:{port}/0?timeout=60s"
 
     def end(self) -> None:
         self.opened.set()

@@ -171,8 +171,10 @@ def test_the_store_is_the_server_of_the_client() -> None:
         (async_driver.Redis(host="::1"), "redis://[::1]:6379"),
     ]:
         assert url_of(client) == url + tail
-    insecure = driver.Redis("h", ssl=True, ssl_cert_reqs="none", ssl_ca_certs="/a b")
-    assert url_of(insecure).endswith("&ca=%2Fa+b&insecure=on")
+    known = driver.Redis("h", ssl=True, ssl_ca_certs="/a b")
+    assert url_of(known).endswith("&ca=%2Fa+b")
+    with pytest.raises(InvalidInput, match="ssl_ca_certs"):
+        url_of(driver.Redis("h", ssl=True, ssl_cert_reqs="none"))
 
 
 def test_a_server_that_is_away_is_a_connection_error_of_both() -> None:

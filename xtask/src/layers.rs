@@ -45,9 +45,9 @@ const LAYERS: [(&str, &[&str]); 9] = [
         "crates/leasehold/src/store",
         &[
             "finding protocol secret traits warnings",
-            "deadlocks pace span url_parts",
-            "clocked deadlock_findings option_value tls",
-            "option_table quarantine_span",
+            "deadlocks pace span",
+            "clocked deadlock_findings options tls",
+            "url",
             "file memory postgres quorum redis",
             "router",
             "fuzzing",
@@ -57,7 +57,7 @@ const LAYERS: [(&str, &[&str]); 9] = [
         "crates/leasehold/src/store/postgres",
         &[
             "options",
-            "bundle connection url",
+            "bundle connection",
             "record schema",
             "held_back",
             "inbox listing quick step",
@@ -69,7 +69,7 @@ const LAYERS: [(&str, &[&str]); 9] = [
         "crates/leasehold/src/store/redis",
         &[
             "options rights",
-            "connection url",
+            "connection",
             "layout",
             "durability",
             "topology",

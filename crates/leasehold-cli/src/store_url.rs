@@ -80,7 +80,7 @@ impl StoreUrl {
 }
 
 /// The options that select the keys or tables of the locks.
-const WHICH_KEYS: [&str; 4] = ["fenced", "layout", "prefix", "schema"];
+const WHICH_KEYS: [&str; 3] = ["layout", "prefix", "schema"];
 
 /// The parts of a URL of servers that say where the locks are.
 struct Servers {
@@ -201,7 +201,7 @@ mod tests {
             ("redis+unix:///run/a.sock", "redis+unix://u:p@/run/a.sock?timeout=1s"),
             ("file:/a/b.db", "file:///a/b.db?history=4"),
             ("postgres://u@h", "postgresql://u:p@H:5432/u?timeout=1s"),
-            ("postgres://u@h/d?schema=a", "postgres://other@h/d?wake=poll&schema=a"),
+            ("postgres://u@h/d?schema=a", "postgres://other@h/d?timeout=1s&schema=a"),
             ("postgres://u@%2Frun%2FPG/d", "postgres://u@%2frun%2FPG:5432/d"),
         ] {
             assert_eq!(place(one), place(other));

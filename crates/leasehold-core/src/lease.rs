@@ -65,8 +65,7 @@ impl Bounds {
         let [ttl, left, least, offset] = [ttl, left, least, self.offset].map(show_duration);
         let why = format!(
             "a ttl of {ttl} leaves a holder {left} to rely on, and at least {least} is needed: \
-             give a longer one; or give a smaller offset= in every store URL, if the clocks of \
-             servers that take over from each other are less than {offset} apart"
+             give a longer one ({offset} are kept for clocks of servers that differ)"
         );
         Err(InvalidInput::new("ttl", why))
     }

@@ -37,7 +37,7 @@ const PORT: u16 = 5432;
 const SMALL_DISK: &str = "small";
 
 /// The timeouts of requests and connections, as options of a store, for a busy machine.
-const LONG_TIMEOUTS: &str = "timeout=20s&connect_timeout=20s";
+const LONG_TIMEOUTS: &str = "timeout=20s";
 
 /// How long a server may take to start.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -56,7 +56,7 @@ impl Client {
     ///
     /// [`Error::Invalid`] names the part of the URL that is wrong; [`Error::Store`] says why the
     /// store could not be opened. The call fails immediately if no server listens there, and after
-    /// `connect_timeout` (5 s) if a server does not answer. It does not wait for the end of an
+    /// 5 s if a server does not answer. It does not wait for the end of an
     /// outage: to wait, call again while [`is_outage`](crate::error::StoreErrorKind::is_outage) is
     /// true of the error. Once connected, the client rides out [outages](Lock#outages).
     ///

@@ -12,13 +12,11 @@ use crate::pairs::pairs;
 use crate::table::Table;
 
 /// The compared options, and their names in the table.
-const POLICIES: [(&str, &str); 6] = [
+const POLICIES: [(&str, &str); 4] = [
     ("replicas=none", ""),
     ("replicas=1", "replicas=1"),
     ("replicas=all", "replicas=all"),
     ("quarantine=on", "quarantine=on"),
-    ("waitaof=on", "waitaof=on"),
-    ("waitaof=on, replicas=all", "waitaof=on&replicas=all"),
 ];
 
 /// How many tasks run at the same time. They share connections, and one WAIT for all grants.

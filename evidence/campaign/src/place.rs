@@ -105,7 +105,7 @@ impl Place {
             Topology::Quorum => Self::quorum(topology),
             Topology::Redisson => {
                 // Java has tokens, too, from the same counter.
-                Self::one(topology, keeps_nothing, "?layout=redisson&fenced=on", &REDISSON)
+                Self::one(topology, keeps_nothing, "?layout=redisson-fenced", &REDISSON)
             }
             Topology::ReplicasAll => Self::replicas(topology, "all", 2),
             Topology::ReplicasOne => Self::replicas(topology, "1", 1),
@@ -153,7 +153,7 @@ impl Place {
             None => (server.url(), None),
             Some(sessions) => {
                 let pooler = must(PgBouncer::start(&server, sessions))?;
-                (format!("{}&wake=poll", pooler.url()), Some(pooler))
+                (pooler.url(), Some(pooler))
             }
         };
         Some(Self::of(topology, impatient(&url), Servers::Postgres(server, pooler)))
@@ -291,7 +291,7 @@ impl Place {
 
 /// A URL as in production: clients do not wait for an answer for long.
 pub(crate) fn impatient(url: &str) -> String {
-    url.replace("timeout=20s&connect_timeout=20s", "timeout=2s")
+    url.replace("timeout=20s", "timeout=2s")
 }
 
 /// The rights of the clients' user, if there is one: those of holders and operators, and the

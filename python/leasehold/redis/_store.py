@@ -59,5 +59,5 @@ def _tls(options: dict[str, Any]) -> dict[str, str]:
     given = {ours: str(options[theirs]) for theirs, ours in files.items() if options.get(theirs)}
     requires = options.get("ssl_cert_reqs", "required")
     if requires in ("none", 0) or getattr(requires, "name", "") == "CERT_NONE":
-        given["insecure"] = "on"
+        raise InvalidInput("the client trusts any server: replace ssl_cert_reqs by ssl_ca_certs")
     return given

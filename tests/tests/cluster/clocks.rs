@@ -35,16 +35,14 @@ async fn taken_after_a_move(ahead_s: f64, options: &str) -> (Guard, Guard) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn d19_a_slot_that_moves_to_a_clock_that_is_less_ahead_than_offset_has_one_holder() {
-    for (ahead_s, options) in [(0.4, ""), (2.5, "offset=3s")] {
-        let (first, second) = taken_after_a_move(ahead_s, options).await;
-        assert!(!first.is_held(), "two hold");
-        assert!(second.token() > first.token());
-    }
+async fn d19_a_slot_that_moves_to_a_clock_that_is_less_than_half_a_second_ahead_has_one_holder() {
+    let (first, second) = taken_after_a_move(0.4, "").await;
+    assert!(!first.is_held(), "two hold");
+    assert!(second.token() > first.token());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn d19_a_slot_that_moves_to_a_clock_that_is_further_ahead_than_offset_has_two_holders() {
+async fn d19_a_slot_that_moves_to_a_clock_that_is_further_ahead_has_two_holders() {
     let (first, second) = taken_after_a_move(5.0, "").await;
     assert!(first.is_held() && second.is_held(), "exclusion is broken, as was expected");
     assert!(second.token() > first.token(), "but not the order of tokens");

@@ -240,7 +240,7 @@ async fn a_primary_that_hangs_costs_no_lease_that_waits_for_replicas_if_one_take
             }
         }
     };
-    let url = format!("{}?replicas=1&timeout=1s&connect_timeout=1m", cluster.url());
+    let url = format!("{}?replicas=1&timeout=1s", cluster.url());
     let client = must(Client::builder().url(url).observer(observer).build().await);
     let guard = must(soon(client.mutex(&name).ttl(LONG / 2).acquire()).await);
     // The keeper has connections to the primary.

@@ -113,7 +113,7 @@ impl Place {
             return None;
         };
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-        let url = format!("{}&connections=1&wake=poll", server.url());
+        let url = format!("{}&connections=1", server.url());
         let options = PostgresOptions::from_url(&url).unwrap();
         let store = runtime.block_on(Store::open(options)).unwrap();
         server.query(TEST_CLOCK).unwrap();

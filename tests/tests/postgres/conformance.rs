@@ -24,11 +24,15 @@ mod direct {
 mod through_a_pooler {
     use super::*;
 
-    /// No message arrives through a pooler, so waiters poll.
+    /// No message arrives through a pooler, so the server itself is listened to.
     async fn make() -> Subject {
         match crate::pooled(1) {
             Some(servers) => {
-                let url = format!("{}&connections=1&wake=poll", servers.1.url());
+                let url = format!(
+                    "{}&connections=1&listen={}",
+                    servers.1.url(),
+                    crate::direct(&servers.0)
+                );
                 subject(url, servers).await
             }
             None => Subject::memory(),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leasehold::fence::postgres::{FENCE, OVERTAKEN, TRY_HOLD, is_overtaken};
+use leasehold::fence::postgres::{FENCE, OVERTAKEN, is_overtaken};
 use leasehold::{Client, FencingToken, Guard};
 use tokio_postgres::error::SqlState;
 
@@ -179,21 +179,6 @@ async fn an_end_that_was_noticed_before_anybody_was_granted_counts_or_holds_back
             }
             Err(code) => assert_eq!((&*code, late), (OVERTAKEN, OVERTAKEN)),
         }
-    }
-}
-
-#[tokio::test]
-async fn a_transaction_that_has_held_the_name_since_the_snapshot_is_noticed() {
-    for (world, late) in World::each().await {
-        let guard = world.holder.mutex(NAME).acquire().await.unwrap();
-        let token = guard.token();
-        let transaction = world.transaction().await;
-        guard.release().await.unwrap();
-        let between = world.database.session().await;
-        let sql = TRY_HOLD.replace("leasehold.", &format!("{}.", world.database.schema));
-        // The statement is a transaction.
-        assert!(between.query_one(&sql, &[&NAME]).await.unwrap().get::<_, bool>(0));
-        assert_eq!(transaction.fence(token).await.unwrap_err(), late, "{}", world.level);
     }
 }
 

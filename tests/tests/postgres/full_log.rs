@@ -23,7 +23,7 @@ pub(crate) fn job(directory: &str) {
 
 async fn work(directory: &Path) {
     let Some(mut server) = server() else { return };
-    let url = server.url().replace("timeout=20s&connect_timeout=20s", "timeout=2s");
+    let url = server.url().replace("timeout=20s", "timeout=2s");
     let client = Client::connect(&url).await.unwrap();
     let other = Client::connect(&url).await.unwrap();
     let guard = held(&client).await;

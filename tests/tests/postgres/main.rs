@@ -52,6 +52,13 @@ fn pooled(sessions: u32) -> Option<(Postgres, PgBouncer)> {
     Some((server, bouncer))
 }
 
+/// The address of a server itself, as the option `listen` takes it.
+fn direct(server: &Postgres) -> String {
+    let url = server.url();
+    let host = url.split_once('@').and_then(|(_, place)| place.split_once('/'));
+    must(host.map(|(host, _)| host.replace('%', "%25")).ok_or("no host"))
+}
+
 /// The started program. If it is not installed, prints that; in CI, that is a failure.
 fn installed<T>(what: &str, started: Option<T>) -> Option<T> {
     if started.is_none() {

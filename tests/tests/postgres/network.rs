@@ -123,7 +123,7 @@ async fn a_client_connects_although_the_first_server_of_its_url_never_answers() 
     let Some(server) = installed("PostgreSQL", must(Postgres::start_on_tcp(&[]))) else { return };
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = silent.local_addr().unwrap().port();
-    let url = url_of([silent, server.port()], "timeout=4s&connect_timeout=5s");
+    let url = url_of([silent, server.port()], "timeout=4s");
     let client = must(soon(Client::connect(&url)).await);
     must(soon(held(&client)).await.release().await);
 }
@@ -132,7 +132,7 @@ async fn a_client_connects_although_the_first_server_of_its_url_never_answers() 
 async fn a_client_goes_on_with_the_next_server_if_the_first_one_falls_silent() {
     let Some(scene) = Scene::new().await else { return };
     let ports = [scene.proxy.port(), scene.server.port()];
-    let url = url_of(ports, "timeout=2s&connect_timeout=60s");
+    let url = url_of(ports, "timeout=2s");
     let client = must(Client::connect(&url).await);
     scene.proxy.swallow(true);
     must(soon(held(&client)).await.release().await);
@@ -143,7 +143,7 @@ async fn a_second_server_that_never_answers_is_not_asked_while_the_first_one_is_
     let Some(server) = installed("PostgreSQL", must(Postgres::start_on_tcp(&[]))) else { return };
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = silent.local_addr().unwrap().port();
-    let url = url_of([server.port(), silent], "timeout=2s&connect_timeout=60s");
+    let url = url_of([server.port(), silent], "timeout=60s");
     let client = must(Client::connect(&url).await);
     // Each of these opens a session.
     let locks = ["a", "b", "c", "d"].map(|name| client.mutex(name));

@@ -53,29 +53,6 @@ async fn a_role_needs_a_right_to_each_function_and_none_to_a_table() {
 }
 
 #[tokio::test]
-async fn the_trigger_calls_the_casts_of_a_roles_own_types_with_the_rights_of_that_role() {
-    let Some(database) = Database::new() else { return };
-    let fencer = role(&database, "fencer");
-    let owner = PostgresOptions::from_url(&database.url()).unwrap();
-    Store::install(owner, &PostgresRoles::new().fencer(&fencer)).await.unwrap();
-    let guard = database.client().await.mutex("a").acquire().await.unwrap();
-    let who = database.ask(&format!(
-        "CREATE SCHEMA {fencer} AUTHORIZATION {fencer}; \
-         SET ROLE {fencer}; SET search_path = {fencer}; \
-         CREATE TYPE mood AS ENUM ('good'); \
-         CREATE TABLE diary (today mood); CREATE TABLE ran (who text); \
-         CREATE FUNCTION as_json(mood) RETURNS json LANGUAGE sql AS \
-             'INSERT INTO {fencer}.ran VALUES (current_user); SELECT to_json(1)'; \
-         CREATE CAST (mood AS json) WITH FUNCTION as_json(mood); \
-         CREATE TRIGGER fenced AFTER INSERT ON diary FOR EACH ROW \
-             EXECUTE FUNCTION @.require_fence('a'); \
-         SELECT @.fence('a', {}); INSERT INTO diary VALUES ('good'); SELECT who FROM ran",
-        guard.token().get()
-    ));
-    assert_eq!(who, fencer);
-}
-
-#[tokio::test]
 async fn a_right_that_is_taken_away_is_told() {
     let Some(database) = Database::new() else { return };
     let holder = role(&database, "holder");
@@ -119,16 +96,5 @@ async fn what_a_role_has_set_for_its_own_transactions_is_in_nobodys_way() {
         }
         client.close().await.unwrap();
         database.ask(&format!("ALTER ROLE {holder} RESET ALL"));
-    }
-}
-
-#[tokio::test]
-async fn a_promise_of_standbys_needs_one() {
-    let Some(database) = Database::new() else { return };
-    for level in ["remote_write", "remote_apply"] {
-        let url = format!("{}&commit={level}", database.url());
-        let Error::Store(error) = Client::connect(&url).await.unwrap_err() else { panic!() };
-        assert_eq!(error.kind(), StoreErrorKind::Unsupported);
-        assert!(error.to_string().contains("synchronous_standby_names"), "{error}");
     }
 }

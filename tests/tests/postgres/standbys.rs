@@ -66,19 +66,6 @@ async fn p2_after_a_promotion_that_forgot_a_grant_its_holder_goes_on_and_nobody_
 }
 
 #[tokio::test]
-async fn p2_in_the_quarantine_after_a_promotion_a_transaction_holds_no_name() {
-    let Some((servers, _forgotten)) = forget_a_grant("quarantine=on").await else { return };
-    let sql = "SELECT leasehold.try_hold('another')";
-    let holds = || must(servers.promoted.query(sql)).trim().to_owned();
-    assert_eq!(holds(), "f", "also before a client has asked");
-    let other = Client::connect(&servers.url).await.unwrap();
-    assert_quarantined(other.mutex("another").try_acquire().await);
-    assert_eq!(holds(), "f");
-    assert!(other.admin().end_quarantine().await.unwrap());
-    assert_eq!(holds(), "t");
-}
-
-#[tokio::test]
 async fn p2_without_a_quarantine_another_is_let_in_with_a_greater_token_and_one_of_them_writes() {
     let Some((servers, forgotten)) = forget_a_grant("quarantine=off").await else { return };
     let other = Client::connect(&servers.url).await.unwrap();
@@ -170,7 +157,7 @@ async fn p11_a_primary_that_comes_back_as_a_standby_behind_a_pooler_is_left() {
     let (Some(first), Some(second)) = (pooler(pair.primary()), pooler(pair.standby())) else {
         return;
     };
-    let url = format!("{}&wake=poll", without_quarantine(&first.url_with(&second)));
+    let url = without_quarantine(&first.url_with(&second));
     let client = Client::connect(&url).await.unwrap();
     let looks = Client::connect(&url).await.unwrap();
     let guard = held(&client).await;

@@ -25,9 +25,7 @@ async fn a_server_is_believed_that_has_a_certificate_of_the_authority_for_its_na
     };
     let port = server.port();
     let url = |host: &str, words: &str| {
-        format!(
-            "postgres://postgres@{host}:{port}/postgres?connect_timeout=20s&timeout=20s&{words}"
-        )
+        format!("postgres://postgres@{host}:{port}/postgres?timeout=20s&{words}")
     };
     let ours = format!("sslrootcert={}", files.authority.display());
     let theirs = format!("sslrootcert={}", foreign.display());

@@ -253,7 +253,7 @@ async fn a_watchdog_of_theirs_does_not_end_a_reader_of_ours() {
 #[tokio::test]
 async fn tokens_of_a_fenced_lock_grow_by_one_whichever_side_is_granted() {
     let Some(mut pair) = Pair::start().await else { return };
-    let mut ours = pair.place.ours_with("&fenced=on");
+    let mut ours = pair.place.ours_of("redisson-fenced");
     for round in 0..3_u64 {
         pair.java("token 0", &(2 * round + 1).to_string());
         pair.java("release", "released");

@@ -7,10 +7,10 @@ use leasehold_testkit::{
     options_of,
 };
 
-async fn make(options: &str) -> Subject {
+async fn make(layout: &str) -> Subject {
     let rights = format!("{} {}", Redis::REDISSON_RIGHTS, Redis::OPERATOR_RIGHTS);
     let server = must(RedisServer::options().user(&format!("both on >secret {rights}")).start());
-    let url = format!("{}&layout=redisson{options}", server.patient_url_as("both", "secret"));
+    let url = format!("{}&layout={layout}", server.patient_url_as("both", "secret"));
     let store = must(Redis::open(options_of(&url)).await);
     Subject::real(store, LeastPrivilege(server))
 }
@@ -18,13 +18,13 @@ async fn make(options: &str) -> Subject {
 mod one {
     use super::*;
 
-    conformance!(together make(""));
+    conformance!(together make("redisson"));
 }
 
 mod fenced {
     use super::*;
 
-    conformance!(together make("&fenced=on"));
+    conformance!(together make("redisson-fenced"));
 }
 
 mod replicated {

@@ -74,12 +74,12 @@ impl Place {
 
     /// A process of our own.
     pub(crate) fn ours(&self) -> Worker {
-        self.ours_with("")
+        self.ours_of("redisson")
     }
 
-    /// A process of our own, with more in the URL.
-    pub(crate) fn ours_with(&self, options: &str) -> Worker {
-        let url = format!("{}{options}", self.url());
+    /// A process of our own, with this layout.
+    pub(crate) fn ours_of(&self, layout: &str) -> Worker {
+        let url = format!("{}&layout={layout}", self.url);
         let mut ours = Worker::start(&[&url, &self.data.to_string()]);
         ours.expect("ready");
         ours

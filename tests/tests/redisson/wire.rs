@@ -26,12 +26,12 @@ struct Shared {
 
 impl Shared {
     async fn start() -> Self {
-        Self::start_with("").await
+        Self::start_with("redisson").await
     }
 
-    async fn start_with(options: &str) -> Self {
+    async fn start_with(layout: &str) -> Self {
         let server = must(RedisServer::start());
-        let url = format!("{}{options}", url(&server));
+        let url = format!("{}&layout={layout}", server.patient_url());
         let store = must(Redis::open(options_of(&url)).await);
         let theirs = must(server.connection());
         Self { server, store, theirs }
@@ -247,7 +247,7 @@ async fn the_trace_of_a_reader_that_had_ended_keeps_no_writer_out() {
 
 #[tokio::test]
 async fn who_has_a_counted_token_holds_since_its_grant() {
-    let shared = Shared::start_with("&fenced=on").await;
+    let shared = Shared::start_with("redisson-fenced").await;
     let granted = must(shared.answer(Action::Acquire(request(1, Mode::Exclusive))).await);
     let Reply::Granted(grant) = granted.reply else { panic!("{granted:?}") };
     assert_eq!(shared.since_us().await, granted.now.lease_us);

@@ -213,44 +213,15 @@ async fn those_who_come_while_a_wait_is_stuck_share_the_next() {
 #[tokio::test]
 async fn without_the_option_there_is_not_a_command_more() {
     let server = must(RedisServer::start());
-    for url in [server.url(), format!("{}?replicas=none&waitaof=off", server.url())] {
+    for url in [server.url(), format!("{}?replicas=none", server.url())] {
         let client = connect(&url).await;
         let guard = must(try_acquire(&client, "a").await).unwrap();
         must(guard.renew().await);
         must(guard.release().await);
         must(client.close().await);
     }
-    for command in ["wait", "waitaof", "role"] {
+    for command in ["wait", "role"] {
         assert_eq!(must(server.command_stats(command)).0, 0, "{command}");
-    }
-}
-
-#[tokio::test]
-async fn waitaof_is_refused_on_connecting_where_it_cannot_be_had() {
-    let server = must(RedisServer::start());
-    let refused = Client::connect(&format!("{}?waitaof=on", server.url())).await.unwrap_err();
-    assert_eq!(kind(&refused), Some(StoreErrorKind::Unsupported), "{refused}");
-    // The version of the tested server decides which of the two it lacks.
-    let words = refused.to_string();
-    let says = ["waitaof=on needs Redis 7.2", "waitaof=on needs an append-only file"];
-    assert!(says.iter().any(|says| words.contains(says)), "{words}");
-}
-
-#[tokio::test]
-async fn with_waitaof_each_grant_waits_for_the_disk_of_the_server() {
-    let server = must(RedisServer::options().append_only("everysec").start());
-    for layout in ["native", "plain", "redisson"] {
-        let url = format!("{}?waitaof=on&timeout=20s&layout={layout}", server.url());
-        let client = match Client::connect(&url).await {
-            Ok(client) => client,
-            // A server without it says so, which is another test.
-            Err(refused) => return assert!(refused.to_string().contains("needs Redis 7.2")),
-        };
-        let (before, _) = must(server.command_stats("waitaof"));
-        let guard = must(try_acquire(&client, layout).await).unwrap();
-        must(guard.renew().await);
-        assert!(must(server.command_stats("waitaof")).0 >= before + 2, "one each with {layout}");
-        must(guard.release().await);
     }
 }
 

@@ -208,7 +208,7 @@ fn leave_old_primaries(fleet: &SentinelFleet) {
 #[test]
 fn the_keeper_of_a_blocking_client_leaves_a_replaced_primary_while_its_caller_works() {
     let fleet = must(SentinelFleet::start());
-    let url = fleet.url() + "?timeout=20s&connect_timeout=60s";
+    let url = fleet.url() + "?timeout=20s";
     let client = must(wait(Client::connect(url)));
     let guard = must(wait(client.mutex("a").ttl(LONG).acquire()));
     must(fleet.servers().wait_in_sync());

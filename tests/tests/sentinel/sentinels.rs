@@ -55,8 +55,7 @@ async fn d9_a_server_that_says_it_is_a_replica_is_not_taken_for_the_primary() {
     let fleet = SentinelFleet::start().unwrap();
     let decoys = leasehold_testkit::Replicated::start(1).unwrap();
     let stray = SentinelFleet::stray(&decoys[1]).unwrap();
-    let (kind, line) =
-        refusal(&format!("{}?connect_timeout=1s", SentinelFleet::url_of([&stray]))).await;
+    let (kind, line) = refusal(&SentinelFleet::url_of([&stray])).await;
     assert_eq!(kind, StoreErrorKind::Unreachable);
     assert!(line.contains("the server is a replica"), "{line}");
     // The first primary that a sentinel names is used.
@@ -102,8 +101,7 @@ async fn an_error_says_that_the_primary_hangs_and_not_its_sentinel() {
     let server = RedisServer::start().unwrap();
     let sentinel = SentinelFleet::stray(&server).unwrap();
     server.stop().unwrap();
-    let url = SentinelFleet::url_of([&sentinel]) + "?connect_timeout=1s";
-    let (kind, line) = refusal(&url).await;
+    let (kind, line) = refusal(&SentinelFleet::url_of([&sentinel])).await;
     assert_eq!(kind, StoreErrorKind::Timeout, "{line}");
     let primary = format!("127.0.0.1:{}: the server does not answer", server.port());
     assert!(line.ends_with(&primary), "{line}");
@@ -116,7 +114,7 @@ const HANGS: Duration = Duration::from_secs(60);
 async fn d14_sentinels_that_hang_delay_nobody() {
     let fleet = SentinelFleet::start().unwrap();
     // A client that waited for a hanging sentinel would wait for longer than the test takes.
-    let url = format!("{}?connect_timeout={}s", fleet.url(), HANGS.as_secs());
+    let url = format!("{}?timeout={}s", fleet.url(), HANGS.as_secs());
     for hanging in [0, 1] {
         fleet.sentinels()[hanging].stop().unwrap();
         let client = timeout(HANGS / 2, Client::connect(&url)).await.unwrap().unwrap();

@@ -81,7 +81,7 @@ async fn a_limit_shorter_than_the_line_is_long_is_a_timeout_or_a_grant() {
     let server = RedisServer::start().unwrap();
     let proxy = Proxy::start(server.port()).unwrap();
     let near = Client::connect(&server.patient_url()).await.unwrap();
-    let url = format!("{}?timeout=30s&connect_timeout=30s", proxy.url());
+    let url = format!("{}?timeout=30s", proxy.url());
     for limit in [0, 1, 10].map(Duration::from_millis) {
         proxy.delay(Duration::from_millis(30));
         let first = async || Client::connect(&url).await.unwrap().mutex("a");

@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use leasehold::store::Secret;
 use leasehold::store::rustls::ClientConfig;
 use leasehold::store::rustls::RootCertStore;
 use leasehold::store::rustls::crypto::ring;
 use leasehold::store::rustls::pki_types::CertificateDer;
 use leasehold::store::rustls::pki_types::pem::PemObject as _;
-use leasehold::store::{self, Redis, RedisOptions, Store};
+use leasehold::store::{self, Password, Quarantine, Redis, RedisOptions, Secret, Store, TlsConfig};
 use leasehold::{Client, Error};
 use leasehold_core::StoreErrorKind;
 use leasehold_testkit::RedisServer;
@@ -46,7 +45,9 @@ async fn the_next_connection_after_a_password_has_changed_logs_in_with_the_new_o
             async move { Ok(Secret::from(password)) }
         }
     };
-    let options = options(&server).user("rotating").password_from(source);
+    let mut options = options(&server);
+    options.login.user = Some("rotating".into());
+    options.login.password = Some(Password::from_source(source));
     let client = client(Redis::open(options).await.unwrap()).await;
     take_and_release(&client).await;
     let before = asked.load(Ordering::SeqCst);
@@ -71,7 +72,8 @@ async fn a_password_source_that_fails_is_an_outage_whose_words_stay_hidden() {
             async move { if fails { Err("no token for hunter2".into()) } else { Ok("2".into()) } }
         }
     };
-    let options = options(&server).password_from(source);
+    let mut options = options(&server);
+    options.login.password = Some(Password::from_source(source));
     let Err(Error::Store(error)) = Redis::open(options.clone()).await else {
         panic!("there is no password")
     };
@@ -85,22 +87,22 @@ async fn a_password_source_that_fails_is_an_outage_whose_words_stay_hidden() {
 #[tokio::test]
 async fn a_password_source_that_hangs_is_given_up_with_the_connection() {
     let server = RedisServer::start().unwrap();
-    let options = options(&server)
-        .password_from(std::future::pending)
-        .connect_timeout(Duration::from_millis(50));
+    let mut options = options(&server);
+    options.login.password = Some(Password::from_source(std::future::pending));
     let Err(Error::Store(error)) = Redis::open(options).await else {
         panic!("there is no password")
     };
     assert_eq!(error.kind(), StoreErrorKind::Timeout);
-    assert!(error.to_string().contains("no password within 50ms"), "{error}");
+    assert!(error.to_string().contains("no password within 5s"), "{error}");
 }
 
 #[tokio::test]
 async fn no_refusal_shows_the_password() {
     let server = RedisServer::options().password("right").start().unwrap();
-    for options in
-        [options(&server).password("hunter2"), options(&server).user("hunter2").password("x")]
-    {
+    for (user, password) in [(None, "hunter2"), (Some("hunter2"), "x")] {
+        let mut options = options(&server);
+        options.login.user = user.map(Secret::from);
+        options.login.password = Some(password.into());
         let error = Redis::open(options).await.unwrap_err();
         let shown = format!("{error} {error:?}");
         assert!(!shown.contains("hunter2"), "{shown}");
@@ -118,14 +120,15 @@ async fn tls_may_be_a_configuration_of_the_programs_own_or_files() {
         .unwrap()
         .with_root_certificates(trusted)
         .with_no_client_auth();
-    for options in [
-        options(&server).tls_config(Arc::new(config)),
-        options(&server).tls().ca(authority),
-        options(&server).tls().insecure(true),
-    ] {
+    let (mut of_program, mut of_files) = (options(&server), options(&server));
+    of_program.tls_config = Some(TlsConfig(Arc::new(config)));
+    (of_files.tls, of_files.ca) = (true, Some(authority.clone()));
+    for options in [of_program, of_files] {
         take_and_release(&client(Redis::open(options).await.unwrap()).await).await;
     }
-    let error = Redis::open(options(&server).tls()).await.unwrap_err();
+    let mut options = options(&server);
+    options.tls = true;
+    let error = Redis::open(options).await.unwrap_err();
     assert!(error.to_string().contains("certificate"), "{error}");
 }
 
@@ -135,7 +138,8 @@ async fn a_socket_and_a_quorum_are_opened_with_options_too() {
     let options = RedisOptions::unix(servers[0].socket());
     take_and_release(&client(Redis::open(options).await.unwrap()).await).await;
     let nodes = servers.each_ref().map(|server| ("127.0.0.1", server.port()));
-    let options = RedisOptions::quorum(nodes).quarantine(None).prefix("quorum:");
+    let mut options = RedisOptions::quorum(nodes);
+    (options.quarantine, options.prefix) = (Quarantine::Off, Some("quorum:".to_owned()));
     let error = Redis::open(options.clone()).await.unwrap_err();
     assert!(error.to_string().contains("store::open"), "{error}");
     take_and_release(&client(store::open(options).await.unwrap()).await).await;

@@ -136,7 +136,7 @@ fn a_port_without_tls_that_is_spoken_to_by_tls_is_told_of() {
 fn a_server_that_hangs_costs_no_more_than_the_wait_and_ctrl_c_ends_it() {
     // Without another limit, leasehold waits a minute for a server.
     let mut place = Place::on_redis();
-    place.url = format!("redis://127.0.0.1:{}/?connect_timeout=60s", server(&place).port());
+    place.url = format!("redis://127.0.0.1:{}/?timeout=60s", server(&place).port());
     server(&place).stop().unwrap();
     for options in [&["-n"][..], &["--wait", "1s"]] {
         let arguments = [&["run", "x"], options, &["--", "true"]].concat();

@@ -350,7 +350,7 @@ fn a_lock_that_another_program_holds_is_shown_as_such() {
 
 #[test]
 fn a_quarantine_ends_on_the_word_of_an_operator() {
-    let place = Place::on_redis_with("quarantine=1m");
+    let place = Place::on_redis_with("quarantine=on");
     let run = ["run", "a", "--no-wait", "--", "true"];
     place.end(&run).assert_failed(69, "end-quarantine");
     place.end(&["end-quarantine"]).assert_silent(0);

@@ -56,16 +56,19 @@ fn a_doctor_says_what_would_break_a_promise_and_makes_nothing() {
 #[test]
 fn who_holds_a_free_lock_back_is_shown_and_told_to_those_who_want_it() {
     let Some((place, server)) = place() else { return };
-    place.end(&["run", "job", "--", "true"]).assert_silent(0);
-    assert!(!place.end(&["show", "job"]).stderr.contains("held back"));
+    let mut holder = place.holder("job", &[]);
+    let token = place.token("job").unwrap();
     let mut session = Command::new("psql");
     session.envs(server.environment()).args(["-X", "-q", "-A", "-t"]);
     let mut session = session.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut words = session.stdin.take().unwrap();
-    writeln!(words, "BEGIN; SELECT leasehold.try_hold('job'), pg_backend_pid();").unwrap();
+    writeln!(words, "BEGIN; SELECT leasehold.fence('job', {token}), pg_backend_pid();").unwrap();
     let mut answer = String::new();
     BufReader::new(session.stdout.take().unwrap()).read_line(&mut answer).unwrap();
-    let pid = answer.trim().strip_prefix("t|").unwrap();
+    let pid = answer.trim().strip_prefix('|').unwrap();
+    assert!(!place.end(&["show", "job"]).stderr.contains("held back"));
+    holder.close_stdin();
+    holder.end().assert_ended(0);
     let shown = place.end(&["show", "job"]);
     shown.assert_ended(1);
     let by = format!("job is held back by process {pid} of the server, application \"psql\"");

@@ -360,7 +360,7 @@ fn a_job_that_was_stopped_for_longer_than_its_lease_has_ended_when_fg_asks_for_i
 fn a_server_that_hangs_is_seen_to_be_connected_to_and_ctrl_c_ends_that() {
     let mut place = Place::on_redis();
     let server = place.server.take().unwrap();
-    place.url = format!("redis://:secret@127.0.0.1:{}/?connect_timeout=60s", server.port());
+    place.url = format!("redis://:secret@127.0.0.1:{}/?timeout=60s", server.port());
     server.stop().unwrap();
     let mut terminal = Terminal::start(&place, "leasehold run x -- cat");
     terminal.until("connecting to redis://:***@127.0.0.1:");
@@ -406,7 +406,7 @@ fn a_listing_is_no_wider_than_the_terminal() {
 
 #[test]
 fn on_a_terminal_who_waits_sees_the_trouble_of_the_store_and_its_remedy() {
-    let place = Place::on_redis_with("quarantine=10m");
+    let place = Place::on_redis_with("quarantine=on");
     let mut terminal = Terminal::start(&place, "stty cols 60; exec leasehold run x -- echo runs");
     let line = terminal.until("waiting for x: ");
     assert!(line.ends_with("\r\x1b[Kleasehold: waiting for x: "), "{line:?}");

@@ -141,7 +141,7 @@ fn assert_trouble(place: &Place, words: &str) {
 
 #[test]
 fn who_waits_for_the_end_of_a_quarantine_is_told_what_ends_it() {
-    let place = Place::on_redis_with("quarantine=10m");
+    let place = Place::on_redis_with("quarantine=on");
     assert_trouble(&place, "`leasehold end-quarantine`");
     // This wait ends before it is worth a remark.
     let short = place.end(&["run", "x", "-w", "1s", "--", "true"]);
@@ -152,7 +152,7 @@ fn who_waits_for_the_end_of_a_quarantine_is_told_what_ends_it() {
 fn who_waits_for_the_quarantine_of_a_quorum_is_told_what_ends_it_in_one_line() {
     let servers = [(); 3].map(|()| RedisServer::start().unwrap());
     let hosts = servers.each_ref().map(|server| format!("127.0.0.1:{}", server.port()));
-    let url = format!("redis+quorum://{}?quarantine=10m&timeout=5s", hosts.join(","));
+    let url = format!("redis+quorum://{}?quarantine=on&timeout=5s", hosts.join(","));
     let place = Place::at(url);
     assert_trouble(&place, "`leasehold end-quarantine`");
 }

@@ -24,7 +24,7 @@ use crate::certificates::Certificates;
 use crate::clock;
 
 /// Options of a store URL with timeouts so long that no answer of a live server is too late.
-const PATIENT: &str = "?timeout=30s&connect_timeout=30s";
+const PATIENT: &str = "?timeout=30s";
 
 /// How often a new port is drawn at most, if another program takes the port meanwhile.
 const START_TRIES: u32 = 5;

@@ -15,7 +15,7 @@ use crate::keeper::{Held, Keeper};
 use crate::replies::{refused, renewal_outcome, unexpected_reply};
 
 /// The time for which a store that does not answer is asked again: 5 s, the same as
-/// `connect_timeout`, or the ttl if that is less. Nobody renews the lease meanwhile.
+/// the time to connect (5 s), or the ttl if that is less. Nobody renews the lease meanwhile.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Takes over a lease. Only the first caller succeeds.

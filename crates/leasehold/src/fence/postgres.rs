@@ -37,15 +37,6 @@
 /// `leasehold`.
 pub const FENCE: &str = "SELECT leasehold.fence($1, $2)";
 
-/// The statement that selects true if nobody holds the name `$1`. In that case, nobody is granted
-/// the name before this transaction ends. This is a lock for one transaction: it has no lease and
-/// no token, and nothing to release.
-///
-/// Use it at READ COMMITTED only, outside savepoints. A lease that has run out blocks the name
-/// until the store notices that. It notices when the next caller asks for a lease, or two
-/// minutes later. In a quarantine it selects false.
-pub const TRY_HOLD: &str = "SELECT leasehold.try_hold($1)";
-
 /// The code with which a fenced transaction fails if its lease is over: `LH001`.
 pub const OVERTAKEN: &str = "LH001";
 

@@ -24,7 +24,7 @@ use crate::store::clocked::ClockedStore;
 use crate::sync::AtomicUsize;
 
 /// The time for which closing waits for a store that does not answer: 5 s, the same as
-/// `connect_timeout`.
+/// its time to connect.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// When the last handle or guard of a client is dropped, the drop waits for the store's answers,

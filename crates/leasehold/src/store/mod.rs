@@ -24,16 +24,12 @@ mod finding;
 pub mod fuzzing;
 mod memory;
 #[cfg(any(feature = "postgres", feature = "redis"))]
-mod option_table;
-#[cfg(any(feature = "postgres", feature = "redis"))]
-mod option_value;
+mod options;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod pace;
 #[cfg(feature = "postgres")]
 mod postgres;
 pub mod protocol;
-#[cfg(any(feature = "postgres", feature = "redis"))]
-mod quarantine_span;
 mod quorum;
 #[cfg(feature = "redis")]
 mod redis;
@@ -46,7 +42,7 @@ mod span;
 mod tls;
 mod traits;
 #[cfg(any(feature = "postgres", feature = "redis"))]
-mod url_parts;
+mod url;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod warnings;
 
@@ -54,10 +50,10 @@ mod warnings;
 pub use self::file::{File, FileOptions, FileTransaction};
 pub use self::finding::{Finding, Level};
 pub use self::memory::Memory;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+pub use self::options::{Quarantine, TlsConfig};
 #[cfg(feature = "postgres")]
-pub use self::postgres::{
-    CommitLevel, ListenAt, Postgres, PostgresOptions, PostgresRoles, SslMode, Wake,
-};
+pub use self::postgres::{Postgres, PostgresOptions, PostgresRoles, PostgresServer, SslMode};
 pub use self::quorum::Quorum;
 #[cfg(feature = "redis")]
 pub use self::redis::{LayoutName, Redis, RedisItem, RedisOptions, RedisScript, Replicas};
@@ -66,7 +62,7 @@ pub(crate) use self::router::is_memory;
 pub use self::router::open;
 pub use self::router::{check_url, connect, connect_with, examine, examine_setup, shown_url};
 #[cfg(any(feature = "postgres", feature = "redis"))]
-pub use self::secret::Secret;
+pub use self::secret::{Login, Password, Secret};
 pub use self::traits::{Capabilities, Inbox, Reading, Store, Subscription};
 
 #[cfg(feature = "postgres")]

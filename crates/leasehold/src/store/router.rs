@@ -16,6 +16,8 @@ use super::quorum::Quorum;
 #[cfg(feature = "redis")]
 use super::redis::{self, Blindness, Diagnosis, Redis, RedisOptions, quorum_node::QuorumNodes};
 use super::traits::Store;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+use super::url::without_password;
 
 /// The kinds of stores that a URL can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +43,7 @@ impl Scheme {
             "file" => Some(Self::File),
             "memory" => Some(Self::Memory),
             #[cfg(feature = "postgres")]
-            _ if postgres::is_named_by(scheme) => Some(Self::Postgres),
+            "postgres" | "postgresql" => Some(Self::Postgres),
             #[cfg(feature = "redis")]
             _ if Redis::is_named_by(scheme) => Some(Self::Redis),
             _ => None,
@@ -94,12 +96,12 @@ pub async fn connect_with(
 pub fn check_url(url: &str) -> Result<(), InvalidInput> {
     match Scheme::of(url)? {
         #[cfg(feature = "file")]
-        Scheme::File => File::check_url(url),
+        Scheme::File => FileOptions::from_url(url).map(drop),
         Scheme::Memory => Ok(()),
         #[cfg(feature = "postgres")]
-        Scheme::Postgres => Postgres::check_url(url),
+        Scheme::Postgres => PostgresOptions::from_url(url).map(drop),
         #[cfg(feature = "redis")]
-        Scheme::Redis => Redis::check_url(url),
+        Scheme::Redis => RedisOptions::from_url(url)?.check(),
     }
 }
 
@@ -212,14 +214,16 @@ pub fn shown_url(url: &str) -> String {
         #[cfg(feature = "file")]
         Some(Scheme::File) => {
             let names_a_host = rest.starts_with("//") && !rest.starts_with("///");
-            let is_sound = !rest.contains('?') || File::check_url(url).is_ok();
+            let is_sound = !rest.contains('?') || FileOptions::from_url(url).is_ok();
             (!names_a_host && is_sound).then(|| url.to_owned())
         }
         Some(Scheme::Memory) => rest.is_empty().then(|| url.to_owned()),
         #[cfg(feature = "postgres")]
-        Some(Scheme::Postgres) => postgres::without_password(url),
+        Some(Scheme::Postgres) if PostgresOptions::read(url).is_ok() => without_password(url),
         #[cfg(feature = "redis")]
-        Some(Scheme::Redis) => redis::without_password(url),
+        Some(Scheme::Redis) if RedisOptions::read(url).is_ok() => without_password(url),
+        #[cfg(any(feature = "postgres", feature = "redis"))]
+        Some(Scheme::Postgres | Scheme::Redis) => None,
         None => return "***".to_owned(),
     };
     shown.unwrap_or_else(|| format!("{scheme}:***"))

@@ -1,5 +1,5 @@
-//! Passwords, which are never shown. The same goes for the user in a URL, if it could be a password
-//! in the wrong place.
+//! Logins at servers. A password is never shown. Neither is the user in a URL, because it may be a
+//! password in the wrong place.
 
 use std::error::Error;
 use std::fmt;
@@ -36,25 +36,78 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The result of asking for a password.
-pub(crate) type Fetched = Result<Secret, Box<dyn Error + Send + Sync>>;
+/// A user and its password at servers. No `Debug` shows either of them.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Login {
+    /// The name of the user or role.
+    pub user: Option<Secret>,
+    /// The password, or its source.
+    pub password: Option<Password>,
+}
 
-/// The source of a password.
+impl Login {
+    /// The name of the user at a Redis server.
+    #[cfg(feature = "redis")]
+    pub(crate) fn user(&self) -> &str {
+        self.user.as_ref().map_or("default", Secret::reveal)
+    }
+}
+
+/// The result of asking for a password.
+type Fetched = Result<Secret, Box<dyn Error + Send + Sync>>;
+
+/// A password: a text, or a source that is asked with each new connection.
 #[derive(Clone)]
-pub(crate) enum Password {
-    /// The password stays the same.
+pub struct Password(Source);
+
+#[derive(Clone)]
+enum Source {
     Fixed(Secret),
-    /// The password is asked for with each new connection.
     Rotating(Arc<dyn Fn() -> BoxFuture<'static, Fetched> + Send + Sync>),
 }
 
 impl Password {
+    /// Asks `source` for the password with each new connection, so that the password can rotate.
+    /// `source` runs on the runtime that opens the connection, for the rest of the time to connect
+    /// at most. If `source` fails, the connection fails as if the server were not reached. The
+    /// error of `source` is in the chain of [`Error::source`] of this failure, but not in the
+    /// failure's text.
+    pub fn from_source<F, P>(source: F) -> Self
+    where
+        F: Fn() -> P + Send + Sync + 'static,
+        P: Future<Output = Result<Secret, Box<dyn Error + Send + Sync>>> + Send + 'static,
+    {
+        Self(Source::Rotating(Arc::new(move || Box::pin(source()))))
+    }
+
     /// The password of a connection that is being opened.
     pub(crate) async fn fetch(&self) -> Fetched {
-        match self {
-            Self::Fixed(secret) => Ok(secret.clone()),
-            Self::Rotating(source) => source().await,
+        match &self.0 {
+            Source::Fixed(secret) => Ok(secret.clone()),
+            Source::Rotating(source) => source().await,
         }
+    }
+
+    /// The text of a fixed password.
+    #[cfg(test)]
+    pub(crate) fn revealed(&self) -> Option<&str> {
+        match &self.0 {
+            Source::Fixed(secret) => Some(secret.reveal()),
+            Source::Rotating(_) => None,
+        }
+    }
+}
+
+impl From<String> for Password {
+    fn from(text: String) -> Self {
+        Self(Source::Fixed(text.into()))
+    }
+}
+
+impl From<&str> for Password {
+    fn from(text: &str) -> Self {
+        Self(Source::Fixed(text.into()))
     }
 }
 

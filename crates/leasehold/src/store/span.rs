@@ -5,6 +5,14 @@ use std::time::Duration;
 use leasehold_core::InvalidInput;
 use leasehold_core::text::parse_duration;
 
+/// How long opening a connection may take at least: 5 s, enough for two lost SYN packets and a slow
+/// name server.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The largest difference between the clocks of servers that take over from each other: 500 ms, far
+/// above what NTP leaves, and short compared with the usual ttl.
+pub(super) const OFFSET: Duration = Duration::from_millis(500);
+
 /// The least and the greatest value of a span.
 pub(super) type Range = (Duration, Duration);
 

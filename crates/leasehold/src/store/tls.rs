@@ -116,7 +116,7 @@ fn authorities((option, file): (&str, Option<&Path>)) -> Result<RootCertStore, I
     Ok(store)
 }
 
-/// Checks less of a server's certificate than usual, for `insecure=on`, `sslmode=require` and
+/// Checks less of a server's certificate than usual, for `sslmode=require` and
 /// `sslmode=verify-ca`.
 #[derive(Debug)]
 struct Lenient {

@@ -98,11 +98,6 @@ impl File {
         })
     }
 
-    /// Checks the URL of a file store.
-    pub(super) fn check_url(url: &str) -> Result<(), InvalidInput> {
-        FileOptions::from_url(url).map(drop)
-    }
-
     /// Checks the store of a URL for faults that would break a promise. Creates nothing.
     pub(super) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
         doctor::examine(url).await

@@ -1,5 +1,4 @@
-//! The transactions that hold a name back: open transactions that have passed `fence` or
-//! `try_hold`.
+//! The transactions that hold a name back: open transactions that have passed `fence`.
 
 use std::fmt;
 use std::time::Duration;
@@ -75,34 +74,4 @@ pub(super) async fn refusal(
     };
     let text = format!("{listed}: held back by an open transaction on its fence{by}");
     StoreError::new(StoreErrorKind::Timeout, text)
-}
-
-/// Ends the fenced transactions of a name.
-pub(super) async fn end(
-    (sessions, statements): (&Sessions, &Statements),
-    name: &LockName,
-) -> Result<(), StoreError> {
-    let ended = async {
-        let values = [(&name.as_str() as _, Type::TEXT)];
-        let mut taken = sessions.take(sessions.give_up()).await?;
-        let (begun, ended) = tokio::join!(
-            taken.batch(&statements.begin),
-            taken.query(&statements.end_fenced, &values)
-        );
-        begun?;
-        ended?;
-        taken.batch("COMMIT").await?;
-        taken.give_back();
-        Ok(())
-    };
-    ended.await.map_err(|failure: StoreError| match failure.kind() {
-        StoreErrorKind::Denied => {
-            let text = format!(
-                "`end_fenced` could end no session ({failure}): give the owner of the schema the \
-                 role pg_signal_backend, or leave the option out"
-            );
-            StoreError::new(StoreErrorKind::Denied, text)
-        }
-        _ => failure,
-    })
 }

@@ -16,7 +16,6 @@ mod quick;
 mod record;
 mod schema;
 mod step;
-mod url;
 pub mod wire;
 
 use std::fmt;
@@ -25,8 +24,8 @@ use std::time::Duration;
 
 use leasehold_core::model::Rules;
 use leasehold_core::{
-    Action, Answer, BoxFuture, ClientId, Error, InvalidInput, LockName, Operation, Reply,
-    StoreError, StoreErrorKind,
+    Action, Answer, BoxFuture, ClientId, Error, LockName, Operation, Reply, StoreError,
+    StoreErrorKind,
 };
 use tokio::time::{Instant, sleep};
 
@@ -34,13 +33,12 @@ use self::chores::Upkeep;
 use self::connection::{Sessions, on_keeper};
 pub(super) use self::doctor::{examine, has_schema};
 use self::inbox::Inboxes;
-use self::options::Settings;
-pub use self::options::{CommitLevel, ListenAt, PostgresOptions, SslMode, Wake};
+pub use self::options::{PostgresOptions, Server as PostgresServer, SslMode};
 use self::quick::{Done, Quick};
 pub use self::schema::PostgresRoles;
 use self::schema::Statements;
 use self::step::Steps;
-pub(super) use self::url::{is_named_by, without_password};
+use super::span::OFFSET;
 use super::warnings::Warnings;
 use super::{Capabilities, Inbox, Store, Subscription};
 use crate::process::MadeIn;
@@ -67,7 +65,7 @@ pub struct Postgres {
 }
 
 struct Shared {
-    settings: Settings,
+    settings: PostgresOptions,
     sessions: Sessions,
     statements: Statements,
     quick: Quick,
@@ -78,7 +76,7 @@ struct Shared {
 
 impl fmt::Debug for Postgres {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Settings { servers, schema, .. } = &self.shared.settings;
+        let PostgresOptions { servers, schema, .. } = &self.shared.settings;
         let servers: Vec<_> = servers.iter().map(ToString::to_string).collect();
         f.debug_struct("Postgres").field("servers", &servers).field("schema", schema).finish()
     }
@@ -138,7 +136,7 @@ impl Postgres {
 
     /// A store that has not been connected.
     fn closed(options: PostgresOptions) -> Result<Self, Error> {
-        let settings = options.0;
+        let settings = options;
         settings.check()?;
         let (sessions, warnings) = (Sessions::new(&settings)?, Arc::new(Warnings::default()));
         let inboxes = Inboxes::new(&settings, sessions.clone(), Arc::clone(&warnings))?;
@@ -147,11 +145,6 @@ impl Postgres {
         let quick = Quick::new(&settings, sessions.clone(), statements.clone());
         let shared = Shared { settings, sessions, statements, quick, inboxes, warnings, upkeep };
         Ok(Self { made_in: MadeIn::this(), shared: Arc::new(shared) })
-    }
-
-    /// Checks the URL of a PostgreSQL store.
-    pub(super) fn check_url(url: &str) -> Result<(), InvalidInput> {
-        PostgresOptions::from_url(url).map(drop)
     }
 
     /// The shared part of the store; an error in a forked child, whose sessions are shared with the
@@ -171,7 +164,7 @@ impl PostgresOptions {
     /// The SQL that installs the schema and gives rights to roles, for the owner of the database to
     /// read and run: one transaction.
     pub fn script(&self, roles: &PostgresRoles) -> String {
-        schema::script(&self.0.schema, roles)
+        schema::script(&self.schema, roles)
     }
 }
 
@@ -223,8 +216,7 @@ impl Shared {
 
     fn steps(&self) -> Steps<'_> {
         let rules = Rules::new();
-        let end_fenced = self.settings.end_fenced;
-        Steps { sessions: &self.sessions, statements: &self.statements, rules, end_fenced }
+        Steps { sessions: &self.sessions, statements: &self.statements, rules }
     }
 
     /// Applies an operation by a quick path, and by a general step if the quick path gives up.
@@ -301,7 +293,7 @@ impl Store for Postgres {
             recorded_tokens: true,
             shared: true,
             splits_votes: false,
-            wakes: self.shared.inboxes.wakes(),
+            wakes: true,
         }
     }
 
@@ -317,7 +309,7 @@ impl Store for Postgres {
     }
 
     fn clock_offset(&self) -> Duration {
-        self.shared.settings.offset
+        OFFSET
     }
 
     fn publish(&self, name: &LockName, message: &str) -> BoxFuture<'_, Result<(), StoreError>> {

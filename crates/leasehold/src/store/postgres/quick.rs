@@ -19,7 +19,7 @@ use tokio_postgres::types::Type;
 
 use super::bundle::Lane;
 use super::connection::{Sessions, Value, error};
-use super::options::Settings;
+use super::options::PostgresOptions;
 use super::record::{self, damaged, now};
 use super::schema::Statements;
 use crate::mutex::Mutex;
@@ -59,7 +59,11 @@ pub(crate) enum Done {
 }
 
 impl Quick {
-    pub(crate) fn new(settings: &Settings, sessions: Sessions, statements: Statements) -> Self {
+    pub(crate) fn new(
+        settings: &PostgresOptions,
+        sessions: Sessions,
+        statements: Statements,
+    ) -> Self {
         let count = settings.connections as usize;
         let functions = Arc::new(Functions { sessions, statements });
         let [of_acquires, of_ends] = [&functions; 2].map(Arc::clone);

@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use leasehold_core::model::{self, Outcome, Record, Records, Rules};
-use leasehold_core::time::micros;
 use leasehold_core::{
     Action, Addressed, Answer, Effect, FencingToken, HoldState, HolderId, LOCK_CAPACITY, LockName,
     Now, Operation, Page, RenewLease, Reply, StoreError, StoreErrorKind,
@@ -32,8 +31,6 @@ pub(crate) struct Steps<'a> {
     pub(crate) sessions: &'a Sessions,
     pub(crate) statements: &'a Statements,
     pub(crate) rules: Rules,
-    /// How long after the end of its lease a fenced transaction is ended.
-    pub(crate) end_fenced: Option<Duration>,
 }
 
 /// The reason for which a try has failed and written nothing.
@@ -119,7 +116,6 @@ impl Steps<'_> {
         };
         let mut stepping = Stepping { opened, forgotten, held_back, rules };
         let done = model::apply(&mut stepping, now, operation)?;
-        let ended_long_ago = stepping.ended_before(now, self.end_fenced);
         let changed = Changes::of(stepping.opened);
         if changed.names.is_empty() {
             taken.batch("COMMIT").await?;
@@ -131,9 +127,6 @@ impl Steps<'_> {
         taken.give_back();
         if blocked.is_empty() {
             return Ok(done);
-        }
-        for name in blocked.iter().filter(|name| ended_long_ago.contains(name)) {
-            held_back::end((self.sessions, self.statements), name).await?;
         }
         Err(Failed::HeldBack(blocked))
     }
@@ -222,11 +215,9 @@ fn read(rows: &[Row]) -> Result<(Now, u64, BTreeMap<LockName, Opened>), StoreErr
     Ok((now, forgotten, opened))
 }
 
-/// The time from which new leases may be granted, and whether a client commits without waiting for
-/// the disk.
-fn boot_row(rows: &[Row]) -> Option<(i64, bool)> {
-    let row = rows.first()?;
-    row.get::<_, Option<i64>>("grants_from_us").zip(row.get("is_lossy"))
+/// The time from which new leases may be granted.
+fn boot_row(rows: &[Row]) -> Option<i64> {
+    rows.first()?.get("grants_from_us")
 }
 
 fn now_us(rows: &[Row]) -> i64 {
@@ -255,19 +246,6 @@ struct Stepping<'a> {
     forgotten: u64,
     held_back: &'a BTreeSet<LockName>,
     rules: Rules,
-}
-
-impl Stepping<'_> {
-    /// The names whose last hold ended at least `span` ago.
-    fn ended_before(&self, now: Now, span: Option<Duration>) -> BTreeSet<LockName> {
-        let Some(span) = span else { return BTreeSet::new() };
-        let opened = self.opened.iter().filter(|(_, opened)| {
-            let ended_us = opened.before.last.as_ref().map(|last| last.ended_us);
-            let is_over = |us: u64| us.saturating_add(micros(span)) <= now.lease_us;
-            opened.before.holds.is_empty() && ended_us.is_some_and(is_over)
-        });
-        opened.map(|(name, _)| name.clone()).collect()
-    }
 }
 
 impl Records for Stepping<'_> {

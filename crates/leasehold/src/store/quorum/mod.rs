@@ -65,7 +65,6 @@ const NODES: (usize, usize) = (3, 9);
 ///   guard is valid until the q-th latest of its nodes' deadlines, where q nodes are a majority.
 ///   The nodes need not show the same time, because a lease ends on each node by the node's own
 ///   clock. If a replica takes over a node, the node's quarantine covers the difference of clocks.
-///   Without a quarantine, `offset=` covers it.
 /// - **Order of tokens** whatever clocks, pauses and the network do, as long as no node forgets:
 ///   a token is stored on a majority before it is given out, and every later majority has one of
 ///   those nodes.

@@ -17,7 +17,6 @@ pub(super) mod quorum_node;
 mod rights;
 mod run_script;
 mod topology;
-mod url;
 pub mod wire;
 
 use std::fmt;
@@ -42,13 +41,11 @@ use self::layout::plain::{Plain, keys_note};
 use self::layout::redisson::Redisson;
 use self::layout::{Layout, key, reply};
 use self::list::{Listing, list, page};
-use self::options::Settings;
 pub use self::options::{LayoutName, RedisOptions, Replicas};
 use self::pubsub::cluster_inbox::ClusterInbox;
 use self::pubsub::subscription::{self, Channels};
 pub use self::run_script::{RedisItem, RedisScript};
 use self::topology::Topology;
-pub(super) use self::url::without_password;
 use super::warnings::Warnings;
 use super::{Capabilities, Inbox, Reading, Store, Subscription};
 use crate::process::MadeIn;
@@ -64,7 +61,7 @@ use crate::process::MadeIn;
 /// rights to grant.
 pub struct Redis {
     made_in: MadeIn,
-    settings: Settings,
+    settings: RedisOptions,
     layout: Box<dyn Layout>,
     topology: Arc<Topology>,
     warnings: Arc<Warnings>,
@@ -100,8 +97,8 @@ impl Redis {
     pub const PLAIN_RIGHTS: &'static str = rights::PLAIN;
 
     /// The rights that a program needs to hold locks with `layout=redisson`. With a `prefix=`, use
-    /// `~PREFIX*` and `~{PREFIX*` in place of `~*`, and with `fenced=on` also
-    /// `~redisson_lock_token:*`.
+    /// `~PREFIX*` and `~{PREFIX*` in place of `~*`, and with
+    /// `layout=redisson-fenced` also `~redisson_lock_token:*`.
     pub const REDISSON_RIGHTS: &'static str = rights::REDISSON;
 
     /// The additional rights that an operator needs to list held locks.
@@ -111,8 +108,7 @@ impl Redis {
     /// takes a client some seconds longer to leave a primary that was replaced.
     pub const SENTINEL_RIGHTS: &'static str = rights::SENTINEL;
 
-    /// The additional rights that a holder needs with `replicas=`. With `waitaof=on`, it also needs
-    /// `+waitaof`, which servers before Redis 7.2 do not have.
+    /// The additional rights that a holder needs with `replicas=`.
     pub const REPLICAS_RIGHTS: &'static str = rights::REPLICAS;
 
     /// Connects to the servers that the options name, and checks them.
@@ -132,11 +128,11 @@ impl Redis {
     ///
     /// Three round trips, or two more with TLS.
     pub async fn open(options: RedisOptions) -> leasehold_core::Result<Self> {
-        Self::open_admitted(options.0, None).await
+        Self::open_admitted(options, None).await
     }
 
     async fn open_admitted(
-        settings: Settings,
+        settings: RedisOptions,
         admission: Option<Arc<dyn Admission>>,
     ) -> leasehold_core::Result<Self> {
         settings.check()?;
@@ -159,11 +155,11 @@ impl Redis {
         let layout: Box<dyn Layout> = match settings.layout {
             LayoutName::Native => Box::new(Native { prefix }),
             LayoutName::Plain => Box::new(Plain { prefix }),
-            LayoutName::Redisson => Box::new(Redisson {
+            LayoutName::Redisson | LayoutName::RedissonFenced => Box::new(Redisson {
                 prefix: settings.lock_prefix().to_owned(),
                 inboxes: prefix,
                 sharded: !topology.has_one_clock(),
-                fenced: settings.fenced,
+                fenced: settings.layout == LayoutName::RedissonFenced,
             }),
         };
         Ok(Self {
@@ -178,20 +174,15 @@ impl Redis {
         })
     }
 
-    /// Checks the URL of a Redis store.
-    pub(super) fn check_url(url: &str) -> Result<(), leasehold_core::InvalidInput> {
-        RedisOptions::from_url(url)?.0.check()
-    }
-
     /// The capabilities with these settings, before replicas and a quarantine change them.
-    fn able(settings: &Settings) -> Capabilities {
+    fn able(settings: &RedisOptions) -> Capabilities {
         let is_plain = settings.layout == LayoutName::Plain;
         let keeps_a_record = !settings.layout.is_shared();
         Capabilities {
             claims_first: false,
             durable: true,
             // The counter of an `RFencedLock` leaves no room for tokens between two grants.
-            local_tokens: !settings.fenced,
+            local_tokens: settings.layout != LayoutName::RedissonFenced,
             permits: keeps_a_record,
             publishes_releases: !is_plain,
             queued: keeps_a_record,

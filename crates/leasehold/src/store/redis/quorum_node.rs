@@ -19,7 +19,7 @@ use super::doctor::clocks::ServerClock;
 use super::doctor::fleet;
 use super::doctor::info_checks::Incompatible;
 use super::node_list::{NodeEntry, NodeList};
-use super::options::{Address, LayoutName, RedisOptions, Servers, Settings};
+use super::options::{Address, LayoutName, RedisOptions, Servers};
 use crate::background;
 use crate::store::{Capabilities, Inbox, Store, Subscription};
 use crate::time::SystemClock;
@@ -44,7 +44,7 @@ pub(crate) struct QuorumNodes {
 impl QuorumNodes {
     /// The nodes that options name, if they name a quorum. Nothing is opened yet.
     pub(crate) fn of(options: &RedisOptions) -> Result<Option<Self>, InvalidInput> {
-        let settings = &options.0;
+        let settings = options;
         let Servers::Quorum(addresses) = &settings.servers else { return Ok(None) };
         settings.check()?;
         // All clients number the nodes in the same way, whatever the order of the options: a
@@ -63,7 +63,7 @@ impl QuorumNodes {
         };
         Ok(Some(Self {
             members: addresses.iter().enumerate().map(member).collect(),
-            connect_timeout: settings.connect_timeout,
+            connect_timeout: settings.connect_timeout(),
             timeout: settings.timeout,
         }))
     }
@@ -202,7 +202,7 @@ impl NodeState {
 /// One node, which is opened when it can be reached.
 struct LazyNode {
     address: String,
-    settings: Settings,
+    settings: RedisOptions,
     redis: OnceLock<Redis>,
     entry: NodeEntry,
     state: watch::Sender<NodeState>,

@@ -11,7 +11,7 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 
 use super::error;
 use crate::mutex::Mutex;
-use crate::store::postgres::options::{CommitLevel, Settings};
+use crate::store::postgres::options::PostgresOptions;
 
 /// The facts about the row at one store.
 #[derive(Debug)]
@@ -19,7 +19,6 @@ pub(crate) struct Boot {
     schema: String,
     /// Whether nothing new is granted while something may be forgotten.
     is_guarded: bool,
-    commit: CommitLevel,
     /// The longest lease that this store has reported to the database, in µs.
     longest_us: AtomicU64,
     /// The cluster and the timeline that the last session has found.
@@ -35,42 +34,35 @@ pub(crate) enum Start {
     Known,
     /// Nothing new is granted for this long.
     Quarantine(Duration),
-    /// No client has checked yet, or the database has not recorded yet that some clients, like this
-    /// one, commit without waiting for the disk.
+    /// No client has checked yet.
     Unknown,
 }
 
 impl Boot {
-    pub(crate) fn new(settings: &Settings) -> Self {
+    pub(crate) fn new(settings: &PostgresOptions) -> Self {
         let span = settings.quarantine();
         Self {
             schema: settings.schema.clone(),
             is_guarded: span.is_some(),
-            commit: settings.commit,
             longest_us: AtomicU64::new(span.map_or(0, micros)),
             found: Mutex::default(),
             pause: Mutex::default(),
         }
     }
 
-    fn is_lossy(&self) -> bool {
-        self.commit == CommitLevel::Off
-    }
-
     /// Whether this store uses the row at all.
     pub(super) fn is_needed(&self) -> bool {
-        self.is_guarded || self.is_lossy()
+        self.is_guarded
     }
 
     /// The meaning of a row that a step has read.
-    pub(crate) fn start(&self, row: Option<(i64, bool)>, now_us: i64) -> Start {
+    pub(crate) fn start(&self, row: Option<i64>, now_us: i64) -> Start {
         if !self.is_needed() {
             return Start::Known;
         }
         match row {
             None => Start::Unknown,
-            Some((_, is_lossy)) if self.is_lossy() && !is_lossy => Start::Unknown,
-            Some((from_us, _)) if self.is_guarded && from_us > now_us => {
+            Some(from_us) if from_us > now_us => {
                 Start::Quarantine(Duration::from_micros(from_us.abs_diff(now_us)))
             }
             Some(_) => Start::Known,
@@ -112,7 +104,7 @@ impl Boot {
         (client, server): (&Client, &str),
         found: &str,
     ) -> Result<(), StoreError> {
-        if !self.is_guarded && !self.is_lossy() || self.found.lock().as_deref() == Some(found) {
+        if !self.is_guarded || self.found.lock().as_deref() == Some(found) {
             return Ok(());
         }
         match self.ask((client, server), Duration::ZERO, false).await {
@@ -138,14 +130,11 @@ impl Boot {
         is_over: bool,
     ) -> Result<(), StoreError> {
         let longest_us = micros(longest).max(self.longest_us.load(Ordering::Relaxed));
-        let (schema, is_lossy) = (&self.schema, self.is_lossy());
-        // The write must survive a crash, even if grants do not.
-        let commit = if is_lossy { CommitLevel::Local } else { self.commit };
+        let schema = &self.schema;
         let text = format!(
             "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
-             SET LOCAL synchronous_commit = '{}'; \
-             SELECT * FROM {schema}.boot_1({longest_us}, {is_lossy}, {is_over}); COMMIT",
-            commit.as_str()
+             SET LOCAL synchronous_commit = 'on'; \
+             SELECT * FROM {schema}.boot_1({longest_us}, {is_over}); COMMIT"
         );
         let asked = Instant::now();
         let messages = client.simple_query(&text).await;

@@ -13,7 +13,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use tokio_rustls::rustls::ClientConfig;
 
 use super::error;
-use crate::store::postgres::options::{Server, Settings};
+use crate::store::postgres::options::{PostgresOptions, Server};
 
 /// The name of a session in `pg_stat_activity`.
 const APPLICATION: &str = "leasehold";
@@ -35,7 +35,7 @@ const IMITATIONS: [&str; 4] = ["CockroachDB", "-YB-", "Materialize", "RisingWave
 /// Opens sessions.
 #[derive(Debug)]
 pub(crate) struct Dialer {
-    settings: Settings,
+    settings: PostgresOptions,
     /// Each server with its TLS configuration.
     servers: Vec<(Server, Option<Arc<ClientConfig>>)>,
     /// The server to dial first. A caller that gives up while it dials leaves this at the server
@@ -77,7 +77,7 @@ impl Drop for NextFirst<'_> {
 impl Dialer {
     /// A dialer for the servers of the URL, or for the server at which to listen.
     pub(crate) fn new(
-        settings: &Settings,
+        settings: &PostgresOptions,
         servers: &[Server],
     ) -> Result<Self, leasehold_core::InvalidInput> {
         let servers = servers.iter().map(|server| {
@@ -91,7 +91,7 @@ impl Dialer {
     /// Opens a session with the first server that is a primary. Begins with the server that was
     /// one the last time.
     pub(crate) async fn dial(&self) -> Result<Dialed, StoreError> {
-        let (mut failures, limit) = (Vec::new(), self.settings.connect_timeout);
+        let (mut failures, limit) = (Vec::new(), self.settings.connect_timeout());
         let (first, count) = (self.first.load(Ordering::Relaxed), self.servers.len());
         for (at, (server, tls)) in self.servers.iter().enumerate().cycle().skip(first).take(count) {
             let mut next = NextFirst { first: &self.first, at: (at + 1) % count };
@@ -144,7 +144,7 @@ impl Dialer {
     }
 
     async fn config(&self, server: &Server, has_tls: bool) -> Result<Config, StoreError> {
-        let Settings { login, database, .. } = &self.settings;
+        let PostgresOptions { login, database, .. } = &self.settings;
         let mut config = Config::new();
         config.application_name(APPLICATION).port(server.port);
         match server.is_socket() {

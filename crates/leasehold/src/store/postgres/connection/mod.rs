@@ -21,7 +21,7 @@ use tokio_postgres::{AsyncMessage, Client, Row};
 
 use self::boot::Boot;
 use self::dial::{Dialed, Dialer, Driver};
-use super::options::Settings;
+use super::options::PostgresOptions;
 use crate::background;
 use crate::clock::SystemClock;
 use crate::store::pace::Paces;
@@ -123,7 +123,7 @@ pub(crate) async fn on_keeper<T: Send + 'static>(
 }
 
 impl Sessions {
-    pub(crate) fn new(settings: &Settings) -> Result<Self, leasehold_core::Error> {
+    pub(crate) fn new(settings: &PostgresOptions) -> Result<Self, leasehold_core::Error> {
         let dialer = Dialer::new(settings, &settings.servers)?;
         let boot = Arc::new(Boot::new(settings));
         let manager = SessionManager { dialer, pace: Paces::default(), boot: Arc::clone(&boot) };
@@ -134,10 +134,10 @@ impl Sessions {
         Ok(Self { pool, timeout: settings.timeout, boot })
     }
 
-    /// Opens the first session. Each server may take as long for that as `connect_timeout` says,
+    /// Opens the first session. Each server may take as long for that as its time to connect,
     /// although no request waits so long.
-    pub(crate) async fn connect(&self, settings: &Settings) -> Result<(), StoreError> {
-        let opening: Duration = settings.servers.iter().map(|_| settings.connect_timeout).sum();
+    pub(crate) async fn connect(&self, settings: &PostgresOptions) -> Result<(), StoreError> {
+        let opening: Duration = settings.servers.iter().map(|_| settings.connect_timeout()).sum();
         let patient = Self { timeout: opening + self.timeout, ..self.clone() };
         patient.take(patient.give_up()).await.map(|mut taken| taken.give_back())
     }

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use leasehold_core::{StoreError, StoreErrorKind};
 
 use crate::store::postgres::connection::Sessions;
-use crate::store::postgres::options::Settings;
+use crate::store::postgres::options::PostgresOptions;
 
 /// The statement that reads all facts. Activity of other roles is hidden from a role without
 /// `pg_read_all_stats`, and is not counted.
@@ -55,7 +55,10 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    pub(super) async fn read(sessions: &Sessions, settings: &Settings) -> Result<Self, StoreError> {
+    pub(super) async fn read(
+        sessions: &Sessions,
+        settings: &PostgresOptions,
+    ) -> Result<Self, StoreError> {
         let before = wall_us();
         let rows = sessions.query(FACTS, &[]).await?;
         let after = wall_us();

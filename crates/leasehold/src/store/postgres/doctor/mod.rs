@@ -17,7 +17,7 @@ use self::facts::Facts;
 use super::connection::{Sessions, error, on_keeper};
 use super::held_back;
 use super::inbox::Inboxes;
-use super::options::{CommitLevel, PostgresOptions, Settings, SslMode};
+use super::options::{PostgresOptions, SslMode};
 use super::schema::Statements;
 use crate::store::finding::{Finding, Level};
 use crate::store::warnings::Warnings;
@@ -41,7 +41,7 @@ const SCHEMA: &str = "schema";
 
 /// Checks the server of a URL. Changes nothing.
 pub(crate) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
-    let settings = PostgresOptions::from_url(url)?.0;
+    let settings = PostgresOptions::from_url(url)?;
     settings.check()?;
     let sessions = Sessions::new(&settings)?;
     let inboxes = Inboxes::new(&settings, sessions.clone(), Arc::new(Warnings::default()))?;
@@ -71,11 +71,11 @@ pub(crate) fn has_schema(findings: &[Finding]) -> bool {
 }
 
 /// The findings about the server's settings.
-fn of_server(facts: &Facts, settings: &Settings) -> Vec<Finding> {
-    vec![durability(facts, settings), transport(facts, settings), clocks(facts)]
+fn of_server(facts: &Facts, settings: &PostgresOptions) -> Vec<Finding> {
+    vec![durability(facts), transport(facts, settings), clocks(facts)]
 }
 
-fn durability(facts: &Facts, settings: &Settings) -> Finding {
+fn durability(facts: &Facts) -> Finding {
     let place = &facts.place;
     let off = [("fsync", facts.fsync), ("full_page_writes", facts.full_page_writes)];
     match off.iter().find(|(_, is_on)| !is_on) {
@@ -86,24 +86,16 @@ fn durability(facts: &Facts, settings: &Settings) -> Finding {
             "a crash of the machine forgets locks that are held, or damages the database",
             format!("set {name} = on"),
         ),
-        None if settings.commit == CommitLevel::Off => Finding::warning(
-            place,
-            "durability",
-            "commit=off: a grant is not on the disk when it is answered",
-            match settings.quarantine() {
-                Some(_) => {
-                    "a crash forgets the last grants, and nothing new is granted for a while"
-                }
-                None => "a crash forgets locks that are held, and others are let in",
-            },
-            "leave `commit` out",
-        ),
         None => Finding::ok(place, "durability", "each grant is on the disk before its answer"),
     }
 }
 
 /// The finding about what the server may have forgotten.
-pub(super) fn of_memory(place: &str, sessions: &Sessions, settings: &Settings) -> Option<Finding> {
+pub(super) fn of_memory(
+    place: &str,
+    sessions: &Sessions,
+    settings: &PostgresOptions,
+) -> Option<Finding> {
     if settings.quarantine().is_none() {
         let found = "off: after a promotion that has lost grants, others are let in";
         return Some(Finding::ok(place, "quarantine", found));
@@ -120,7 +112,7 @@ pub(super) fn of_memory(place: &str, sessions: &Sessions, settings: &Settings) -
     })
 }
 
-fn transport(facts: &Facts, settings: &Settings) -> Finding {
+fn transport(facts: &Facts, settings: &PostgresOptions) -> Finding {
     let place = &facts.place;
     let mode = settings.servers.first().map_or(SslMode::VerifyFull, |it| settings.mode_for(it));
     let is_local = settings.servers.iter().all(super::options::Server::is_local);
@@ -194,7 +186,7 @@ fn of_load(facts: &Facts) -> Vec<Finding> {
             "listeners",
             format!("{} sessions of leasehold listen", facts.listeners),
             "each notification wakes all of them, so hand-overs are slow",
-            "let waiters of busy programs ask: write wake=poll",
+            "let fewer processes wait, or let them wait in turn in one process",
         ),
         false => Finding::ok(
             place,
@@ -249,13 +241,13 @@ async fn of_names(place: &str, sessions: &Sessions, statements: &Statements) -> 
             "fenced transactions",
             format!("{:?} is held back by {holder}", holder.name),
             "nobody is granted the name before that transaction has ended",
-            "let it commit, or end it by pg_terminate_backend; `end_fenced=30s` does that",
+            "let it commit, or end it by pg_terminate_backend",
         )
     });
     findings.collect()
 }
 
-async fn of_schema(place: &str, sessions: &Sessions, settings: &Settings) -> Finding {
+async fn of_schema(place: &str, sessions: &Sessions, settings: &PostgresOptions) -> Finding {
     let schema = &settings.schema;
     match Statements::new(settings).check(sessions).await {
         Ok(()) => Finding::ok(place, SCHEMA, format!("the schema {schema} is of this release")),

@@ -16,11 +16,8 @@ pub(super) async fn of_notifications(
     inboxes: &Arc<Inboxes>,
 ) -> Result<Finding, StoreError> {
     let topic = Topic(place, "notifications");
-    if !inboxes.wakes() {
-        return Ok(topic.ok("wake=poll: waiters ask once a second"));
-    }
     let risk = "waiters ask once a second, so a hand-over may take as long";
-    let remedy = "name the server itself by listen=HOST, or write wake=poll if a second will do";
+    let remedy = "name the server itself by listen=HOST";
     let name = LockName::new(NAME).map_err(|_| StoreError::unknown_request())?;
     Ok(match inboxes.subscribe(&name).await {
         Ok(Some(_)) => topic.ok("notifications arrive, so waiters are woken"),

@@ -5,7 +5,7 @@ use tokio_postgres::types::Type;
 
 use crate::store::finding::{Finding, Topic};
 use crate::store::postgres::connection::Sessions;
-use crate::store::postgres::options::Settings;
+use crate::store::postgres::options::PostgresOptions;
 
 /// Timeouts that end a request or a fence which takes longer, and the effect of each.
 const TIMEOUTS: [(&str, &str); 3] = [
@@ -33,7 +33,7 @@ const ROLE: &str = "SELECT quote_ident(current_user), \
 pub(super) async fn of_role(
     place: &str,
     sessions: &Sessions,
-    settings: &Settings,
+    settings: &PostgresOptions,
 ) -> Result<Vec<Finding>, StoreError> {
     let names: Vec<&str> = TIMEOUTS.iter().map(|(name, _)| *name).chain([HANGING]).collect();
     let values = [(&settings.schema as _, Type::TEXT), (&names as _, Type::TEXT_ARRAY)];
@@ -53,12 +53,12 @@ pub(super) async fn of_role(
             ));
         }
     }
-    let is_endless = spans.last() == Some(&Some(0)) && settings.end_fenced.is_none();
+    let is_endless = spans.last() == Some(&Some(0));
     if is_endless && row.get(3) {
         findings.push(topic.warning(
-            format!("{HANGING} is 0 for {role}, and `end_fenced` is not set"),
+            format!("{HANGING} is 0 for {role}"),
             "a fenced transaction that hangs keeps its name from everybody without limit",
-            format!("ALTER ROLE {role} SET {HANGING} = '1min', or write end_fenced=30s"),
+            format!("ALTER ROLE {role} SET {HANGING} = '1min'"),
         ));
     }
     if findings.len() == 1 {

@@ -5,7 +5,7 @@ use tokio_postgres::types::Type;
 
 use crate::store::finding::{Finding, Topic};
 use crate::store::postgres::connection::Sessions;
-use crate::store::postgres::options::Settings;
+use crate::store::postgres::options::PostgresOptions;
 
 /// The number of dead rows of a table, beyond its living ones, from which on locks get slower.
 /// Autovacuum starts at a fiftieth of the living rows.
@@ -31,7 +31,7 @@ const SLOTS: &str = "SELECT slot_name::text, \
 pub(super) async fn of_upkeep(
     place: &str,
     sessions: &Sessions,
-    settings: &Settings,
+    settings: &PostgresOptions,
 ) -> Result<Vec<Finding>, StoreError> {
     let mut findings = of_tables(place, sessions, &settings.schema).await?;
     findings.extend(of_slots(place, sessions).await?);

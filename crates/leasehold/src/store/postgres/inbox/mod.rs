@@ -23,7 +23,7 @@ use tokio_postgres::types::Type;
 use self::session::Listening;
 use super::connection::dial::Dialer;
 use super::connection::{Sessions, on_keeper};
-use super::options::{Settings, Wake};
+use super::options::PostgresOptions;
 use crate::mutex::Mutex;
 use crate::store::warnings::Warnings;
 use crate::store::{Inbox, Subscription};
@@ -46,7 +46,6 @@ const NOTIFY: &str = "SELECT pg_notify(channel, payload) \
 pub(crate) struct Inboxes {
     sessions: Sessions,
     dialer: Dialer,
-    wake: Wake,
     schema: String,
     warnings: Arc<Warnings>,
     receivers: Mutex<Receivers>,
@@ -64,7 +63,7 @@ struct Receivers {
 
 impl fmt::Debug for Inboxes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inboxes").field("wake", &self.wake).finish_non_exhaustive()
+        f.debug_struct("Inboxes").field("schema", &self.schema).finish_non_exhaustive()
     }
 }
 
@@ -87,28 +86,22 @@ impl Receivers {
 
 impl Inboxes {
     pub(crate) fn new(
-        settings: &Settings,
+        settings: &PostgresOptions,
         sessions: Sessions,
         warnings: Arc<Warnings>,
     ) -> Result<Arc<Self>, leasehold_core::InvalidInput> {
         let servers = match &settings.listen {
-            Some(server) => vec![server.0.clone()],
+            Some(server) => vec![server.clone()],
             None => settings.servers.clone(),
         };
         Ok(Arc::new(Self {
             sessions,
             dialer: Dialer::new(settings, &servers)?,
-            wake: settings.wake,
             schema: settings.schema.clone(),
             warnings,
             receivers: Mutex::default(),
             listening: Listening::default(),
         }))
-    }
-
-    /// Whether messages can arrive at all.
-    pub(crate) fn wakes(&self) -> bool {
-        self.wake == Wake::Listen
     }
 
     // ---- receiving
@@ -120,10 +113,11 @@ impl Inboxes {
         Box::new(PostgresInbox(receiver))
     }
 
-    /// Whether a waiter of this client would be notified of its turn. True as well if messages
-    /// cannot arrive: then there is nothing to wait for.
+    /// Whether a waiter of this client would be notified of its turn. True as well behind a pooler,
+    /// and without an inbox: then there is nothing to wait for.
     pub(crate) fn hears(&self, client: ClientId) -> bool {
-        !self.wakes() || self.listening.has(&message::inbox(client)) || self.listening.is_silent()
+        let has_inbox = self.receivers.lock().inboxes.contains_key(&client);
+        !has_inbox || self.listening.has(&message::inbox(client)) || self.listening.is_silent()
     }
 
     /// Listens from now on, for as long as somebody waits, and replaces a session that fails. Until
@@ -145,9 +139,6 @@ impl Inboxes {
         self: &Arc<Self>,
         name: &LockName,
     ) -> Result<Option<Box<dyn Subscription>>, StoreError> {
-        if !self.wakes() {
-            return Ok(None);
-        }
         let (sender, receiver) = mpsc::unbounded_channel();
         let channel = message::news(&self.schema, name);
         self.receivers.lock().news.push((channel, name.clone(), sender));

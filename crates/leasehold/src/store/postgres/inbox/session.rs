@@ -164,8 +164,8 @@ async fn open(
             Ok(false) => {
                 inboxes.warnings.add(format!(
                     "{server}: a notification to itself did not arrive, so there is a pooler in \
-                     between: waiters ask once a second (name the server itself by `listen=HOST`, \
-                     or say `wake=poll`)"
+                     between: waiters ask once a second (name the server itself by \
+                     `listen=HOST`)"
                 ));
                 listening.set(State::Silent);
                 return Ok(());

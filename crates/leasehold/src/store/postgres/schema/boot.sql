@@ -1,15 +1,14 @@
 -- Finds out whether the server may have forgotten anything that it has acknowledged, and begins or
 -- ends a quarantine.
 --
--- longest_us: the span of a quarantine, at least as long as the caller's longest lease. is_lossy:
--- whether the caller relies on grants before they are on the disk. is_over: whether an operator
--- says that nothing was forgotten.
+-- longest_us: the span of a quarantine, at least as long as the caller's longest lease. is_over:
+-- whether an operator says that nothing was forgotten.
 --
 -- Returns the clock, and the time from which new grants may be made. If the row in `boot` is gone,
--- the server has crashed or was promoted. Nothing is lost on the same timeline, if all clients have
--- waited for the disk, and the disk keeps its data. Otherwise nothing new is granted for as long as
+-- the server has crashed or was promoted. Nothing is lost on the same timeline, if the disk keeps
+-- its data. Otherwise nothing new is granted for as long as
 -- an earlier lease may last.
-CREATE FUNCTION leasehold.boot_1(longest_us bigint, is_lossy boolean, is_over boolean)
+CREATE FUNCTION leasehold.boot_1(longest_us bigint, is_over boolean)
 RETURNS TABLE (now_us bigint, grants_from_us bigint)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -17,7 +16,6 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
   this bigint;
   known bigint;
-  was_lossy boolean;
   longest bigint;
   before leasehold.boot%ROWTYPE;
 BEGIN
@@ -30,7 +28,6 @@ BEGIN
   SELECT n.value INTO known FROM leasehold.number n WHERE n.name = 'history';
   SELECT n.value INTO longest FROM leasehold.number n WHERE n.name = 'longest';
   SELECT b.* INTO before FROM leasehold.boot b WHERE b.one;
-  was_lossy := EXISTS (SELECT FROM leasehold.number n WHERE n.name = 'lossy' AND n.value = 1);
   CASE
     WHEN before.history = this THEN
       grants_from_us := before.grants_from_us;
@@ -40,7 +37,7 @@ BEGIN
       END IF;
     WHEN known IS NULL THEN
       grants_from_us := 0; -- the schema is new
-    WHEN known = this AND NOT was_lossy AND current_setting('fsync')::boolean THEN
+    WHEN known = this AND current_setting('fsync')::boolean THEN
       SELECT n.value INTO grants_from_us FROM leasehold.number n WHERE n.name = 'grants_from';
     ELSE
       grants_from_us := now_us + greatest(longest, longest_us);
@@ -48,22 +45,19 @@ BEGIN
   longest := greatest(longest, longest_us);
   -- If the clock was set back, the quarantine counts from now.
   grants_from_us := CASE WHEN is_over THEN 0 ELSE least(grants_from_us, now_us + longest) END;
-  is_lossy := is_lossy OR coalesce(before.history = this AND before.is_lossy, false);
   -- Unchanged numbers are left out. ON CONFLICT locks the row even for the same value, and the
   -- commit would then wait for the disk and for standbys.
   INSERT INTO leasehold.number
   SELECT said.name, said.value
-  FROM (VALUES ('history', this), ('longest', longest), ('grants_from', grants_from_us),
-    ('lossy', is_lossy::int)) AS said (name, value)
+  FROM (VALUES ('history', this), ('longest', longest), ('grants_from', grants_from_us))
+    AS said (name, value)
   WHERE NOT EXISTS (SELECT FROM leasehold.number n WHERE (n.name, n.value) = (said.name, said.value))
   ON CONFLICT (name) DO UPDATE SET value = excluded.value;
-  IF (before.history, before.grants_from_us, before.is_lossy)
-    IS DISTINCT FROM (this, grants_from_us, is_lossy) THEN
+  IF (before.history, before.grants_from_us) IS DISTINCT FROM (this, grants_from_us) THEN
     INSERT INTO leasehold.boot
-    VALUES (true, this, grants_from_us, is_lossy, 'leasehold.boot'::regclass)
+    VALUES (true, this, grants_from_us, 'leasehold.boot'::regclass)
     ON CONFLICT (one) DO UPDATE SET history = excluded.history,
-      grants_from_us = excluded.grants_from_us, is_lossy = excluded.is_lossy,
-      made_in = excluded.made_in;
+      grants_from_us = excluded.grants_from_us, made_in = excluded.made_in;
   END IF;
   RETURN NEXT;
 END

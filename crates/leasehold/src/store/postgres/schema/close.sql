@@ -5,8 +5,8 @@
 -- is_flushed: whether the commit must wait for the disk. quick_from_us: the time from which quick
 -- paths may grant the name.
 --
--- Returns the names that are held back, because an open transaction has passed `fence` or
--- `try_hold` for them, so no token may be granted. If there are such names, nothing is written.
+-- Returns the names that are held back, because an open transaction has passed `fence` for
+-- them, so no token may be granted. If there are such names, nothing is written.
 CREATE FUNCTION leasehold.close_1(
   names text[], epochs bigint[], changes int[], records bytea[], idle boolean[],
   collect_at_us bigint[], last_tokens bigint[], fences bigint[], tokens bigint[],

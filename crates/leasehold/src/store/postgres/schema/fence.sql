@@ -12,7 +12,6 @@ DECLARE
   newest bigint;
   gone bigint;
   current bigint;
-  fenced text := coalesce(current_setting('leasehold.fenced', true), '');
 BEGIN
   -- The row lock comes first, and then the check of the hold. So this call waits for a grant that
   -- is under way.
@@ -28,13 +27,8 @@ BEGIN
       USING ERRCODE = 'LH001', CONSTRAINT = 'LH001', DETAIL = format('The newest token is %s.', newest),
         HINT = 'Take the lease before the transaction begins, and begin anew with a new one.';
   END IF;
-  -- This advisory lock only shows which transaction holds the name back. If `try_hold` has the lock
-  -- for a moment, this call goes on without it, because the row lock above is enough.
+  -- This advisory lock only shows which transaction holds the name back. If it is not free, this
+  -- call goes on without it, because the row lock above is enough.
   PERFORM pg_try_advisory_xact_lock_shared(leasehold.hold_1(fence.name));
-  -- This setting is for `require_fence`. It ends with the transaction or the savepoint, as the row
-  -- lock does.
-  IF position(E'\n' || fence.name || E'\n' IN E'\n' || fenced) = 0 THEN
-    PERFORM set_config('leasehold.fenced', fenced || fence.name || E'\n', true);
-  END IF;
 END
 $$;

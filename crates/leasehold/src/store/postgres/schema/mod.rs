@@ -12,13 +12,13 @@ use leasehold_core::token::TOKEN_EPOCH_US;
 use leasehold_core::{StoreError, StoreErrorKind};
 
 use super::connection::{Sessions, error};
-use super::options::{CommitLevel, Settings};
+use super::options::PostgresOptions;
 
 /// The layout of this release.
 const LAYOUT: i64 = 1;
 
 /// The scripts that an installation runs in this order, once the schema exists.
-const PARTS: [&str; 20] = [
+const PARTS: [&str; 18] = [
     include_str!("tables.sql"),
     include_str!("layout.sql"),
     include_str!("clock.sql"),
@@ -32,8 +32,6 @@ const PARTS: [&str; 20] = [
     include_str!("tidy.sql"),
     include_str!("fence.sql"),
     include_str!("release_at_commit.sql"),
-    include_str!("try_hold.sql"),
-    include_str!("require_fence.sql"),
     include_str!("held_back.sql"),
     include_str!("quick_begin.sql"),
     include_str!("quick_acquire.sql"),
@@ -50,9 +48,9 @@ const NUMBERS: [(&str, u64); 3] = [
 ];
 
 /// The functions that are granted to roles that take locks.
-const OF_HOLDERS: [&str; 12] = [
+const OF_HOLDERS: [&str; 11] = [
     "layout()",
-    "boot_1(bigint, boolean, boolean)",
+    "boot_1(bigint, boolean)",
     "open_1(text[])",
     "close_1(text[], bigint[], int[], bytea[], boolean[], bigint[], bigint[], bigint[], bigint[], \
      bigint[], boolean)",
@@ -60,23 +58,18 @@ const OF_HOLDERS: [&str; 12] = [
     "list_1(text, text, bigint, boolean)",
     "tidy_1(text, bigint)",
     "held_back_1(text[])",
-    "end_fenced_1(text)",
-    "quick_acquire_1(text[], bytea[], bytea[], bigint[], bigint[], bigint[], bytea, text, boolean, \
-     text)",
-    "quick_renew_1(text[], bytea[], bigint[], bigint, text, text)",
+    "quick_acquire_1(text[], bytea[], bytea[], bigint[], bigint[], bigint[], bytea, boolean, text)",
+    "quick_renew_1(text[], bytea[], bigint[], bigint, text)",
     "quick_end_1(text[], bytea[], boolean[], bigint, text)",
 ];
-const OF_FENCERS: [&str; 4] =
-    ["fence(text, bigint)", "release_at_commit(text, bigint)", "try_hold(text)", "require_fence()"];
+const OF_FENCERS: [&str; 2] = ["fence(text, bigint)", "release_at_commit(text, bigint)"];
 
 /// The functions that only other functions call.
-const INNER: [&str; 9] = [
+const INNER: [&str; 7] = [
     "clock_1()",
     "mutex_1(text)",
     "hold_1(text)",
     "history_1()",
-    "is_free_1(text)",
-    "may_grant_1()",
     "sum_1(bytea)",
     "quick_begin_1(text)",
     "quick_mutex_1(text, boolean, text)",
@@ -127,7 +120,6 @@ pub(crate) struct Statements {
     pub(crate) list: String,
     pub(crate) tidy: String,
     pub(crate) held_back: String,
-    pub(crate) end_fenced: String,
     pub(crate) quick_acquire: String,
     pub(crate) quick_renew: String,
     pub(crate) quick_end: String,
@@ -136,9 +128,9 @@ pub(crate) struct Statements {
 }
 
 impl Statements {
-    pub(crate) fn new(settings: &Settings) -> Self {
-        let Settings { schema, timeout, commit, .. } = settings;
-        let (timeout, commit) = (timeout.as_millis(), CommitLevel::as_str(*commit));
+    pub(crate) fn new(settings: &PostgresOptions) -> Self {
+        let PostgresOptions { schema, timeout, .. } = settings;
+        let timeout = timeout.as_millis();
         let is_guarded = settings.quarantine().is_some();
         Self {
             // These settings override the role's own. If a client has given up, its request must
@@ -147,7 +139,7 @@ impl Statements {
                 "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
                  SET LOCAL idle_in_transaction_session_timeout = '{MAX_IDLE}'; \
                  SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '{timeout}ms'; \
-                 SET LOCAL synchronous_commit = '{commit}'"
+                 SET LOCAL synchronous_commit = 'on'"
             ),
             open: format!("SELECT * FROM {schema}.open_1($1)"),
             close: format!("SELECT {schema}.close_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"),
@@ -155,14 +147,11 @@ impl Statements {
             list: format!("SELECT * FROM {schema}.list_1($1, $2, $3, $4)"),
             tidy: format!("SELECT {schema}.tidy_1($1, $2)"),
             held_back: format!("SELECT * FROM {schema}.held_back_1($1)"),
-            end_fenced: format!("SELECT {schema}.end_fenced_1($1)"),
             quick_acquire: format!(
-                "SELECT {schema}.quick_acquire_1($1, $2, $3, $4, $5, $6, $7, '{commit}', \
+                "SELECT {schema}.quick_acquire_1($1, $2, $3, $4, $5, $6, $7, \
                  {is_guarded}, '{timeout}ms')"
             ),
-            quick_renew: format!(
-                "SELECT {schema}.quick_renew_1($1, $2, $3, $4, '{commit}', '{timeout}ms')"
-            ),
+            quick_renew: format!("SELECT {schema}.quick_renew_1($1, $2, $3, $4, '{timeout}ms')"),
             quick_end: format!("SELECT {schema}.quick_end_1($1, $2, $3, $4, '{timeout}ms')"),
             layout: format!("SELECT {schema}.layout()"),
             schema: schema.clone(),

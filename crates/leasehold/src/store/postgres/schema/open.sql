@@ -3,13 +3,13 @@
 -- names: each only once. Returns a row for each: the clock, the name, and the epoch, the changes
 -- and the record of its row, NULL if there is no row. Each row also has the token above which the
 -- tokens of new names begin, and the changes by quick paths. Then follows the token of a hold that
--- a transaction has released. The last two columns are of `boot`. They are NULL if no client has
+-- a transaction has released. The last column is of `boot`. It is NULL if no client has
 -- checked yet whether the server has forgotten anything, or if the row is out of a dump.
 CREATE FUNCTION leasehold.open_1(names text[])
 RETURNS TABLE (now_us bigint, name text, epoch bigint, changes int, forgotten bigint, record bytea,
   last_token bigint, collect_at_us bigint, since_us bigint, given bytea, deadline_us bigint,
   ttl_us bigint, bound_us bigint, longest_ttl_us bigint, ended bytea, ended_us bigint,
-  released bigint, grants_from_us bigint, is_lossy boolean)
+  released bigint, grants_from_us bigint)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -33,7 +33,7 @@ BEGIN
       found.last_token, found.collect_at_us, found.since_us, found.given, found.deadline_us,
       found.ttl_us, found.bound_us, found.longest_ttl_us, found.ended, found.ended_us,
       (SELECT t.released FROM leasehold.token t WHERE t.name = wanted COLLATE "C"
-        ORDER BY t.epoch DESC LIMIT 1), boot.grants_from_us, boot.is_lossy
+        ORDER BY t.epoch DESC LIMIT 1), boot.grants_from_us
     FROM unnest(names) AS wanted
     LEFT JOIN LATERAL (
       SELECT l.* FROM leasehold.lock l

@@ -11,7 +11,7 @@
 -- gives up on a name, both are NULL. Returns an empty array if this session cannot use quick paths.
 CREATE FUNCTION leasehold.quick_acquire_1(
   names text[], holders bytea[], gifts bytea[], ttls_us bigint[], not_after_us bigint[],
-  keep_us bigint[], blank bytea, commit_level text, is_guarded boolean, patience text
+  keep_us bigint[], blank bytea, is_guarded boolean, patience text
 ) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -28,13 +28,12 @@ DECLARE
   newest bigint;
   is_free boolean;
 BEGIN
-  IF NOT leasehold.quick_begin_1(commit_level) THEN
+  IF NOT leasehold.quick_begin_1('on') THEN
     RETURN answers;
   END IF;
-  IF is_guarded OR commit_level = 'off' THEN
+  IF is_guarded THEN
     PERFORM 1 FROM leasehold.boot b
-    WHERE b.one AND b.made_in = b.tableoid AND (b.is_lossy OR commit_level <> 'off')
-      AND (b.grants_from_us <= leasehold.clock_1() OR NOT is_guarded);
+    WHERE b.one AND b.made_in = b.tableoid AND b.grants_from_us <= leasehold.clock_1();
     IF NOT FOUND THEN
       RETURN answers;
     END IF;

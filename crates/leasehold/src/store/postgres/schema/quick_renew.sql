@@ -5,8 +5,7 @@
 -- deadline. The last two are NULL if the quick path gives up on the name. Returns an empty array if
 -- this session cannot use quick paths.
 CREATE FUNCTION leasehold.quick_renew_1(
-  names text[], holders bytea[], ttls_us bigint[], keep_us bigint, commit_level text,
-  patience text
+  names text[], holders bytea[], ttls_us bigint[], keep_us bigint, patience text
 ) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -17,14 +16,8 @@ DECLARE
   now_us bigint;
   kept bigint;
 BEGIN
-  IF NOT leasehold.quick_begin_1(commit_level) THEN
+  IF NOT leasehold.quick_begin_1('on') THEN
     RETURN answers;
-  END IF;
-  IF commit_level = 'off' THEN
-    PERFORM 1 FROM leasehold.boot b WHERE b.one AND b.made_in = b.tableoid AND b.is_lossy;
-    IF NOT FOUND THEN
-      RETURN answers;
-    END IF;
   END IF;
   FOR i IN 1 .. cardinality(names) LOOP
     now_us := leasehold.clock_1();

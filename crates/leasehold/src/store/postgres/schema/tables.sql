@@ -34,8 +34,7 @@ CREATE TABLE leasehold.lock (
   PRIMARY KEY (name, epoch)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02);
 
--- The newest token of each name. Grants write it, `try_hold` writes it unchanged, and fenced
--- transactions share-lock it.
+-- The newest token of each name. Grants write it, and fenced transactions share-lock it.
 -- `released` is the token whose hold ended with a committed transaction. The next step on the name
 -- writes that end into the record.
 CREATE TABLE leasehold.token (
@@ -50,18 +49,16 @@ CREATE TABLE leasehold.token (
 -- after each promotion, and only then. `history` names the data to which the row belongs, so that a
 -- row from a backup does not count. `made_in` is the table in which the row was made: the number
 -- `tableoid` of a table out of a dump differs, and quick paths can compare it. From
--- `grants_from_us` on, new grants may be made. `is_lossy`: since the row was made, a client has
--- committed without waiting for the disk.
+-- `grants_from_us` on, new grants may be made.
 CREATE UNLOGGED TABLE leasehold.boot (
   one boolean PRIMARY KEY DEFAULT true CHECK (one),
   history bigint NOT NULL,
   grants_from_us bigint NOT NULL,
-  is_lossy boolean NOT NULL,
   made_in oid NOT NULL
 );
 
 -- Numbers of the whole store: `layout`, and `forgotten`, the highest token of names that are gone.
--- `history`, `grants_from` and `lossy` are a copy of the row of `boot`, and `longest` is the
+-- `history` and `grants_from` are a copy of the row of `boot`, and `longest` is the
 -- longest possible lease.
 CREATE TABLE leasehold.number (name text COLLATE "C" PRIMARY KEY, value bigint NOT NULL);
 INSERT INTO leasehold.number VALUES ('layout', 1), ('forgotten', 0);

@@ -24,8 +24,10 @@ use super::error::{self, Peer};
 use super::link::Stream;
 use super::pushes::PushSender;
 use super::wire::Wire;
+use crate::store::options::TlsConfig;
 use crate::store::pace::Paces;
-use crate::store::redis::options::{Address, Login, Settings, Tls};
+use crate::store::redis::options::{Address, RedisOptions};
+use crate::store::secret::Login;
 use crate::store::tls::{self, TlsFiles, Trust};
 
 /// The kernel's keepalive for an idle connection: after 15 s of silence, and then every 5 s; it
@@ -56,32 +58,32 @@ pub(crate) struct Dialer {
 }
 
 /// The configuration of the program, or one from the named files; `None` without TLS.
-fn tls_config(settings: &Settings) -> Result<Option<Arc<ClientConfig>>, InvalidInput> {
-    match &settings.tls {
-        Tls::Config(config) => Ok(Some(Arc::clone(config))),
-        Tls::Off => Ok(None),
-        Tls::On => {
-            let files = TlsFiles {
-                trust: if settings.insecure { Trust::Anybody } else { Trust::Name },
-                ca: ("ca", settings.ca.as_deref()),
-                cert: ("cert", settings.cert.as_deref()),
-                key: ("key", settings.key.as_deref()),
-            };
-            tls::config(files).map(|config| Some(Arc::new(config)))
-        }
+fn tls_config(settings: &RedisOptions) -> Result<Option<Arc<ClientConfig>>, InvalidInput> {
+    if let Some(TlsConfig(config)) = &settings.tls_config {
+        return Ok(Some(Arc::clone(config)));
     }
+    if !settings.tls {
+        return Ok(None);
+    }
+    let files = TlsFiles {
+        trust: Trust::Name,
+        ca: ("ca", settings.ca.as_deref()),
+        cert: ("cert", settings.cert.as_deref()),
+        key: ("key", settings.key.as_deref()),
+    };
+    tls::config(files).map(|config| Some(Arc::new(config)))
 }
 
 impl Dialer {
     /// Reads the files that the settings name, if any.
-    pub(crate) fn new(settings: &Settings) -> Result<Self, InvalidInput> {
+    pub(crate) fn new(settings: &RedisOptions) -> Result<Self, InvalidInput> {
         Ok(Self {
             admission: None,
             peer: Peer::Server,
             login: settings.login.clone(),
             tls: tls_config(settings)?,
             database: settings.database,
-            connect_timeout: settings.connect_timeout,
+            connect_timeout: settings.connect_timeout(),
             timeout: settings.timeout(),
             bundles: settings.bundles(),
             paces: Arc::default(),
@@ -94,9 +96,9 @@ impl Dialer {
     }
 
     /// A dialer to the sentinels that the settings name.
-    pub(crate) fn to_sentinels(settings: &Settings) -> Result<Self, InvalidInput> {
+    pub(crate) fn to_sentinels(settings: &RedisOptions) -> Result<Self, InvalidInput> {
         let dialer = Self::new(settings)?;
-        let login = settings.sentinel_login();
+        let login = settings.sentinel_login.clone();
         Ok(Self { peer: Peer::Sentinel, login, database: 0, ..dialer })
     }
 

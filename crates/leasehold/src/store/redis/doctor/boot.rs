@@ -13,7 +13,7 @@ use crate::store::redis::connection::Connection;
 use crate::store::redis::connection::info::Info;
 use crate::store::redis::doctor::clocks::{Offset, since_1970};
 use crate::store::redis::layout::boot_key::BootKeys;
-use crate::store::redis::options::{Servers, Settings};
+use crate::store::redis::options::{RedisOptions, Servers};
 use crate::store::redis::topology::Map;
 
 const TOPIC: &str = "quarantine";
@@ -28,14 +28,14 @@ const AT_ONCE: usize = 512;
 /// read them.
 pub(crate) async fn finding(
     connection: &Connection,
-    settings: &Settings,
+    settings: &RedisOptions,
     info: Option<&Info>,
     offset: Option<Offset>,
 ) -> Result<Option<Finding>, StoreError> {
     let (Some(span), Some(info), Some(offset)) = (settings.quarantine(), info, offset) else {
         return Ok(None);
     };
-    let limit = settings.connect_timeout;
+    let limit = settings.connect_timeout();
     let in_cluster = matches!(settings.servers, Servers::Cluster(_));
     let slots = match in_cluster {
         true => slots_of(connection, limit).await?,

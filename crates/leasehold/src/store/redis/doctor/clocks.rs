@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::store::finding::{Finding, Topic};
 use crate::store::redis::connection::Connection;
 use crate::store::redis::connection::dial::Dialer;
-use crate::store::redis::options::{Address, Settings};
+use crate::store::redis::options::{Address, RedisOptions};
 
 /// The smallest difference between clocks that is reported: 1 s, far above what NTP leaves.
 pub(crate) const CLOCK_OFFSET: Duration = Duration::from_secs(1);
@@ -26,7 +26,7 @@ pub(crate) struct ServerClock {
 
 /// Reads the clocks of servers, all at the same time. Servers that do not answer within the timeout
 /// of a request are left out.
-pub(crate) async fn read(settings: &Settings, servers: &[Address]) -> Vec<ServerClock> {
+pub(crate) async fn read(settings: &RedisOptions, servers: &[Address]) -> Vec<ServerClock> {
     let Ok(dialer) = Dialer::new(settings) else { return Vec::new() };
     let limit = settings.timeout();
     let each = servers.iter().map(|address| async {
@@ -48,13 +48,13 @@ pub(crate) fn trouble(clocks: &[ServerClock], allowed: Duration) -> Option<Findi
     let far = show_duration(Duration::from_secs_f64(apart.ahead));
     let found = format!("the server's clock is {far} ahead of that of {}", behind.server);
     let (topic, limit) = (Topic(&ahead.server, "clock"), show_duration(allowed));
-    let remedy = "run NTP on both; until then give a larger offset= in every store URL";
+    let remedy = "run NTP on both; until then write quarantine=on in every store URL";
     if apart.exceeds(allowed) {
-        let found = format!("{found}, and offset= allows {limit}");
+        let found = format!("{found}, and {limit} is allowed");
         let risk = "when it takes over, leases end early by as much, and two may hold one lock";
         Some(topic.danger(found, risk, remedy))
     } else if apart.exceeds(allowed / 2) {
-        let found = format!("{found}, more than half of what offset= allows ({limit})");
+        let found = format!("{found}, more than half of what is allowed ({limit})");
         let risk = "if they drift further apart, leases end early when it takes over";
         Some(topic.warning(found, risk, remedy))
     } else {
@@ -70,7 +70,7 @@ pub(crate) fn finding(clocks: &[ServerClock], allowed: Duration) -> Option<Findi
         let (count, limit) = (clocks.len(), show_duration(allowed));
         let found = format!(
             "the clocks of {count} servers that take over from each other are within {far}, and \
-             offset= allows {limit}"
+             {limit} is allowed"
         );
         Topic(&behind.server, "clock").ok(found)
     };

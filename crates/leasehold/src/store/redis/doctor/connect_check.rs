@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use crate::store::finding::{Finding, Level, Topic};
 use crate::store::redis::connection::{Connection, error};
 use crate::store::redis::doctor::clocks::{ClockReading, ServerClock};
-use crate::store::redis::options::{Address, Servers, Settings};
+use crate::store::redis::options::{Address, RedisOptions, Servers};
 use crate::store::redis::topology::Topology;
 
 /// The pauses before a server that has closed the connection is checked again: 50 to 400 ms. The
@@ -45,9 +45,9 @@ impl ConnectCheck {
     pub(crate) async fn add(
         &mut self,
         connection: &Connection,
-        settings: &Settings,
+        settings: &RedisOptions,
     ) -> Result<(), StoreError> {
-        let (server, limit) = (connection.server(), settings.connect_timeout);
+        let (server, limit) = (connection.server(), settings.connect_timeout());
         // TIME and INFO are sent together: a process that starts for one short job waits for them.
         // TIME comes first, because a command before it would make the reading less exact.
         let (reading, info) =
@@ -82,7 +82,7 @@ impl ConnectCheck {
 /// If a primary cannot be used, or none can be reached. Nothing was executed.
 pub(crate) async fn check_servers(
     topology: &Topology,
-    settings: &Settings,
+    settings: &RedisOptions,
 ) -> Result<ConnectCheck, StoreError> {
     for pause in CLOSED_PAUSES {
         match check_once(topology, settings).await {
@@ -93,7 +93,10 @@ pub(crate) async fn check_servers(
     check_once(topology, settings).await.map_err(StoreError::not_executed)
 }
 
-async fn check_once(topology: &Topology, settings: &Settings) -> Result<ConnectCheck, StoreError> {
+async fn check_once(
+    topology: &Topology,
+    settings: &RedisOptions,
+) -> Result<ConnectCheck, StoreError> {
     let primaries = topology.primaries().await?.into_iter();
     let (there, missing): (Vec<_>, Vec<_>) = primaries.partition(Result::is_ok);
     // In a cluster, the nodes that answer serve their slots, even while other nodes do not.

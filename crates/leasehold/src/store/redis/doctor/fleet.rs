@@ -14,7 +14,7 @@ use crate::store::finding::{Finding, Topic};
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::doctor::clocks::{CLOCK_OFFSET, ServerClock};
 use crate::store::redis::node_list;
-use crate::store::redis::options::{Address, Servers, Settings};
+use crate::store::redis::options::{Address, RedisOptions, Servers};
 
 /// The facts about the service from one sentinel.
 struct SentinelView {
@@ -25,7 +25,7 @@ struct SentinelView {
 
 /// Checks whether the sentinels of a URL can do their work.
 pub(crate) async fn sentinels(
-    settings: &Settings,
+    settings: &RedisOptions,
     addresses: &[Address],
     service: &str,
 ) -> leasehold_core::Result<Vec<Finding>> {
@@ -93,7 +93,11 @@ async fn watch(
 }
 
 /// Checks whether there are enough independent nodes for a majority.
-pub(crate) fn quorum(settings: &Settings, reports: &[ServerReport], nodes: usize) -> Vec<Finding> {
+pub(crate) fn quorum(
+    settings: &RedisOptions,
+    reports: &[ServerReport],
+    nodes: usize,
+) -> Vec<Finding> {
     let servers = settings.servers.to_string();
     let topic = Topic(&servers, "quorum");
     let needed = nodes / 2 + 1;
@@ -122,7 +126,7 @@ pub(crate) fn quorum(settings: &Settings, reports: &[ServerReport], nodes: usize
 }
 
 /// Checks whether all clients of these nodes use the same list.
-fn lists(settings: &Settings, reports: &[ServerReport], nodes: usize) -> Vec<Finding> {
+fn lists(settings: &RedisOptions, reports: &[ServerReport], nodes: usize) -> Vec<Finding> {
     let servers = settings.servers.to_string();
     let topic = Topic(&servers, "nodes");
     if settings.layout.is_shared() {

@@ -5,7 +5,7 @@ use leasehold_core::StoreErrorKind;
 
 use crate::store::finding::{Finding, Topic};
 use crate::store::redis::connection::info::Info;
-use crate::store::redis::options::Settings;
+use crate::store::redis::options::RedisOptions;
 
 /// The oldest usable version, because of `redis.acl_check_cmd`, ACLs in scripts and sharded
 /// messages.
@@ -105,7 +105,7 @@ impl Info {
 
     /// The finding about data that a restart forgets. With a quarantine, such a loss costs a delay,
     /// and breaks no promise.
-    pub(crate) fn persistence(&self, place: &str, settings: &Settings) -> Option<Finding> {
+    pub(crate) fn persistence(&self, place: &str, settings: &RedisOptions) -> Option<Finding> {
         let topic = Topic(place, "persistence");
         if self.field("aof_last_write_status").is_some_and(|status| status != "ok") {
             return Some(topic.danger(
@@ -137,7 +137,6 @@ fn parse_version(text: &str) -> Option<(u32, u32)> {
 mod tests {
     use super::*;
     use crate::store::Level;
-    use crate::store::redis::options::RedisOptions;
 
     fn kind(info: &str) -> Option<StoreErrorKind> {
         Info::from(info).incompatibility(false).map(|incompatible| incompatible.kind)
@@ -175,7 +174,7 @@ mod tests {
     #[test]
     fn a_missing_append_only_file_is_a_danger_without_a_quarantine() {
         let finding = |info: &str, options: &str| {
-            let settings = RedisOptions::from_url(&format!("redis://h?{options}")).unwrap().0;
+            let settings = RedisOptions::from_url(&format!("redis://h?{options}")).unwrap();
             Info::from(info).persistence("h:1", &settings)
         };
         let level = |info, options| finding(info, options).map(|finding| finding.level);

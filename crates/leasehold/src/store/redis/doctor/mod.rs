@@ -21,7 +21,7 @@ use self::server::ServerReport;
 use crate::store::finding::{Finding, Topic};
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::layout::plain::keys_note;
-use crate::store::redis::options::{Address, LayoutName, RedisOptions, Servers, Settings};
+use crate::store::redis::options::{Address, LayoutName, RedisOptions, Servers};
 use crate::store::redis::topology::Topology;
 
 /// The diagnosis of a store.
@@ -49,7 +49,7 @@ pub(crate) enum Blindness {
 ///
 /// If none of the servers can be reached.
 pub(crate) async fn diagnose(url: &str) -> leasehold_core::Result<Diagnosis> {
-    let settings = RedisOptions::from_url(url)?.0;
+    let settings = RedisOptions::from_url(url)?;
     let dialer = Dialer::new(&settings)?;
     let mut findings: Vec<Finding> = layout(&settings).into_iter().collect();
     let (reports, missing) = match &settings.servers {
@@ -89,13 +89,13 @@ pub(crate) async fn diagnose(url: &str) -> leasehold_core::Result<Diagnosis> {
         Servers::Quorum(nodes) => nodes.as_slice(),
         Servers::Cluster(_) | Servers::Standalone(_) | Servers::Sentinel { .. } => &[],
     };
-    let node = |at: &Address| (at.to_string(), RedisOptions(settings.of_node(at)));
+    let node = |at: &Address| (at.to_string(), settings.of_node(at));
     let nodes = nodes.iter().map(node).collect();
     Ok(Diagnosis { findings, place: settings.servers.to_string(), nodes, sees_no_waits })
 }
 
 /// Why the search for waits is left out for this user, if so: the server would refuse and log it.
-fn sees_no_waits(settings: &Settings, reports: &[ServerReport]) -> Option<Blindness> {
+fn sees_no_waits(settings: &RedisOptions, reports: &[ServerReport]) -> Option<Blindness> {
     if settings.layout != LayoutName::Native || matches!(settings.servers, Servers::Quorum(_)) {
         return Some(Blindness::NoQueue);
     }
@@ -105,7 +105,11 @@ fn sees_no_waits(settings: &Settings, reports: &[ServerReport]) -> Option<Blindn
 
 /// Checks whether servers that take over from each other show the same time, by the clocks of each
 /// primary and of its replicas.
-fn apart(settings: &Settings, is_followed: bool, clocks: Vec<Vec<ServerClock>>) -> Vec<Finding> {
+fn apart(
+    settings: &RedisOptions,
+    is_followed: bool,
+    clocks: Vec<Vec<ServerClock>>,
+) -> Vec<Finding> {
     if settings.quarantine().is_some() {
         return Vec::new(); // the next server grants nothing until all earlier leases have ended
     }
@@ -119,8 +123,8 @@ fn apart(settings: &Settings, is_followed: bool, clocks: Vec<Vec<ServerClock>>) 
 }
 
 /// The finding about a shared layout: its keys, and the conditions for the other programs.
-fn layout(settings: &Settings) -> Option<Finding> {
-    if settings.layout == LayoutName::Redisson {
+fn layout(settings: &RedisOptions) -> Option<Finding> {
+    if settings.layout.is_redisson() {
         return Some(Topic(&settings.servers.to_string(), "layout").ok(redisson(settings)));
     }
     let is_bare = settings.layout == LayoutName::Plain && settings.prefix.is_none();
@@ -132,8 +136,8 @@ fn layout(settings: &Settings) -> Option<Finding> {
 }
 
 /// Facts about locks that are shared with Redisson, which cannot be seen on the server.
-fn redisson(settings: &Settings) -> String {
-    let tokens = match settings.fenced {
+fn redisson(settings: &RedisOptions) -> String {
+    let tokens = match settings.layout == LayoutName::RedissonFenced {
         true => "tokens are the counters of RFencedLock",
         false => "tokens are the server's clock",
     };
@@ -149,7 +153,7 @@ fn redisson(settings: &Settings) -> String {
 
 /// Reports of servers, made at the same time, and the errors of servers without a report.
 async fn report_all(
-    settings: &Settings,
+    settings: &RedisOptions,
     dialer: &Dialer,
     addresses: &[Address],
 ) -> (Vec<ServerReport>, Vec<StoreError>) {
@@ -165,7 +169,9 @@ async fn report_all(
 }
 
 /// The primaries that sentinels or a cluster name now.
-async fn primaries(settings: &Settings) -> leasehold_core::Result<(Vec<Address>, Vec<StoreError>)> {
+async fn primaries(
+    settings: &RedisOptions,
+) -> leasehold_core::Result<(Vec<Address>, Vec<StoreError>)> {
     let (mut addresses, mut missing) = (Vec::new(), Vec::new());
     for connection in Topology::new(settings, None, None)?.primaries().await? {
         match connection {
@@ -178,7 +184,7 @@ async fn primaries(settings: &Settings) -> leasehold_core::Result<(Vec<Address>,
 
 /// The findings about the replicas of a primary, as possible primaries.
 async fn replicas(
-    settings: &Settings,
+    settings: &RedisOptions,
     dialer: &Dialer,
     primary: &ServerReport,
 ) -> (Vec<ServerReport>, Vec<Finding>) {

@@ -11,7 +11,7 @@ use crate::store::redis::connection::Connection;
 use crate::store::redis::doctor::clocks::{Offset, since_1970};
 use crate::store::redis::layout::key;
 use crate::store::redis::layout::script::LIST_LIFE;
-use crate::store::redis::options::Settings;
+use crate::store::redis::options::RedisOptions;
 
 /// The record of a node about itself.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +27,7 @@ impl NodeRecord {
     /// Reads the record that clients have left at the node.
     pub(crate) async fn read(
         connection: &Connection,
-        settings: &Settings,
+        settings: &RedisOptions,
         offset: Option<Offset>,
     ) -> Result<Self, StoreError> {
         if settings.layout.is_shared() {
@@ -35,7 +35,7 @@ impl NodeRecord {
         }
         let mut read = redis::cmd("HMGET");
         read.arg(key::nodes(settings.prefix())).arg(&["id", "list1", "list2", "list3", "list4"]);
-        let record = connection.send_within(settings.connect_timeout, &read).await?;
+        let record = connection.send_within(settings.connect_timeout(), &read).await?;
         if is_denied(&record) {
             return Ok(Self::default());
         }

@@ -8,7 +8,7 @@ use leasehold_core::text::show_duration;
 use super::config::ServerConfig;
 use crate::store::finding::{Finding, Topic};
 use crate::store::redis::connection::info::{Follower, Info};
-use crate::store::redis::options::{Replicas, Servers, Settings};
+use crate::store::redis::options::{RedisOptions, Replicas, Servers};
 
 const TOPIC: &str = "replicas";
 
@@ -20,7 +20,7 @@ pub(crate) fn findings(
     place: &str,
     info: &Info,
     config: &ServerConfig,
-    settings: &Settings,
+    settings: &RedisOptions,
 ) -> Vec<Finding> {
     let followers = info.followers();
     let mut findings = vec![policy(place, followers.len(), settings)];
@@ -30,7 +30,7 @@ pub(crate) fn findings(
 }
 
 /// The finding about grants that a failover may forget.
-fn policy(place: &str, count: usize, settings: &Settings) -> Finding {
+fn policy(place: &str, count: usize, settings: &RedisOptions) -> Finding {
     let followed = match count {
         0 => "no replica follows the server".to_owned(),
         1 => "1 replica follows the server".to_owned(),
@@ -91,7 +91,7 @@ fn write_limit(
     place: &str,
     config: &ServerConfig,
     count: usize,
-    settings: &Settings,
+    settings: &RedisOptions,
 ) -> Option<Finding> {
     let limit = config.get("min-replicas-to-write")?;
     if count == 0 || settings.replicas != Replicas::None {

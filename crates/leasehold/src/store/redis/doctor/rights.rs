@@ -9,7 +9,7 @@ use redis::{FromRedisValue, Value};
 use crate::store::finding::{Finding, Topic};
 use crate::store::redis::connection::Connection;
 use crate::store::redis::layout::key;
-use crate::store::redis::options::{LayoutName, Replicas, Servers, Settings};
+use crate::store::redis::options::{LayoutName, RedisOptions, Replicas, Servers};
 use crate::store::redis::rights;
 
 /// The script that asks whether the user may run some commands. Each argument is a command, with a
@@ -43,11 +43,11 @@ pub(crate) struct Rights {
 }
 
 /// The rights that a holder needs with these settings, as rules: `+hget`.
-fn needed(settings: &Settings) -> Vec<&'static str> {
+fn needed(settings: &RedisOptions) -> Vec<&'static str> {
     let rights = match settings.layout {
         LayoutName::Native => rights::HOLDER,
         LayoutName::Plain => rights::PLAIN,
-        LayoutName::Redisson => rights::REDISSON,
+        LayoutName::Redisson | LayoutName::RedissonFenced => rights::REDISSON,
     };
     // The right to INFO is tested by using it, and has a separate finding.
     let mut rules: Vec<_> = words(rights).filter(|rule| *rule != "+info").collect();
@@ -57,9 +57,7 @@ fn needed(settings: &Settings) -> Vec<&'static str> {
     if settings.database != 0 {
         rules.push("+select");
     }
-    if settings.waitaof {
-        rules.extend(["+role", "+waitaof"]);
-    } else if settings.replicas != Replicas::None {
+    if settings.replicas != Replicas::None {
         rules.extend(["+role", "+wait"]);
     }
     rules
@@ -77,8 +75,7 @@ const COMMANDS: &str = "asking, cluster info, cluster slots, config get appendfs
     exists KEY, get KEY, getrange KEY 0 1, hdel KEY f, hget KEY f, hgetall KEY, hkeys KEY, \
     hlen KEY, hmget KEY f, hrandfield KEY, hset KEY f v, incr KEY, pexpireat KEY 1, \
     pexpiretime KEY, ping, publish CHANNEL m, role, scan 0, select 1, set KEY v, \
-    spublish CHANNEL m, ssubscribe CHANNEL, subscribe CHANNEL, time, type KEY, wait 0 1, \
-    waitaof 0 0 1";
+    spublish CHANNEL m, ssubscribe CHANNEL, subscribe CHANNEL, time, type KEY, wait 0 1";
 
 /// A command that a rule allows, with a word on each line.
 fn command(rule: &str, key: &str, channel: &str) -> String {
@@ -103,7 +100,7 @@ fn words(rights: &'static str) -> impl Iterator<Item = &'static str> {
 impl Rights {
     pub(crate) async fn of(
         connection: &Connection,
-        settings: &Settings,
+        settings: &RedisOptions,
         limit: Duration,
     ) -> Result<Self, StoreError> {
         let load = connection.send_within(limit, redis::cmd("SCRIPT").arg("LOAD").arg(ASK)).await?;
@@ -150,7 +147,7 @@ impl Rights {
     }
 
     /// The findings about missing rights, with the rules that grant them.
-    pub(crate) fn findings(&self, server: &str, settings: &Settings) -> Vec<Finding> {
+    pub(crate) fn findings(&self, server: &str, settings: &RedisOptions) -> Vec<Finding> {
         let user = settings.login.user();
         let (prefix, keys) = (settings.lock_prefix(), key_patterns(settings));
         let (inboxes, channels) =
@@ -192,9 +189,9 @@ impl Rights {
 }
 
 /// The keys of all locks, as rules.
-fn key_patterns(settings: &Settings) -> String {
+fn key_patterns(settings: &RedisOptions) -> String {
     match (settings.layout, settings.lock_prefix()) {
-        (LayoutName::Redisson, prefix) if !prefix.is_empty() => {
+        (layout, prefix) if layout.is_redisson() && !prefix.is_empty() => {
             format!("~{prefix}* ~{{{prefix}* ~redisson_lock_token:*")
         }
         (_, prefix) => format!("~{prefix}*"),
@@ -202,9 +199,11 @@ fn key_patterns(settings: &Settings) -> String {
 }
 
 /// The channels that wake waiters, as rules.
-fn channel_patterns(settings: &Settings) -> String {
+fn channel_patterns(settings: &RedisOptions) -> String {
     let more = match settings.layout {
-        LayoutName::Redisson => " &redisson_lock__channel:* &redisson_rwlock:*",
+        LayoutName::Redisson | LayoutName::RedissonFenced => {
+            " &redisson_lock__channel:* &redisson_rwlock:*"
+        }
         LayoutName::Native | LayoutName::Plain => "",
     };
     format!("&{}*{more}", key::inbox_prefix(settings.prefix()))
@@ -234,7 +233,7 @@ mod tests {
     #[test]
     fn each_right_is_asked_about_with_its_own_command() {
         let rights = [rights::HOLDER, rights::PLAIN, rights::REDISSON, rights::CLUSTER];
-        let more = ["+config|get", "+role", "+scan", "+select", "+wait", "+waitaof"];
+        let more = ["+config|get", "+role", "+scan", "+select", "+wait"];
         for rule in rights.into_iter().flat_map(words).chain(more) {
             if ["+info", LOAD, CALL].contains(&rule) {
                 continue;

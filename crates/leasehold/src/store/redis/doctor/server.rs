@@ -16,7 +16,7 @@ use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::connection::info::{Follower, Info};
 use crate::store::redis::doctor::clocks::{Offset, ServerClock};
 use crate::store::redis::doctor::connect_check::no_info;
-use crate::store::redis::options::{Address, Servers, Settings};
+use crate::store::redis::options::{Address, RedisOptions, Servers};
 
 /// A report of a server.
 #[derive(Debug)]
@@ -38,11 +38,11 @@ pub(crate) struct ServerReport {
 impl ServerReport {
     /// Connects to a server and collects the facts about it.
     pub(crate) async fn make(
-        settings: &Settings,
+        settings: &RedisOptions,
         dialer: &Dialer,
         address: &Address,
     ) -> Result<Self, StoreError> {
-        let limit = settings.connect_timeout;
+        let limit = settings.connect_timeout();
         let connection = dialer.dial(address, None).await?;
         let rights = Rights::of(&connection, settings, limit).await?;
         let info = connection.info(limit).await?;
@@ -100,7 +100,7 @@ impl ServerReport {
     }
 
     /// The findings about the server.
-    pub(crate) fn findings(&self, settings: &Settings) -> Vec<Finding> {
+    pub(crate) fn findings(&self, settings: &RedisOptions) -> Vec<Finding> {
         let mut findings = self.findings_of_any(settings, "a primary", false);
         if let Some(info) = self.info.as_ref().filter(|info| !info.is_replica()) {
             findings.extend(replication::findings(&self.server, info, &self.config, settings));
@@ -120,7 +120,7 @@ impl ServerReport {
     }
 
     /// The findings about the server in case it is promoted.
-    pub(crate) fn findings_as_replica(&self, settings: &Settings) -> Vec<Finding> {
+    pub(crate) fn findings_as_replica(&self, settings: &RedisOptions) -> Vec<Finding> {
         let mut findings = self.findings_of_any(settings, "a replica", true);
         for finding in &mut findings {
             // Nothing depends on the server until it becomes the primary.
@@ -132,7 +132,12 @@ impl ServerReport {
         findings
     }
 
-    fn findings_of_any(&self, settings: &Settings, role: &str, as_replica: bool) -> Vec<Finding> {
+    fn findings_of_any(
+        &self,
+        settings: &RedisOptions,
+        role: &str,
+        as_replica: bool,
+    ) -> Vec<Finding> {
         let place = &self.server;
         let Some(info) = &self.info else { return vec![no_info(place)] };
         let in_cluster = matches!(settings.servers, Servers::Cluster(_));
@@ -160,7 +165,7 @@ impl ServerReport {
     }
 
     /// The finding about writes to the append-only file that a power cut would lose.
-    fn sync(&self, info: &Info, settings: &Settings) -> Option<Finding> {
+    fn sync(&self, info: &Info, settings: &RedisOptions) -> Option<Finding> {
         let topic = Topic(&self.server, "persistence");
         let quarantine = settings.quarantine().is_some();
         let is_alone = matches!(settings.servers, Servers::Standalone(_))
@@ -173,9 +178,6 @@ impl ServerReport {
                 "leave quarantine out of the store URLs",
             ),
             ("always", _) => topic.ok("there is an append-only file, synced always"),
-            ("everysec", false) if settings.waitaof => {
-                topic.ok("a grant counts once it is in the append-only file")
-            }
             (how, true) => topic.ok(format!(
                 "the append-only file is synced {how}; after a restart the quarantine keeps \
                      newcomers out"
@@ -207,16 +209,9 @@ impl ServerReport {
     }
 
     /// The findings about access to the server, and about its identity.
-    fn protection(&self, settings: &Settings) -> Vec<Finding> {
+    fn protection(&self, settings: &RedisOptions) -> Vec<Finding> {
         let topic = Topic(&self.server, "protection");
         let mut findings = Vec::new();
-        if settings.insecure {
-            findings.push(topic.danger(
-                "TLS is not verified (insecure=on)",
-                "anybody in between may read the password and answer for the server",
-                "name its authority with ca= in the store URL",
-            ));
-        }
         if !self.is_open {
             findings.push(topic.ok("a password is asked for"));
         } else if settings.login.password.is_some() && settings.login.user.is_none() {

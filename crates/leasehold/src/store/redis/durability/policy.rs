@@ -7,7 +7,7 @@ use redis::Value;
 
 use super::quarantine::{Pause, Quarantine};
 use super::replication::Replication;
-use crate::store::redis::options::{Servers, Settings};
+use crate::store::redis::options::{RedisOptions, Servers};
 
 /// The conditions under which a grant counts.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(super) type Judged = Result<(Value, Result<Verdict, StoreError>), StoreError
 
 impl Durability {
     /// The conditions of the settings; `None` if they have none.
-    pub(crate) fn new(settings: &Settings) -> Option<Arc<Self>> {
+    pub(crate) fn new(settings: &RedisOptions) -> Option<Arc<Self>> {
         let in_cluster = matches!(settings.servers, Servers::Cluster(_));
         let quarantine =
             settings.quarantine().map(|span| Quarantine::new(settings.prefix(), span, in_cluster));

@@ -100,8 +100,8 @@ impl Quarantine {
         let Some(longest) = longest.filter(|longest| *longest > self.span) else { return Ok(()) };
         let why = format!(
             "a ttl of {} is longer than the quarantine of {}, so after a restart others could \
-             get the lock before the lease ends: ask for less, or raise quarantine= in every store \
-             URL",
+             get the lock before the lease ends: ask for less, or write quarantine=off in every \
+             store URL",
             show_duration(longest),
             show_duration(self.span)
         );

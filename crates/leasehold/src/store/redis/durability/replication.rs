@@ -11,19 +11,17 @@ use redis::{Cmd, FromRedisValue, Value};
 use crate::mutex::Mutex;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::connection::error;
-use crate::store::redis::options::{Address, Replicas, Servers, Settings};
+use crate::store::redis::options::{Address, RedisOptions, Replicas, Servers};
 
 /// How long a WAIT can last beyond its time limit: 200 ms, twice the interval at which the server
 /// checks time limits.
 pub(crate) const WAIT_SLACK: Duration = Duration::from_millis(200);
 
-/// The number of replicas that must have a grant before it counts, and whether the disk must have
-/// it.
+/// The number of replicas that must have a grant before it counts.
 #[derive(Debug)]
 pub(crate) struct Replication {
     replicas: Replicas,
-    on_disk: bool,
-    /// How long a grant waits for replicas and the disk: half the timeout of a request.
+    /// How long a grant waits for replicas: half the timeout of a request.
     patience: Duration,
     /// The largest number of replicas that each primary of this store was seen to have. A replica
     /// that has gone does not lower the number: it may come back as the primary, without the grants
@@ -35,42 +33,21 @@ pub(crate) struct Replication {
 
 impl Replication {
     /// The conditions of the settings; `None` if they have none.
-    pub(crate) fn new(settings: &Settings) -> Option<Self> {
-        let (replicas, on_disk) = (settings.replicas, settings.waitaof);
-        (replicas != Replicas::None || on_disk).then(|| Self {
-            replicas,
-            on_disk,
+    pub(crate) fn new(settings: &RedisOptions) -> Option<Self> {
+        (settings.replicas != Replicas::None).then(|| Self {
+            replicas: settings.replicas,
             patience: settings.timeout() / 2,
             most_seen: Mutex::default(),
             in_cluster: matches!(settings.servers, Servers::Cluster(_)),
         })
     }
 
-    /// Checks that the server knows the commands and that our user may call them, and counts the
-    /// replicas.
+    /// Checks that our user may call the commands, and counts the replicas.
     pub(crate) async fn check_server(
         &self,
         connection: &Connection,
     ) -> Result<Option<String>, StoreError> {
-        let wait = match self.on_disk {
-            true => connection.send(redis::cmd("WAITAOF").arg(1).arg(0).arg(1)).await?,
-            false => connection.send(redis::cmd("WAIT").arg(0).arg(1)).await?,
-        };
-        if let Value::ServerError(refusal) = &wait {
-            let details = refusal.details().unwrap_or_default();
-            let words = if details.contains("appendonly is disabled") {
-                "waitaof=on needs an append-only file: set appendonly yes"
-            } else if details.starts_with("unknown command") {
-                "waitaof=on needs Redis 7.2 or Valkey 7.2"
-            } else {
-                return Err(error::refused(connection.server(), refusal));
-            };
-            let why = format!("{}: {words}", connection.server());
-            return Err(StoreError::new(StoreErrorKind::Unsupported, why));
-        }
-        if self.replicas == Replicas::None {
-            return Ok(None);
-        }
+        connection.check(connection.send(redis::cmd("WAIT").arg(0).arg(1)).await?)?;
         let online = count(connection, connection.send(&redis::cmd("ROLE")).await?)?;
         self.note(connection.address(), online);
         let needed = self.needed(connection.address());
@@ -118,15 +95,11 @@ impl Replication {
         self.in_cluster.then(|| primary.clone())
     }
 
-    /// The command that waits until enough replicas have all earlier writes of its connection. With
-    /// `waitaof`, it waits for the disks of the replicas and of the server. Its time limit is never
-    /// 0: 0 would mean no limit.
+    /// The command that waits until enough replicas have all earlier writes of its connection.
+    /// Its time limit is never 0: 0 would mean no limit.
     pub(crate) fn wait(&self, needed: u32) -> Cmd {
         let patience_ms = u64::try_from(self.patience.as_millis()).unwrap_or(u64::MAX).max(1);
-        let mut wait = redis::cmd(if self.on_disk { "WAITAOF" } else { "WAIT" });
-        if self.on_disk {
-            wait.arg(1);
-        }
+        let mut wait = redis::cmd("WAIT");
         let needed = if bugs::is_on(Bug::WaitsForOneReplica) { needed.min(1) } else { needed };
         wait.arg(needed).arg(patience_ms);
         wait
@@ -142,26 +115,14 @@ impl Replication {
         let value = connection.check(value)?;
         let unexpected_reply = || error::unexpected_reply(connection.server(), "WAIT");
         let needed = if bugs::is_on(Bug::WaitsForOneReplica) { needed.min(1) } else { needed };
-        let (on_disk, have) = match self.on_disk {
-            true => {
-                let (own, have) =
-                    <(u32, u32)>::from_redis_value(value).map_err(|_| unexpected_reply())?;
-                (own > 0, have)
-            }
-            false => (true, u32::from_redis_value(value).map_err(|_| unexpected_reply())?),
-        };
-        let span = show_duration(self.patience);
-        let where_to = if self.on_disk { " on their disks" } else { "" };
-        Ok(if !on_disk {
-            Some(format!("the server did not sync its append-only file within {span}: its disk"))
-        } else if have < needed {
-            Some(format!(
-                "{have} of {needed} replicas had the grant{where_to} within {span}: see that all \
-                 of them run and follow"
-            ))
-        } else {
-            None
-        })
+        let have = u32::from_redis_value(value).map_err(|_| unexpected_reply())?;
+        Ok((have < needed).then(|| {
+            let span = show_duration(self.patience);
+            format!(
+                "{have} of {needed} replicas had the grant within {span}: see that all of them \
+                 run and follow"
+            )
+        }))
     }
 }
 

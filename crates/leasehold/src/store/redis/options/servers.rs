@@ -13,6 +13,14 @@ pub(crate) enum Address {
 }
 
 impl Address {
+    /// The host and the port, unless this is a socket.
+    pub(super) fn host_and_port(&self) -> Option<(&str, u16)> {
+        match self {
+            Self::Tcp { host, port } => Some((host, *port)),
+            Self::Unix(_) => None,
+        }
+    }
+
     /// Each host with its port.
     pub(crate) fn of_each<H: Into<String>>(hosts: impl IntoIterator<Item = (H, u16)>) -> Vec<Self> {
         hosts.into_iter().map(|(host, port)| Self::Tcp { host: host.into(), port }).collect()

@@ -1,115 +1,213 @@
-//! Options of a program, compared with URLs.
+//! URLs, and options that a program sets.
 
 use std::error::Error as _;
+use std::fs;
 use std::time::Duration;
 
 use leasehold_core::StoreError;
+use redis::{Client, ConnectionAddr, IntoConnectionInfo as _};
 
-use super::settings::DEFAULT_OFFSET;
+use super::url::{OPTIONS, SENTINEL_PASSWORD};
 use super::*;
+use crate::store::options::assert_told;
 use crate::store::redis::connection::error;
+use crate::store::secret::{Password, Secret};
 
-const SECOND: Duration = Duration::from_secs(1);
+fn parse(url: &str) -> Result<RedisOptions, String> {
+    RedisOptions::from_url_with(url, |_| None).map_err(|refusal| refusal.why)
+}
 
-/// All options as text, except for the login, which no `Debug` shows.
-fn shown(options: &RedisOptions) -> String {
-    format!("{options:?}")
+fn address(url: &str) -> String {
+    parse(url).unwrap().servers.to_string()
+}
+
+fn revealed(login: &Login) -> Option<&str> {
+    login.password.as_ref()?.revealed()
 }
 
 #[test]
-fn whatever_a_url_says_can_be_said_by_a_setter() {
-    let standalone = || RedisOptions::standalone("h", 6379);
-    let tls = || standalone().tls();
-    for (url, options) in [
-        ("redis://h/3", standalone().database(3)),
-        ("redis://u:p@h", standalone().user("u").password("p")),
-        ("redis+unix:///run/a.sock", RedisOptions::unix("/run/a.sock")),
-        ("redis+sentinel://a:1,b/main", RedisOptions::sentinel([("a", 1), ("b", 26379)], "main")),
-        ("redis+cluster://a:1,b", RedisOptions::cluster([("a", 1), ("b", 6379)])),
-        ("redis+quorum://a:1,b,c", RedisOptions::quorum([("a", 1), ("b", 6379), ("c", 6379)])),
-        ("rediss://h", tls()),
-        ("rediss://h?ca=/a&cert=/b&key=/c", tls().ca("/a").cert("/b").key("/c")),
-        ("rediss://h?insecure=on", tls().insecure(true)),
-        ("redis://h?connect_timeout=1s", standalone().connect_timeout(SECOND)),
-        ("redis://h?layout=plain", standalone().layout(LayoutName::Plain)),
-        (
-            "redis://h?layout=redisson&fenced=on",
-            standalone().layout(LayoutName::Redisson).fenced(true),
-        ),
-        ("redis://h?offset=1s", standalone().offset(SECOND)),
-        ("redis://h?prefix=app:", standalone().prefix("app:")),
-        ("redis://h?quarantine=1s", standalone().quarantine(Some(SECOND))),
-        ("redis://h?quarantine=off", standalone().quarantine(None)),
-        (
-            "redis+cluster://a?quarantine=on",
-            RedisOptions::cluster([("a", 6379)]).quarantine(Some(QUARANTINE)),
-        ),
-        ("redis://h?replicas=2", standalone().replicas(Replicas::AtLeast(2))),
-        ("redis://h?replicas=all", standalone().replicas(Replicas::All)),
-        ("redis://h?timeout=1s", standalone().timeout(SECOND)),
-        ("redis://h?waitaof=on", standalone().waitaof(true)),
+fn the_manual_has_a_row_for_each_option_and_no_other() {
+    assert_told(crate::store::MANUAL, &OPTIONS);
+}
+
+#[test]
+fn a_host_may_have_a_port_a_database_and_credentials() {
+    let options = parse("redis://bob:p%40ss%2F@db.example:7000/3").unwrap();
+    assert_eq!(options.servers.to_string(), "db.example:7000");
+    assert_eq!((options.login.user(), options.database), ("bob", 3));
+    assert_eq!(revealed(&options.login), Some("p@ss/"));
+    assert_eq!(address("redis://h"), "h:6379");
+    assert_eq!(address("valkey://[::1]:1/"), "[::1]:1");
+    assert_eq!(parse("redis://:pw@h").unwrap().login.user(), "default");
+}
+
+#[test]
+fn a_unix_socket_may_have_credentials() {
+    let options = parse("redis+unix://u:p@/run/a%20b.sock?timeout=1s").unwrap();
+    assert_eq!(options.servers, Servers::Standalone(Address::Unix("/run/a b.sock".into())));
+    assert_eq!(options.login.user(), "u");
+    assert_eq!(options.timeout, Some(Duration::from_secs(1)));
+}
+
+#[test]
+fn every_option_is_read() {
+    let options = parse(
+        "rediss://h?ca=/a.pem&cert=/b.pem&key=/c.pem&prefix=app%3A&\
+         timeout=100ms&layout=plain&quarantine=on&replicas=2",
+    )
+    .unwrap();
+    assert!(options.tls);
+    assert_eq!(options.ca, Some("/a.pem".into()));
+    let pair = (options.cert.clone(), options.key.clone());
+    assert_eq!(pair, (Some("/b.pem".into()), Some("/c.pem".into())));
+    assert_eq!(options.prefix.as_deref(), Some("app:"));
+    assert_eq!(options.timeout, Some(Duration::from_millis(100)));
+    assert_eq!((options.layout, options.replicas), (LayoutName::Plain, Replicas::AtLeast(2)));
+    assert_eq!(options.quarantine(), Some(Duration::from_mins(1)));
+    assert_eq!(parse("redis://h?prefix=").unwrap().prefix.as_deref(), Some(""));
+}
+
+#[test]
+fn a_fleet_is_several_hosts_and_what_they_are() {
+    let hosts = [("a", 1), ("b", 6379)];
+    let nodes = hosts.map(|(host, port)| Address::Tcp { host: host.to_owned(), port }).to_vec();
+    assert_eq!(parse("redis+cluster://a:1,b").unwrap().servers, Servers::Cluster(nodes.clone()));
+    let quorum = parse("valkey+quorum://u:p@a:1,b/2").unwrap();
+    assert!(quorum.quarantine().is_some(), "on unless somebody says otherwise");
+    assert_eq!((quorum.servers, quorum.database), (Servers::Quorum(nodes), 2));
+    assert_eq!(parse("redis+quorum://a,b?quarantine=off").unwrap().quarantine(), None);
+    assert_eq!(parse("redis+quorum://a,b?layout=plain").unwrap().quarantine(), None);
+    let service = parse("rediss+sentinel://a:1,b/main/3").unwrap();
+    assert!(service.tls && service.database == 3);
+    assert_eq!(service.servers.to_string(), "service main of sentinels a:1,b:26379");
+}
+
+#[test]
+fn redissons_locks_have_bare_keys_and_neither_a_quorum_nor_a_quarantine() {
+    let refusal = |url: &str| parse(url).unwrap().check().unwrap_err().why;
+    assert!(refusal("redis+quorum://a,b,c?layout=redisson").contains("sentinels or a cluster"));
+    assert!(refusal("redis://h?layout=redisson&quarantine=on").contains("do not keep it"));
+    let bare = parse("redis://h?layout=redisson").unwrap();
+    bare.check().unwrap();
+    assert_eq!((bare.lock_prefix(), bare.prefix()), ("", "lh:"));
+    let mapped = parse("redis+cluster://a?prefix=app:&layout=redisson-fenced").unwrap();
+    assert_eq!((mapped.lock_prefix(), mapped.layout), ("app:", LayoutName::RedissonFenced));
+}
+
+#[test]
+fn each_wrong_part_is_named() {
+    for (url, part) in [
+        ("redis:h", "`://`"),
+        ("http://h", "\"http\""),
+        ("redis+galaxy://h", "\"redis+galaxy\""),
+        ("rediss+unix:///run/a.sock", "\"rediss+unix\""),
+        ("redis+cluster://a:1,a:1", "a:1 twice"),
+        ("redis+cluster://a,,b", "no host"),
+        ("redis+cluster://a/1", "no databases"),
+        ("redis+sentinel://a:1", "no service"),
+        ("redis+sentinel://a:1/main/x", "the database"),
+        ("redis://", "no host"),
+        ("redis:///0", "no host"),
+        ("redis://a,b", "several hosts"),
+        ("redis://[::1", "no `]`"),
+        ("redis://[::1]1", "the port"),
+        ("redis://h:99999", "the port"),
+        ("redis://h:0", "the port"),
+        ("redis://h:", "the port"),
+        ("redis://h/zero", "the database"),
+        ("redis://h/-1", "the database"),
+        ("redis://bob@h", "a user and no password"),
+        ("redis://b%zz:p@h", "the user"),
+        ("redis://b:p%f@h", "the password"),
+        ("redis://h?ttl=1s", "\"ttl\""),
+        ("redis://h?timeout", "has no value"),
+        ("redis://h?timeout=10", "write 10s"),
+        ("redis://h?timeout=5ms", "`timeout`"),
+        ("redis://h?retention=1s", "\"retention\""),
+        ("redis://h?connect_timeout=2m", "\"connect_timeout\""),
+        ("redis://h?timeout=1s&timeout=2s", "twice"),
+        ("redis://h?layout=redlock", "or redisson-fenced"),
+        ("redis://h?quarantine=soon", "on or off"),
+        ("redis://h?replicas=0", "`replicas`"),
+        ("redis://h?replicas=some", "`replicas`"),
+        ("redis://h?sentinel_user=a", "`sentinel_user`"),
+        ("redis://h?prefix=a%0a", "`prefix`"),
+        ("redis://h?ca=/a", "`ca`"),
+        ("rediss://h?cert=/a", "give both"),
+        ("redis+unix://run/a.sock", "three slashes"),
+        ("redis+unix://", "three slashes"),
     ] {
-        assert_eq!(shown(&RedisOptions::from_url(url).unwrap()), shown(&options), "{url}");
+        let why = parse(url).unwrap_err();
+        assert!(why.contains(part), "{url}: {why}");
+        assert!(!why.contains('\n'), "{url}: {why}");
     }
 }
 
 #[test]
-fn what_does_not_go_together_is_refused_with_the_words_for_the_url() {
-    let standalone = || RedisOptions::standalone("h", 6379);
-    let nodes = || [("a", 6379), ("b", 6379), ("c", 6379)];
-    for (url, options) in [
-        ("redis://bob@h", standalone().user("bob")),
-        ("redis://h?timeout=5ms", standalone().timeout(Duration::from_millis(5))),
-        ("redis://h?quarantine=0s", standalone().quarantine(Some(Duration::ZERO))),
-        ("redis://h?offset=11s", standalone().offset(11 * SECOND)),
-        ("redis://h?prefix=a%0a", standalone().prefix("a\n")),
-        ("redis://h?replicas=0", standalone().replicas(Replicas::AtLeast(0))),
-        ("redis://h?sentinel_user=a", standalone().sentinel_user("a")),
-        ("rediss://h?insecure=on&ca=/a", standalone().tls().insecure(true).ca("/a")),
-        ("rediss://h?cert=/a", standalone().tls().cert("/a")),
-        ("redis://h?insecure=on", standalone().insecure(true)),
-        ("redis://h?key=/a", standalone().key("/a")),
-        ("redis+cluster://a/1", RedisOptions::cluster([("a", 6379)]).database(1)),
-        ("redis+cluster://a,a", RedisOptions::cluster([("a", 6379), ("a", 6379)])),
-        ("redis+sentinel://a", RedisOptions::sentinel([("a", 26379)], "")),
-        ("redis+unix://run/a.sock", RedisOptions::unix("run/a.sock")),
-        (
-            "redis://h?layout=plain&quarantine=on",
-            standalone().layout(LayoutName::Plain).quarantine(Some(QUARANTINE)),
-        ),
-        (
-            "redis://h?layout=redisson&quarantine=on",
-            standalone().layout(LayoutName::Redisson).quarantine(Some(QUARANTINE)),
-        ),
-        (
-            "redis+quorum://a,b,c?layout=redisson",
-            RedisOptions::quorum(nodes()).layout(LayoutName::Redisson),
-        ),
-        ("redis://h?fenced=on", standalone().fenced(true)),
+fn a_password_that_was_not_escaped_is_never_shown() {
+    for url in [
+        "redis://bob:hunter/2@h",
+        "redis://bob:hunter@2@h",
+        "redis://bob:hunter#2@h",
+        "redis://bob:hunter?2@h",
+        "redis://bob:hunter%2@h",
+        "redis:bob:hunter@h",
+        "redis:/bob:hunter@h",
+        "redis//bob:hunter@h",
+        "redis:bob:hunter://2@h",
+        "redis://hunter@h",
+        "redis://bob:hunter",
+        "redis://bob:1/hunter",
+        "redis://bob:hunter/2",
+        "redis://bob:1?hunter",
+        "redis://[::1]hunter:1",
+        "redis+unix://bob:hunter/run/a.sock",
+        "redis+sentinel://hunter@a/main",
+        "redis+sentinel://a/main?sentinel_user=hunter",
+        "redis+quorum://bob:hunter@a,bob:hunter@b",
     ] {
-        let of_url = RedisOptions::from_url(url).and_then(|options| options.0.check());
-        assert_eq!(of_url.unwrap_err(), options.0.check().unwrap_err(), "{url}");
+        let why = parse(url).unwrap_err();
+        assert!(!why.contains("hunter"), "{why}");
     }
-    let socket = RedisOptions::unix("/run/a.sock").tls();
-    assert!(socket.0.check().unwrap_err().why.contains("no TLS"));
-    assert!(RedisOptions::cluster([("", 1)]).0.check().unwrap_err().why.contains("no host"));
-    assert!(RedisOptions::standalone("h", 0).0.check().unwrap_err().why.contains("the port"));
+    for url in ["redis://bob:hunter2@h", "redis://hunter@h"] {
+        let options = RedisOptions::from_url_with(url, |_| Some("hunter2".to_owned())).unwrap();
+        assert!(!format!("{options:?}").contains("hunter"));
+    }
+}
+
+#[test]
+fn options_that_no_url_can_have_are_refused_too() {
+    let why = |options: RedisOptions| options.check().unwrap_err().why;
+    let with = |set: fn(&mut RedisOptions)| {
+        let mut options = RedisOptions::standalone("h", 6379);
+        set(&mut options);
+        why(options)
+    };
+    assert!(with(|it| it.replicas = Replicas::AtLeast(0)).contains("`replicas`"));
+    assert!(with(|it| it.timeout = Some(Duration::ZERO)).contains("`timeout`"));
+    assert!(with(|it| it.login.user = Some("bob".into())).contains("no password"));
+    assert!(with(|it| it.sentinel_login.user = Some("bob".into())).contains("sentinel"));
+    let mut socket = RedisOptions::unix("/run/a.sock");
+    socket.tls = true;
+    assert!(why(socket).contains("no TLS"));
+    assert!(why(RedisOptions::unix("run/a.sock")).contains("three slashes"));
+    assert!(why(RedisOptions::cluster([("", 1)])).contains("no host"));
+    assert!(why(RedisOptions::standalone("h", 0)).contains("the port"));
+    assert!(why(RedisOptions::sentinel([("a", 26379)], "")).contains("no service"));
     let nobody: [(&str, u16); 0] = [];
-    assert!(RedisOptions::quorum(nobody).0.check().unwrap_err().why.contains("no host"));
+    assert!(why(RedisOptions::quorum(nobody)).contains("no host"));
 }
 
 #[test]
 fn no_debug_shows_a_secret() {
-    let options = RedisOptions::sentinel([("a", 26379)], "main")
-        .user("hunter")
-        .password("hunter2")
-        .sentinel_user("hunter")
-        .sentinel_password("hunter2".to_owned());
-    assert!(!shown(&options).contains("hunter"), "{options:?}");
-    let secret = Secret::from("hunter2");
-    assert!(!format!("{secret:?}").contains("hunter"));
-    let options = options.password_from(|| async { Ok("hunter2".into()) });
-    assert!(!shown(&options).contains("hunter"), "{options:?}");
+    let mut options = RedisOptions::sentinel([("a", 26379)], "main");
+    for login in [&mut options.login, &mut options.sentinel_login] {
+        (login.user, login.password) = (Some("hunter".into()), Some("hunter2".into()));
+    }
+    assert!(!format!("{options:?}").contains("hunter"), "{options:?}");
+    assert!(!format!("{:?}", Secret::from("hunter2")).contains("hunter"));
+    options.login.password = Some(Password::from_source(|| async { Ok("hunter2".into()) }));
+    assert!(!format!("{options:?}").contains("hunter"), "{options:?}");
 }
 
 #[test]
@@ -122,16 +220,76 @@ fn the_words_of_a_password_source_that_fails_are_not_shown() {
 
 #[test]
 fn clocks_may_be_apart_where_a_server_may_take_over() {
-    let offset =
-        |url: &str, is_followed| RedisOptions::from_url(url).unwrap().0.clock_offset(is_followed);
-    for url in ["redis+sentinel://a/main", "redis+cluster://a", "redis://h?replicas=1"] {
-        assert_eq!(offset(url, false), DEFAULT_OFFSET, "{url}");
+    let offset = |url: &str, is_followed| parse(url).unwrap().clock_offset(is_followed);
+    for url in ["redis+cluster://a", "redis://h?replicas=1"] {
+        assert_eq!(offset(url, false), OFFSET, "{url}");
     }
+    assert_eq!(offset("redis+sentinel://a/main", false), OFFSET);
     assert_eq!(offset("redis://h", false), Duration::ZERO);
-    assert_eq!(offset("redis://h", true), DEFAULT_OFFSET);
+    assert_eq!(offset("redis://h", true), OFFSET);
     assert_eq!(offset("redis+sentinel://a/main?quarantine=on", true), Duration::ZERO);
     assert_eq!(offset("redis+cluster://a?quarantine=on", true), Duration::ZERO);
     assert_eq!(offset("redis+quorum://a,b,c?quarantine=off", true), Duration::ZERO);
-    assert_eq!(offset("redis+cluster://a?offset=2s", false), Duration::from_secs(2));
-    assert_eq!(offset("redis+cluster://a?offset=0s", false), Duration::ZERO);
+}
+
+#[test]
+fn a_password_may_come_from_the_environment_or_a_file() {
+    const PASSWORD: &str = "LEASEHOLD_PASSWORD";
+    const PASSWORD_FILE: &str = "LEASEHOLD_PASSWORD_FILE";
+    let file = std::env::temp_dir().join(format!("leasehold-password-{}", std::process::id()));
+    fs::write(&file, "from file\n").unwrap();
+    let path = file.display().to_string();
+    let both = |name: &str| match name {
+        PASSWORD => Some("from env".to_owned()),
+        PASSWORD_FILE => Some(path.clone()),
+        _ => None,
+    };
+    let only_file = |name: &str| (name == PASSWORD_FILE).then(|| path.clone());
+    let password = |url, environment: &dyn Fn(&str) -> Option<String>| {
+        let options = RedisOptions::from_url_with(url, environment).unwrap();
+        revealed(&options.login).unwrap().to_owned()
+    };
+    assert_eq!(password("redis://h", &both), "from env");
+    assert_eq!(password("redis://u@h", &only_file), "from file");
+    assert_eq!(password("redis://u:url@h", &both), "url");
+    fs::remove_file(&file).unwrap();
+    let refusal = RedisOptions::from_url_with("redis://h", only_file).unwrap_err();
+    assert!(refusal.why.contains("LEASEHOLD_PASSWORD_FILE"), "{refusal}");
+}
+
+#[test]
+fn sentinels_have_their_own_password() {
+    let environment = |name: &str| (name == SENTINEL_PASSWORD).then(|| "watch".to_owned());
+    let options = RedisOptions::from_url_with("redis+sentinel://a/main", environment).unwrap();
+    assert_eq!(revealed(&options.sentinel_login), Some("watch"));
+    assert_eq!(revealed(&options.login), None);
+    let why = parse("redis+sentinel://a/main?sentinel_user=eve").unwrap_err();
+    assert!(why.contains(SENTINEL_PASSWORD), "{why}");
+}
+
+#[test]
+fn a_client_of_redis_rs_stands_for_the_same_server_database_and_login_as_its_url() {
+    for url in ["redis://h:7001/3", "redis://app:pw@h:7001/", "redis+unix:///run/redis.sock"] {
+        let own = RedisOptions::try_from(&Client::open(url).unwrap()).unwrap();
+        let read = parse(url).unwrap();
+        assert_eq!((own.servers, own.database), (read.servers, read.database), "{url}");
+        assert_eq!(own.login.user(), read.login.user(), "{url}");
+        assert_eq!(revealed(&own.login), revealed(&read.login), "{url}");
+    }
+}
+
+#[test]
+fn the_tls_of_redis_rs_is_kept_unless_it_trusts_any_server() {
+    let info = "redis://h".into_connection_info().unwrap();
+    let address = |insecure| ConnectionAddr::TcpTls {
+        host: "h".to_owned(),
+        port: 6380,
+        insecure,
+        tls_params: None,
+    };
+    assert!(RedisOptions::try_from(&info.clone().set_addr(address(false))).unwrap().tls);
+    assert!(RedisOptions::try_from(&info.clone().set_addr(address(true))).is_err());
+    let settings = info.redis_settings().clone().set_db(-1);
+    let refused = RedisOptions::try_from(&info.set_redis_settings(settings)).unwrap_err();
+    assert!(refused.why.contains("-1"), "{refused:?}");
 }

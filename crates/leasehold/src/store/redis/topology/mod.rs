@@ -18,7 +18,7 @@ use crate::store::redis::connection::call::Call;
 use crate::store::redis::connection::dial::{Admission, Dialer};
 use crate::store::redis::connection::pushes::PushSender;
 use crate::store::redis::durability::{Durability, Server, ServerDialer};
-use crate::store::redis::options::{Address, Servers, Settings};
+use crate::store::redis::options::{Address, RedisOptions, Servers};
 
 /// Routes requests to the servers of a store.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl Topology {
     ///
     /// [`InvalidInput`] if a named file cannot be used, or if the servers are a quorum.
     pub(crate) fn new(
-        settings: &Settings,
+        settings: &RedisOptions,
         durability: Option<Arc<Durability>>,
         admission: Option<Arc<dyn Admission>>,
     ) -> Result<Self, InvalidInput> {

@@ -1,6 +1,6 @@
 -- Takes a lock of Redisson's, or replies that it is busy.
 --
--- KEYS  1 the lock   2 the hold's key   3 the counter of tokens, with fenced=on
+-- KEYS  1 the lock   2 the hold's key   3 the counter of tokens, with layout=redisson-fenced
 -- ARGV  1 owner   2 the beginning of the hold's value: `leasehold-1 ID `
 --       3 the part behind the token in it: ` held FACTS`
 --       4 ttl (µs)   5 not after (µs)   6 reads: 0 or 1

@@ -1,7 +1,7 @@
 -- Gives the lease of a lock of Redisson's to the first adopter.
 --
 -- KEYS  1 the lock   2 the new hold's key   3 the key of the hold that was handed out
---       4 the counter of tokens, with fenced=on
+--       4 the counter of tokens, with layout=redisson-fenced
 -- ARGV  1 owner   2 the beginning of the hold's value: `leasehold-1 ID `
 --       3 the part behind the token in it: ` held FACTS`
 --       4 the owner that handed the lease out   5 its token (µs)

@@ -1,6 +1,6 @@
 -- Returns the holders of a lock of Redisson's; changes nothing.
 --
--- KEYS  1 the lock   2 the counter of tokens, with fenced=on
+-- KEYS  1 the lock   2 the counter of tokens, with layout=redisson-fenced
 -- ARGV  1 the part before the owner in the names of the keys of holds
 --       2 the most owners to return
 -- reply packed: now (µs), 0 (1), and

@@ -5,8 +5,8 @@
 --
 -- A hold of ours is one more owner, with one entry, as a reader or as a writer. A writer excludes,
 -- and is excluded by, every kind of lock with that name that Redisson has. The key of the hold has
--- the value `leasehold-1 ID TOKEN STATE FACTS`. With fenced=on, `/TIME` follows the TOKEN: the time
--- of the grant (µs). Redisson reads only the time to live of such a key.
+-- the value `leasehold-1 ID TOKEN STATE FACTS`. With redisson-fenced, `/TIME` follows the TOKEN:
+-- the time of the grant (µs). Redisson reads only the time to live of such a key.
 --
 -- A hold exists while both its field and its key do: a forced unlock deletes the hash, and the key
 -- expires with the lease.
@@ -139,7 +139,7 @@ local function leave_tombstone(key)
 end
 
 -- The token of a grant, and what follows it in the value. The token is the server's clock. With
--- fenced=on it is the lock's counter, and the time of the grant follows.
+-- redisson-fenced it is the lock's counter, and the time of the grant follows.
 local function mint(counter, least)
   if not counter then return exact(math.max(now, least)), '' end
   return exact(TOKEN_EPOCH + redis.call('INCR', counter)), '/' .. exact(now)

@@ -1,0 +1,447 @@
+//! The options of a PostgreSQL store, as values and as a URL.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_core::InvalidInput;
+use tokio_rustls::rustls::ClientConfig;
+
+use crate::store::options::{self, Quarantine, TlsConfig, invalid, unknown, word};
+use crate::store::secret::Login;
+use crate::store::span::{self, CONNECT_TIMEOUT, TIMEOUTS};
+use crate::store::tls::{self, TlsFiles, Trust};
+use crate::store::url::{self, Url, decode};
+
+/// The default port of PostgreSQL.
+const DEFAULT_PORT: u16 = 5432;
+
+/// How long one request may take: 2 s. That allows for a busy disk, and for the one second that a
+/// client costs others if it stops while it has a mutex.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The default number of sessions that carry requests: 4. Eight saturate a server with two cores.
+const DEFAULT_CONNECTIONS: u32 = 4;
+
+/// The largest number of sessions of one client that carry requests: 64, which keep any server
+/// busy.
+const MAX_CONNECTIONS: u32 = 64;
+
+/// The longest name of a schema: the server cuts longer names off.
+const MAX_SCHEMA_BYTES: usize = 63;
+
+/// The options of a URL, in the order of the manual.
+const OPTIONS: [&str; 9] = [
+    "schema",
+    "timeout",
+    "connections",
+    "listen",
+    "quarantine",
+    "sslmode",
+    "sslrootcert",
+    "sslcert",
+    "sslkey",
+];
+
+const SSL_MODES: [(&str, SslMode); 4] = [
+    ("disable", SslMode::Disable),
+    ("require", SslMode::Require),
+    ("verify-ca", SslMode::VerifyCa),
+    ("verify-full", SslMode::VerifyFull),
+];
+
+/// The check of a server's certificate, in libpq's words. `allow` and `prefer` are left out,
+/// because they protect against nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SslMode {
+    /// No TLS.
+    Disable,
+    /// TLS with any server that answers. That server may be an impostor, who can then read and
+    /// change everything.
+    Require,
+    /// A certificate from a trusted authority, for any name.
+    VerifyCa,
+    /// A certificate from a trusted authority for the host of the URL.
+    VerifyFull,
+}
+
+/// The address of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// A host by name or number, or the directory of a socket, which begins with a `/`.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+}
+
+impl Server {
+    fn read(text: &str) -> Result<Self, InvalidInput> {
+        let (host, port) = Url::host("postgres", text, DEFAULT_PORT)?;
+        Ok(Self { host, port })
+    }
+
+    /// Whether data for the server stays on this machine.
+    pub(crate) fn is_local(&self) -> bool {
+        self.is_socket()
+            || self.host == "localhost"
+            || self.host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+    }
+
+    pub(crate) fn is_socket(&self) -> bool {
+        self.host.starts_with('/')
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { host, port } = self;
+        match host.contains(':') {
+            true => write!(f, "[{host}]:{port}"),
+            false => write!(f, "{host}:{port}"),
+        }
+    }
+}
+
+/// The servers of a PostgreSQL store and its options: everything that a store URL can have, as
+/// values.
+///
+/// Opening the store refuses values out of range, and options that exclude each other, with the
+/// same messages as for a URL. No `Debug` and no error shows a password. Nothing is taken from the
+/// environment, unless [`from_url`](Self::from_url) reads it.
+///
+/// # Examples
+///
+/// ```no_run
+/// use leasehold::store::{Postgres, PostgresOptions};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut options = PostgresOptions::new("db.example", 5432);
+/// options.login.user = Some("app".into());
+/// options.login.password = Some("secret".into());
+/// options.database = Some("shop".to_owned());
+/// options.connections = 8;
+/// let store = Postgres::open(options).await?;
+/// let client = leasehold::Client::builder().store(store).build().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+#[must_use = "options do nothing until a store is opened with them"]
+pub struct PostgresOptions {
+    /// The servers. The client uses the server that is the primary.
+    pub servers: Vec<Server>,
+    /// The role to log in as, and its password. A role is needed.
+    pub login: Login,
+    /// The database. Default: the one with the name of the role.
+    pub database: Option<String>,
+    /// The schema with the tables and functions: small letters, digits and `_`. Default:
+    /// `leasehold`.
+    pub schema: String,
+    /// How long one request may take, 10 ms to 60 s. Opening a session may take 5 s, or this if it
+    /// is longer. Default: 2 s.
+    pub timeout: Duration,
+    /// How many sessions carry requests at the most, 1 to 64. Default: 4.
+    pub connections: u32,
+    /// The server itself, to listen there, if `servers` names a pooler. Default: `servers`.
+    pub listen: Option<Server>,
+    /// Whether nothing new is granted for a minute, or for as long as the longest lease, once a
+    /// server may have forgotten something. Default: on.
+    pub quarantine: Quarantine,
+    /// The check of a server's certificate. Default: in full, and no TLS for sockets and loopback.
+    pub sslmode: Option<SslMode>,
+    /// A PEM file with the authorities to trust. Default: those of the system.
+    pub sslrootcert: Option<PathBuf>,
+    /// A PEM file with the client's certificate, beside `sslkey`. Default: none.
+    pub sslcert: Option<PathBuf>,
+    /// A PEM file with the client's private key, beside `sslcert`. Default: none.
+    pub sslkey: Option<PathBuf>,
+    /// A TLS configuration of the program, instead of the three files. Default: none.
+    pub tls_config: Option<TlsConfig>,
+}
+
+impl PostgresOptions {
+    /// A server by name or number, or by the directory of its socket: `postgres://HOST:PORT`.
+    pub fn new(host: impl Into<String>, port: u16) -> Self {
+        Self::of(vec![Server { host: host.into(), port }])
+    }
+
+    fn of(servers: Vec<Server>) -> Self {
+        Self {
+            servers,
+            login: Login::default(),
+            database: None,
+            schema: "leasehold".to_owned(),
+            timeout: DEFAULT_TIMEOUT,
+            connections: DEFAULT_CONNECTIONS,
+            listen: None,
+            quarantine: Quarantine::default(),
+            sslmode: None,
+            sslrootcert: None,
+            sslcert: None,
+            sslkey: None,
+            tls_config: None,
+        }
+    }
+
+    /// Reads a store URL. A password that is not in it comes from the environment
+    /// (`LEASEHOLD_PASSWORD`, `LEASEHOLD_PASSWORD_FILE`).
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`] names the part of the URL that is wrong, without showing a password.
+    pub fn from_url(url: &str) -> Result<Self, InvalidInput> {
+        Self::from_url_with(url, |name| std::env::var(name).ok())
+    }
+
+    /// Like [`from_url`](Self::from_url), but passwords come from `environment` instead of this
+    /// process's environment. That function gets the names of the variables.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`from_url`](Self::from_url).
+    pub fn from_url_with(
+        url: &str,
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, InvalidInput> {
+        let mut options = Self::read(url)?;
+        url::complete(&mut options.login, environment)?;
+        options.check()?;
+        Ok(options)
+    }
+
+    /// Reads the URL itself.
+    pub(crate) fn read(url: &str) -> Result<Self, InvalidInput> {
+        let Url { login, hosts, path, options, .. } =
+            Url::read(url, "postgres://USER@HOST/DATABASE")?;
+        let servers = hosts.split(',').map(Server::read).collect::<Result<_, _>>()?;
+        let mut read = PostgresOptions { login, ..PostgresOptions::of(servers) };
+        if !path.is_empty() {
+            read.database = Some(decode("database", path)?);
+        }
+        for (name, value) in options {
+            read.set(name, value)?;
+        }
+        read.check_values()?;
+        Ok(read)
+    }
+
+    fn set(&mut self, name: &str, text: String) -> Result<(), InvalidInput> {
+        match name {
+            "schema" => self.schema = text,
+            "timeout" => self.timeout = span::read(name, &text)?,
+            "connections" => {
+                self.connections = text
+                    .parse()
+                    .map_err(|_| invalid(format!("`{name}` in the store URL is not a number")))?;
+            }
+            "listen" => self.listen = Some(Server::read(&text)?),
+            "quarantine" => self.quarantine = Quarantine::read(name, &text)?,
+            "sslmode" => self.sslmode = Some(word(name, &text, &SSL_MODES)?),
+            "sslrootcert" => self.sslrootcert = Some(text.into()),
+            "sslcert" => self.sslcert = Some(text.into()),
+            "sslkey" => self.sslkey = Some(text.into()),
+            _ => return Err(unknown(name, &OPTIONS)),
+        }
+        Ok(())
+    }
+
+    /// Refuses options with which no store can be opened.
+    pub(crate) fn check(&self) -> Result<(), InvalidInput> {
+        self.check_values()?;
+        if self.login.user.is_none() {
+            return Err(invalid("there is no user: write postgres://USER[:PASSWORD]@HOST"));
+        }
+        Ok(())
+    }
+
+    /// Refuses values that are out of range or exclude each other.
+    fn check_values(&self) -> Result<(), InvalidInput> {
+        span::check("timeout", self.timeout, TIMEOUTS)?;
+        options::check_addresses("postgres", &self.servers, |server| {
+            Some((server.host.as_str(), server.port))
+        })?;
+        if !(1..=MAX_CONNECTIONS).contains(&self.connections) {
+            let (given, most) = (self.connections, MAX_CONNECTIONS);
+            return Err(invalid(format!("`connections` is {given}: give 1 to {most}")));
+        }
+        let is_of_schema = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        let begins = self.schema.starts_with(|c: char| !c.is_ascii_digit());
+        if !begins || self.schema.len() > MAX_SCHEMA_BYTES || !self.schema.chars().all(is_of_schema)
+        {
+            return Err(invalid(
+                "`schema` has at most 63 small letters, digits and `_`, and begins with no digit",
+            ));
+        }
+        self.check_tls()
+    }
+
+    fn check_tls(&self) -> Result<(), InvalidInput> {
+        let files = [
+            ("sslrootcert", &self.sslrootcert),
+            ("sslcert", &self.sslcert),
+            ("sslkey", &self.sslkey),
+        ];
+        match files.iter().find(|(_, file)| file.is_some()) {
+            Some((name, _)) if self.tls_config.is_some() => Err(invalid(format!(
+                "`{name}` is a part of the TLS configuration that the program gives: set it there"
+            ))),
+            Some((name, _)) if self.sslmode == Some(SslMode::Disable) => {
+                Err(invalid(format!("`{name}` is for TLS, and `sslmode` is disable")))
+            }
+            _ if self.sslcert.is_some() != self.sslkey.is_some() => {
+                Err(invalid("`sslcert` and `sslkey` go together: give both"))
+            }
+            _ if self.sslmode == Some(SslMode::Require) && self.sslrootcert.is_some() => {
+                Err(invalid(
+                    "sslmode=require trusts any server, so `sslrootcert` has no effect: write \
+                     sslmode=verify-full, or leave one of them out",
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How long opening a session may take.
+    pub(crate) fn connect_timeout(&self) -> Duration {
+        CONNECT_TIMEOUT.max(self.timeout)
+    }
+
+    /// The least time for which nothing new is granted once a server may have forgotten something.
+    pub(crate) fn quarantine(&self) -> Option<Duration> {
+        self.quarantine.span(true)
+    }
+
+    /// The check of a server's certificate.
+    pub(crate) fn mode_for(&self, server: &Server) -> SslMode {
+        let has_tls =
+            self.tls_config.is_some() || self.sslrootcert.is_some() || self.sslcert.is_some();
+        match self.sslmode {
+            _ if server.is_socket() => SslMode::Disable,
+            Some(mode) => mode,
+            None if !has_tls && server.is_local() => SslMode::Disable,
+            None => SslMode::VerifyFull,
+        }
+    }
+
+    /// The TLS configuration for a server; `None` without TLS.
+    pub(crate) fn tls_for(
+        &self,
+        server: &Server,
+    ) -> Result<Option<Arc<ClientConfig>>, InvalidInput> {
+        let trust = match self.mode_for(server) {
+            SslMode::Disable => return Ok(None),
+            SslMode::Require => Trust::Anybody,
+            SslMode::VerifyCa => Trust::AnyName,
+            SslMode::VerifyFull => Trust::Name,
+        };
+        if let Some(TlsConfig(config)) = &self.tls_config {
+            return Ok(Some(Arc::clone(config)));
+        }
+        let files = TlsFiles {
+            trust,
+            ca: ("sslrootcert", self.sslrootcert.as_deref()),
+            cert: ("sslcert", self.sslcert.as_deref()),
+            key: ("sslkey", self.sslkey.as_deref()),
+        };
+        tls::config(files).map(|config| Some(Arc::new(config)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(url: &str) -> Result<PostgresOptions, String> {
+        PostgresOptions::from_url_with(url, |_| None).map_err(|refusal| refusal.why)
+    }
+
+    #[test]
+    fn the_manual_has_a_row_for_each_option_and_no_other() {
+        options::assert_told(crate::store::Postgres::MANUAL, &OPTIONS);
+    }
+
+    #[test]
+    fn a_url_names_a_user_servers_and_a_database() {
+        let options = parse("postgres://bob:p%40ss@a:7000,[::1]/shop").unwrap();
+        let shown: Vec<_> = options.servers.iter().map(ToString::to_string).collect();
+        assert_eq!(shown, ["a:7000", "[::1]:5432"]);
+        assert_eq!(options.database.as_deref(), Some("shop"));
+        assert_eq!(options.login.password.unwrap().revealed(), Some("p@ss"));
+        let socket = parse("postgresql://u@%2Frun%2Fpostgresql").unwrap();
+        assert!(socket.servers[0].is_socket() && socket.database.is_none());
+    }
+
+    #[test]
+    fn every_option_is_read() {
+        let options = parse(
+            "postgres://u@h/d?schema=locks&timeout=1s&connections=1&listen=direct:6000&\
+             quarantine=off&sslmode=verify-ca&sslrootcert=/a.pem&sslcert=/b.pem&sslkey=/c.pem",
+        )
+        .unwrap();
+        assert_eq!((options.schema.as_str(), options.connections), ("locks", 1));
+        assert_eq!((options.timeout, options.quarantine()), (Duration::from_secs(1), None));
+        assert_eq!(options.listen.unwrap().to_string(), "direct:6000");
+        assert_eq!(options.sslmode, Some(SslMode::VerifyCa));
+        let files = [options.sslrootcert, options.sslcert, options.sslkey];
+        assert_eq!(files, ["/a.pem", "/b.pem", "/c.pem"].map(|file| Some(file.into())));
+    }
+
+    #[test]
+    fn tls_is_full_unless_nothing_leaves_the_machine() {
+        let mode = |url: &str| {
+            let options = parse(url).unwrap();
+            options.mode_for(&options.servers[0])
+        };
+        assert_eq!(mode("postgres://u@db.example"), SslMode::VerifyFull);
+        for local in ["127.0.0.1", "localhost", "[::1]", "%2Frun"] {
+            assert_eq!(mode(&format!("postgres://u@{local}")), SslMode::Disable, "{local}");
+        }
+        assert_eq!(mode("postgres://u@127.0.0.1?sslrootcert=/a.pem"), SslMode::VerifyFull);
+        assert_eq!(mode("postgres://u@h?sslmode=require"), SslMode::Require);
+    }
+
+    #[test]
+    fn each_wrong_part_is_named() {
+        for (url, part) in [
+            ("postgres:h", "`://`"),
+            ("postgres://u@", "no host"),
+            ("postgres://h", "no user"),
+            ("postgres://u@h:0", "the port"),
+            ("postgres://u@h,h", "h:5432 twice"),
+            ("postgres://u@h?prefix=a", "\"prefix\""),
+            ("postgres://u@h?connections=0", "`connections`"),
+            ("postgres://u@h?connections=x", "not a number"),
+            ("postgres://u@h?schema=Locks", "`schema`"),
+            ("postgres://u@h?schema=1a", "`schema`"),
+            ("postgres://u@h?sslmode=prefer", "`sslmode`"),
+            ("postgres://u@h?sslmode=disable&sslcert=/a&sslkey=/b", "`sslmode` is disable"),
+            ("postgres://u@h?sslcert=/a", "give both"),
+            ("postgres://u@h?sslmode=require&sslrootcert=/a", "verify-full"),
+            ("postgres://u@h?quarantine=soon", "`quarantine`"),
+            ("postgres://u@h?timeout=5ms", "`timeout`"),
+            ("postgres://u@h?timeout=1s&timeout=2s", "twice"),
+        ] {
+            let why = parse(url).map(drop).unwrap_err();
+            assert!(why.contains(part), "{url}: {why}");
+            assert!(!why.contains('\n'), "{url}: {why}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_never_shown() {
+        use crate::store::shown_url;
+
+        for url in ["postgres://u:hunter/2@h", "postgres://u:hunter@2@h", "postgres://u:hunter?2@h"]
+        {
+            assert!(!parse(url).map(drop).unwrap_err().contains("hunter"), "{url}");
+            assert_eq!(shown_url(url), "postgres:***");
+        }
+        assert_eq!(shown_url("postgresql://u:hunter2@h/d"), "postgresql://u:***@h/d");
+        let options = parse("postgres://hunter2:hunter2@h").unwrap();
+        assert!(!format!("{options:?}").contains("hunter2"));
+    }
+}

@@ -1,0 +1,154 @@
+//! The parts of a URL of servers: the login, hosts and ports, options, escapes, and passwords from
+//! elsewhere.
+
+use std::fs;
+
+use leasehold_core::InvalidInput;
+use leasehold_core::text::{percent_decode, split_scheme};
+
+use super::options::{invalid, no_host};
+use super::secret::{Login, Password, Secret};
+
+/// The environment variables with a password, so that no URL needs to contain it.
+const PASSWORD: &str = "LEASEHOLD_PASSWORD";
+const PASSWORD_FILE: &str = "LEASEHOLD_PASSWORD_FILE";
+
+/// A URL of servers.
+#[derive(Debug)]
+pub(crate) struct Url<'a> {
+    pub(crate) scheme: &'a str,
+    pub(crate) login: Login,
+    pub(crate) hosts: &'a str,
+    /// What follows the first `/` after the hosts.
+    pub(crate) path: &'a str,
+    /// Each option and its value.
+    pub(crate) options: Vec<(&'a str, String)>,
+}
+
+impl<'a> Url<'a> {
+    /// Splits a URL. An error shows the example.
+    pub(crate) fn read(url: &'a str, example: &str) -> Result<Self, InvalidInput> {
+        let parts =
+            split_scheme(url).and_then(|(scheme, rest)| Some((scheme, rest.strip_prefix("//")?)));
+        let (scheme, rest) = parts.ok_or_else(|| {
+            invalid(format!("the store URL has no `://` after its scheme: write {example}"))
+        })?;
+        let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, path) = place.split_once('/').unwrap_or((place, ""));
+        check_delimiters(authority, path, query)?;
+        let (login, hosts) = split_login(authority)?;
+        Ok(Self { scheme, login, hosts, path, options: split_options(query)? })
+    }
+
+    /// Reads a host and its port. The scheme is only used for the remedy in an error.
+    pub(crate) fn host(
+        scheme: &str,
+        text: &str,
+        default_port: u16,
+    ) -> Result<(String, u16), InvalidInput> {
+        let unclosed = || invalid("the host in the store URL begins with `[` and has no `]`");
+        let (host, rest) = if let Some(bracketed) = text.strip_prefix('[') {
+            bracketed.split_once(']').ok_or_else(unclosed)?
+        } else {
+            text.split_at(text.find(':').unwrap_or(text.len()))
+        };
+        if host.is_empty() {
+            return Err(no_host(scheme));
+        }
+        let port = match rest.strip_prefix(':').map(str::parse) {
+            None if rest.is_empty() => default_port,
+            Some(Ok(port)) if port > 0 => port,
+            // The text may be a password whose `@` is missing.
+            None | Some(_) => {
+                return Err(invalid(format!(
+                    "the port in the store URL is not 1 to 65535: write {scheme}://HOST:PORT, with \
+                     USER:PASSWORD@ before the host if it has users"
+                )));
+            }
+        };
+        Ok((decode("host", host)?, port))
+    }
+}
+
+/// Decodes `%2F` and other escapes.
+pub(crate) fn decode(part: &str, text: &str) -> Result<String, InvalidInput> {
+    percent_decode(text).ok_or_else(|| {
+        invalid(format!(
+            "the {part} in the store URL has a `%` without two hex digits, or no UTF-8"
+        ))
+    })
+}
+
+/// Refuses a delimiter where none belongs. Such a delimiter is part of an unescaped password, and
+/// no later message may show a piece of a password.
+fn check_delimiters(authority: &str, path: &str, query: &str) -> Result<(), InvalidInput> {
+    let strays = [authority, path, query].iter().any(|part| part.contains('#'))
+        || [path, query].iter().any(|part| part.contains('@'))
+        || authority.matches('@').count() > 1;
+    match strays {
+        false => Ok(()),
+        true => Err(invalid(
+            "the store URL has a `@` or `#` where none belongs: write `/` as %2F, `?` as %3F, `#` \
+             as %23, `@` as %40, or give the password in LEASEHOLD_PASSWORD",
+        )),
+    }
+}
+
+/// Splits the login from the hosts.
+fn split_login(authority: &str) -> Result<(Login, &str), InvalidInput> {
+    let Some((credentials, hosts)) = authority.split_once('@') else {
+        return Ok((Login::default(), authority));
+    };
+    let (user, password) =
+        credentials.split_once(':').map_or((credentials, None), |(a, b)| (a, Some(b)));
+    let user = (!user.is_empty()).then(|| decode("user", user)).transpose()?.map(Secret::from);
+    let password = password.map(|text| decode("password", text)).transpose()?.map(Password::from);
+    Ok((Login { user, password }, hosts))
+}
+
+fn split_options(query: &str) -> Result<Vec<(&str, String)>, InvalidInput> {
+    let mut options: Vec<(&str, String)> = Vec::new();
+    for option in query.split('&').filter(|option| !option.is_empty()) {
+        let (name, value) = option.split_once('=').ok_or_else(|| {
+            // The message does not name the option: it may be a piece of a password with a `?` in
+            // it.
+            invalid("an option in the store URL has no value: write name=value")
+        })?;
+        if options.iter().any(|(seen, _)| *seen == name) {
+            return Err(invalid(format!("the option `{name}` is in the store URL twice")));
+        }
+        options.push((name, decode("option", value)?));
+    }
+    Ok(options)
+}
+
+/// A valid URL as it may be shown: without its password, and without a user that has no password,
+/// because such a user may be a password in the wrong place.
+pub(crate) fn without_password(url: &str) -> Option<String> {
+    // There is one `@` at most, and the login is before it.
+    let Some((before, after)) = url.split_once('@') else { return Some(url.to_owned()) };
+    let (scheme, login) = before.split_once("://")?;
+    let user = login.split_once(':').map_or("", |(user, _)| user);
+    let colon = if login.contains(':') { ":" } else { "" };
+    Some(format!("{scheme}://{user}{colon}***@{after}"))
+}
+
+/// Takes a missing password from the environment.
+pub(crate) fn complete(
+    login: &mut Login,
+    environment: impl Fn(&str) -> Option<String>,
+) -> Result<(), InvalidInput> {
+    if login.password.is_some() {
+        return Ok(());
+    }
+    login.password = match (environment(PASSWORD), environment(PASSWORD_FILE)) {
+        (Some(password), _) => Some(password.into()),
+        (None, Some(path)) => {
+            let text = fs::read_to_string(&path)
+                .map_err(|error| invalid(format!("{PASSWORD_FILE} names {path:?}: {error}")))?;
+            Some(text.lines().next().unwrap_or_default().into())
+        }
+        (None, None) => None,
+    };
+    Ok(())
+}
