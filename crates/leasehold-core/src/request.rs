@@ -303,7 +303,7 @@ pub struct Acquire {
     /// [`BALLOT_LEAD`]: crate::model::BALLOT_LEAD
     pub ballot_us: Option<u64>,
     /// The time for which the record is kept, from the grant or the joining on, if that is longer
-    /// than the [retention](crate::model::Rules::retention) of the store.
+    /// than the [retention](crate::model::RETENTION) of the store.
     pub remember: Duration,
     /// The facts and the label of the caller.
     pub info: HolderInfo,

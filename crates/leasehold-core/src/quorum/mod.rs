@@ -44,7 +44,7 @@
 //! token that is lower than its clock minus [`BALLOT_LEAD`](crate::model::BALLOT_LEAD). So the
 //! order depends on the clocks of the nodes: their difference must be less than the time of that
 //! wait minus twice the lead. The same is true of the order of tokens across the
-//! [retention](crate::model::Rules::retention) of a record.
+//! [retention](crate::model::RETENTION) of a record.
 //!
 //! The order of tokens does not depend on tombstones of released leases. If a late copy of an
 //! acquire is granted, it raises the last token, and no caller learns of the grant. That costs the
