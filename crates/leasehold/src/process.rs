@@ -44,6 +44,7 @@ impl<T> PerProcess<T> {
     }
 
     /// The values of the processes from which this one was forked.
+    #[cfg(feature = "file")]
     pub(crate) fn of_parents(&self) -> impl Iterator<Item = &T> {
         let all = std::iter::successors(self.0.get(), |it| it.children.0.get());
         all.filter(|it| it.made_in.is_another()).map(|it| &it.value)

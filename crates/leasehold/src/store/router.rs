@@ -219,11 +219,11 @@ pub fn shown_url(url: &str) -> String {
         }
         Some(Scheme::Memory) => rest.is_empty().then(|| url.to_owned()),
         #[cfg(feature = "postgres")]
-        Some(Scheme::Postgres) if PostgresOptions::read(url).is_ok() => without_password(url),
+        Some(Scheme::Postgres) => {
+            PostgresOptions::read(url).ok().and_then(|_| without_password(url))
+        }
         #[cfg(feature = "redis")]
-        Some(Scheme::Redis) if RedisOptions::read(url).is_ok() => without_password(url),
-        #[cfg(any(feature = "postgres", feature = "redis"))]
-        Some(Scheme::Postgres | Scheme::Redis) => None,
+        Some(Scheme::Redis) => RedisOptions::read(url).ok().and_then(|_| without_password(url)),
         None => return "***".to_owned(),
     };
     shown.unwrap_or_else(|| format!("{scheme}:***"))

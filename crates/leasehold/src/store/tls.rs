@@ -33,6 +33,7 @@ pub(crate) struct TlsFiles<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
     /// Any server that answers.
+    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "`sslmode=require`"))]
     Anybody,
     /// A server with a certificate of a known authority, for any name.
     #[cfg(feature = "postgres")]

@@ -16,6 +16,7 @@ const PASSWORD_FILE: &str = "LEASEHOLD_PASSWORD_FILE";
 /// A URL of servers.
 #[derive(Debug)]
 pub(crate) struct Url<'a> {
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "PostgreSQL has one"))]
     pub(crate) scheme: &'a str,
     pub(crate) login: Login,
     pub(crate) hosts: &'a str,
