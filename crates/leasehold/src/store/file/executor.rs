@@ -378,10 +378,8 @@ impl OpenFile {
 /// believe that it has them, and would undo locks that others rely on. No other process would
 /// notice.
 fn refuse_in_child(location: &Location) -> Result<(), StoreError> {
-    match OPEN.of_parents().any(|open| Arc::strong_count(open) > 1) {
-        true => Err(location.forked()),
-        false => Ok(()),
-    }
+    let is_open = OPEN.of_parents().any(|open| Arc::strong_count(open) > 1);
+    if is_open { Err(location.forked()) } else { Ok(()) }
 }
 
 /// Takes the write lock for opening the store. A thread that waited in the kernel could not give

@@ -72,10 +72,7 @@ pub fn inbox_prefix(prefix: &str) -> String {
 }
 
 fn escape(name: &str) -> Cow<'_, str> {
-    match name.contains('%') {
-        true => name.replace('%', "%25").into(),
-        false => name.into(),
-    }
+    if name.contains('%') { name.replace('%', "%25").into() } else { name.into() }
 }
 
 #[cfg(test)]
