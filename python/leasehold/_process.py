@@ -25,4 +25,3 @@ def _end() -> None:
     _core.end(_EXIT_PATIENCE)
     _core.end_told()
     _events.join(_EXIT_PATIENCE)
-
