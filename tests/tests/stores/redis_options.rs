@@ -93,7 +93,7 @@ async fn a_password_source_that_hangs_is_given_up_with_the_connection() {
         panic!("there is no password")
     };
     assert_eq!(error.kind(), StoreErrorKind::Timeout);
-    assert!(error.to_string().contains("no password within 5s"), "{error}");
+    assert!(error.to_string().contains("no password within 5.0s"), "{error}");
 }
 
 #[tokio::test]
