@@ -235,7 +235,7 @@ async fn a_primary_that_hangs_costs_no_lease_that_waits_for_replicas_if_one_take
     let observer = {
         let failures = Arc::clone(&failures);
         move |event: &Event<'_>| {
-            if let Event::Overdue { .. } = event {
+            if let Event::RoundTrip { operation: "renew", error: Some(_), .. } = event {
                 failures.fetch_add(1, Ordering::Relaxed);
             }
         }

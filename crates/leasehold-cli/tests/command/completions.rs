@@ -5,18 +5,16 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 
-use crate::harness::{Ended, PROGRAM, Place, ended};
+use crate::harness::{Background, Ended, PROGRAM, Place, ended};
 
 /// Names with characters that are special in shells or at word breaks.
 const NAMES: [&str; 4] = ["acc'q", "acc:1/a", "acc:2 b", "zed$x"];
 
-/// A place where those names were used before.
-fn place() -> Place {
+/// A place where those names are held for as long as the second value lives.
+fn place() -> (Place, [Background; NAMES.len()]) {
     let place = Place::on_file();
-    for name in NAMES {
-        place.end(&["run", name, "--", "true"]).assert_silent(0);
-    }
-    place
+    let holders = NAMES.map(|name| place.holder(name, &[]));
+    (place, holders)
 }
 
 fn offered(place: &Place, words: &[&str]) -> Vec<String> {
@@ -43,15 +41,14 @@ fn has(shell: &str) -> bool {
 
 #[test]
 fn names_of_locks_are_completed_where_a_name_stands() {
-    let place = place();
+    let (place, _holders) = place();
     let _holder = place.holder("zone", &[]);
     assert_eq!(offered(&place, &["run", "acc"]), NAMES[..3]);
     assert_eq!(offered(&place, &["run", "acc:"]), NAMES[1..3]);
     assert_eq!(offered(&place, &["run", "x", "z"]), ["zed$x", "zone"]);
     assert_eq!(offered(&place, &["elect", "--value", "v", "ze"]), ["zed$x"]);
-    // These commands need a lock that is held or awaited.
     for command in ["show", "revoke", "ls"] {
-        assert_eq!(offered(&place, &[command, "z"]), ["zone"], "{command}");
+        assert_eq!(offered(&place, &[command, "z"]), ["zed$x", "zone"], "{command}");
     }
     assert_eq!(offered(&place, &["run", "--label", "z"]), [""; 0], "a label is no name");
 }
@@ -73,7 +70,7 @@ fn commands_options_and_pages_are_completed_and_options_only_where_a_dash_is_typ
 
 #[test]
 fn names_come_from_the_store_that_the_line_names() {
-    let (place, other) = (Place::on_file(), place());
+    let (place, (other, _holders)) = (Place::on_file(), place());
     for options in [
         &["run", "-s", &other.url][..],
         &["run", &format!("--store={}", other.url)],
@@ -103,7 +100,7 @@ fn a_store_that_is_away_or_not_made_yet_offers_nothing_and_holds_up_nobody() {
 
 #[test]
 fn bash_completes_names_with_colons_blanks_and_quotes() {
-    let place = place();
+    let (place, _holders) = place();
     // A line up to the cursor, the words that bash makes of it, and what it replaces.
     let complete = |line: &str, words: &str, current: &str| {
         let lines = [
@@ -138,7 +135,7 @@ fn zsh_completes_names_with_colons_blanks_and_quotes() {
     if !has("zsh") {
         return; // `cargo xtask test` says so
     }
-    let place = place();
+    let (place, _holders) = place();
     let complete = |words: &str| {
         let lines = [
             "compdef() { : }",
@@ -164,7 +161,7 @@ fn fish_completes_names_with_colons_blanks_and_quotes() {
     if !has("fish") {
         return; // `cargo xtask test` says so
     }
-    let place = place();
+    let (place, _holders) = place();
     let complete = |line: &str| {
         let line = format!("leasehold completions fish | source; complete -C {line:?}");
         let ended = script(&place, "fish", &line);
