@@ -306,8 +306,8 @@ mod tests {
     #[test]
     fn stores_do_not_import_each_other_but_share_their_trait_and_their_own_parts() {
         let shared = ("store/mod.rs", "pub use self::memory::Memory; pub trait Store {}");
-        let redis = [("store/redis/mod.rs", "mod url;"), ("store/redis/url.rs", "use super::U;")];
-        let memory = ("store/memory.rs", "use super::{Store, redis::url};");
+        let redis = [("store/redis/mod.rs", "mod list;"), ("store/redis/list.rs", "use super::U;")];
+        let memory = ("store/memory.rs", "use super::{Store, redis::list};");
         fails(&[shared, redis[0], redis[1], memory], &["memory.rs:1", "`redis`"]);
         let memory = ("store/memory.rs", "use super::Store;");
         assert_eq!(wrong(&[shared, redis[0], redis[1], memory]), [""; 0]);

@@ -43,7 +43,7 @@ async fn a_snapshot_that_stays_open_does_not_slow_a_name_down() {
     let schema = &database.schema;
     let acquire = format!(
         "EXPLAIN (ANALYZE, BUFFERS) SELECT {schema}.quick_acquire_1('{{a}}', '{{me}}', \
-         '{{me}}', '{{30000000}}', '{{9000000000000000}}', '{{1}}', '', 'on', true, '20s')"
+         '{{me}}', '{{30000000}}', '{{9000000000000000}}', '{{1}}', '', true, '20s')"
     );
     let release =
         format!("SELECT ({schema}.quick_end_1('{{a}}', '{{me}}', '{{false}}', 1, '20s'))[1] > 0");

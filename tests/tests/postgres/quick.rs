@@ -128,7 +128,7 @@ async fn who_shares_a_transaction_waits_for_nobody_who_is_busy_with_another_name
     other.batch_execute(&begun).await.unwrap();
     let asked = "SELECT (it[2] IS NOT NULL)::text, (it[5] IS NOT NULL)::text FROM \
         @.quick_acquire_1('{busy,free}', '{one,other}', '{one,other}', '{1000,1000}', \
-        '{9000000000000000,9000000000000000}', '{1,1}', '', 'on', true, '20s') AS it";
+        '{9000000000000000,9000000000000000}', '{1,1}', '', true, '20s') AS it";
     assert_eq!(database.ask(asked), "false|true");
 }
 

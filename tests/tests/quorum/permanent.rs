@@ -38,7 +38,7 @@ async fn a_ttl_above_the_quarantine_is_refused_at_once() {
     let client =
         must(Client::connect(fleet.url().replace("quarantine=off", "quarantine=1m")).await);
     let lock = client.mutex("long").ttl(Duration::from_mins(2));
-    all_say(&lock, StoreErrorKind::Unsupported, "ask for less, or raise quarantine=").await;
+    all_say(&lock, StoreErrorKind::Unsupported, "ask for less, or write quarantine=off").await;
 }
 
 #[tokio::test]
