@@ -232,19 +232,16 @@ async fn a_primary_that_hangs_costs_no_lease_that_waits_for_replicas_if_one_take
     let mut cluster = must(Cluster::start_with(&options, 2));
     let (name, slot) = cluster.fresh_name(0);
     let failures = Arc::new(AtomicU32::new(0));
-    let observer = {
-        let failures = Arc::clone(&failures);
-        move |event: &Event<'_>| {
-            if let Event::RoundTrip { operation: "renew", error: Some(_), .. } = event {
-                failures.fetch_add(1, Ordering::Relaxed);
-            }
+    let counted = Arc::clone(&failures);
+    let observer = move |event: &Event<'_>| {
+        if let Event::RoundTrip { operation: "renew", error: Some(_), .. } = event {
+            counted.fetch_add(1, Ordering::Relaxed);
         }
     };
     let url = format!("{}?replicas=1&timeout=1s", cluster.url());
     let client = must(Client::builder().url(url).observer(observer).build().await);
     let guard = must(soon(client.mutex(&name).ttl(LONG / 2).acquire()).await);
-    // The keeper has connections to the primary.
-    renewed(&guard).await;
+    renewed(&guard).await; // the keeper has connections to the primary
     must(cluster.stop(0));
     let before = failures.load(Ordering::Relaxed);
     until("two renewals have failed", async || failures.load(Ordering::Relaxed) > before + 1).await;

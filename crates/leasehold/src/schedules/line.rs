@@ -25,6 +25,7 @@ const LONG_SLICE: Duration = Duration::from_hours(1);
 struct Section {
     is_taken: AtomicBool,
     last_token: AtomicU64,
+    visitors: AtomicU64,
 }
 
 impl Section {
@@ -35,6 +36,7 @@ impl Section {
         assert!(!self.is_taken.swap(true, Ordering::AcqRel), "two are in it");
         assert!(self.last_token.fetch_max(token, Ordering::AcqRel) < token, "tokens grow");
         self.is_taken.store(false, Ordering::Release);
+        self.visitors.fetch_add(1, Ordering::AcqRel);
     }
 }
 
@@ -68,11 +70,12 @@ fn callers_of_one_client_are_alone_and_all_are_served() {
 #[test]
 fn callers_of_two_clients_are_alone_and_all_are_served_while_slices_end() {
     explore(|| {
-        let (world, section) = (World::new(), Arc::default());
+        let (world, section) = (World::new(), Arc::<Section>::default());
         let clients = [(); 2].map(|()| world.client(SLICE));
         let visits = [(0, true), (1, false), (0, false), (1, true)];
         let visits = visits.map(|(client, drops)| visit(&clients[client], &section, drops));
-        for _ in 0..3 {
+        // A message can come before its client listens. Then the client asks after a second.
+        while section.visitors.load(Ordering::Acquire) < visits.len() as u64 {
             world.clock.advance(SLICE);
             block_on(yield_now());
         }
