@@ -17,35 +17,19 @@ const CRATES: [&str; 4] = [
     "crates/leasehold/src/",
 ];
 
-/// Parts of paths whose texts nobody looks up: those of tests, help and screens, and what the doctor
-/// finds, since it prints the remedy beside each finding.
-const LEFT_OUT: [&str; 15] = [
-    "tests",
-    "/fuzzing",
-    "/schedules/",
-    "differential",
-    "bugs.rs",
-    "args/help.rs",
-    "args/shared.rs",
-    "args/taking.rs",
-    "top/screen.rs",
-    "serve/router.rs",
-    "metrics.rs",
-    "setters.rs",
-    "/inbox/message.rs",
-    "doctor",
-    "deadlock",
-];
+/// Parts of paths whose texts nobody looks up: those of tests, help and screens, and what the
+/// doctor finds, since it prints the remedy beside each finding.
+const LEFT_OUT: &str = "tests fuzzing schedules differential bugs.rs args/help.rs args/shared.rs \
+                        args/taking.rs top/screen.rs serve/router.rs metrics.rs setters.rs \
+                        rights.rs inbox/message.rs doctor deadlock";
 
 /// The code before a text that is for programmers or for other programs.
 const NOT_SAID: [&str; 6] =
     ["expect(", "reason = ", "must_use = ", "debug!(", "unreachable!(", "panic!("];
 
-/// How texts for a database begin.
-const SQL: [&str; 13] = [
-    "SELECT", "CREATE", "UPDATE", "INSERT", "DELETE", "WITH", "PRAGMA", "GRANT", "ALTER", "BEGIN",
-    "close_", "list_", "quick_",
-];
+/// How texts for a database, and remainders of sentences, begin.
+const NO_MESSAGE: &str =
+    "SELECT CREATE UPDATE INSERT DELETE WITH PRAGMA GRANT ALTER BEGIN close_ list_ quick_ , ;";
 
 /// The fewest words of a text that counts as a message.
 const FEWEST_WORDS: usize = 4;
@@ -63,25 +47,18 @@ pub(crate) fn check(files: &[File]) -> Option<String> {
 }
 
 fn page(files: &[File]) -> String {
-    let mut page = "# Messages\n\nErrors and remarks, in the order of the source. Braces stand \
-                    for values. `cargo xtask messages` writes this page.\n"
-        .to_owned();
+    let page =
+        "# Messages\n\nBraces stand for values; `cargo xtask messages` writes this.\n\n".to_owned();
+    let spoken = files.iter().filter(|file| file.is("rs") && speaks(&file.path));
     let mut seen = HashSet::new();
-    for part in CRATES {
-        let of_part = |file: &&File| file.is("rs") && speaks(&file.path, part);
-        let texts = files.iter().filter(of_part).flat_map(|file| texts(&file.text));
-        let new: Vec<String> = texts.filter(|text| seen.insert(text.clone())).collect();
-        if !new.is_empty() {
-            let name = part.trim_start_matches("crates/").trim_end_matches("/src/");
-            page.push_str(&format!("\n## {name}\n\n"));
-            new.iter().for_each(|text| page.push_str(&format!("- {text}\n")));
-        }
-    }
-    page
+    let texts = spoken.flat_map(|file| texts(&file.text));
+    let new = texts.filter(|text| seen.insert(text.clone()));
+    page + &new.map(|text| format!("- {text}\n")).collect::<String>()
 }
 
-fn speaks(path: &str, part: &str) -> bool {
-    path.starts_with(part) && !LEFT_OUT.iter().any(|part| path.contains(part))
+fn speaks(path: &str) -> bool {
+    CRATES.iter().any(|begin| path.starts_with(begin))
+        && !LEFT_OUT.split_whitespace().any(|part| path.contains(part))
 }
 
 /// The messages of a source, without those of its tests.
@@ -125,9 +102,8 @@ fn is_message(before: &str, text: &str) -> bool {
     let is_word = |word: &&str| word.bytes().filter(u8::is_ascii_lowercase).count() > 1;
     let words = text.split_whitespace().filter(is_word).count();
     words >= FEWEST_WORDS
-        && !text.starts_with([',', ';'])
         && !NOT_SAID.iter().any(|end| before.ends_with(end.trim_end()))
-        && !SQL.iter().any(|begin| text.trim_start().starts_with(begin))
+        && !NO_MESSAGE.split_whitespace().any(|begin| text.trim_start().starts_with(begin))
 }
 
 /// Joins a literal of several lines into one line.
@@ -155,7 +131,7 @@ mod tests {
         let source =
             || File::new("crates/leasehold/src/a.rs", "//! A.\nsay(\"it is not there yet\")");
         let written = page(&[source(), source()]);
-        assert!(written.ends_with("## leasehold\n\n- it is not there yet\n"), "{written}");
+        assert!(written.ends_with("\n\n- it is not there yet\n"), "{written}");
         assert_eq!(check(&[source(), File::new(PAGE, &written)]), None);
         let old = check(&[source(), File::new(PAGE, "# Messages\n")]);
         assert!(old.is_some_and(|why| why.contains("cargo xtask messages")));
