@@ -152,7 +152,8 @@ pub async fn what_a_store_cannot_do_is_refused(subject: &Subject) {
             Ok(answer) => panic!("{answer:?}"),
         }
     };
-    for (mode, is_there) in [(Mode::Shared, can.shared), (permits(2, 3), can.permits)] {
+    let permits = [permits(1, 1), permits(2, 3)].map(|mode| (mode, can.permits));
+    for (mode, is_there) in [(Mode::Shared, can.shared)].into_iter().chain(permits) {
         if !is_there {
             refused(Action::Acquire(bench.request(somebody(), mode).await)).await;
         }

@@ -13,8 +13,7 @@ use crate::name::{InvalidInput, as_text};
 /// microseconds last until about 2091.
 pub const TOKEN_EPOCH_US: u64 = 1_577_836_800_000_000;
 
-/// The number of low bits of a token that belong to the process that holds the lease. A reader's
-/// lease is not passed on: in a quorum, these bits of its token say which node has minted it.
+/// The number of low bits of a token that belong to the process that holds the lease.
 const LOCAL_BITS: u32 = 12;
 
 /// The mask of the local bits.

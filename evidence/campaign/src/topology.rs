@@ -248,8 +248,8 @@ impl Topology {
                 numbers: &LASTING_NUMBERS,
                 ..Plan::QUICK
             },
-            // It has no semaphores, and a round with split votes is expensive.
-            Self::Quorum => Plan { tasks: 6, semaphores: 0, elections: 0, ..Plan::WIDE },
+            // A round with split votes is expensive.
+            Self::Quorum => Plan { tasks: 6, modes: Modes::Mutexes, elections: 0, ..Plan::WIDE },
             Self::Cluster => Plan { keeps: true, ..Plan::WIDE.faithful() },
             // A crash forgets unacknowledged releases; grants are flushed, and so are the ends of
             // jobs.

@@ -119,8 +119,7 @@ async fn a_record_of_another_release_is_said_at_once_by_every_verb() {
 async fn a_lease_whose_record_is_of_another_release_is_neither_changed_nor_renewed() {
     let fleet = Fleet::start(3);
     let client = fleet.client().await;
-    let lock = client.rwlock("bad");
-    let reader = must(soon(lock.read().acquire()).await);
+    let guard = must(soon(client.mutex("bad").acquire()).await);
     let lease = must(soon(client.mutex("lent").acquire()).await).into_lease();
     for server in &fleet.servers {
         must(server.command::<()>("HSET lh:bad s garbage"));
@@ -130,11 +129,11 @@ async fn a_lease_whose_record_is_of_another_release_is_neither_changed_nor_renew
         Error::Store(error) => error.kind() == StoreErrorKind::Version,
         _ => false,
     };
-    let renewed = soon(reader.renew()).await.unwrap_err();
+    let renewed = soon(guard.renew()).await.unwrap_err();
     assert!(is_said(&renewed), "{renewed:?}");
     let adopted = soon(client.adopt(must(lease))).await.unwrap_err();
     assert!(is_said(&adopted), "{adopted:?}");
-    let released = soon(reader.release()).await.unwrap_err();
+    let released = soon(guard.release()).await.unwrap_err();
     assert!(is_said(&released), "{released:?}");
 }
 

@@ -58,10 +58,10 @@ impl Connection {
         choice: &Choice,
         verbosity: Verbosity,
     ) -> Result<Self, Failure> {
-        if choice.url.is_on_quorum() && matches!(mode(args), Mode::Permits { capacity: 2.., .. }) {
+        if choice.url.is_on_quorum() && mode(args) != Mode::Exclusive {
             return Err(Failure::usage(format!(
-                "{}: a quorum cannot give permits of several: choose a store with one primary, or \
-                 a name without --permits for each permit",
+                "{}: a quorum has neither readers nor permits: use a mutex, or a store with one \
+                 primary",
                 choice.url
             )));
         }

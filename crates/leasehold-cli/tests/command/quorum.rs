@@ -44,24 +44,22 @@ fn a_command_that_a_quorum_can_never_grant_ends_at_once() {
 }
 
 #[test]
-fn permits_of_several_are_refused_at_once_also_while_the_nodes_are_away() {
+fn readers_and_permits_are_refused_at_once_also_while_the_nodes_are_away() {
     let servers: Vec<_> = (0..3).map(|_| RedisServer::start().unwrap()).collect();
     let hosts: Vec<_> = servers.iter().map(|s| format!("127.0.0.1:{}", s.port())).collect();
     let url = format!("redis+quorum://{}?quarantine=off&timeout=5s", hosts.join(","));
     let place = Place::at(url);
     let refusals = || {
         for words in [
-            &["run", "gpu", "--permits", "1/4", "--", "true"][..],
-            &["run", "gpu", "--permits", "1/4", "--no-wait", "--", "true"],
+            &["run", "gpu", "--shared", "--", "true"][..],
+            &["run", "gpu", "--permits", "1/1", "--no-wait", "--", "true"],
             &["hold", "gpu", "--permits", "2/2"],
             &["take", "gpu", "--permits", "1/4", "--for", "1h", "--log", "log"],
         ] {
-            place.end(words).assert_failed(2, "a quorum cannot give permits of several");
+            place.end(words).assert_failed(2, "a quorum has neither readers nor permits");
         }
     };
     refusals();
-    // One permit of one is a mutex, which a quorum can grant.
-    place.end(&["run", "gpu", "--permits", "1/1", "--", "true"]).assert_ended(0);
     drop(servers);
     refusals();
 }

@@ -20,16 +20,8 @@
 //! same on every common node. If A learned of its grant before B asked, it is also the order in
 //! real time.
 //!
-//! This is true if A and B cannot hold together. Two *readers* may get the same number, because the
-//! common node may grant B before A's commit arrives there. For example, take two nodes that have
-//! granted nothing. Each reader is the first on one node, with 1, and the second on the other, with
-//! 2; then each commits 2. But a round only commits its own numbers, so some node minted each
-//! committed number for its reader; and no node mints a number twice. So the token of a reader has
-//! the number *and the node that minted it for this reader*, in the low bits
-//! ([`Round::beside_others`]). Two readers with the same number have it from two nodes. Nothing
-//! else changes. Nodes store and compare only the number, and a later grant has a higher number,
-//! and so a higher token, from any node. All clients must number the nodes in the same way. The low
-//! bits are free for this, because a process does not pass a reader's lease on.
+//! This is true because A and B cannot hold together. Readers could: the common node may grant B
+//! before A's commit arrives there, and both would have one number. So a quorum has only mutexes.
 //!
 //! It would not be enough to use the highest token that the nodes granted by themselves: see
 //! [`Action::Commit`](crate::Action::Commit).

@@ -113,14 +113,13 @@ impl RenewTally {
         self.is_extended() || self.is_lost() || self.refusal().is_some()
     }
 
-    /// Whether any node reports that an operator asks the holder to stop.
-    pub fn is_revoked(&self) -> bool {
-        self.revoked > 0
-    }
-
-    /// The newest token that was reported by a node without the lease.
-    pub fn newest(&self) -> Option<FencingToken> {
-        self.newest
+    /// The reply to the holder of a lease that no majority has: an operator asks it to stop if any
+    /// node says so. Otherwise, the newest token of the nodes without the lease.
+    pub fn loss(&self) -> Reply {
+        match self.revoked {
+            0 => Reply::NotHeld { newest: self.newest },
+            _ => Reply::Revoked(true),
+        }
     }
 }
 
@@ -183,15 +182,15 @@ mod tests {
     #[test]
     fn a_lease_is_revoked_by_one_node_or_more() {
         let (held, revoked) = (NodeVote::Held, NodeVote::Revoked);
-        assert!(!tally(&[held, held]).is_revoked());
-        assert!(tally(&[held, revoked]).is_revoked());
-        assert!(tally(&[revoked, held, revoked]).is_revoked());
+        assert_eq!(tally(&[held, held]).loss(), Reply::NotHeld { newest: None });
+        assert_eq!(tally(&[held, revoked]).loss(), Reply::Revoked(true));
+        assert_eq!(tally(&[revoked, held, revoked]).loss(), Reply::Revoked(true));
     }
 
     #[test]
     fn the_newest_token_is_that_of_the_nodes_that_do_not_hold_it() {
         let said = [7, 8].map(|number| NodeVote::NotHeld(Some(token(number))));
         let tally = tally(&[said[0], NodeVote::NotHeld(None), said[1]]);
-        assert_eq!(tally.newest(), Some(token(8)));
+        assert_eq!(tally.loss(), Reply::NotHeld { newest: Some(token(8)) });
     }
 }

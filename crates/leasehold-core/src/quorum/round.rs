@@ -90,8 +90,6 @@ pub struct Round {
     needed: usize,
     ballot_us: Option<u64>,
     votes: Vec<Vote>,
-    /// The token that each node has minted, if others may hold at the same time as the caller.
-    minted: Option<Vec<Option<FencingToken>>>,
 }
 
 impl Round {
@@ -100,25 +98,13 @@ impl Round {
     /// Without a ballot, the nodes are of a kind that remembers no tokens. The attempt that holds a
     /// majority has won, with the highest token that a node granted.
     pub fn new(nodes: usize, needed: usize, ballot_us: Option<u64>) -> Self {
-        Self { needed, ballot_us, votes: vec![Vote::Open; nodes], minted: None }
-    }
-
-    /// The same round for a caller that may hold at the same time as others. The low bits of the
-    /// agreed token say which node has minted it, so that nobody else gets the same token.
-    #[must_use]
-    pub fn beside_others(mut self) -> Self {
-        self.minted = self.ballot_us.map(|_| vec![None; self.votes.len()]);
-        self
+        Self { needed, ballot_us, votes: vec![Vote::Open; nodes] }
     }
 
     /// Counts the vote of one node, in place of its earlier vote.
     pub fn vote(&mut self, node: usize, vote: Vote) {
         if let Some(counted) = self.votes.get_mut(node) {
             *counted = vote;
-        }
-        if let Some(minted) = self.minted.as_mut().and_then(|minted| minted.get_mut(node)) {
-            // Only the first token of a node was minted; a later one was committed.
-            *minted = minted.or(vote.token());
         }
     }
 
@@ -183,7 +169,7 @@ impl Round {
         };
         if let Some(same) = tokens.windows(self.needed).find(|same| same[0] == same[same.len() - 1])
         {
-            return Verdict::Agreed(self.own(same[0]));
+            return Verdict::Agreed(same[0]);
         }
         // The other nodes would refuse to commit a token so far above the ballot. With one of the
         // open votes, a lower token may do.
@@ -193,13 +179,6 @@ impl Round {
         let is_behind = |vote: &Vote| vote.token().is_some_and(|token| token < lowest);
         let nodes = (0..self.votes.len()).filter(|node| is_behind(&self.votes[*node])).collect();
         Verdict::Commit { token: lowest, nodes }
-    }
-
-    /// The token for its holder: see [`beside_others`](Self::beside_others).
-    fn own(&self, token: FencingToken) -> FencingToken {
-        let minted = self.minted.iter().flatten();
-        let by = minted.zip(1..).find(|(minted, _)| **minted == Some(token));
-        by.and_then(|(_, node)| token.passed_on(node)).unwrap_or(token)
     }
 
     /// Whether a lost round was split between present callers: this caller has a few nodes, other
@@ -290,24 +269,6 @@ mod tests {
         assert_eq!(verdict(&[granted(6), granted(11), Vote::Open]), commit(11, &[0]));
         assert_eq!(verdict(&[granted(90), granted(6), granted(7)]), commit(7, &[1]));
         assert_eq!(verdict(&[granted(7), granted(7), granted(6)]), Verdict::Agreed(token(7)));
-    }
-
-    #[test]
-    fn two_who_hold_together_are_told_two_tokens_though_the_nodes_have_one() {
-        let of = |votes: [u64; 2]| {
-            let mut round = Round::new(3, 2, Some(BALLOT_US)).beside_others();
-            votes.into_iter().zip(0..).for_each(|(number, node)| round.vote(node, granted(number)));
-            round
-        };
-        // Each caller was the first at one of the two nodes that answer.
-        let (mut one, mut other) = (of([6, 7]), of([7, 6]));
-        assert_eq!((one.verdict(), other.verdict()), (commit(7, &[0]), commit(7, &[1])));
-        one.vote(0, granted(7));
-        other.vote(1, granted(7));
-        let [by_second, by_first] = [2, 1].map(|node| token(7).passed_on(node).unwrap());
-        assert_eq!(one.verdict(), Verdict::Agreed(by_second));
-        assert_eq!(other.verdict(), Verdict::Agreed(by_first));
-        assert!(token(7) < by_first && by_second < token(8), "they are in order all the same");
     }
 
     #[test]

@@ -16,12 +16,7 @@ impl State {
         let client = &mut self.clients[usize::from(number)];
         (client.newest, client.began, client.words) = (newest, time, vec![NodeHold::Open; NODES]);
         let round = Round::new(NODES, world.needed(), Some(ballot_us));
-        client.phase = Phase::Asking(
-            match world.mode == leasehold_core::Mode::Shared && world.has(Protection::Minter) {
-                true => round.beside_others(),
-                false => round,
-            },
-        );
+        client.phase = Phase::Asking(round);
         client.unanswered = [1; NODES];
         for node in 0..NODES {
             self.send(number, node, Kind::Acquire { ballot_us });

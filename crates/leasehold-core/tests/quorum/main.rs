@@ -14,8 +14,6 @@ mod search;
 mod state;
 mod world;
 
-use leasehold_core::Mode;
-
 use self::scenario::{Protection, World};
 use self::search::{breaks, holds_in};
 use self::world::{ENDED_STAYS_ENDED, IN_ORDER, KEPT, ONE_HOLDER, PROVEN};
@@ -49,24 +47,6 @@ fn tokens_are_in_order_whatever_clocks_and_late_messages_do() {
 fn tokens_are_in_order_whatever_answers_are_lost_while_leases_end_early() {
     holds_in(&World { losses: 1, copies: 1, ballots: &[1], ..World::timeless() });
     holds_in_large(&World { losses: 1, jumps: 2, ..World::timeless() });
-}
-
-/// Readers on nodes that know nothing of the name, or on nodes with a past.
-fn readers() -> World {
-    World { mode: Mode::Shared, last_tokens: [0; 3], ballots: &[1], ..World::timeless() }
-}
-
-#[test]
-fn two_readers_have_two_tokens_whichever_is_the_first_on_which_node() {
-    holds_in(&readers());
-    holds_in(&World { jumps: 0, losses: 1, copies: 1, ..readers() });
-    holds_in(&World { mode: Mode::Shared, ..World::timeless() });
-    holds_in_large(&World { clients: 3, jumps: 0, ..readers() });
-}
-
-#[test]
-fn without_the_node_that_has_minted_it_two_readers_have_one_token() {
-    fails_without(Protection::Minter, readers(), IN_ORDER);
 }
 
 #[test]

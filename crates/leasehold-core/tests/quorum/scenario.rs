@@ -1,7 +1,5 @@
 //! The bounds of a search, and the possible events within them.
 
-use leasehold_core::Mode;
-
 /// How many nodes there are.
 pub(crate) const NODES: usize = 3;
 
@@ -14,8 +12,6 @@ pub(crate) enum Protection {
     LastToken,
     /// Without it, one node is enough.
     Majority,
-    /// Without it, the tokens of readers do not say which node has minted them.
-    Minter,
     /// Without it, a node that has forgotten grants immediately.
     Quarantine,
     /// Without it, a node that has forgotten waits for less than the longest lease.
@@ -34,8 +30,6 @@ pub(crate) enum Protection {
 #[derive(Clone, Debug)]
 pub(crate) struct World {
     pub(crate) clients: u8,
-    /// The mode that all clients request.
-    pub(crate) mode: Mode,
     /// How far beyond the wall clock the tokens are that clients may propose; if empty, tokens are
     /// proposed by the clock.
     pub(crate) ballots: &'static [u64],
@@ -72,7 +66,6 @@ impl World {
     pub(crate) fn timeless() -> Self {
         Self {
             clients: 2,
-            mode: Mode::Exclusive,
             ballots: &[1, 8],
             last_tokens: [5, 10, 4],
             ttl: 2,

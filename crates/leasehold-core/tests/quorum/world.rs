@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use leasehold_core::model::{Record, Rules, step};
-use leasehold_core::{Acquire, Action, FencingToken, Reclaim, Reply};
+use leasehold_core::{Acquire, Action, FencingToken, Mode, Reclaim, Reply};
 use stateright::{Model, Property};
 
 use super::scenario::{Event, NODES, Protection, World};
@@ -23,14 +23,15 @@ impl World {
         let until_us = |second: u64| START_US + second * 1_000_000;
         match request.kind {
             Kind::Acquire { ballot_us } => Action::Acquire(
-                Acquire::new(id, self.mode, ttl)
+                Acquire::new(id, Mode::Exclusive, ttl)
                     .with_not_after(until_us(request.sent + self.delay + 1))
                     .with_ballot(Some(ballot_us)),
             ),
             Kind::Cancel => Action::Cancel { id, unanswered: true },
             Kind::Commit(token) => Action::Commit { id, token, ttl },
             Kind::Reclaim { token, until } => {
-                let request = Acquire::new(id, self.mode, ttl).with_not_after(until_us(until));
+                let request =
+                    Acquire::new(id, Mode::Exclusive, ttl).with_not_after(until_us(until));
                 Action::Reclaim(Reclaim::new(token, request))
             }
             Kind::Release { unanswered } => {

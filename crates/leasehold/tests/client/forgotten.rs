@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use leasehold::event::Event;
-use leasehold::store::{Capabilities, Inbox, Memory, Quorum, Store};
+use leasehold::store::{Capabilities, Inbox, Memory, Store};
 use leasehold::{Client, Error, Guard, Lock, LossReason};
-use leasehold_core::model::BALLOT_LEAD;
 use leasehold_core::{
     Action, Answer, BoxFuture, ClientId, FakeClock, Operation, Reply, StoreError,
 };
@@ -119,36 +118,6 @@ async fn a_reader_or_a_permit_that_comes_back_first_keeps_out_none_that_it_held_
         tokens.sort();
         assert_eq!(tokens, [first.token(), second.token()]);
     }
-}
-
-/// A client of a quorum of these nodes.
-async fn client_of(nodes: &[Replaced], clock: &FakeClock) -> Client {
-    let nodes = nodes.iter().map(|node| Box::new(node.clone()) as Box<dyn Store>).collect();
-    let quorum = Quorum::with_clock(nodes, clock.clone()).unwrap();
-    Client::builder().store(quorum).clock(clock.clone()).build().await.unwrap()
-}
-
-/// Another reader acquires, the clocks go on for `span`, the first one renews, and all nodes forget
-/// both. Then they come back, the later one first. Returns whether the first one keeps its lease.
-async fn is_kept_by_a_quorum(span: Duration) -> bool {
-    let clock = FakeClock::new();
-    let nodes = [(); 3].map(|()| Replaced::new(&clock));
-    let (one, two) = (client_of(&nodes, &clock).await, client_of(&nodes, &clock).await);
-    let reader = |client: &Client| client.rwlock("a").read().ttl(10 * TTL);
-    let first = reader(&one).acquire().await.unwrap();
-    clock.advance(MOMENT);
-    let second = reader(&two).acquire().await.unwrap();
-    clock.advance(span);
-    first.renew().await.unwrap();
-    nodes.iter().for_each(|node| node.forget(&clock));
-    second.renew().await.unwrap();
-    first.renew().await.is_ok()
-}
-
-#[tokio::test]
-async fn a_quorums_reader_that_comes_back_first_keeps_out_none_that_it_held_beside_for_long() {
-    assert!(is_kept_by_a_quorum(BALLOT_LEAD + 2 * MOMENT).await);
-    assert!(!is_kept_by_a_quorum(BALLOT_LEAD / 2).await, "it could be a writer's token");
 }
 
 #[tokio::test]

@@ -10,13 +10,13 @@ use leasehold_core::quorum::{
 };
 use leasehold_core::time::micros;
 use leasehold_core::{
-    Acquire, Action, Answer, FencingToken, Grant, Instant, LockName, Mode, Operation, Refusal,
+    Acquire, Action, Answer, FencingToken, Grant, Instant, LockName, Operation, Refusal,
     RenewLease, Reply, StoreError, StoreErrorKind,
 };
 
 use super::fan_out::FanOut;
 use super::handed_out::HandedOut;
-use super::leases::{Claim, KnownLease, Run, granted};
+use super::leases::{KnownLease, Run, granted};
 use super::nodes::Nodes;
 use super::{cleanup, renew};
 use crate::store::clocked::TimedAnswer;
@@ -134,9 +134,6 @@ impl<'a> AcquireRounds<'a> {
         let now = nodes.clock.now();
         let ballot_us = nodes.ballot(now);
         let mut round = Round::new(nodes.len(), nodes.needed, ballot_us);
-        if request.mode == Mode::Shared && nodes.all_can(|can| can.local_tokens) {
-            round = round.beside_others();
-        }
         let found = AtomicBool::new(false);
         let mut fan_out = FanOut::new(nodes, now + timeout);
         self.holds.fill(NodeHold::Open);
@@ -228,10 +225,10 @@ impl<'a> AcquireRounds<'a> {
         let Self { nodes, request, started, run, .. } = self;
         let left = quorum_validity(&self.holds, nodes.needed, started);
         let known = KnownLease {
-            claim: Claim { mode: request.mode, nonce: request.nonce, info: request.info.clone() },
+            nonce: request.nonce,
+            info: request.info.clone(),
             ttl: request.ttl,
             token,
-            renewed_us: vec![0; self.holds.len()],
             unanswered: self.holds.iter().map(|word| *word == NodeHold::Open).collect(),
             holds: self.holds,
             until: started + left,
@@ -362,10 +359,9 @@ async fn ask_one(
             Some(lease) => Action::Adopt(lease.adoption(acquire)),
         };
         let timed = node.ask(on(action)).await?;
-        // If the node does not know the lease, it is asked to grant the name, unless the lease is a
-        // reader's: two adopters could each get a reader's lease there.
-        let may_be_given = ballot_us.is_some() && request.mode != Mode::Shared;
-        if lease.take_if(|lease| may_be_given && lease.is_unknown_to(&timed)).is_some() {
+        // If the node does not know the lease, it is asked to grant the name.
+        let has_ballots = ballot_us.is_some();
+        if lease.take_if(|lease| has_ballots && lease.is_unknown_to(&timed)).is_some() {
             continue;
         }
         if lease.is_some() && matches!(timed.answer.reply, Reply::Granted(_)) {

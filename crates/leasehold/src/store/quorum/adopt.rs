@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
-use leasehold_core::quorum::{RenewTally, Verdict, Vote};
+use leasehold_core::quorum::{Verdict, Vote};
 use leasehold_core::{Adopt, Answer, HolderId, LockName, Reply, StoreError};
 
 use super::acquire::AcquireRounds;
 use super::handed_out::HandedOut;
+use super::nested;
 use super::nodes::Nodes;
-use super::unsupported::nested;
 
 /// Adopts a lease.
 pub(super) async fn run(
@@ -47,7 +47,7 @@ impl AcquireRounds<'_> {
                 let reply = match round.refusal() {
                     Some(refusal) => Reply::Refused(refusal),
                     None if is_stale => Reply::Stale,
-                    None => not_there(&self.without),
+                    None => self.without.loss(),
                 };
                 Ok(nodes.answer(started, reply))
             }
@@ -59,13 +59,5 @@ impl AcquireRounds<'_> {
                 })
             }
         }
-    }
-}
-
-/// The reply if no majority has the lease any more.
-fn not_there(without: &RenewTally) -> Reply {
-    match without.is_revoked() {
-        false => Reply::NotHeld { newest: without.newest() },
-        true => Reply::Revoked(true),
     }
 }

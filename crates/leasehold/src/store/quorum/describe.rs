@@ -16,8 +16,8 @@ pub(super) async fn run(
     let started = nodes.clock.now();
     if let Some(known) = nodes.leases.lock().get_mut(id) {
         // A late request of a former holder, which has passed the lease on, changes nothing.
-        if info.passed_on().times >= known.claim.info.passed_on().times {
-            known.claim.info = info.clone();
+        if info.passed_on().times >= known.info.passed_on().times {
+            known.info = info.clone();
         }
     }
     let replies = ask_holders(nodes, name, Action::Describe { id, info }).await;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use leasehold_core::{
-    Action, Answer, ForeignHolder, Holder, HolderId, LastHolder, LockName, Mode, Reply, Status,
+    Action, Answer, ForeignHolder, Holder, HolderId, LastHolder, LockName, Reply, Status,
     StoreError,
 };
 
@@ -37,7 +37,7 @@ fn statuses(replies: &Replies) -> Vec<&Status> {
 }
 
 /// Whether no missing answer can add or remove a holder, or change what most nodes report about
-/// a holder. A majority has the newest label and mode, but the nodes that answer first may not.
+/// a holder. A majority has the newest label, but the nodes that answer first may not.
 fn is_certain(nodes: usize, needed: usize, seen: &[&Status]) -> bool {
     if seen.len() < needed {
         return false;
@@ -75,7 +75,7 @@ fn merge(nodes: &Nodes, seen: &[&Status]) -> Status {
     let least = nodes.least(seen.len());
     let held = holders(seen).into_values().filter(|reports| reports.len() >= least);
     Status::default()
-        .with_holders(held.map(|reports| agreed(reports, least)).collect())
+        .with_holders(held.map(|reports| agreed(reports)).collect())
         .with_last_token(seen.iter().filter_map(|status| status.last_token).max())
         .with_foreign(foreign(nodes, seen))
         .with_last_holder(last_holder(seen, least))
@@ -104,21 +104,16 @@ fn foreign(nodes: &Nodes, seen: &[&Status]) -> Option<ForeignHolder> {
 /// Whether two nodes report the same about a holder. The token may differ at nodes that are not
 /// needed for a majority.
 fn is_alike(one: &Holder, other: &Holder) -> bool {
-    (&one.info, one.mode, one.state) == (&other.info, other.mode, other.state)
+    (&one.info, one.state) == (&other.info, other.state)
 }
 
 /// Merges the reports of several nodes about one holder: the facts that most of them report, and
-/// the median of the time left. If `least` of them report a writer, the holder counts as a
-/// writer, however many nodes report a reader: those `least` nodes and the silent ones can be a
-/// majority.
-fn agreed(mut reports: Vec<&Holder>, least: usize) -> Holder {
+/// the median of the time left.
+fn agreed(mut reports: Vec<&Holder>) -> Holder {
     reports.sort_by_key(|holder| std::cmp::Reverse(holder.ttl_left));
     let middle = reports[reports.len() / 2];
     let often = |of: &dyn Fn(&Holder) -> bool| reports.iter().filter(|holder| of(holder)).count();
-    let most = reports.iter().max_by_key(|holder| {
-        let alike = often(&|other| is_alike(other, holder));
-        (alike >= least && holder.mode == Mode::Exclusive, alike)
-    });
+    let most = reports.iter().max_by_key(|holder| often(&|other| is_alike(other, holder)));
     let token = reports.iter().max_by_key(|holder| {
         let token = holder.token;
         (often(&|other| other.token == token), token)
@@ -134,7 +129,7 @@ fn agreed(mut reports: Vec<&Holder>, least: usize) -> Holder {
 mod tests {
     use std::time::Duration;
 
-    use leasehold_core::{ClientId, FencingToken, HolderInfo};
+    use leasehold_core::{ClientId, FencingToken, HolderInfo, Mode};
 
     use super::*;
 
@@ -196,7 +191,7 @@ mod tests {
         assert!(!certain(5, 3, &seen(&["old", "old", "newer"])));
         let all = seen(&["old", "old", "newer", "newer", "newer"]);
         assert!(certain(5, 3, &all));
-        let holder = agreed(holders(&refs(&all)).into_values().next().unwrap(), 3);
+        let holder = agreed(holders(&refs(&all)).into_values().next().unwrap());
         assert_eq!(holder.info.label.as_deref(), Some("newer"));
         assert!(certain(5, 3, &seen(&["old", "old", "old"])));
         assert!(!certain(5, 3, &seen(&["old", "old"])));

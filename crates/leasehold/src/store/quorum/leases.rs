@@ -4,10 +4,9 @@ use std::collections::HashMap;
 use std::sync::MutexGuard;
 use std::time::Duration;
 
-use leasehold_core::model::{BALLOT_LEAD, NOT_AFTER};
+use leasehold_core::model::NOT_AFTER;
 use leasehold_core::quorum::NodeHold;
-use leasehold_core::time::micros;
-use leasehold_core::{FencingToken, Grant, HolderId, HolderInfo, Instant, Mode, Reply};
+use leasehold_core::{FencingToken, Grant, HolderId, HolderInfo, Instant, Reply};
 
 use crate::mutex::Mutex;
 use crate::store::clocked::TimedAnswer;
@@ -18,37 +17,17 @@ const SWEEP_AT: usize = 1024;
 /// The facts about a lease at this client.
 #[derive(Clone, Debug)]
 pub(super) struct KnownLease {
-    pub(super) claim: Claim,
+    pub(super) nonce: u64,
+    pub(super) info: HolderInfo,
     pub(super) ttl: Duration,
     pub(super) token: FencingToken,
     /// How each node holds the lease.
     pub(super) holds: Vec<NodeHold>,
-    /// Each node's time of the last renewal that succeeded there; zero before the first one.
-    pub(super) renewed_us: Vec<u64>,
     /// The nodes at which a copy of the acquire, or a reclaim, may still arrive, whatever they
     /// answer to a later request. At these nodes, a release must leave a tombstone.
     pub(super) unanswered: Vec<bool>,
     /// The end of the lease, by the last answer to its holder.
     pub(super) until: Instant,
-}
-
-impl KnownLease {
-    /// Whether a lease with the token `by` came later than this one, and was not held together with
-    /// it. Readers are held together. A node may grant a token that is older than its clock, by the
-    /// ballots' lead at most. So an older token was granted before the last renewal of this lease.
-    pub(super) fn is_overtaken(&self, index: usize, by: FencingToken) -> bool {
-        let latest_us = by.micros().saturating_add(micros(BALLOT_LEAD));
-        let is_beside = self.claim.mode == Mode::Shared && latest_us < self.renewed_us[index];
-        by > self.token && !is_beside
-    }
-}
-
-/// The facts that a holder sends to take a lease back at a node that has forgotten it.
-#[derive(Clone, Debug)]
-pub(super) struct Claim {
-    pub(super) mode: Mode,
-    pub(super) nonce: u64,
-    pub(super) info: HolderInfo,
 }
 
 /// All leases of the clients of one quorum in this process.

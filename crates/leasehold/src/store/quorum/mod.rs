@@ -18,7 +18,6 @@ mod renew;
 mod replies;
 mod revoke;
 mod subscription;
-mod unsupported;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,12 +25,11 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use leasehold_core::{
     Action, Answer, BoxFuture, ClientId, Clock, InvalidInput, LockName, Mode, Operation,
-    RenewLease, StoreError,
+    RenewLease, StoreError, StoreErrorKind,
 };
 
 use self::acquire::AcquireRounds;
 use self::nodes::Nodes;
-use self::unsupported::{beyond_a_node, nested, without_permits};
 use super::{Capabilities, Inbox, Store, Subscription};
 use crate::clock::SystemClock;
 
@@ -98,9 +96,9 @@ const NODES: (usize, usize) = (3, 9);
 ///
 /// # What it cannot do
 ///
-/// A quorum has no semaphores with more than one permit: with two permits on three nodes, three
-/// users would each see a majority. It has no queue: waiters poll when a release is published, in
-/// no order.
+/// A quorum has only mutexes, and `write` of a read/write lock, which is one. Nodes cannot count
+/// permits together: with two permits on three nodes, three users would each see a majority. It has
+/// no queue: waiters poll when a release is published, in no order.
 #[derive(Debug)]
 pub struct Quorum {
     nodes: Arc<Nodes>,
@@ -156,11 +154,8 @@ impl Quorum {
             Operation::On { name, action } => (name, action),
             _ => return Err(StoreError::unknown_request()),
         };
-        if asks_for_permits(&action) {
-            return Err(without_permits(&name));
-        }
-        if !nodes.all_can(needed_for(&action)) {
-            return Err(beyond_a_node(&name));
+        if action.request().is_some_and(|request| request.mode != Mode::Exclusive) {
+            return Err(mutexes_only(&name));
         }
         match action {
             Action::Acquire(request) => AcquireRounds::new(nodes, &name, &request).run().await,
@@ -199,7 +194,7 @@ impl Store for Quorum {
             // Each renewal already restores a lease at the nodes that have forgotten it.
             reclaims: false,
             recorded_tokens: all(|can| can.recorded_tokens),
-            shared: all(|can| can.shared),
+            shared: false,
             splits_votes: true,
             wakes: all(|can| can.wakes),
         }
@@ -264,18 +259,15 @@ impl Store for Quorum {
     }
 }
 
-/// Whether an action asks for permits of a semaphore with more than one permit, which nodes cannot
-/// count together.
-fn asks_for_permits(action: &Action) -> bool {
-    let mode = action.request().map(|request| request.mode);
-    matches!(mode, Some(Mode::Permits { capacity: 2.., .. }))
+/// The error for a request of readers or of permits.
+fn mutexes_only(name: &LockName) -> StoreError {
+    let why = format!(
+        "{name}: a quorum has neither readers nor permits: use a mutex, or a store with one primary"
+    );
+    StoreError::new(StoreErrorKind::Unsupported, why)
 }
 
-/// The capability that each node needs for an action.
-fn needed_for(action: &Action) -> fn(Capabilities) -> bool {
-    match action.request().map(|request| request.mode) {
-        Some(Mode::Permits { .. }) => |can| can.permits,
-        Some(Mode::Shared) => |can| can.shared,
-        _ => |_| true,
-    }
+fn nested(name: &LockName) -> StoreError {
+    let why = format!("{name}: a quorum is no node of another quorum");
+    StoreError::new(StoreErrorKind::Unsupported, why)
 }

@@ -12,8 +12,8 @@ use futures_util::future::{Either, join_all, select};
 use leasehold_core::quorum::{NodeHold, NodeVote, RenewTally, quorum_validity};
 use leasehold_core::time::micros;
 use leasehold_core::{
-    Acquire, Action, Answer, FencingToken, Grant, HolderId, Instant, LockName, Operation, Reclaim,
-    RenewLease, Reply, StoreError, StoreErrorKind,
+    Acquire, Action, Answer, FencingToken, Grant, HolderId, Instant, LockName, Mode, Operation,
+    Reclaim, RenewLease, Reply, StoreError, StoreErrorKind,
 };
 
 use super::fan_out::FanOut;
@@ -109,10 +109,7 @@ fn is_undecided(reply: &Reply) -> bool {
 
 fn reply(nodes: &Nodes, started: Instant, renewal: &RenewLease, tally: &RenewTally) -> Reply {
     if tally.is_lost() {
-        return match tally.is_revoked() {
-            false => Reply::NotHeld { newest: tally.newest() },
-            true => Reply::Revoked(true),
-        };
+        return tally.loss();
     }
     let refused = tally.refusal().map(Reply::Refused);
     let undecided = refused.unwrap_or(Reply::Busy { retry_after: Duration::ZERO });
@@ -159,14 +156,12 @@ fn note(nodes: &Nodes, index: usize, renewal: &RenewLease, timed: &TimedAnswer, 
     if let Some(known) = nodes.leases.lock().get_mut(renewal.id) {
         // A shorter ttl takes nothing back: the node may keep the lease for the longer ttl.
         known.ttl = known.ttl.max(renewal.ttl);
-        known.renewed_us[index] = known.renewed_us[index].max(timed.answer.now.token_us);
         known.holds[index] = held(timed, grant);
     }
 }
 
-/// Restores a lease at a node that does not hold it, if there was no later holder, or only readers
-/// beside this one. Such a node was restarted, or could not be reached for as long as the lease
-/// lasts.
+/// Restores a lease at a node that does not hold it, if there was no later holder. Such a node was
+/// restarted, or could not be reached for as long as the lease lasts.
 async fn reclaim(
     nodes: &Nodes,
     index: usize,
@@ -200,16 +195,14 @@ fn claim(
     known.holds[index] = NodeHold::NotHeld;
     // After the end of the lease, another holder may have come and gone, on nodes that have
     // forgotten that holder since.
-    let is_overtaken = |newest| known.is_overtaken(index, newest);
-    if now >= known.until || newest.is_some_and(is_overtaken) {
+    if now >= known.until || newest.is_some_and(|newest| newest > known.token) {
         return None;
     }
     let left = known.until.saturating_since(now);
-    let claim = known.claim.clone();
-    let request = Acquire::new(renewal.id, claim.mode, renewal.ttl)
-        .with_nonce(claim.nonce)
+    let request = Acquire::new(renewal.id, Mode::Exclusive, renewal.ttl)
+        .with_nonce(known.nonce)
         .with_not_after(nodes.nodes[index].not_after_us(&renewal.name, now, left)?)
-        .with_info(claim.info);
+        .with_info(known.info.clone());
     let request = Reclaim::new(known.token, request);
     // From now on, a release must expect this request to arrive after the release.
     known.holds[index] = NodeHold::Open;

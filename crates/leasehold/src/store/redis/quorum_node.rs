@@ -47,8 +47,8 @@ impl QuorumNodes {
         let settings = options;
         let Servers::Quorum(addresses) = &settings.servers else { return Ok(None) };
         settings.check()?;
-        // All clients number the nodes in the same way, whatever the order of the options: a
-        // reader's token says which node has minted it.
+        // All clients number the nodes in the same way, whatever the order of the options: the
+        // number says at which nodes a release is published.
         let mut addresses = addresses.clone();
         addresses.sort();
         let list = NodeList::of(addresses.iter().map(ToString::to_string));
