@@ -15,8 +15,7 @@ use leasehold_core::{
 };
 
 use super::fan_out::FanOut;
-use super::handed_out::HandedOut;
-use super::leases::{KnownLease, Run, granted};
+use super::leases::{HandedOut, KnownLease, Run, granted};
 use super::nodes::Nodes;
 use super::{cleanup, renew};
 use crate::store::clocked::TimedAnswer;
@@ -66,7 +65,7 @@ impl<'a> AcquireRounds<'a> {
             is_ending: false,
             holds: vec![NodeHold::NotHeld; nodes.len()],
             errors: Vec::new(),
-            without: RenewTally::new(nodes.len(), nodes.needed),
+            without: nodes.tally(),
         }
     }
 

@@ -10,7 +10,7 @@ use leasehold_core::quorum::{Verdict, Vote};
 use leasehold_core::{Adopt, Answer, HolderId, LockName, Reply, StoreError};
 
 use super::acquire::AcquireRounds;
-use super::handed_out::HandedOut;
+use super::leases::HandedOut;
 use super::nested;
 use super::nodes::Nodes;
 

@@ -14,10 +14,10 @@ use futures_util::stream::FuturesUnordered;
 use leasehold_core::backoff::Backoff;
 use leasehold_core::model::NOT_AFTER;
 use leasehold_core::{Action, HolderId, Instant, LockName, Operation, StoreError};
-use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::sync::mpsc::{self, UnboundedReceiver};
 
-use super::fan_out::NodeReply;
-use super::node::{Node, no_answer};
+use super::fan_out::FanOut;
+use super::node::{Listener, Node, NodeReply};
 use super::nodes::Nodes;
 use crate::background;
 use crate::replies::may_pass;
@@ -40,14 +40,12 @@ struct PendingCleanup {
 
 impl PendingCleanup {
     /// Adds the cleanup, with a listener for its answers. Returns `None` if it is pending already.
-    fn add(
-        nodes: &Nodes,
-        index: usize,
-        id: HolderId,
-        listener: &UnboundedSender<NodeReply>,
-    ) -> Option<Self> {
+    fn add(nodes: &Nodes, index: usize, id: HolderId, listener: &Listener) -> Option<Self> {
         let node = Arc::clone(&nodes.nodes[index]);
-        let is_new = node.cleanups.add(id, listener.clone());
+        let mut pending = node.cleanups.lock();
+        let is_new = !pending.contains_key(&id);
+        pending.entry(id).or_default().push(listener.clone());
+        drop(pending);
         is_new.then_some(Self { node, index, id, is_pending: true })
     }
 
@@ -55,7 +53,13 @@ impl PendingCleanup {
     /// answer may send the attempt again, and end it again.
     fn answered(&mut self, outcome: &Result<TimedAnswer, StoreError>, is_done: bool) {
         self.is_pending = !is_done;
-        for listener in self.node.cleanups.take_listeners(self.id, is_done) {
+        let mut pending = self.node.cleanups.lock();
+        let listeners = match is_done {
+            true => pending.remove(&self.id),
+            false => pending.get_mut(&self.id).map(std::mem::take),
+        };
+        drop(pending);
+        for listener in listeners.into_iter().flatten() {
             // The send fails if the listener has a majority already.
             let _ = listener.send((self.index, outcome.clone()));
         }
@@ -65,7 +69,7 @@ impl PendingCleanup {
 impl Drop for PendingCleanup {
     fn drop(&mut self) {
         if self.is_pending {
-            self.node.cleanups.take_listeners(self.id, true);
+            self.node.cleanups.lock().remove(&self.id);
         }
     }
 }
@@ -99,6 +103,11 @@ pub(super) fn start(
     Ok(receiver)
 }
 
+/// Whether any node has yet to end an attempt.
+pub(super) fn is_pending(nodes: &Nodes, id: HolderId) -> bool {
+    nodes.nodes.iter().any(|node| node.cleanups.lock().contains_key(&id))
+}
+
 /// Waits until the cleanups of an attempt are pending at a minority at most.
 ///
 /// # Errors
@@ -112,8 +121,14 @@ pub(super) async fn until_done(
     let mut errors = vec![None; nodes.len()];
     loop {
         let (sender, mut answers) = mpsc::unbounded_channel();
-        let is_pending = |node: &&Arc<Node>| node.cleanups.listen(id, sender.clone());
-        let pending = nodes.nodes.iter().filter(is_pending).count();
+        let mut pending = 0;
+        for node in &nodes.nodes {
+            if let Some(listeners) = node.cleanups.lock().get_mut(&id) {
+                listeners.retain(|listener| !listener.is_closed());
+                listeners.push(sender.clone());
+                pending += 1;
+            }
+        }
         drop(sender);
         if pending <= nodes.len() - nodes.needed {
             return Ok(());
@@ -140,9 +155,11 @@ async fn retry_until_answered(
 ) {
     let (first, longest) = BACKOFF;
     let mut backoff = Backoff::new(first, longest);
-    let is_too_much = cleanup.node.cleanups.len() > MAX_PENDING;
+    let is_too_much = cleanup.node.cleanups.lock().len() > MAX_PENDING;
     loop {
-        let outcome = ask(nodes, &cleanup.node, operation.clone()).await;
+        let mut one = FanOut::new(nodes, nodes.clock.now() + nodes.patience());
+        one.ask(cleanup.index, operation.clone());
+        let Some((_, outcome)) = one.next().await else { return };
         // A missing right may be given back.
         let answered = outcome.as_ref().map_or_else(|error| !may_pass(error.kind()), |_| true);
         let again = nodes.clock.now() + nodes.delay(&mut backoff);
@@ -159,22 +176,6 @@ async fn retry_until_answered(
             select(std::pin::pin!(pause), nodes.clock.sleep_until(until)).await
         {
             return;
-        }
-    }
-}
-
-async fn ask(
-    nodes: &Nodes,
-    node: &Arc<Node>,
-    operation: Operation,
-) -> Result<TimedAnswer, StoreError> {
-    let sent = nodes.clock.now();
-    let answer = std::pin::pin!(node.ask(operation));
-    match select(answer, nodes.clock.sleep_until(sent + nodes.patience())).await {
-        Either::Left((outcome, _)) => outcome,
-        Either::Right(_) => {
-            node.did_not_answer(sent);
-            Err(no_answer())
         }
     }
 }

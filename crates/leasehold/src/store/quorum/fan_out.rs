@@ -3,14 +3,12 @@
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
-use leasehold_core::{BoxFuture, Instant, Operation, StoreError};
+use leasehold_core::quorum::{NodeVote, RenewTally};
+use leasehold_core::{BoxFuture, Instant, Operation, Reply, StoreError};
 
-use super::node::no_answer;
+use super::node::{NodeReply, no_answer};
 use super::nodes::Nodes;
 use crate::store::clocked::TimedAnswer;
-
-/// The number of a node, and its answer or its error.
-pub(super) type NodeReply<T = TimedAnswer> = (usize, Result<T, StoreError>);
 
 /// Requests under way. The drop gives up the requests without an answer.
 pub(super) struct FanOut<'a, T = TimedAnswer> {
@@ -65,18 +63,60 @@ impl<'a, T: Send + 'a> FanOut<'a, T> {
 }
 
 impl<'a> FanOut<'a> {
-    /// Sends the same operation to all nodes.
-    pub(super) fn all(nodes: &'a Nodes, until: Instant, operation: &Operation) -> Self {
-        let mut fan_out = Self::new(nodes, until);
-        for index in 0..nodes.len() {
-            fan_out.ask(index, operation.clone());
-        }
-        fan_out
-    }
-
     /// Asks one node.
     pub(super) fn ask(&mut self, index: usize, operation: Operation) {
         let nodes = self.nodes;
         self.add(index, nodes.nodes[index].ask(operation));
     }
+}
+
+/// The replies of nodes to one request, as far as they have come.
+#[derive(Debug, Default)]
+pub(super) struct Replies {
+    pub(super) answers: Vec<Reply>,
+    errors: Vec<StoreError>,
+}
+
+impl Replies {
+    pub(super) fn add(&mut self, outcome: Result<TimedAnswer, StoreError>) {
+        match outcome {
+            Ok(timed) => self.answers.push(timed.answer.reply),
+            Err(error) => self.errors.push(error),
+        }
+    }
+
+    pub(super) fn count(&self, of: impl Fn(&Reply) -> bool) -> usize {
+        self.answers.iter().filter(|reply| of(reply)).count()
+    }
+
+    /// What the replies say about one lease.
+    pub(super) fn tally(&self, nodes: &Nodes) -> RenewTally {
+        let mut tally = nodes.tally();
+        self.answers.iter().for_each(|reply| tally.add(NodeVote::from(reply)));
+        tally
+    }
+
+    /// The error if too few nodes answered for the outcome to be known.
+    pub(super) fn undecided(&self, nodes: &Nodes, what: &str) -> StoreError {
+        nodes.undecided(what, self.answers.len(), &self.errors)
+    }
+}
+
+/// Asks all nodes until the outcome is certain.
+pub(super) async fn ask(
+    nodes: &Nodes,
+    operation: Operation,
+    is_certain: impl Fn(&Replies) -> bool,
+) -> Replies {
+    let mut fan_out = FanOut::new(nodes, nodes.clock.now() + nodes.patience());
+    for index in 0..nodes.len() {
+        fan_out.ask(index, operation.clone());
+    }
+    let mut replies = Replies::default();
+    while !is_certain(&replies)
+        && let Some((_, outcome)) = fan_out.next().await
+    {
+        replies.add(outcome);
+    }
+    replies
 }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use leasehold_core::{
-    Action, Answer, ForeignHolder, Holder, HolderId, LastHolder, LockName, Reply, Status,
-    StoreError,
+    Action, Answer, ForeignHolder, Holder, HolderId, LastHolder, LockName, Operation, Reply,
+    Status, StoreError,
 };
 
+use super::fan_out::{Replies, ask};
 use super::nodes::Nodes;
-use super::replies::{Replies, ask};
 
 /// Returns the holders of a name: the attempts that hold it on a majority of the nodes. A silent
 /// node counts as if each of these attempts held the name there.
@@ -20,16 +20,17 @@ pub(super) async fn run(
 ) -> Result<Answer, StoreError> {
     let started = nodes.clock.now();
     let is_certain = |replies: &Replies| is_certain(nodes.len(), nodes.needed, &statuses(replies));
-    let replies = ask(nodes, name, Action::Inspect { limit }, is_certain).await;
+    let operation = Operation::On { name: name.clone(), action: Action::Inspect { limit } };
+    let replies = ask(nodes, operation, is_certain).await;
     let seen = statuses(&replies);
     if seen.len() < nodes.needed {
-        return Err(replies.undecided(nodes, name));
+        return Err(replies.undecided(nodes, name.as_str()));
     }
     Ok(nodes.answer(started, Reply::Status(Box::new(merge(nodes, &seen)))))
 }
 
 fn statuses(replies: &Replies) -> Vec<&Status> {
-    let statuses = replies.replies().filter_map(|reply| match reply {
+    let statuses = replies.answers.iter().filter_map(|reply| match reply {
         Reply::Status(status) => Some(&**status),
         _ => None,
     });

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use leasehold_core::model::NOT_AFTER;
 use leasehold_core::quorum::NodeHold;
-use leasehold_core::{FencingToken, Grant, HolderId, HolderInfo, Instant, Reply};
+use leasehold_core::{Acquire, Adopt, FencingToken, Grant, HolderId, HolderInfo, Instant, Reply};
 
 use crate::mutex::Mutex;
 use crate::store::clocked::TimedAnswer;
 
-/// From this number of leases on, the leases that are no longer renewed are removed.
+/// From this number of entries on, those that no longer matter are removed.
 const SWEEP_AT: usize = 1024;
 
 /// The facts about a lease at this client.
@@ -40,7 +40,6 @@ pub(super) struct Leases {
     runs: HashMap<HolderId, u64>,
     last_run: u64,
     sweep_at: usize,
-    sweep_over_at: usize,
 }
 
 impl Default for Leases {
@@ -51,7 +50,6 @@ impl Default for Leases {
             runs: HashMap::new(),
             last_run: 0,
             sweep_at: SWEEP_AT,
-            sweep_over_at: SWEEP_AT,
         }
     }
 }
@@ -59,12 +57,18 @@ impl Default for Leases {
 impl Leases {
     pub(super) fn insert(&mut self, id: HolderId, known: KnownLease, now: Instant) {
         self.known.insert(id, known);
-        if self.known.len() >= self.sweep_at {
-            // Nothing renews these leases any more: they were handed to another process, or expire.
-            // After another ttl, no late copy of their acquire can arrive either.
-            self.known.retain(|_, known| known.until + known.ttl.max(NOT_AFTER) > now);
-            self.sweep_at = SWEEP_AT.max(self.known.len() * 2);
+        self.sweep(now);
+    }
+
+    fn sweep(&mut self, now: Instant) {
+        if self.known.len() + self.over.len() < self.sweep_at {
+            return;
         }
+        // Nothing renews these leases any more: they were handed to another process, or expire.
+        // After another ttl, no late copy of their acquire can arrive either.
+        self.known.retain(|_, known| known.until + known.ttl.max(NOT_AFTER) > now);
+        self.over.retain(|_, until| *until > now);
+        self.sweep_at = SWEEP_AT.max(2 * (self.known.len() + self.over.len()));
     }
 
     pub(super) fn get(&self, id: HolderId) -> Option<&KnownLease> {
@@ -85,10 +89,7 @@ impl Leases {
     /// would end the lease of a later request on some node. Returns true if it was marked before.
     pub(super) fn end(&mut self, id: HolderId, now: Instant, until: Instant) -> bool {
         let was_over = self.over.insert(id, until).is_some();
-        if self.over.len() >= self.sweep_over_at {
-            self.over.retain(|_, until| *until > now);
-            self.sweep_over_at = SWEEP_AT.max(self.over.len() * 2);
-        }
+        self.sweep(now);
         was_over
     }
 
@@ -99,6 +100,37 @@ impl Leases {
 
     pub(super) fn is_over(&self, id: HolderId) -> bool {
         self.over.contains_key(&id)
+    }
+}
+
+/// A lease, as it was handed out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HandedOut {
+    pub(super) holder: HolderId,
+    pub(super) token: FencingToken,
+}
+
+impl HandedOut {
+    /// The request to one node. It adopts the lease, whatever token the node has granted the lease
+    /// with.
+    pub(super) fn adoption(self, acquire: Acquire) -> Adopt {
+        // Nodes that record no tokens do not agree on one. With this ballot, each of them grants a
+        // higher token.
+        let ballot_us = acquire.ballot_us.or(Some(self.token.micros() + 1));
+        Adopt::new(self.holder, None, acquire.with_ballot(ballot_us))
+    }
+
+    /// Whether a node has never granted the lease, nor any later one. Such a node was not needed
+    /// for the grant, and grants the name to any adopter. If it refused, two adopters could each
+    /// get half of the nodes that have the lease, and neither would have a majority. Such nodes
+    /// alone are not enough: if no node of a majority has granted the lease, the lease has ended.
+    pub(super) fn is_unknown_to(self, timed: &TimedAnswer) -> bool {
+        match &timed.answer.reply {
+            Reply::NotHeld { newest } => {
+                newest.is_none_or(|newest| newest.micros() < self.token.micros())
+            }
+            _ => false,
+        }
     }
 }
 

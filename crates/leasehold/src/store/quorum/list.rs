@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use leasehold_core::{Answer, LockName, Operation, Page, Reply, StoreError, StoreErrorKind};
 
-use super::fan_out::FanOut;
+use super::fan_out::ask;
 use super::nodes::Nodes;
 
 /// Names that are held on a majority of the nodes, if each silent node counts as one on which they
@@ -16,25 +16,18 @@ pub(super) async fn run(
     limit: u32,
 ) -> Result<Answer, StoreError> {
     let started = nodes.clock.now();
-    let operation = Operation::List { prefix, limit };
-    let mut fan_out = FanOut::all(nodes, started + nodes.patience(), &operation);
-    let mut counts: BTreeMap<LockName, usize> = BTreeMap::new();
-    let (mut answered, mut is_cut, mut errors) = (0, false, Vec::new());
-    while let Some((_, outcome)) = fan_out.next().await {
-        match outcome.map(|timed| timed.answer.reply) {
-            Ok(Reply::Names(names)) => {
-                answered += 1;
-                is_cut |= names.len() >= limit as usize;
-                for name in names {
-                    *counts.entry(name).or_default() += 1;
-                }
-            }
-            Ok(_) => {}
-            Err(error) => errors.push(error),
-        }
-    }
+    let replies = ask(nodes, Operation::List { prefix, limit }, |_| false).await;
+    let answered = replies.answers.len();
     if answered < nodes.needed {
-        return Err(nodes.undecided("the list", answered, &errors));
+        return Err(replies.undecided(nodes, "the list"));
+    }
+    let (mut counts, mut is_cut) = (BTreeMap::<LockName, usize>::new(), false);
+    for reply in replies.answers {
+        let Reply::Names(names) = reply else { continue };
+        is_cut |= names.len() >= limit as usize;
+        for name in names {
+            *counts.entry(name).or_default() += 1;
+        }
     }
     // If the limit has cut a list short, the node may have a name that is missing from the list.
     let least = if is_cut { 1 } else { nodes.least(answered) };

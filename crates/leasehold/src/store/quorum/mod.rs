@@ -3,21 +3,15 @@
 mod acquire;
 mod adopt;
 mod cleanup;
-mod describe;
 mod fan_out;
-mod handed_out;
-mod inboxes;
 mod inspect;
 mod leases;
 mod list;
+mod messages;
 mod node;
 mod nodes;
-mod pending_cleanups;
 mod release;
 mod renew;
-mod replies;
-mod revoke;
-mod subscription;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -164,7 +158,7 @@ impl Quorum {
                 release::cancel(nodes, &name, id, unanswered).await
             }
             Action::Commit { .. } | Action::Reclaim(_) => Err(nested(&name)),
-            Action::Describe { id, info } => describe::run(nodes, &name, id, info).await,
+            Action::Describe { id, info } => renew::describe(nodes, &name, id, info).await,
             Action::Inspect { limit } => inspect::run(nodes, &name, limit).await,
             Action::Poll { id, ttl } => renew::poll(nodes, name, id, ttl).await,
             Action::Release { id, cooldown, unanswered } => {
@@ -174,7 +168,7 @@ impl Quorum {
                 renew::renew_one(nodes, RenewLease::new(name, id, ttl)).await
             }
             Action::Revoke { id, token, force } => {
-                revoke::run(nodes, &name, id, token, force).await
+                release::revoke(nodes, &name, id, token, force).await
             }
             _ => Err(StoreError::unknown_request()),
         }
@@ -196,7 +190,8 @@ impl Store for Quorum {
             recorded_tokens: all(|can| can.recorded_tokens),
             shared: false,
             splits_votes: true,
-            wakes: all(|can| can.wakes),
+            // A message of one node says only that the client should ask a majority.
+            wakes: false,
         }
     }
 
@@ -205,7 +200,7 @@ impl Store for Quorum {
     }
 
     fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
-        Box::pin(inboxes::open(&self.nodes, client))
+        Box::pin(messages::inbox(&self.nodes, client))
     }
 
     fn clock_offset(&self) -> Duration {
@@ -215,7 +210,7 @@ impl Store for Quorum {
 
     fn publish(&self, name: &LockName, message: &str) -> BoxFuture<'_, Result<(), StoreError>> {
         let (name, message) = (name.clone(), message.to_owned());
-        Box::pin(async move { subscription::publish(&self.nodes, &name, &message).await })
+        Box::pin(async move { messages::publish(&self.nodes, &name, &message).await })
     }
 
     fn subscribe(
@@ -223,7 +218,7 @@ impl Store for Quorum {
         name: &LockName,
     ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
         let name = name.clone();
-        Box::pin(async move { subscription::subscribe(&self.nodes, &name).await })
+        Box::pin(async move { messages::subscribe(&self.nodes, &name).await })
     }
 
     fn forget(&self, client: ClientId) {

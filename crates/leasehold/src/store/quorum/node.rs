@@ -1,5 +1,6 @@
 //! One node: a store, its clock, and whether it can be reached.
 
+use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
@@ -11,11 +12,12 @@ use leasehold_core::model::NOT_AFTER;
 use leasehold_core::text::show_duration;
 use leasehold_core::time::micros;
 use leasehold_core::{
-    Action, Bounds, BoxFuture, Clock, Instant, LockName, Operation, StoreError, StoreErrorKind,
+    Action, Bounds, BoxFuture, Clock, HolderId, Instant, LockName, Operation, StoreError,
+    StoreErrorKind,
 };
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 
-use super::pending_cleanups::PendingCleanups;
 use crate::background;
 use crate::event::Observers;
 use crate::mutex::Mutex;
@@ -45,7 +47,8 @@ const PROBE_PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) store: ClockedStore,
-    pub(super) cleanups: PendingCleanups,
+    /// The attempts that the node has yet to end, with the listeners for its answers.
+    pub(super) cleanups: Mutex<HashMap<HolderId, Vec<Listener>>>,
     state: Mutex<Presence>,
     /// The error because of which the node is away; `None` while it is not away.
     away: watch::Sender<Option<StoreError>>,
@@ -63,6 +66,12 @@ struct Presence {
     /// was followed a moment ago.
     follows_after: Option<Instant>,
 }
+
+/// The number of a node, and its answer or its error.
+pub(super) type NodeReply<T = TimedAnswer> = (usize, Result<T, StoreError>);
+
+/// A receiver of the answers of nodes that end an attempt.
+pub(super) type Listener = UnboundedSender<NodeReply>;
 
 type Asking = BoxFuture<'static, Result<TimedAnswer, StoreError>>;
 
@@ -98,9 +107,8 @@ impl Node {
         // There are no warnings of a clock that was set, because leases of a quorum end by the
         // client's own clock.
         let store = ClockedStore::new(store, clock, Bounds::default(), Observers::default());
-        let (cleanups, state, away) =
-            (PendingCleanups::default(), Mutex::default(), watch::Sender::default());
-        Arc::new(Self { store, cleanups, state, away })
+        let (cleanups, state) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { store, cleanups, state, away: watch::Sender::default() })
     }
 
     /// Asks the node, unless the node is away. The request goes on while the caller polls the

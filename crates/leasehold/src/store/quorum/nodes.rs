@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use leasehold_core::backoff::{Backoff, Jitter};
-use leasehold_core::quorum::{Ballots, majority};
+use leasehold_core::quorum::{Ballots, RenewTally, majority};
 use leasehold_core::time::micros;
 use leasehold_core::{Answer, Clock, Instant, LockName, Now, Reply, StoreError, StoreErrorKind};
 
@@ -67,6 +67,11 @@ impl Nodes {
         self.timeout.unwrap_or(PATIENCE)
     }
 
+    /// The count of a renewal, without votes yet.
+    pub(super) fn tally(&self) -> RenewTally {
+        RenewTally::new(self.len(), self.needed)
+    }
+
     /// The next ballot, if the nodes can agree on a token.
     pub(super) fn ballot(&self, now: Instant) -> Option<u64> {
         let clocks = self.nodes.iter().filter_map(|node| node.token_us(now));
@@ -79,10 +84,6 @@ impl Nodes {
 
     pub(super) fn delay(&self, backoff: &mut Backoff) -> Duration {
         backoff.next_delay(&mut self.jitter.lock())
-    }
-
-    pub(super) fn seed(&self) -> u64 {
-        self.jitter.lock().next_u64()
     }
 
     pub(super) fn records_tokens(&self) -> bool {

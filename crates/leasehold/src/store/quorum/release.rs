@@ -1,15 +1,18 @@
-//! Release and cancel: an attempt ends on all nodes.
+//! Release, cancel and revoke: an attempt ends on all nodes.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::model::{NOT_AFTER, TOMBSTONE_LIFE};
-use leasehold_core::{Action, Answer, Cancelled, HolderId, LockName, Reply, StoreError};
+use leasehold_core::{
+    Action, Answer, Cancelled, FencingToken, HoldState, Holder, HolderId, LockName, Operation,
+    Reply, StoreError,
+};
 
 use super::cleanup;
+use super::fan_out::{Replies, ask};
+use super::messages::publish_release;
 use super::nodes::Nodes;
-use super::replies::Replies;
-use super::subscription::publish_release;
 
 /// Ends a hold on all nodes. As soon as the outcome is certain, returns it, and publishes the
 /// release.
@@ -21,14 +24,27 @@ pub(super) async fn release(
     unanswered: bool,
 ) -> Result<Answer, StoreError> {
     let started = nodes.clock.now();
-    if nodes.nodes.iter().any(|node| node.cleanups.contains(id)) {
+    let reply = match cleanup::is_pending(nodes, id) {
         // The release was sent before, and too few nodes have answered.
-        cleanup::until_done(nodes, name, id).await?;
-        if cooldown.is_zero() {
-            publish_release(nodes, name);
+        true => {
+            cleanup::until_done(nodes, name, id).await?;
+            Reply::Released
         }
-        return Ok(nodes.answer(started, Reply::Released));
+        false => released(nodes, name, id, cooldown, unanswered).await?,
+    };
+    if reply == Reply::Released && cooldown.is_zero() {
+        publish_release(nodes, name);
     }
+    Ok(nodes.answer(started, reply))
+}
+
+async fn released(
+    nodes: &Arc<Nodes>,
+    name: &LockName,
+    id: HolderId,
+    cooldown: Duration,
+    unanswered: bool,
+) -> Result<Reply, StoreError> {
     let known = nodes.leases.lock().remove(id);
     let ttl = known.as_ref().map_or(NOT_AFTER, |known| known.ttl);
     let release = |index: usize| {
@@ -39,19 +55,17 @@ pub(super) async fn release(
     let actions = (0..nodes.len()).map(release).collect();
     let mut incoming = cleanup::start(nodes, name, id, actions, ttl)?;
     let mut replies = Replies::default();
-    while let Some(each) = incoming.recv().await {
-        replies.add(each);
+    while let Some((_, outcome)) = incoming.recv().await {
+        replies.add(outcome);
         if replies.count(|reply| *reply == Reply::Released) >= nodes.needed {
-            if cooldown.is_zero() {
-                publish_release(nodes, name);
-            }
-            return Ok(nodes.answer(started, Reply::Released));
+            return Ok(Reply::Released);
         }
-        if let Some(loss) = replies.loss(nodes) {
-            return Ok(nodes.answer(started, loss));
+        let tally = replies.tally(nodes);
+        if tally.is_lost() {
+            return Ok(tally.loss());
         }
     }
-    Err(replies.undecided(nodes, name))
+    Err(replies.undecided(nodes, name.as_str()))
 }
 
 /// Ends an attempt on all nodes.
@@ -73,17 +87,56 @@ pub(super) async fn cancel(
     let mut incoming = cleanup::start(nodes, name, id, actions, ttl)?;
     let mut replies = Replies::default();
     while replies.answers.len() < nodes.needed
-        && let Some(each) = incoming.recv().await
+        && let Some((_, outcome)) = incoming.recv().await
     {
-        replies.add(each);
+        replies.add(outcome);
     }
     if replies.answers.len() < nodes.needed {
-        return Err(replies.undecided(nodes, name));
+        return Err(replies.undecided(nodes, name.as_str()));
     }
-    let is = |what| replies.count(|reply| *reply == Reply::Cancelled(what)) > 0;
-    let cancelled = if is(Cancelled::Released) { Cancelled::Released } else { Cancelled::Unknown };
-    if cancelled == Cancelled::Released {
+    let released = Reply::Cancelled(Cancelled::Released);
+    if replies.answers.contains(&released) {
+        publish_release(nodes, name);
+        return Ok(nodes.answer(started, released));
+    }
+    Ok(nodes.answer(started, Reply::Cancelled(Cancelled::Unknown)))
+}
+
+/// Ends the hold with this token, for an operator.
+pub(super) async fn revoke(
+    nodes: &Arc<Nodes>,
+    name: &LockName,
+    id: HolderId,
+    token: FencingToken,
+    force: bool,
+) -> Result<Answer, StoreError> {
+    let started = nodes.clock.now();
+    let on = |action| Operation::On { name: name.clone(), action };
+    let said = |replies: &Replies, yes| replies.count(|reply| *reply == Reply::Revoked(yes));
+    let is_certain =
+        |replies: &Replies| said(replies, true).max(said(replies, false)) >= nodes.needed;
+    let replies = ask(nodes, on(Action::Revoke { id, token, force }), is_certain).await;
+    if replies.answers.len() < nodes.needed {
+        return Err(replies.undecided(nodes, name.as_str()));
+    }
+    let was_held = match said(&replies, true) {
+        0 => false,
+        some if some >= nodes.needed => true,
+        // If a majority still has this hold unrevoked, these nodes have refused the token because
+        // its holder has passed the lease on; the other nodes do not know that yet. Then nobody is
+        // asked to stop, and the operator has to inspect the name again.
+        _ => {
+            let is_it = |holder: &Holder| holder.id == id && holder.state != HoldState::Revoked;
+            let has_it = |reply: &Reply| match reply {
+                Reply::Status(status) => status.holders.iter().any(is_it),
+                _ => false,
+            };
+            let is_certain = |replies: &Replies| replies.count(has_it) >= nodes.needed;
+            !is_certain(&ask(nodes, on(Action::Inspect { limit: u32::MAX }), is_certain).await)
+        }
+    };
+    if was_held && force {
         publish_release(nodes, name);
     }
-    Ok(nodes.answer(started, Reply::Cancelled(cancelled)))
+    Ok(nodes.answer(started, Reply::Revoked(was_held)))
 }

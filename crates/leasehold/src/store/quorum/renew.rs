@@ -1,5 +1,5 @@
 //! Renew: moves the deadlines of many leases on all nodes, and restores leases that a node has
-//! forgotten.
+//! forgotten. Describe: changes what a holder says about itself.
 //!
 //! A call waits a little for the slower nodes, even if a majority has answered. The keeper makes
 //! the call, so no caller waits. The slower replies matter: if a fast node dies, the validity
@@ -8,15 +8,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{Either, join_all, select};
+use futures_util::future::{join_all, select};
 use leasehold_core::quorum::{NodeHold, NodeVote, RenewTally, quorum_validity};
 use leasehold_core::time::micros;
 use leasehold_core::{
-    Acquire, Action, Answer, FencingToken, Grant, HolderId, Instant, LockName, Mode, Operation,
-    Reclaim, RenewLease, Reply, StoreError, StoreErrorKind,
+    Acquire, Action, Answer, FencingToken, Grant, HolderId, HolderInfo, Instant, LockName, Mode,
+    Operation, Reclaim, RenewLease, Reply, StoreError, StoreErrorKind,
 };
 
-use super::fan_out::FanOut;
+use super::fan_out::{FanOut, ask};
 use super::leases::{granted, held};
 use super::nodes::{Nodes, default_timeout};
 use crate::store::clocked::TimedAnswer;
@@ -28,33 +28,22 @@ pub(super) async fn renew(
 ) -> Result<Answer, StoreError> {
     let started = nodes.clock.now();
     let shortest = renewals.iter().map(|renewal| renewal.ttl).min().unwrap_or_default();
-    let mut tallies = vec![RenewTally::new(nodes.len(), nodes.needed); renewals.len()];
+    let enough = nodes.clock.sleep_until(started + default_timeout(shortest));
+    let (mut tallies, mut errors) = (vec![nodes.tally(); renewals.len()], Vec::new());
     let mut fan_out = FanOut::<Vec<NodeVote>>::new(nodes, started + nodes.patience());
     for index in 0..nodes.len() {
         fan_out.add(index, renew_at(nodes, index, &renewals));
     }
-    let mut enough = nodes.clock.sleep_until(started + default_timeout(shortest));
-    let (mut is_enough, mut errors) = (false, Vec::new());
-    loop {
-        let is_certain = tallies.iter().all(RenewTally::is_certain);
-        if is_enough && is_certain {
-            break;
+    let all = async {
+        while let Some((_, outcome)) = fan_out.next().await {
+            count(&mut tallies, &mut errors, outcome);
         }
-        let reply = match is_enough {
-            true => fan_out.next().await,
-            false => match select(std::pin::pin!(fan_out.next()), &mut enough).await {
-                Either::Left((reply, _)) => reply,
-                Either::Right(((), _)) => {
-                    is_enough = true;
-                    continue;
-                }
-            },
-        };
-        let Some((_, outcome)) = reply else { break };
-        match outcome {
-            Ok(votes) => tallies.iter_mut().zip(votes).for_each(|(tally, vote)| tally.add(vote)),
-            Err(error) => errors.push(error),
-        }
+    };
+    select(std::pin::pin!(all), enough).await;
+    while !tallies.iter().all(RenewTally::is_certain)
+        && let Some((_, outcome)) = fan_out.next().await
+    {
+        count(&mut tallies, &mut errors, outcome);
     }
     let replies: Vec<Reply> = renewals
         .iter()
@@ -68,6 +57,18 @@ pub(super) async fn renew(
         return Err(refusal.unwrap_or_else(unanswered).maybe_executed());
     }
     Ok(nodes.answer(started, Reply::Many(replies)))
+}
+
+/// Counts the votes of one node on each lease.
+fn count(
+    tallies: &mut [RenewTally],
+    errors: &mut Vec<StoreError>,
+    outcome: Result<Vec<NodeVote>, StoreError>,
+) {
+    match outcome {
+        Ok(votes) => tallies.iter_mut().zip(votes).for_each(|(tally, vote)| tally.add(vote)),
+        Err(error) => errors.push(error),
+    }
 }
 
 /// Renews one lease.
@@ -122,6 +123,31 @@ fn reply(nodes: &Nodes, started: Instant, renewal: &RenewLease, tally: &RenewTal
     known.until = known.until.max(until);
     let deadline_us = micros(until.since_origin());
     Reply::Granted(Grant::new(known.token, deadline_us))
+}
+
+/// Changes the facts of a holder on all nodes.
+pub(super) async fn describe(
+    nodes: &Nodes,
+    name: &LockName,
+    id: HolderId,
+    info: HolderInfo,
+) -> Result<Answer, StoreError> {
+    let started = nodes.clock.now();
+    let held = nodes.leases.lock().get_mut(id).map(|known| {
+        // A late request of a former holder, which has passed the lease on, changes nothing.
+        if info.passed_on().times >= known.info.passed_on().times {
+            known.info = info.clone();
+        }
+        Grant::new(known.token, micros(known.until.since_origin()))
+    });
+    let operation = Operation::On { name: name.clone(), action: Action::Describe { id, info } };
+    let replies = ask(nodes, operation, |replies| replies.tally(nodes).is_certain()).await;
+    let tally = replies.tally(nodes);
+    match held {
+        Some(grant) if tally.is_extended() => Ok(nodes.answer(started, Reply::Granted(grant))),
+        Some(_) | None if tally.is_lost() => Ok(nodes.answer(started, tally.loss())),
+        Some(_) | None => Err(replies.undecided(nodes, name.as_str())),
+    }
 }
 
 /// Renews leases at one node, and restores those that the node has forgotten.

@@ -1,0 +1,176 @@
+//! Messages: the inboxes of a client at all nodes, and what is published about a name at some.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{TryFutureExt as _, join_all, select_all};
+use futures_util::stream::{BoxStream, FuturesUnordered, SelectAll, StreamExt as _, unfold};
+use leasehold_core::backoff::Backoff;
+use leasehold_core::{BoxFuture, ClientId, LockName, Message, StoreError};
+
+use super::nodes::Nodes;
+use crate::background;
+use crate::store::{Inbox, Store, Subscription};
+
+/// The first and the longest delay before an inbox that could not be opened is tried again.
+const REOPEN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+
+/// The message that a name has become free.
+const FREE: &str = "free";
+
+/// The number of nodes at which a message is published, and at which a waiter subscribes: 2. So no
+/// waiter misses messages if one node dies, and an awaited name costs two connections, not one for
+/// each node.
+const PUBSUB_NODES: usize = 2;
+
+/// Opens the inbox of a client on all nodes. One open inbox is enough.
+pub(super) async fn inbox(
+    nodes: &Arc<Nodes>,
+    client: ClientId,
+) -> Result<Box<dyn Inbox>, StoreError> {
+    let opening = (0..nodes.len()).map(|index| open_at(nodes, client, index));
+    let (mut inboxes, mut failure, mut is_open) = (Inboxes(SelectAll::new()), None, false);
+    for (index, opened) in join_all(opening).await.into_iter().enumerate() {
+        is_open |= opened.is_ok();
+        let inbox = opened.map_err(|error| failure = Some(error)).ok();
+        inboxes.0.push(messages(nodes, client, index, inbox));
+    }
+    match failure {
+        Some(error) if !is_open => Err(error),
+        Some(_) | None => Ok(Box::new(inboxes)),
+    }
+}
+
+async fn open_at(
+    nodes: &Nodes,
+    client: ClientId,
+    index: usize,
+) -> Result<Box<dyn Inbox>, StoreError> {
+    nodes.in_time(nodes.nodes[index].store.inner.inbox(client)).await
+}
+
+/// An item for each message of one node, whose inbox may have to be opened first.
+fn messages(
+    nodes: &Arc<Nodes>,
+    client: ClientId,
+    index: usize,
+    inbox: Option<Box<dyn Inbox>>,
+) -> BoxStream<'static, ()> {
+    let (first, longest) = REOPEN;
+    let (state, nodes) = ((inbox, Backoff::new(first, longest)), Arc::clone(nodes));
+    let next = move |(mut inbox, mut backoff): (Option<Box<dyn Inbox>>, Backoff)| {
+        let nodes = Arc::clone(&nodes);
+        async move {
+            match &mut inbox {
+                Some(inbox) => drop(inbox.next().await),
+                None => inbox = Some(reopened(&nodes, client, index, &mut backoff).await),
+            }
+            Some(((), (inbox, backoff)))
+        }
+    };
+    unfold(state, next).boxed()
+}
+
+async fn reopened(
+    nodes: &Nodes,
+    client: ClientId,
+    index: usize,
+    backoff: &mut Backoff,
+) -> Box<dyn Inbox> {
+    loop {
+        nodes.clock.sleep_until(nodes.clock.now() + nodes.delay(backoff)).await;
+        if let Ok(inbox) = open_at(nodes, client, index).await {
+            return inbox;
+        }
+    }
+}
+
+/// The inboxes of all nodes as one. A message of one node ends no lease, so each message is a gap:
+/// the client asks a majority.
+struct Inboxes(SelectAll<BoxStream<'static, ()>>);
+
+impl Inbox for Inboxes {
+    fn next(&mut self) -> BoxFuture<'_, Message> {
+        Box::pin(async {
+            self.0.next().await;
+            Message::Gap
+        })
+    }
+}
+
+/// The nodes in this name's order of preference, which is the same for all clients.
+fn order(nodes: &Nodes, name: &LockName) -> impl Iterator<Item = usize> {
+    let bytes = name.as_str().bytes();
+    let first = bytes.fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+    let count = nodes.len();
+    (0..count).map(move |offset| (first % count + offset) % count)
+}
+
+/// Asks the first nodes of a name, and for each that has nothing to give the next one.
+///
+/// # Errors
+///
+/// If no node gives anything, and one of them fails.
+async fn ask_first<'a, T>(
+    nodes: &'a Nodes,
+    name: &LockName,
+    ask: impl Fn(&'a dyn Store) -> BoxFuture<'a, Result<Option<T>, StoreError>>,
+) -> Result<Vec<T>, StoreError> {
+    let mut order = order(nodes, name);
+    let ask = |index: usize| nodes.in_time(ask(&*nodes.nodes[index].store.inner));
+    let mut asking: FuturesUnordered<_> = order.by_ref().take(PUBSUB_NODES).map(ask).collect();
+    let (mut given, mut failure) = (Vec::new(), None);
+    while let Some(outcome) = asking.next().await {
+        match outcome {
+            Ok(Some(value)) => {
+                given.push(value);
+                continue;
+            }
+            Ok(None) => {}
+            Err(error) => failure = Some(error),
+        }
+        asking.extend(order.next().map(ask));
+    }
+    match failure {
+        Some(error) if given.is_empty() => Err(error),
+        Some(_) | None => Ok(given),
+    }
+}
+
+/// Publishes a message at the first nodes that accept it.
+pub(super) async fn publish(
+    nodes: &Nodes,
+    name: &LockName,
+    message: &str,
+) -> Result<(), StoreError> {
+    ask_first(nodes, name, |node| Box::pin(node.publish(name, message).map_ok(Some))).await?;
+    Ok(())
+}
+
+/// Publishes that a name is free, in the background. It is a hint: if no node accepts it, waiters
+/// find out by polling.
+pub(super) fn publish_release(nodes: &Arc<Nodes>, name: &LockName) {
+    let (all, name) = (Arc::clone(nodes), name.clone());
+    let publishing = async move {
+        let _ = publish(&all, &name, FREE).await;
+    };
+    let _ = background::spawn(&*nodes.clock, Box::pin(publishing));
+}
+
+/// Subscribes to a name at the first nodes that can be reached.
+pub(super) async fn subscribe(
+    nodes: &Nodes,
+    name: &LockName,
+) -> Result<Option<Box<dyn Subscription>>, StoreError> {
+    let open = ask_first(nodes, name, |node| node.subscribe(name)).await?;
+    Ok((!open.is_empty()).then(|| Box::new(Subscriptions(open)) as Box<dyn Subscription>))
+}
+
+/// Subscriptions at several nodes as one. Each message arrives once from each of them.
+struct Subscriptions(Vec<Box<dyn Subscription>>);
+
+impl Subscription for Subscriptions {
+    fn next(&mut self) -> BoxFuture<'_, Option<String>> {
+        Box::pin(async { select_all(self.0.iter_mut().map(|open| open.next())).await.0 })
+    }
+}
