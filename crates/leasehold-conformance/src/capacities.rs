@@ -39,7 +39,12 @@ async fn held_by_two(subject: &Subject, capacity: u32) -> Option<(Bench<'_>, [Ho
 /// A request for another capacity waits until nobody holds, and nobody overtakes it.
 pub async fn who_asks_for_another_capacity_waits_until_nobody_holds(subject: &Subject) {
     let Some((bench, [one, two])) = held_by_two(subject, 4).await else { return };
-    let (other, behind) = (somebody(), somebody());
+    let (gone, next, other, behind) = (somebody(), somebody(), somebody(), somebody());
+    bench.wait(gone, permits(1, 8)).await;
+    bench.wait(next, permits(1, 4)).await;
+    bench.cancel(gone).await;
+    assert_eq!(bench.holders().await, [one, two, next]);
+    bench.release(next).await;
     let Reply::Queued(place) = bench.acquire(other, permits(2, 8)).await else { panic!() };
     assert_eq!((place.ahead, place.other_capacity), (0, Some(4)));
     bench.wait(behind, permits(1, 4)).await;

@@ -9,16 +9,13 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use leasehold::admin::ClientId;
-use leasehold::election::{Observation, Observed};
+use leasehold::election::Observed;
 use leasehold::error::{StoreError, StoreErrorKind};
 use leasehold::store::protocol::{Answer, BoxFuture, Operation};
 use leasehold::store::{Capabilities, Inbox, Memory, Store, Subscription};
 use leasehold::time::{Clock, FakeClock, Instant};
 use leasehold::{Client, Error, LeaseOptions, LockName, LossReason};
 use tokio::sync::watch;
-
-/// How many leaders follow each other in one test.
-const LEADERS: usize = 50;
 
 async fn of_one_store<const N: usize>() -> [Client; N] {
     let store = Memory::new();
@@ -29,37 +26,12 @@ async fn of_one_store<const N: usize>() -> [Client; N] {
     clients.try_into().unwrap()
 }
 
-/// The values in the order in which they are observed, until `last` comes.
-async fn values_until(mut observation: Observation, last: &str) -> Vec<String> {
-    let mut values = Vec::new();
-    loop {
-        let Observed::Leader(leader) = observation.next().await.unwrap() else { continue };
-        let is_last = leader.value == last;
-        values.push(leader.value);
-        if is_last {
-            return values;
-        }
-    }
-}
-
 /// The value of the observed leader.
 fn leads(observed: leasehold::Result<Observed>) -> String {
     match observed.unwrap() {
         Observed::Leader(leader) => leader.value,
         other => panic!("no leader: {other:?}"),
     }
-}
-
-#[tokio::test]
-async fn the_leader_is_seen_with_its_value_and_token() {
-    let [client, other] = of_one_store().await;
-    let election = other.election("scheduler");
-    assert_eq!(election.leader().await.unwrap(), None);
-    let leadership = client.election("scheduler").campaign("one").await.unwrap();
-    let leader = election.leader().await.unwrap().unwrap();
-    assert_eq!((leader.token, leader.value.as_str()), (leadership.token(), "one"));
-    leadership.resign().await.unwrap();
-    assert_eq!(election.leader().await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -78,66 +50,6 @@ async fn a_leader_is_told_how_its_leadership_ended() {
     assert_eq!(leadership.loss(), Some(LossReason::Revoked));
     let error = leadership.ensure_held().unwrap_err();
     assert!(matches!(error, Error::Lost { reason: LossReason::Revoked, .. }), "{error}");
-}
-
-#[tokio::test]
-async fn a_candidate_leads_when_the_one_before_it_resigns_with_a_higher_token() {
-    let [client, other] = of_one_store().await;
-    let first = client.election("a").campaign("one").await.unwrap();
-    let campaign = tokio::spawn(async move { other.election("a").campaign("two").await });
-    while client.admin().inspect(first.guard().name()).await.unwrap().waiting == 0 {
-        tokio::task::yield_now().await;
-    }
-    let token = first.token();
-    first.resign().await.unwrap();
-    let second = campaign.await.unwrap().unwrap();
-    assert!(second.token() > token);
-    assert_eq!(client.election("a").leader().await.unwrap().unwrap().value, "two");
-}
-
-#[tokio::test]
-async fn what_a_leader_proclaims_is_seen_and_what_an_overtaken_one_proclaims_is_not() {
-    let [client, other] = of_one_store().await;
-    let old = client.election("a").campaign("one").await.unwrap();
-    old.proclaim("still one").await.unwrap();
-    assert_eq!(other.election("a").leader().await.unwrap().unwrap().value, "still one");
-    let name = old.guard().name().clone();
-    assert!(other.admin().revoke_now(&name, old.token()).await.unwrap());
-    let new = other.election("a").campaign("two").await.unwrap();
-    let error = old.proclaim("one again").await.unwrap_err();
-    assert!(matches!(error, Error::Lost { .. }), "{error}");
-    let loss = old.lost().await;
-    assert!(matches!(loss, Some(LossReason::Revoked | LossReason::Superseded { .. })));
-    assert_eq!(other.election("a").leader().await.unwrap().unwrap().value, "two");
-    new.resign().await.unwrap();
-}
-
-#[tokio::test]
-async fn an_observer_is_told_who_leads_then_what_changes_then_that_nobody_does() {
-    let [client, other] = of_one_store().await;
-    let mut observation = other.election("a").observe().await.unwrap();
-    assert!(matches!(observation.next().await.unwrap(), Observed::Nobody));
-    let leadership = client.election("a").campaign("one").await.unwrap();
-    assert_eq!(leads(observation.next().await), "one");
-    leadership.proclaim("two").await.unwrap();
-    assert_eq!(leads(observation.next().await), "two");
-    leadership.resign().await.unwrap();
-    assert!(matches!(observation.next().await.unwrap(), Observed::Nobody));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_observer_misses_none_of_fifty_leaders() {
-    let [client, other, watching] = of_one_store().await;
-    let observation = watching.election("a").observe().await.unwrap();
-    let expected: Vec<String> = (0..LEADERS).map(|n| n.to_string()).collect();
-    let seen = tokio::spawn(values_until(observation, "49"));
-    for (n, value) in expected.iter().enumerate() {
-        let candidate = if n % 2 == 0 { &client } else { &other };
-        candidate.election("a").campaign(value).await.unwrap().resign().await.unwrap();
-    }
-    let last = client.election("a").campaign("49").await.unwrap();
-    assert_eq!(seen.await.unwrap(), expected);
-    drop(last);
 }
 
 #[tokio::test]

@@ -27,19 +27,6 @@ async fn a_job_is_skipped_while_another_machine_has_it() {
 }
 
 #[tokio::test]
-async fn a_job_that_ends_at_once_is_skipped_until_at_least_is_over() {
-    let clock = FakeClock::new();
-    let client = client(&clock).await;
-    let job = client.mutex("report").min_hold(LEAST);
-    assert_eq!(job.try_run(async |_| Ok::<_, Error>(1)).await.unwrap(), Some(1));
-    assert_eq!(job.try_run(async |_| Ok::<_, Error>(2)).await.unwrap(), None);
-    clock.advance(LEAST - Duration::from_secs(1));
-    assert_eq!(job.try_run(async |_| Ok::<_, Error>(3)).await.unwrap(), None);
-    clock.advance(Duration::from_secs(1));
-    assert_eq!(job.try_run(async |_| Ok::<_, Error>(4)).await.unwrap(), Some(4));
-}
-
-#[tokio::test]
 async fn a_job_that_failed_keeps_its_name_taken_too() {
     let client = client(&FakeClock::new()).await;
     let job = client.mutex("report").min_hold(LEAST);

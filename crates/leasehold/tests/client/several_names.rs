@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -13,9 +12,6 @@ use leasehold::{Client, Error, FencingToken, Guard, LockName, LossReason};
 use super::line::world::{Call, TTL, World, must, settle};
 
 const SOON: Duration = Duration::from_secs(10);
-
-/// How often two callers with reversed names call.
-const ROUNDS: u32 = 10_000;
 
 async fn until_somebody_waits(client: &Client, name: &str) {
     let name = LockName::new(name).unwrap();
@@ -49,16 +45,6 @@ async fn all_names_are_held_together_each_with_its_token_in_the_order_given() {
     for name in ["a", "b", "c"] {
         assert!(is_free(&client, name).await, "{name}");
     }
-}
-
-#[tokio::test]
-async fn a_try_takes_all_or_nothing() {
-    let client = Client::memory();
-    let busy = client.mutex("b").acquire().await.unwrap();
-    assert!(client.multi(["a", "b", "c"]).try_acquire().await.unwrap().is_none());
-    assert!(is_free(&client, "a").await && is_free(&client, "c").await);
-    busy.release().await.unwrap();
-    assert!(client.multi(["a", "b", "c"]).try_acquire().await.unwrap().is_some());
 }
 
 #[tokio::test]
@@ -119,49 +105,12 @@ async fn names_that_were_given_back_are_not_kept_for_min_hold() {
 }
 
 #[tokio::test]
-async fn a_wait_for_several_names_ends_at_its_limit_with_nothing_held() {
-    let client = Client::memory();
-    let _busy = client.mutex("b").label("stock taking").acquire().await.unwrap();
-    let lock = client.multi(["a", "b"]);
-    let error = lock.acquire_within(Duration::from_millis(20)).await.unwrap_err();
-    let Error::Timeout { name, holder: Some(holder), .. } = error else { panic!("{error}") };
-    assert_eq!((name.as_str(), holder.info.label.as_deref()), ("b", Some("stock taking")));
-    client.mutex("a").acquire_within(SOON).await.unwrap().release().await.unwrap();
-}
-
-#[tokio::test]
 async fn wrong_lists_of_names_are_reported_by_the_verb() {
     let client = Client::memory();
     let many: Vec<String> = (0..65).map(|n| n.to_string()).collect();
     for lock in [client.multi([""; 0]), client.multi(["a", ""]), client.multi(&many)] {
         assert!(matches!(lock.try_acquire().await, Err(Error::Invalid(_))));
     }
-}
-
-/// Two callers that name the locks in opposite orders.
-async fn contend(lock: [leasehold::Lock; 2]) {
-    let inside = Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let callers = lock.map(|lock| {
-        let inside = Arc::clone(&inside);
-        tokio::spawn(async move {
-            for _ in 0..ROUNDS {
-                let guard = lock.acquire().await.unwrap();
-                assert!(!inside.swap(true, std::sync::atomic::Ordering::SeqCst));
-                tokio::task::yield_now().await;
-                inside.store(false, std::sync::atomic::Ordering::SeqCst);
-                guard.release().await.unwrap();
-            }
-        })
-    });
-    for caller in callers {
-        caller.await.unwrap();
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_callers_with_reversed_names_never_wait_for_each_other() {
-    let client = Client::memory();
-    contend([client.multi(["a", "b", "c", "d"]), client.multi(["d", "c", "b", "a"])]).await;
 }
 
 /// Polls a future this many times, lets all other tasks run in between, and drops it.

@@ -13,14 +13,6 @@ fn a_late_copy_of_an_acquire_is_refused_after_a_cancel_or_release_that_expects_i
 }
 
 #[test]
-fn a_late_copy_of_an_acquire_is_refused_after_its_hold_has_expired() {
-    let mut bench = Bench::held();
-    bench.pass(TTL);
-    assert_eq!(bench.acquire(id(1, 1), Mode::Exclusive), Reply::Stale);
-    assert!(bench.record.is_idle());
-}
-
-#[test]
 fn a_finished_attempt_is_remembered_for_as_long_as_a_copy_may_be_executed() {
     let mut bench = Bench::held();
     bench.act(&Action::Release { id: id(1, 1), cooldown: Duration::ZERO, unanswered: true });
@@ -32,14 +24,6 @@ fn a_finished_attempt_is_remembered_for_as_long_as_a_copy_may_be_executed() {
     bench.now_us += 1;
     bench.cancel(id(2, 1));
     assert_eq!(bench.record.tombstones.len(), 1, "and then it is forgotten");
-    bench.take(id(1, 1), Mode::Exclusive);
-}
-
-#[test]
-fn a_memory_of_a_finished_attempt_that_is_over_counts_for_nothing() {
-    let mut bench = Bench::new();
-    bench.cancel(id(1, 1));
-    bench.pass(TOMBSTONE_LIFE);
     bench.take(id(1, 1), Mode::Exclusive);
 }
 
@@ -84,22 +68,6 @@ fn a_late_renewal_hands_the_lapsed_lock_on() {
 }
 
 #[test]
-fn a_late_copy_of_a_short_renewal_does_not_shorten_a_long_one() {
-    let mut bench = Bench::held();
-    let short = granted(bench.renew(id(1, 1), seconds(1)));
-    assert_eq!(short.deadline_us, START_US + micros(TTL));
-    bench.pass(seconds(20));
-    let again = granted(bench.poll(id(1, 1)));
-    bench.renew(id(1, 1), seconds(1));
-    bench.pass(TTL - seconds(1));
-    assert_eq!(
-        bench.try_acquire(id(2, 1), Mode::Exclusive),
-        Reply::Busy { retry_after: seconds(1) }
-    );
-    assert_eq!(bench.hold(id(1, 1)).unwrap().deadline_us, again.deadline_us);
-}
-
-#[test]
 fn a_shorter_renewal_to_the_very_deadline_changes_nothing() {
     let mut bench = Bench::held();
     let before = bench.record.clone();
@@ -134,20 +102,6 @@ fn a_lease_that_was_passed_on_is_shown_as_its_holders_and_a_late_word_changes_no
     let Reply::Status(status) = bench.act(&Action::Inspect { limit: 1 }) else { panic!() };
     let holder = &status.holders[0];
     assert_eq!((Some(holder.token), holder.held_for), (grant.passed_on(2), held_for));
-}
-
-#[test]
-fn the_token_of_who_has_passed_a_lease_on_revokes_nothing_once_that_is_told() {
-    let mut bench = Bench::new();
-    let grant = bench.take(id(1, 1), Mode::Exclusive).token;
-    granted(bench.act(&Action::Describe { id: id(1, 1), info: after(2) }));
-    for former in [grant, grant.passed_on(1).unwrap()] {
-        assert_eq!(bench.revoke(id(1, 1), former, true), Reply::Revoked(false));
-    }
-    let next = FencingToken::from_micros(grant.micros() + 1);
-    assert_eq!(bench.revoke(id(1, 1), next, true), Reply::Revoked(false));
-    // The token of a next caller, who may have the lease before the store has heard of it.
-    assert_eq!(bench.revoke(id(1, 1), grant.passed_on(3).unwrap(), true), Reply::Revoked(true));
 }
 
 #[test]

@@ -17,38 +17,6 @@ use leasehold::{Client, Error, LossReason};
 use self::world::{Call, SLICE, TTL, World, settle};
 
 #[tokio::test]
-async fn a_lease_goes_from_caller_to_caller_in_their_order_without_the_store() {
-    let world = World::new();
-    let client = world.client().await;
-    let mut guard = Call::new(&client).granted();
-    let mut calls = Vec::new();
-    for _ in 0..3 {
-        calls.push(Call::waiting(&client).await);
-    }
-    world.asked();
-    for turn in 0..calls.len() {
-        let (token, lost) = (guard.token(), guard.lost());
-        match turn % 2 {
-            0 => guard.release().await.unwrap(),
-            _ => drop(guard),
-        }
-        assert_eq!(lost.await, None, "it was let go of");
-        for later in &mut calls[turn + 1..] {
-            assert!(later.poll().is_none(), "the first caller is served first");
-        }
-        guard = calls[turn].granted();
-        assert!(guard.is_held() && guard.token() > token);
-        assert_eq!(guard.token().micros(), token.micros());
-    }
-    assert_eq!(world.asked(), [""; 0]);
-    world.clock.advance(Duration::from_micros(1));
-    let last = guard.token();
-    guard.release().await.unwrap();
-    assert_eq!(world.asked(), ["release"]);
-    assert!(Call::new(&world.client().await).granted().token() > last);
-}
-
-#[tokio::test]
 async fn a_holder_whose_lease_was_passed_on_can_change_its_label() {
     let world = World::new();
     let client = world.client().await;
@@ -153,81 +121,6 @@ async fn what_is_dropped_and_asked_for_again_takes_no_round_trip() {
     drop(guard);
     settle().await;
     assert_eq!(world.asked(), ["release"], "nobody came");
-}
-
-#[tokio::test]
-async fn a_try_is_told_that_it_is_busy_without_the_store_while_its_client_holds_or_asks() {
-    let world = World::new();
-    let (client, other) = (world.client().await, world.client().await);
-    let guard = Call::new(&client).granted();
-    settle().await;
-    world.asked();
-    assert!(client.mutex("a").ttl(TTL).try_acquire().await.unwrap().is_none());
-    assert_eq!(world.asked(), [""; 0]);
-    let waiting = Call::waiting(&other).await;
-    world.asked();
-    assert!(other.mutex("a").ttl(TTL).try_acquire().await.unwrap().is_none());
-    assert_eq!(world.asked(), [""; 0]);
-    drop((waiting, guard));
-    settle().await;
-    assert!(client.mutex("a").ttl(TTL).try_acquire().await.unwrap().is_some());
-}
-
-#[tokio::test]
-async fn clients_take_turns_and_each_turn_is_a_slice() {
-    let world = World::new();
-    let clients = [world.client().await, world.client().await];
-    let mut guard = Some(Call::new(&clients[0]).granted());
-    let mut calls = Vec::new();
-    for _ in 0..3 {
-        for client in &clients {
-            calls.push(Call::waiting(client).await);
-        }
-    }
-    let mut turns = Vec::new();
-    for _ in 0..6 {
-        world.clock.advance(SLICE);
-        drop(guard.take());
-        settle().await;
-        let mut served = Vec::new();
-        // The request of the first in line is sent by its own poll.
-        for _ in 0..2 {
-            for (number, call) in calls.iter_mut().enumerate() {
-                if !turns.contains(&number)
-                    && let Some(done) = call.poll()
-                {
-                    turns.push(number);
-                    served.push(done.unwrap());
-                }
-            }
-            settle().await;
-        }
-        assert_eq!(served.len(), 1, "{turns:?}");
-        guard = served.pop();
-    }
-    // Odd numbers are callers of the second client, in the order in which they came.
-    assert_eq!(turns, [1, 0, 3, 2, 5, 4]);
-}
-
-#[tokio::test]
-async fn a_caller_that_gives_up_leaves_its_place_at_the_store_to_the_next_in_line() {
-    let world = World::new();
-    let (client, other, third) = (world.client().await, world.client().await, world.client().await);
-    let guard = Call::new(&other).granted();
-    let first = Call::waiting(&client).await;
-    let mut second = Call::waiting(&client).await;
-    let mut behind = Call::waiting(&third).await;
-    assert_eq!(world.waiting_at_the_store().await, 2, "one for each client");
-    world.asked();
-    drop(first);
-    settle().await;
-    assert_eq!((world.asked(), world.waiting_at_the_store().await), (vec![], 2));
-    guard.release().await.unwrap();
-    settle().await;
-    assert!(behind.poll().is_none());
-    second.granted().release().await.unwrap();
-    settle().await;
-    drop(behind.granted());
 }
 
 #[tokio::test]
