@@ -99,7 +99,7 @@ async fn first<T>(
     Ok((listed, are_all))
 }
 
-fn cells(name: &LockName, row: &Row, now_ms: u64) -> [String; COLUMNS.len()] {
+fn cells(name: &LockName, row: &Row, now_ms: u64) -> [String; 9] {
     let (name, status) = (name.to_string(), &row.status);
     let (mode, waiting, unknown) = (row.mode(), status.waiting.to_string(), || "-".to_owned());
     if let Some(foreign) = &status.foreign {
