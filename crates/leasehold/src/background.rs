@@ -48,18 +48,6 @@ pub(crate) fn spawn(clock: &dyn Clock, task: Task) -> Result<(), StoreError> {
     }
 }
 
-/// Runs work that may block, on another thread than the background's and the caller's.
-///
-/// # Errors
-///
-/// If the background thread cannot be started.
-#[cfg(feature = "file")]
-pub(crate) fn spawn_blocking(work: impl FnOnce() + Send + 'static) -> Result<(), StoreError> {
-    hand_over(Box::pin(async {
-        tokio::task::spawn_blocking(work);
-    }))
-}
-
 /// Whether the caller runs on the background thread, which must never block.
 pub(crate) fn is_this_thread() -> bool {
     IS_THE_THREAD.get()

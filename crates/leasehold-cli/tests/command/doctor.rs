@@ -459,7 +459,7 @@ fn a_file_store_is_looked_at_with_what_is_around_it() {
     let sound = Visit::to(&url, &["--strict"]);
     assert_eq!(sound.code, Some(0), "{}", sound.report);
     sound.assert_found("ok", "store", "this machine only");
-    for topic in ["permissions", "disk", "log"] {
+    for topic in ["permissions", "disk"] {
         sound.assert_found("ok", topic, "");
     }
     assert!(!path.exists(), "what is looked at is not created");

@@ -10,10 +10,10 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use super::clients::NO_PIPES;
-use super::database::schema;
+use super::access::{self, NEW};
+use super::location::Location;
 use super::options::FileOptions;
-use super::place::{Location, NEW};
+use super::schema;
 use crate::store::finding::{Finding, Topic};
 
 /// A disk with less free space than this is too full for a database: 16 MiB.
@@ -21,10 +21,6 @@ const FULL: u64 = 16 << 20;
 
 /// A disk with less free space than this is nearly full: 256 MiB, a few hours of a busy log file.
 const NEARLY_FULL: u64 = 256 << 20;
-
-/// A log beside the database that is longer than 64 MiB has not been shortened for a long time. The
-/// store shortens it every few hundred pages.
-const LONG_LOG: u64 = 64 << 20;
 
 /// The rights of users other than the owner: group and others.
 const OTHERS: u32 = 0o077;
@@ -64,16 +60,12 @@ fn findings(location: &Location) -> Result<Vec<Finding>, Error> {
     let what = if is_there { "a database" } else { "not there yet" };
     let found = format!("{what}, on a local file system: its locks hold on this machine only");
     let mut findings = vec![Topic(&place, "store").ok(found)];
-    if !location.may_have_pipes().map_err(failed)? {
-        findings.push(pipes(&place));
-    }
     if let Some([found, harm, remedy]) = location.others_database() {
         let found = found.strip_prefix(&place).unwrap_or(&found).trim_start();
         findings.push(Topic(&place, "owner").danger(found, &harm, &remedy));
     }
     findings.push(permissions(&place, location).map_err(failed)?);
     findings.push(room(&place, location).map_err(failed)?);
-    findings.push(log(&place, location).map_err(failed)?);
     Ok(findings)
 }
 
@@ -81,30 +73,22 @@ fn findings(location: &Location) -> Result<Vec<Finding>, Error> {
 fn allowed(location: &Location) -> Result<(), StoreError> {
     let of_file = Access::READ_OK | Access::WRITE_OK;
     let of_directory = of_file | Access::EXEC_OK;
-    let ask = |path: &Path, access, is_there: &dyn Fn(io::Error) -> StoreError| match accessat(
-        CWD,
-        path,
-        access,
-        AtFlags::EACCESS,
-    ) {
+    let ask = |path: &Path, access| match accessat(CWD, path, access, AtFlags::EACCESS) {
         Err(Errno::NOENT) => accessat(CWD, location.directory(), of_directory, AtFlags::EACCESS)
-            .map_err(|error| location.io_error("make it", error.into())),
-        found => found.map_err(|error| is_there(error.into())),
+            .map_err(|error| location.io_error("make it", error)),
+        Err(error) if *path == location.side => Err(location.beside_error(error)),
+        found => found.map_err(|error| location.io_error("use it", error)),
     };
-    ask(&location.database, of_file, &|error| location.io_error("use it", error))?;
-    ask(&location.side, of_directory, &|error| location.beside_error(error))?;
-    let failed = |error| location.io_error("look at it", error);
-    let access = super::place::Access::of(&location.database).map_err(failed)?;
-    match rustix::fs::lstat(&location.side) {
-        Ok(mut side) => {
-            // If this user owns the directory, opening the store gives it the right mode.
-            if side.st_uid == geteuid().as_raw() {
-                side.st_mode = access.of_directory();
-            }
-            location.refuse_others_side(&side, access)
-        }
-        Err(_) => Ok(()),
+    ask(&location.database, of_file)?;
+    ask(&location.side, of_directory)?;
+    let found = access::Access::of(&location.database);
+    let access = found.map_err(|error| location.io_error("look at it", error))?;
+    let Ok(mut side) = rustix::fs::lstat(&location.side) else { return Ok(()) };
+    // If this user owns the directory, opening the store gives it the right mode.
+    if side.st_uid == geteuid().as_raw() {
+        side.st_mode = access.of_directory();
     }
+    location.refuse_others_side(&side, access)
 }
 
 /// The finding about a store that exists and cannot be used.
@@ -122,11 +106,6 @@ fn unusable(place: &str, error: Error) -> Result<Finding, Error> {
         }
         _ => Err(error),
     }
-}
-
-fn pipes(place: &str) -> Finding {
-    let [found, risk, remedy] = NO_PIPES;
-    Topic(place, "pipes").warning(found, risk, remedy)
 }
 
 /// Checks the permissions: a user who may write the file may end every lock in it.
@@ -185,39 +164,16 @@ fn judge_room(place: &str, free: u64) -> Finding {
     }
 }
 
-fn log(place: &str, location: &Location) -> io::Result<Finding> {
-    let length = match fs::metadata(&location.log) {
-        Ok(found) => found.len(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
-        Err(error) => return Err(error),
-    };
-    Ok(judge_log(place, length))
-}
-
-fn judge_log(place: &str, length: u64) -> Finding {
-    let text = format!("the log beside the file has {} KiB", length >> 10);
-    match length {
-        LONG_LOG.. => Topic(place, "log").warning(
-            text,
-            "some program keeps it from being shortened, and it fills the disk",
-            "end what has the file open besides leasehold (lsof)",
-        ),
-        _ => Topic(place, "log").ok(text),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::store::Level;
 
     #[test]
-    fn a_disk_that_is_nearly_full_and_a_log_that_only_grows_are_told_of() {
+    fn a_disk_that_is_nearly_full_is_told_of() {
         let room = |free| judge_room("file:a", free).level;
         assert_eq!(room(FULL - 1), Level::Danger);
         assert_eq!(room(NEARLY_FULL - 1), Level::Warning);
         assert_eq!(room(NEARLY_FULL), Level::Ok);
-        assert_eq!(judge_log("file:a", LONG_LOG).level, Level::Warning);
-        assert_eq!(judge_log("file:a", LONG_LOG - 1).level, Level::Ok);
     }
 }

@@ -6,35 +6,56 @@
 //! | file | what for |
 //! |---|---|
 //! | `PATH`, `PATH-wal`, `PATH-shm` | the database and its log |
-//! | `PATH.clients/gate` | the write lock of the database: [`place`] |
+//! | `PATH.clients/gate` | the write lock of the database: [`write_lock`] |
 //! | `PATH.clients/trial` | a pipe that shows that pipes can be made there |
-//! | `PATH.clients/<32 hex>` | a pipe per living client, see [`clients`] |
-//! | `PATH.clients/news-…` | a pipe per subscriber to the messages about a name, see [`clients`] |
+//! | `PATH.clients/<32 hex>` | a pipe per living client: [`liveness`] |
+//! | `PATH.clients/news-…` | a pipe per subscriber to the messages about a name: [`subscription`] |
 //!
-//! All these files have the mode and the group of `PATH`: see [`place`].
+//! All these files have the mode and the group of `PATH`: see [`access`]. One [`thread`] executes
+//! all operations.
 
-mod clients;
+mod access;
 mod database;
+mod disk_space;
 mod doctor;
-mod executor;
+mod error;
+mod inbox;
+mod liveness;
+mod location;
 mod options;
-mod place;
+mod reap;
+mod schema;
+mod subscription;
+mod thread;
+mod tidy;
+mod transaction;
+mod users;
+mod write_lock;
 
 use std::fs;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use leasehold_core::{
     Answer, BoxFuture, ClientId, Clock, Error, InvalidInput, LockName, Operation, StoreError,
     StoreErrorKind,
 };
 
-use self::clients::{FileInbox, NO_PIPES};
-pub use self::database::FileTransaction;
-use self::executor::Executor;
+use self::inbox::FileInbox;
+use self::liveness::Liveness;
 pub use self::options::FileOptions;
+use self::thread::Executor;
+pub use self::transaction::FileTransaction;
+use super::traits::Reading;
 use super::{Capabilities, Finding, Inbox, Store, Subscription};
 use crate::clock::SystemClock;
+
+/// The warning that there are no pipes, its risk and its remedy.
+const NO_PIPES: &str = "no named pipes can be made beside the database: a dead process is \
+                        noticed when its lease ends, and a release within a second: use another \
+                        file system";
 
 /// The boot id, which the kernel draws anew at each start of the machine. (random(4))
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -89,13 +110,10 @@ impl File {
         Self::with_clock(options, SystemClock::new(), boot()?)
     }
 
-    /// Opens a database on a thread where that may block.
+    /// Opens a database while the caller's runtime goes on.
     pub(super) async fn connect(options: FileOptions) -> Result<Self, Error> {
-        let opened = tokio::task::spawn_blocking(move || Self::open(options)).await;
-        opened.unwrap_or_else(|_| {
-            let text = "opening the file was interrupted";
-            Err(StoreError::new(StoreErrorKind::Unreachable, text).into())
-        })
+        let executor = Executor::connect(options, boot()?, Arc::new(SystemClock::new())).await?;
+        Ok(Self { executor: Arc::new(executor) })
     }
 
     /// Checks the store of a URL for faults that would break a promise. Creates nothing.
@@ -114,7 +132,7 @@ impl File {
         clock: impl Clock,
         boot: String,
     ) -> Result<Self, Error> {
-        let executor = Executor::open(&options.into(), boot, Arc::new(clock))?;
+        let executor = Executor::open(options.into(), boot, Arc::new(clock))?;
         Ok(Self { executor: Arc::new(executor) })
     }
 
@@ -143,6 +161,15 @@ impl File {
         work: impl Fn(&FileTransaction<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         self.executor.transact(work).await
+    }
+
+    fn liveness(&self) -> &Arc<Liveness> {
+        &self.executor.site.liveness
+    }
+
+    /// The error for trouble with the pipes beside the database.
+    fn beside_error(&self, error: io::Error) -> StoreError {
+        self.executor.site.location.beside_error(error)
     }
 }
 
@@ -179,7 +206,7 @@ impl Store for File {
             recorded_tokens: true,
             shared: true,
             splits_votes: false,
-            wakes: self.executor.liveness().has_pipes(),
+            wakes: self.liveness().has_pipes(),
         }
     }
 
@@ -190,58 +217,48 @@ impl Store for File {
     fn inbox(&self, client: ClientId) -> BoxFuture<'_, Result<Box<dyn Inbox>, StoreError>> {
         Box::pin(async move {
             self.executor.register(client).await?;
-            let liveness = self.executor.liveness();
-            Ok(match liveness.client(client) {
-                Some(client) => Box::new(FileInbox::new(Arc::clone(liveness), client)),
-                None => Box::new(Silent) as Box<dyn Inbox>,
-            })
+            let liveness = self.liveness();
+            let Some(client) = liveness.client(client) else { return Ok(Box::new(Silent) as _) };
+            let inbox = FileInbox::new(Arc::clone(liveness), client);
+            Ok(Box::new(inbox.map_err(|error| self.beside_error(error))?) as _)
         })
     }
 
     fn publish(&self, name: &LockName, message: &str) -> BoxFuture<'_, Result<(), StoreError>> {
-        let told = clients::subscription::publish(self.executor.liveness(), name, message);
-        Box::pin(async move { told.map_err(|error| beside(&error)) })
+        let told = subscription::publish(self.liveness(), name, message);
+        Box::pin(async move { told.map_err(|error| self.beside_error(error)) })
     }
 
     fn subscribe(
         &self,
         name: &LockName,
     ) -> BoxFuture<'_, Result<Option<Box<dyn Subscription>>, StoreError>> {
-        let liveness = self.executor.liveness();
-        let listening = liveness
-            .has_pipes()
-            .then(|| clients::subscription::subscribe(liveness, name))
-            .transpose();
+        let liveness = self.liveness();
+        let listening = liveness.has_pipes().then(|| subscription::subscribe(liveness, name));
         Box::pin(async move {
-            let news = listening.map_err(|error| beside(&error))?;
-            Ok(news.map(|news| Box::new(news) as Box<dyn Subscription>))
+            let news = listening.transpose().map_err(|error| self.beside_error(error))?;
+            Ok(news.map(|news| Box::new(news) as _))
         })
     }
 
     fn lifeline(&self, client: ClientId) -> Option<OwnedFd> {
         self.executor.refuse_in_child().ok()?;
-        let client = self.executor.liveness().client(client)?;
-        client.pipe.try_clone().ok()
+        self.liveness().client(client)?.pipe.try_clone().ok()
     }
 
     fn forget(&self, client: ClientId) {
-        self.executor.liveness().leave(client);
+        self.liveness().leave(client);
+    }
+
+    fn opened_at(&self) -> Option<Reading> {
+        Some(Reading::new(Duration::ZERO, self.executor.site.now().lease_us))
     }
 
     fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
-        if !self.executor.liveness().has_pipes() {
-            warnings.push(NO_PIPES.join(": "));
-        }
-        warnings.extend(self.executor.location().others_database().map(|said| said.join(": ")));
-        warnings
+        let others = self.executor.site.location.others_database().map(|said| said.join(": "));
+        let no_pipes = (!self.liveness().has_pipes()).then(|| NO_PIPES.to_owned());
+        no_pipes.into_iter().chain(others).collect()
     }
-}
-
-/// The error for trouble with the pipes beside the database.
-fn beside(error: &std::io::Error) -> StoreError {
-    let text = format!("the directory beside the database cannot be used: {error}");
-    StoreError::new(StoreErrorKind::Unreachable, text)
 }
 
 /// The inbox on a file system without pipes, in which nothing arrives.

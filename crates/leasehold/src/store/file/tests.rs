@@ -12,16 +12,14 @@ use leasehold_core::{
 };
 use rusqlite::Connection;
 
-use super::database::schema;
-use super::options::RULES;
-use super::place::{Access, WriteLock};
+use super::access::Access;
+use super::write_lock::WriteLock;
 use super::*;
 
 mod compatibility;
 mod cost;
 mod damage;
 mod disk_space;
-mod history;
 mod last;
 mod places;
 mod subscription;
@@ -115,22 +113,6 @@ async fn on(store: &File, of: &str, action: Action) -> Reply {
 fn token(reply: Reply) -> u64 {
     let Reply::Granted(grant) = reply else { panic!("not granted: {reply:?}") };
     grant.token.get()
-}
-
-#[tokio::test]
-async fn a_release_hands_over_and_tells_the_next_process() {
-    let place = Place::new();
-    let (alices, bobs) = (place.open(), place.open());
-    let mut inbox = bobs.inbox(BOB).await.unwrap();
-    let first = token(on(&alices, "a", acquire(ALICE, 1, true)).await);
-    assert!(matches!(on(&bobs, "a", acquire(BOB, 7, true)).await, Reply::Queued(_)));
-    assert_eq!(on(&alices, "a", release(ALICE, 1)).await, Reply::Released);
-    let Message::Granted { attempt: 7, nonce: 107, token: second, .. } = inbox.next().await else {
-        panic!("another message")
-    };
-    assert!(second.get() > first);
-    let poll = Action::Poll { id: HolderId { client: BOB, attempt: 7 }, ttl: TTL };
-    assert_eq!(token(on(&bobs, "a", poll).await), second.get());
 }
 
 #[tokio::test]
@@ -307,24 +289,6 @@ async fn tidying_ends_what_the_dead_hold_and_removes_their_pipes() {
 }
 
 #[tokio::test]
-async fn names_are_listed_in_order_by_their_beginning() {
-    let place = Place::new();
-    let store = place.open();
-    for (attempt, text) in ["b/2", "a", "b/1", "b", "c", "b%"].into_iter().enumerate() {
-        on(&store, text, acquire(ALICE, attempt as u64, true)).await;
-    }
-    on(&store, "b/1", release(ALICE, 2)).await;
-    let list = async |prefix: &str, limit| {
-        let operation = Operation::List { prefix: prefix.into(), limit };
-        let Reply::Names(names) = store.execute(operation).await.unwrap().reply else { panic!() };
-        names.iter().map(|name| name.as_str().to_owned()).collect::<Vec<_>>().join(" ")
-    };
-    assert_eq!(list("b/", 9).await, "b/2");
-    assert_eq!(list("", 2).await, "a b");
-    assert_eq!(list("", 0).await, "");
-}
-
-#[tokio::test]
 async fn a_file_that_is_no_database_or_is_damaged_is_said_to_be_corrupt() {
     let place = Place::new();
     fs::write(place.path(), "this is a text file, and quite a long one at that.\n".repeat(100))
@@ -420,15 +384,8 @@ fn opening_gives_up_behind_a_process_that_is_stopped_in_its_transaction() {
     drop(place.open());
     let write_lock = place.write_lock();
     let stopped = write_lock.lock().unwrap();
-    let (path, clock) = (place.path(), place.clock.clone());
-    let opening = std::thread::spawn(move || File::with_clock(path, clock, "first".to_owned()));
-    let began = std::time::Instant::now();
-    while !opening.is_finished() && began.elapsed() < PATIENCE {
-        place.clock.advance(Duration::from_secs(1));
-        std::thread::yield_now();
-    }
+    let Error::Store(error) = place.refusal() else { panic!("not of the store") };
     drop(stopped);
-    let Err(Error::Store(error)) = opening.join().unwrap() else { panic!("it was opened") };
     assert_eq!(error.kind(), StoreErrorKind::Timeout, "{error}");
     assert!(error.to_string().contains("is one of its users stopped?"), "{error}");
     assert!(!error.may_have_executed());

@@ -2,22 +2,24 @@
 
 use super::*;
 use crate::store::file::database::Database;
-use crate::store::file::database::disk_space::{RESERVE, Reserve};
-
-use crate::store::file::place::{Files, Location};
+use crate::store::file::disk_space::{RESERVE, Reserve};
+use crate::store::file::location::Location;
+use crate::store::file::transaction::Site;
 
 #[test]
 fn what_is_set_aside_is_there_whatever_was_written_and_copied() {
     let place = Place::new();
     drop(place.open());
     let location = Location::check(&place.path()).unwrap();
-    let mut database =
-        Database::open(&location, "first".into(), RULES, Arc::default(), true).unwrap();
-    database.expect(Files::at(&location).unwrap().0);
+    let access = Access::of(&place.path()).unwrap();
+    let liveness = Arc::new(Liveness::open(&location, access).unwrap());
+    let clock = Arc::new(place.clock.clone());
+    let site = Arc::new(Site { location, boot: "first".into(), clock, liveness });
+    let mut database = Database::open(&site, true).unwrap();
     for round in 0..40 {
         let pages = database
-            .write(Reserve::Keep, |writing| {
-                writing.sql(|transaction| {
+            .write(Reserve::Keep, |ours| {
+                ours.sql(|transaction| {
                     let sql = "INSERT INTO number VALUES (?1, 1)";
                     for number in 0..100 {
                         transaction.execute(sql, [format!("{round}/{number}/{:>90}", "")])?;

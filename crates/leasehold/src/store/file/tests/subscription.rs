@@ -1,6 +1,7 @@
 //! Messages about names.
 
 use super::*;
+use crate::store::file::subscription::mark;
 
 #[tokio::test]
 async fn news_reach_all_who_listen_to_the_name_and_leave_no_pipe_behind() {
@@ -35,7 +36,7 @@ async fn tidying_removes_the_pipes_of_listeners_that_were_killed() {
     let store = place.open();
     let _listener = store.subscribe(&name("a")).await.unwrap().unwrap();
     let side = place.directory.path().join("locks.db.clients");
-    let dead = side.join(format!("{}0", clients::subscription::mark(&name("nobody tells"))));
+    let dead = side.join(format!("{}0", mark(&name("nobody tells"))));
     rustix::fs::mkfifoat(rustix::fs::CWD, &dead, rustix::fs::Mode::RUSR).unwrap();
     place.clock.advance(RETENTION);
     while dead.exists() {
@@ -49,5 +50,5 @@ async fn tidying_removes_the_pipes_of_listeners_that_were_killed() {
 
 /// Whether messages about this name are written to a pipe.
 fn teller_reaches(file: &str, text: &str) -> bool {
-    file.starts_with(&clients::subscription::mark(&name(text)))
+    file.starts_with(&mark(&name(text)))
 }

@@ -22,10 +22,12 @@ use std::sync::Arc;
 use leasehold_core::{ClientId, FencingToken, Message, StoreError};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, fstat, open, openat, unlinkat};
 use rustix::io::Errno;
+use tokio::net::unix::pipe::Receiver;
 use tokio::sync::Notify;
 
+use super::access::Access;
+use super::location::Location;
 use crate::mutex::Mutex;
-use crate::store::file::place::{Access, Location};
 
 /// Bytes of one message on a pipe: six numbers. That is far below the size that a pipe writes
 /// atomically (512 bytes in POSIX), so messages of several writers do not mix.
@@ -34,13 +36,6 @@ pub(crate) const FRAME: usize = 48;
 /// A pipe that is made to see whether pipes can be made. It is kept, because some file systems take
 /// half a millisecond to make a pipe.
 const TRIAL: &str = "trial";
-
-/// The finding that there are no pipes, its risk and its remedy.
-pub(crate) const NO_PIPES: [&str; 3] = [
-    "no named pipes can be made beside the database",
-    "a dead process is noticed when its lease ends, and a release within a second",
-    "use another file system",
-];
 
 const GRANTED: u64 = 1;
 const REVOKED: u64 = 2;
@@ -67,31 +62,21 @@ pub(crate) struct LocalClient {
     pub(crate) changed: Notify,
 }
 
-/// The state of a client's process, as far as is known.
-#[derive(Debug)]
-pub(crate) enum ClientState {
-    /// A process has the client's pipe open. This end breaks when the last such process closes it.
-    Alive(OwnedFd),
-    /// No process has the client's pipe open.
-    Dead,
-    /// There is no pipe, or it cannot be opened.
-    Unknown,
-}
-
 impl Liveness {
     pub(crate) fn open(location: &Location, access: Access) -> Result<Self, StoreError> {
-        let failed = |error: Errno| location.beside_error(error.into());
+        let failed = |error: Errno| location.beside_error(error);
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let directory = open(&location.side, flags, Mode::empty()).map_err(failed)?;
         access.give(&directory).map_err(|error| location.beside_error(error))?;
         location.refuse_others_side(&fstat(&directory).map_err(failed)?, access)?;
-        let has_pipes = match make_pipe(directory.as_fd(), TRIAL, access) {
-            Ok(()) | Err(Errno::EXIST) => true,
+        let mut liveness = Self { directory, access, has_pipes: true, clients: Mutex::default() };
+        match liveness.make_pipe(TRIAL) {
+            Ok(()) | Err(Errno::EXIST) => {}
             // The errors of file systems without special files, such as FAT.
-            Err(Errno::NOSYS | Errno::NOTSUP | Errno::PERM) => false,
+            Err(Errno::NOSYS | Errno::NOTSUP | Errno::PERM) => liveness.has_pipes = false,
             Err(error) => return Err(failed(error)),
-        };
-        Ok(Self { directory, access, has_pipes, clients: Mutex::default() })
+        }
+        Ok(liveness)
     }
 
     /// Whether named pipes can be made here. Without them, a dead process is noticed when its lease
@@ -104,8 +89,14 @@ impl Liveness {
         self.directory.as_fd()
     }
 
-    pub(crate) fn access(&self) -> Access {
-        self.access
+    /// The names of the files in the directory that begin with `beginning`.
+    pub(crate) fn files(&self, beginning: &str) -> io::Result<Vec<String>> {
+        let entries = Dir::read_from(&self.directory)?;
+        let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+        let begins = |name: &io::Result<String>| {
+            name.as_ref().map_or(true, |name| name.starts_with(beginning))
+        };
+        names.filter(begins).collect()
     }
 
     /// Registers a client that this process acts for. The caller holds the write lock, under which
@@ -116,12 +107,12 @@ impl Liveness {
             return Ok(());
         }
         let name = id.to_string();
-        match make_pipe(self.directory.as_fd(), &name, self.access) {
+        match self.make_pipe(&name) {
             // The pipe exists if another store of this process acts for this client, too.
             Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(error.into()),
         }
-        let pipe = open_pipe(self.directory.as_fd(), &name, self.access)?;
+        let pipe = self.open_pipe(&name)?;
         let client = LocalClient { pipe, attempts: Mutex::default(), changed: Notify::new() };
         self.clients.lock().insert(id, Arc::new(client));
         Ok(())
@@ -137,7 +128,7 @@ impl Liveness {
         let mut clients = self.clients.lock();
         if clients.get(&id).is_some_and(|client| client.attempts.lock().is_empty()) {
             clients.remove(&id);
-            self.forget(id);
+            self.remove(&id.to_string());
         }
     }
 
@@ -147,16 +138,14 @@ impl Liveness {
     ///
     /// Two system calls, some 2 µs; none for a client of this process.
     pub(crate) fn is_dead(&self, id: ClientId) -> bool {
-        self.client(id).is_none() && matches!(self.state_of(id), ClientState::Dead)
+        self.client(id).is_none() && self.writer_to(&id.to_string()).err() == Some(Errno::NXIO)
     }
 
-    pub(crate) fn state_of(&self, id: ClientId) -> ClientState {
+    /// Opens a pipe for writing. This end breaks when the last reader closes the pipe. The error is
+    /// `ENXIO` if nobody reads it, so its process has ended. Another error proves nothing.
+    pub(crate) fn writer_to(&self, pipe: &str) -> Result<OwnedFd, Errno> {
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        match openat(&self.directory, id.to_string(), flags, Mode::empty()) {
-            Ok(end) => ClientState::Alive(end),
-            Err(Errno::NXIO) => ClientState::Dead,
-            Err(_) => ClientState::Unknown,
-        }
+        openat(&self.directory, pipe, flags, Mode::empty())
     }
 
     /// Writes a message to a client's pipe. The message is a hint: if it does not get through (no
@@ -165,26 +154,41 @@ impl Liveness {
         let Some(frame) = encode(message) else { return };
         if let Some(client) = self.client(id) {
             let _ = rustix::io::write(&client.pipe, &frame);
-        } else if let ClientState::Alive(end) = self.state_of(id) {
+        } else if let Ok(end) = self.writer_to(&id.to_string()) {
             let _ = rustix::io::write(&end, &frame);
         }
     }
 
     /// The clients whose processes have ended and whose pipes are still there.
     pub(crate) fn dead(&self) -> io::Result<Vec<ClientId>> {
-        let mut dead = Vec::new();
-        for entry in Dir::read_from(&self.directory)? {
-            let entry = entry?;
-            let id = entry.file_name().to_str().ok().and_then(|name| name.parse().ok());
-            dead.extend(id.filter(|id| self.is_dead(*id)));
-        }
-        Ok(dead)
+        let ids = self.files("")?.into_iter().filter_map(|name| name.parse().ok());
+        Ok(ids.filter(|id| self.is_dead(*id)).collect())
     }
 
-    /// Removes the pipe of a client that no record mentions.
-    pub(crate) fn forget(&self, id: ClientId) {
-        // A pipe that cannot be removed does no harm: it is just checked again now and then.
-        let _ = unlinkat(&self.directory, id.to_string(), AtFlags::empty());
+    /// Removes a pipe. A pipe that cannot be removed does no harm: it is just checked again now and
+    /// then.
+    pub(crate) fn remove(&self, pipe: &str) {
+        let _ = unlinkat(&self.directory, pipe, AtFlags::empty());
+    }
+
+    #[cfg(not(target_vendor = "apple"))]
+    pub(crate) fn make_pipe(&self, name: &str) -> Result<(), Errno> {
+        rustix::fs::mkfifoat(&self.directory, name, self.access.of_file())
+    }
+
+    /// Apple's systems have had mkfifoat(3) since 2022 only, and rustix does not offer it.
+    #[cfg(target_vendor = "apple")]
+    pub(crate) fn make_pipe(&self, _name: &str) -> Result<(), Errno> {
+        Err(Errno::NOTSUP)
+    }
+
+    /// Opens a pipe that this process has made. From then on, messages reach it, and its client
+    /// counts as alive. All users of the database get access to it.
+    pub(crate) fn open_pipe(&self, name: &str) -> io::Result<OwnedFd> {
+        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let pipe = openat(&self.directory, name, flags, Mode::empty())?;
+        self.access.give(&pipe)?;
+        Ok(pipe)
     }
 }
 
@@ -196,8 +200,8 @@ impl Drop for Liveness {
             // only if the client leaves no hold and no place.
             let leaves_nothing = client.attempts.lock().is_empty();
             drop(client);
-            if leaves_nothing && matches!(self.state_of(id), ClientState::Dead) {
-                self.forget(id);
+            if leaves_nothing && self.is_dead(id) {
+                self.remove(&id.to_string());
             }
         }
     }
@@ -232,36 +236,37 @@ impl LocalClient {
     }
 }
 
-#[cfg(not(target_vendor = "apple"))]
-pub(crate) fn make_pipe(
-    directory: BorrowedFd<'_>,
-    name: &str,
-    access: Access,
-) -> Result<(), Errno> {
-    rustix::fs::mkfifoat(directory, name, access.of_file())
+/// The reading end of a pipe of this process, registered with the runtime that first reads it.
+#[derive(Debug)]
+pub(crate) struct PipeReader {
+    pipe: OwnedFd,
+    receiver: Option<Receiver>,
 }
 
-/// Apple's systems have had mkfifoat(3) since 2022 only, and rustix does not offer it.
-#[cfg(target_vendor = "apple")]
-pub(crate) fn make_pipe(
-    _directory: BorrowedFd<'_>,
-    _name: &str,
-    _access: Access,
-) -> Result<(), Errno> {
-    Err(Errno::NOTSUP)
-}
+impl PipeReader {
+    pub(crate) fn new(pipe: OwnedFd) -> Self {
+        Self { pipe, receiver: None }
+    }
 
-/// Opens a pipe that this process has made. From then on, messages reach it, and its client counts
-/// as alive. All users of the database get access to it.
-pub(crate) fn open_pipe(
-    directory: BorrowedFd<'_>,
-    name: &str,
-    access: Access,
-) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let pipe = openat(directory, name, flags, Mode::empty())?;
-    access.give(&pipe)?;
-    Ok(pipe)
+    /// Waits for bytes and reads them. An error comes from the runtime: it has no I/O driver, or no
+    /// descriptor is left.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    pub(crate) async fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let receiver = match &mut self.receiver {
+            Some(receiver) => receiver,
+            none => none.insert(Receiver::from_owned_fd(self.pipe.try_clone()?)?),
+        };
+        loop {
+            receiver.readable().await?;
+            match receiver.try_read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return read,
+            }
+        }
+    }
 }
 
 fn encode(message: Message) -> Option<[u8; FRAME]> {

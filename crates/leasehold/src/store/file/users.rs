@@ -16,20 +16,15 @@ use std::os::unix::fs::MetadataExt as _;
 use leasehold_core::StoreError;
 use rustix::fs::{Mode, OFlags, open};
 
-use super::hash;
 use super::location::Location;
 
 /// The identity of a file among all files that exist.
 type FileId = (u64, u64);
 
-/// The files that the paths of a store lead to.
+/// The files that the paths of a store lead to: the database, its log, its shared memory and the
+/// file of the write lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Files {
-    database: FileId,
-    write_lock: FileId,
-    log: FileId,
-    shared_memory: FileId,
-}
+pub(crate) struct Files([FileId; 4]);
 
 /// The lengths of two of the files, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,38 +38,42 @@ impl Files {
     ///
     /// Four system calls, some 3 µs.
     pub(crate) fn at(location: &Location) -> io::Result<(Self, Lengths)> {
-        let (database, log) = (metadata(&location.database)?, metadata(&location.log)?);
-        let files = Self {
-            database: id(&database),
-            write_lock: id(&metadata(&location.write_lock)?),
-            log: id(&log),
-            shared_memory: id(&metadata(&location.shared_memory)?),
-        };
-        Ok((files, Lengths { database: database.len(), log: log.len() }))
+        let Location { database, log, shared_memory, write_lock, .. } = location;
+        let (database, log) = (metadata(database)?, metadata(log)?);
+        let (shared_memory, write_lock) = (metadata(shared_memory)?, metadata(write_lock)?);
+        let lengths = Lengths { database: database.len(), log: log.len() };
+        Ok((Self([database, log, shared_memory, write_lock].map(|found| id(&found))), lengths))
     }
 
     /// Looks at the paths again, and refuses other files than these.
     pub(crate) fn check(&self, location: &Location) -> Result<Lengths, StoreError> {
         match Self::at(location) {
             Ok((files, lengths)) if files == *self => Ok(lengths),
-            Ok(_) => Err(location.replaced()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(location.replaced()),
-            Err(error) => Err(location.io_error("look at it", error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(location.io_error("look at it", error))
+            }
+            Ok(_) | Err(_) => Err(location.replaced()),
         }
     }
 
     pub(crate) fn has_write_lock(&self, found: &Metadata) -> bool {
-        self.write_lock == id(found)
+        self.0[3] == id(found)
     }
 
     fn text(&self) -> String {
-        let Self { database, write_lock, log, shared_memory } = self;
-        format!("files {} {} {} {}", database.1, write_lock.1, log.1, shared_memory.1)
+        format!("files {:?}", self.0.map(|(_, number)| number))
     }
 }
 
 fn id(found: &Metadata) -> FileId {
     (found.dev(), found.ino())
+}
+
+/// FNV-1a: the same in every process and release.
+pub(crate) fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// The processes that use a database, as the locks on its directory show them.
@@ -93,45 +92,42 @@ impl Users {
         let directory = open(location.directory(), flags, Mode::empty())?;
         Ok(Self { directory, name, clock: format!("clock {boot}") })
     }
-}
-
-#[cfg(any(target_os = "linux", target_os = "android"))]
-impl Users {
-    /// Whether there are other users of the database, in this process or another.
-    pub(crate) fn are_others(&self) -> io::Result<bool> {
-        self.are_users_of("")
-    }
 
     /// While others have the database open, the paths must lead to the files that they use. Their
-    /// leases must run on the clock of this process.
-    pub(crate) fn agree(&self, location: &Location) -> Result<(), StoreError> {
-        let failed = |error| location.io_error("ask who has it open", error);
-        if !self.are_others().map_err(failed)? {
-            return Ok(());
+    /// leases must run on the clock of this process. Returns whether there are others, in this
+    /// process or another.
+    pub(crate) fn agree(&self, location: &Location) -> Result<bool, StoreError> {
+        let is_used = |about: &str| {
+            let found = self.is_locked(about);
+            found.map_err(|error| location.io_error("ask who has it open", error))
+        };
+        if !is_used("")? {
+            return Ok(false);
         }
         match Files::at(location) {
-            Ok((files, _)) if self.are_users_of(&files.text()).map_err(failed)? => {}
+            Ok((files, _)) if is_used(&files.text())? => {}
             _ => return Err(location.replaced()),
         }
-        match self.are_users_of(&self.clock).map_err(failed)? {
-            true => Ok(()),
-            false => Err(location.other_clock()),
-        }
+        if is_used(&self.clock)? { Ok(true) } else { Err(location.other_clock()) }
     }
 
     /// Joins the processes that have the database open, until this value is dropped.
     pub(crate) fn join(&self, files: &Files) -> io::Result<()> {
-        for about in ["", &files.text(), &self.clock] {
-            self.set(&lock(nix::libc::F_RDLCK, self.byte(about), 1))?;
-        }
-        Ok(())
+        ["", &files.text(), &self.clock].into_iter().try_for_each(|about| self.lock(about))
     }
+}
 
-    fn are_users_of(&self, about: &str) -> io::Result<bool> {
+#[cfg(any(target_os = "linux", target_os = "android"))]
+impl Users {
+    fn is_locked(&self, about: &str) -> io::Result<bool> {
         // If an exclusive lock would be refused, somebody else has a shared one.
-        let mut found = lock(nix::libc::F_WRLCK, self.byte(about), 1);
+        let mut found = byte_lock(nix::libc::F_WRLCK, self.byte(about), 1);
         nix::fcntl::fcntl(&self.directory, nix::fcntl::FcntlArg::F_OFD_GETLK(&mut found))?;
         Ok(i32::from(found.l_type) != nix::libc::F_UNLCK)
+    }
+
+    fn lock(&self, about: &str) -> io::Result<()> {
+        self.set(&byte_lock(nix::libc::F_RDLCK, self.byte(about), 1))
     }
 
     /// The offset is at most half of the largest `off_t`, so that offset plus length cannot
@@ -153,12 +149,12 @@ impl Drop for Users {
     fn drop(&mut self) {
         // Closing is not enough: a child process has copies of all descriptors for a moment while
         // it is started. A length of zero means all bytes.
-        let _ = self.set(&lock(nix::libc::F_UNLCK, 0, 0));
+        let _ = self.set(&byte_lock(nix::libc::F_UNLCK, 0, 0));
     }
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn lock(kind: i32, start: i64, length: i64) -> nix::libc::flock {
+fn byte_lock(kind: i32, start: i64, length: i64) -> nix::libc::flock {
     nix::libc::flock {
         l_type: kind as i16,
         l_whence: nix::libc::SEEK_SET as i16,
@@ -171,15 +167,11 @@ fn lock(kind: i32, start: i64, length: i64) -> nix::libc::flock {
 /// On other systems, nothing shows that there are users.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 impl Users {
-    pub(crate) fn are_others(&self) -> io::Result<bool> {
+    fn is_locked(&self, _about: &str) -> io::Result<bool> {
         Ok(false)
     }
 
-    pub(crate) fn agree(&self, _location: &Location) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    pub(crate) fn join(&self, _files: &Files) -> io::Result<()> {
+    fn lock(&self, _about: &str) -> io::Result<()> {
         Ok(())
     }
 }

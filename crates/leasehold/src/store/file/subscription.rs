@@ -10,13 +10,12 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use leasehold_core::{BoxFuture, LockName};
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, renameat, unlinkat};
+use rustix::fs::renameat;
 use rustix::io::Errno;
-use tokio::net::unix::pipe::Receiver;
 
-use super::liveness::{Liveness, make_pipe, open_pipe};
+use super::liveness::{Liveness, PipeReader};
+use super::users::hash;
 use crate::store::Subscription;
-use crate::store::file::place::hash;
 
 /// The beginning of the file names of listeners' pipes. Those of clients begin with a hex digit.
 const PREFIX: &str = "news-";
@@ -61,17 +60,10 @@ pub(crate) fn remove_unread(liveness: &Liveness) -> io::Result<()> {
 
 /// Opens the pipes whose file names begin with `beginning`, and removes those without a reader.
 fn visit(liveness: &Liveness, beginning: &str, each: impl Fn(&OwnedFd)) -> io::Result<()> {
-    let directory = liveness.directory();
-    for entry in Dir::read_from(directory)? {
-        let entry = entry?;
-        let Some(pipe) = entry.file_name().to_str().ok().filter(|pipe| pipe.starts_with(beginning))
-        else {
-            continue;
-        };
-        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        match openat(directory, pipe, flags, Mode::empty()) {
+    for pipe in liveness.files(beginning)? {
+        match liveness.writer_to(&pipe) {
             Ok(end) => each(&end),
-            Err(Errno::NXIO) => unlinkat(directory, pipe, AtFlags::empty()).unwrap_or_default(),
+            Err(Errno::NXIO) => liveness.remove(&pipe),
             Err(_) => {}
         }
     }
@@ -88,19 +80,18 @@ pub(crate) fn subscribe(liveness: &Arc<Liveness>, name: &LockName) -> io::Result
     getrandom::fill(&mut number).map_err(|error| io::Error::other(error.to_string()))?;
     let number = u128::from_ne_bytes(number);
     let (file, hidden) = (format!("{}{number:032x}", mark(name)), format!("new-{number:032x}"));
-    let directory = liveness.directory();
-    make_pipe(directory, &hidden, liveness.access())?;
-    let pipe = open_pipe(directory, &hidden, liveness.access());
+    liveness.make_pipe(&hidden)?;
+    let pipe = liveness.open_pipe(&hidden);
     // The pipe gets its name once a listener reads it: before that, others would take it for the
     // pipe of a dead listener.
+    let directory = liveness.directory();
     if pipe.is_err() || renameat(directory, &hidden, directory, &file).is_err() {
-        let _ = unlinkat(directory, &hidden, AtFlags::empty());
+        liveness.remove(&hidden);
     }
     Ok(FileSubscription {
         name: name.clone(),
         file,
-        pipe: pipe?,
-        reader: None,
+        pipe: PipeReader::new(pipe?),
         bytes: Vec::new(),
         arrived: VecDeque::new(),
         liveness: Arc::clone(liveness),
@@ -117,9 +108,7 @@ pub(crate) fn mark(name: &LockName) -> String {
 pub(crate) struct FileSubscription {
     name: LockName,
     file: String,
-    pipe: OwnedFd,
-    /// The pipe, registered with the runtime that first asks for news.
-    reader: Option<Receiver>,
+    pipe: PipeReader,
     /// Bytes that were read and not yet decoded.
     bytes: Vec<u8>,
     arrived: VecDeque<Option<String>>,
@@ -128,17 +117,8 @@ pub(crate) struct FileSubscription {
 
 impl FileSubscription {
     async fn wait(&mut self) -> io::Result<()> {
-        let reader = match &mut self.reader {
-            Some(reader) => reader,
-            none => none.insert(Receiver::from_owned_fd(self.pipe.try_clone()?)?),
-        };
-        reader.readable().await?;
         let mut buffer = vec![0; PIPE];
-        let length = match reader.try_read(&mut buffer) {
-            Ok(length) => length,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-            Err(error) => return Err(error),
-        };
+        let length = self.pipe.read(&mut buffer).await?;
         self.bytes.extend(&buffer[..length]);
         while let Some((about, words, rest)) = decode(&self.bytes) {
             if about == self.name.as_str().as_bytes() {
@@ -173,7 +153,7 @@ impl Subscription for FileSubscription {
 impl Drop for FileSubscription {
     fn drop(&mut self) {
         // If the pipe cannot be removed, the next publisher or tidying removes it.
-        let _ = unlinkat(self.liveness.directory(), &self.file, AtFlags::empty());
+        self.liveness.remove(&self.file);
     }
 }
 
@@ -183,18 +163,14 @@ fn encode(name: &LockName, words: &str) -> Option<Vec<u8>> {
     if HEAD + length > MAX_FRAME {
         return None; // longer than any name and value that leasehold allows
     }
-    let mut frame = Vec::with_capacity(HEAD + length);
-    frame.extend((length as u16).to_le_bytes());
-    frame.extend((name.len() as u16).to_le_bytes());
-    frame.extend(name);
-    frame.extend(words.as_bytes());
-    Some(frame)
+    let head = [length as u16, name.len() as u16].map(u16::to_le_bytes);
+    Some([head.as_flattened(), name, words.as_bytes()].concat())
 }
 
 /// The name, the words and the rest after them; `None` if the message is not complete yet.
 fn decode(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let number =
-        |at: usize| Some(usize::from(u16::from_le_bytes([*bytes.get(at)?, *bytes.get(at + 1)?])));
+        |at| Some(usize::from(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?)));
     let (length, of_name) = (number(0)?, number(2)?);
     let both = bytes.get(HEAD..HEAD + length)?;
     let (name, words) = both.split_at(of_name.min(length));

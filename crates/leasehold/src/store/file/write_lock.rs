@@ -3,9 +3,8 @@
 //!
 //! SQLite waits for its own lock by sleeping and trying again. So an unlucky process may wait for
 //! ever, and a hundred processes burn processor time. The kernel keeps the waiters of a file lock
-//! in a queue, and wakes one at a time. Only a caller that opens the store tries again and again: a
-//! thread in the kernel's queue cannot give up. This lock is only for that order: without it,
-//! SQLite's lock still keeps transactions apart.
+//! in a queue, and wakes one at a time. This lock is only for that order: without it, SQLite's lock
+//! still keeps transactions apart.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -36,15 +35,6 @@ impl WriteLock {
 
     pub(crate) fn metadata(&self) -> io::Result<Metadata> {
         self.0.metadata()
-    }
-
-    /// Takes the lock if nobody has it.
-    pub(crate) fn try_lock(&self) -> io::Result<Option<WriteLockGuard<'_>>> {
-        match flock(&self.0, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(WriteLockGuard(self))),
-            Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
     }
 
     /// Waits for the lock. That takes long only if a process was stopped while it had the lock.

@@ -16,7 +16,7 @@ use rusqlite::{Connection, FileControl, Transaction};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
-use crate::store::file::place::Lengths;
+use super::users::Lengths;
 
 /// The number of pages that are set aside: 64, which is 256 KiB. The release of a name takes a few
 /// of them at most: none, unless its record or the rows next to it need another page.

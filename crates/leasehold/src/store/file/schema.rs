@@ -4,7 +4,7 @@ use leasehold_core::{StoreError, StoreErrorKind};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
-use crate::store::file::place::Location;
+use super::location::Location;
 
 /// The layout of the tables that this release reads and writes.
 pub(crate) const VERSION: u32 = 6;
@@ -48,9 +48,8 @@ fn is_prepared(connection: &Connection, location: &Location) -> Result<bool, Sto
         return Ok(false);
     }
     if application != APPLICATION_ID {
-        let shown = location.database.display();
-        let text = format!("file:{shown} is a database of another program: name another path");
-        return Err(StoreError::new(StoreErrorKind::Corrupt, text));
+        let what = " is a database of another program: name another path";
+        return Err(location.error(StoreErrorKind::Corrupt, what));
     }
     if version == VERSION { Ok(true) } else { Err(location.other_version(version)) }
 }
@@ -64,7 +63,7 @@ pub(crate) fn refuse_others_files(location: &Location) -> Result<(), StoreError>
     }
     let (access, flags) = (Access::READ_OK | Access::WRITE_OK, AtFlags::EACCESS);
     accessat(CWD, &location.database, access, flags)
-        .map_err(|error| location.io_error("use it", error.into()))?;
+        .map_err(|error| location.io_error("use it", error))?;
     match check_read_only(location) {
         // Another process is just creating the database, and this one saw it half done.
         Err(_) if !is_new() => Ok(()),
@@ -72,7 +71,7 @@ pub(crate) fn refuse_others_files(location: &Location) -> Result<(), StoreError>
     }
 }
 
-/// Checks a database without changing it: refuses whatever [`super::Database::open`] would refuse.
+/// Checks a database without changing it: refuses what opening it would refuse.
 pub(crate) fn check_read_only(location: &Location) -> Result<(), StoreError> {
     let failed = |error| location.database_error(error);
     let mut flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;

@@ -1,0 +1,296 @@
+//! The location of a file store: its paths, whether a database can work there, and the files that
+//! must exist before it is opened.
+
+use std::fs;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt as _, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use leasehold_core::{Error, InvalidInput, StoreError, StoreErrorKind};
+use rustix::fs::Stat;
+use rustix::process::geteuid;
+
+use super::access::{Access, NEW};
+use super::write_lock::{self, WriteLock};
+
+/// The directory with the files of running processes has the name of the database and this suffix.
+const SIDE_SUFFIX: &str = ".clients";
+
+/// The paths of the database, of the files that SQLite keeps beside it, and of the directory with
+/// the files of running processes.
+#[derive(Clone, Debug)]
+pub(crate) struct Location {
+    pub(crate) database: PathBuf,
+    pub(crate) log: PathBuf,
+    pub(crate) shared_memory: PathBuf,
+    pub(crate) side: PathBuf,
+    pub(crate) write_lock: PathBuf,
+}
+
+impl Location {
+    /// Checks a path before anything is created.
+    pub(crate) fn check(path: &Path) -> Result<Self, Error> {
+        let shown = path.display();
+        let Some(name) = path.file_name().filter(|_| !path.to_string_lossy().ends_with('/')) else {
+            let why = format!("file:{shown} names no file: write file:PATH, as in file:locks.db");
+            return Err(InvalidInput::new("url", why).into());
+        };
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = parent.unwrap_or(Path::new("."));
+        // All processes must use the same files, whatever links lead there, and even if a process
+        // changes its directory.
+        let found = fs::canonicalize(parent.join("."));
+        let directory = found.map_err(|error| unusable(path, parent, error))?;
+        let database = fs::canonicalize(path).unwrap_or_else(|_| directory.join(name));
+        let why = match fs::metadata(&database) {
+            Ok(found) if found.is_dir() => {
+                format!("file:{shown} is a directory: name a file, as in {shown}/locks.db")
+            }
+            Ok(found) if !found.is_file() => {
+                format!("file:{shown} is not a regular file: name another")
+            }
+            Ok(_) | Err(_) => String::new(),
+        };
+        if !why.is_empty() {
+            return Err(InvalidInput::new("url", why).into());
+        }
+        let beside = |suffix: &str| {
+            let mut path = database.clone().into_os_string();
+            path.push(suffix);
+            PathBuf::from(path)
+        };
+        let (log, shared_memory, side) = (beside("-wal"), beside("-shm"), beside(SIDE_SUFFIX));
+        if let Err(error) = fs::symlink_metadata(&side)
+            && error.kind() == io::ErrorKind::InvalidFilename
+        {
+            return Err(unusable(path, parent, error));
+        }
+        let write_lock = side.join(write_lock::FILE_NAME);
+        let location = Self { database, log, shared_memory, side, write_lock };
+        location.refuse_network()?;
+        location.refuse_second_path()?;
+        Ok(location)
+    }
+
+    /// The directory that the database is in.
+    pub(crate) fn directory(&self) -> &Path {
+        self.database.parent().unwrap_or(Path::new("/"))
+    }
+
+    /// Refuses a network file system: locks and shared memory do not reach across machines,
+    /// although they seem to on most network file systems.
+    fn refuse_network(&self) -> Result<(), StoreError> {
+        let kind = network_file_system(self.directory());
+        let kind = kind.map_err(|error| self.io_error("look at its file system", error))?;
+        let Some(kind) = kind else { return Ok(()) };
+        let what = format!(
+            " is on {kind}, where locks of other machines may not be seen: name a path on a local \
+             disk, or use a server (redis://…)"
+        );
+        Err(self.error(StoreErrorKind::Unsupported, what))
+    }
+
+    /// Refuses a second path to the same database: each path would have its own log, and see its
+    /// own locks only.
+    fn refuse_second_path(&self) -> Result<(), StoreError> {
+        let found = fs::metadata(&self.database);
+        if !found.is_ok_and(|found| found.nlink() > 1) && !is_mounted_alone(&self.database) {
+            return Ok(());
+        }
+        let what = " has hard links, or is mounted as a single file, and locks by one path are not \
+                    seen by the other: leave one path and use symbolic links, or mount the \
+                    directory that it is in";
+        Err(self.error(StoreErrorKind::Unsupported, what))
+    }
+
+    /// Refuses the directory beside the database if another user owns it, or if somebody may write
+    /// to it who may not write to the database: such users could end the leases of others.
+    pub(crate) fn refuse_others_side(&self, side: &Stat, access: Access) -> Result<(), StoreError> {
+        let in_group = fs::metadata(self.directory()).is_ok_and(|found| found.mode() & 0o002 == 0);
+        let Some(fault) = access.trouble_with(side, in_group) else { return Ok(()) };
+        let what = format!(
+            ": {} {fault}, who could end the locks of others: remove it if no process uses it, or \
+             name a path in a directory that others cannot write to",
+            self.side.display()
+        );
+        Err(self.error(StoreErrorKind::Denied, what))
+    }
+
+    /// The finding about a database of another user in a directory where all users may create
+    /// files.
+    pub(crate) fn others_database(&self) -> Option<[String; 3]> {
+        let [found, place] = [&*self.database, self.directory()].map(fs::metadata);
+        let (owner, place) = (found.ok()?.uid(), place.ok()?.mode());
+        let is_others = owner != geteuid().as_raw() && owner != 0 && place & 0o1002 == 0o1002;
+        is_others.then(|| {
+            let shown = self.database.display();
+            [
+                format!("file:{shown} belongs to user {owner}, in a directory where all may write"),
+                "that user decides who else has these locks, and can end them".to_owned(),
+                "name a path in a directory that others cannot write to".to_owned(),
+            ]
+        })
+    }
+
+    /// Creates the directory beside the database, for the users of the database, if it does not
+    /// exist. Several processes may do so at the same time.
+    pub(crate) fn create_side(&self, access: Access) -> Result<(), StoreError> {
+        if self.side.exists() {
+            return Ok(());
+        }
+        match self.try_create_side(access) {
+            // Another process was faster.
+            Err(_) if self.side.exists() => Ok(()),
+            made => made.map_err(|error| {
+                self.io_error(&format!("make {} beside it", self.side.display()), error)
+            }),
+        }
+    }
+
+    /// The directory is renamed into place with the write lock's file already in it. Otherwise
+    /// processes of other users that come while it is being made would be refused.
+    fn try_create_side(&self, access: Access) -> io::Result<()> {
+        let mut number = [0; 8];
+        getrandom::fill(&mut number).map_err(|error| io::Error::other(error.to_string()))?;
+        let name = format!(".leasehold-{:016x}", u64::from_ne_bytes(number));
+        let new = self.directory().join(name);
+        fs::DirBuilder::new().mode(0o700).create(&new)?;
+        let made = fs::File::open(&new).and_then(|directory| {
+            access.give(&directory)?;
+            WriteLock::open(directory.as_fd(), access)?;
+            fs::rename(&new, &self.side)
+        });
+        made.inspect_err(|_| drop(fs::remove_dir_all(&new)))
+    }
+
+    /// Creates an empty database if there is none. An existing database is not even opened: closing
+    /// it again would drop the locks that another connection of this process has on it.
+    pub(crate) fn create_database(&self) -> Result<(), StoreError> {
+        let mut options = fs::OpenOptions::new();
+        match options.write(true).create_new(true).mode(NEW).open(&self.database) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                Err(self.io_error("create it", error))
+            }
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+}
+
+/// The error for a path that leads to no directory for a database.
+fn unusable(path: &Path, parent: &Path, error: io::Error) -> Error {
+    let (shown, parent) = (path.display(), parent.display());
+    let why = match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            let text = format!("file:{shown}: {parent}: {error}: allow it");
+            return StoreError::new(StoreErrorKind::Denied, text).into();
+        }
+        io::ErrorKind::InvalidFilename => format!(
+            "file:{shown} is too long for the system, with {SIDE_SUFFIX} behind it: name a \
+             shorter path"
+        ),
+        io::ErrorKind::NotFound => {
+            format!("file:{shown}: there is no directory {parent}: create it first")
+        }
+        io::ErrorKind::NotADirectory => {
+            format!("file:{shown}: {parent} is no directory: name another")
+        }
+        _ => format!("file:{shown}: {parent}: {error}: name another"),
+    };
+    InvalidInput::new("url", why).into()
+}
+
+/// The network file system that a directory is on.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn network_file_system(directory: &Path) -> io::Result<Option<&'static str>> {
+    // The field's type differs between platforms; the magic numbers have 32 bits everywhere.
+    Ok(network_of(rustix::fs::statfs(directory)?.f_type as u32))
+}
+
+/// The network file system with this magic number of statfs(2), from its manual page and
+/// linux/magic.h.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn network_of(magic: u32) -> Option<&'static str> {
+    Some(match magic {
+        0x6969 => "NFS",
+        0x517B | 0xFE53_4D42 | 0xFF53_4D42 => "SMB",
+        0x0102_1997 => "9P",
+        0x00C3_6400 => "CephFS",
+        0x0BD0_0BD0 => "Lustre",
+        0x5346_414F | 0x6B41_4653 => "AFS",
+        0x6573_5546 => "FUSE (perhaps a network file system)",
+        0x7375_7245 => "Coda",
+        0x786F_4256 => "a VirtualBox shared folder",
+        _ => return None,
+    })
+}
+
+/// Whether the file itself is a mount point. Its log and the directory beside it then differ from
+/// those at its original path. Linux reports this since 5.8.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn is_mounted_alone(path: &Path) -> bool {
+    use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
+    let found = statx(CWD, path, AtFlags::NO_AUTOMOUNT, StatxFlags::empty());
+    found.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn network_file_system(_directory: &Path) -> io::Result<Option<&'static str>> {
+    Ok(None)
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn is_mounted_alone(_path: &Path) -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_cannot_be_a_database_is_refused_with_the_remedy() {
+        let directory = tempfile::tempdir().unwrap();
+        let here = directory.path().display();
+        fs::write(directory.path().join("file"), "").unwrap();
+        std::os::unix::fs::symlink("loop", directory.path().join("loop")).unwrap();
+        for (path, remedy) in [
+            (String::new(), "write file:PATH"),
+            ("/".into(), "write file:PATH"),
+            (format!("{here}/"), "write file:PATH"),
+            (format!("{here}"), "name a file"),
+            (format!("{here}/nowhere/locks.db"), "create it first"),
+            (format!("{here}/file/locks.db"), "is no directory"),
+            (format!("{here}/file/below/locks.db"), "is no directory"),
+            (format!("{here}/{}/locks.db", "d".repeat(256)), "name a shorter path"),
+            (format!("{here}/{}", "f".repeat(256)), "name a shorter path"),
+            // The file could be created, but the files beside it could not.
+            (format!("{here}/{}", "f".repeat(250)), "name a shorter path"),
+            (format!("{here}/loop/locks.db"), "name another"),
+            ("/dev/null".into(), "name another"),
+        ] {
+            let error = Location::check(Path::new(&path)).unwrap_err();
+            assert!(matches!(error, Error::Invalid(_)), "{path}: {error:?}");
+            assert!(error.to_string().contains(remedy), "{path}: {error}");
+        }
+    }
+
+    #[test]
+    fn links_lead_to_the_same_files() {
+        let directory = tempfile::tempdir().unwrap();
+        let real = directory.path().join("real.db");
+        let link = directory.path().join("link.db");
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        fs::write(&real, "").unwrap();
+        let (real, link) = (Location::check(&real).unwrap(), Location::check(&link).unwrap());
+        assert_eq!((real.database, real.side), (link.database, link.side));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn network_file_systems_are_told_by_their_magic() {
+        assert_eq!(network_of(0x6969), Some("NFS"));
+        assert_eq!(network_of(0xEF53), None, "ext4");
+        assert_eq!(network_of(0x0102_1994), None, "tmpfs");
+    }
+}
