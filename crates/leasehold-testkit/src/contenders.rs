@@ -1,5 +1,4 @@
-//! Clients that want the same few locks and release them when a test says so. Each promise of their
-//! guards is recorded.
+//! Tasks that take turns at some locks while a test hurts servers, and the history of each lock.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,9 +18,23 @@ use crate::harness::{PATIENCE, must, until};
 use crate::history::{Call, History, Hold, Outcome, Violation};
 use crate::server::RedisServer;
 
+/// The longest time that a reader or a writer stays.
+const VISIT: Duration = Duration::from_millis(50);
+
 /// How long a server hangs: about as long as a grant waits for its replicas by default. That is 250
 /// ms, and up to 100 ms until the primary notices the timeout.
 const HANGS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_millis(450));
+
+/// What a task does under its lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// It leaves again at once.
+    Brief,
+    /// One of three writes and the others read, for some milliseconds.
+    ReadOrWrite,
+    /// It stays until the test tells all holders to leave.
+    UntilTold,
+}
 
 /// Tasks that take turns at each of some locks until they are stopped.
 pub struct Contenders {
@@ -34,38 +47,71 @@ pub struct Contenders {
 
 struct Shared {
     began: Instant,
+    work: Work,
     stopping: AtomicBool,
     seen: Mutex<BTreeMap<LockName, Seen>>,
 }
 
-/// The calls and grants of one name.
+/// The history of one name.
 #[derive(Default)]
 struct Seen {
-    calls: Vec<Call>,
+    history: History,
     /// A client was granted the name after the last request to all holders to release.
     is_taken: bool,
 }
 
 impl Contenders {
-    /// Lets every client want each of these locks.
+    /// Lets every client want each of these locks. Holders stay until they are told to leave.
     pub fn start(clients: &[Client], names: &[LockName], ttl: Duration) -> Self {
+        Self::work(Work::UntilTold, clients, (names, 1), ttl)
+    }
+
+    /// Lets some tasks of each client want one lock.
+    pub fn crowd(work: Work, clients: &[Client], tasks: usize, ttl: Duration) -> Self {
+        Self::work(work, clients, (&[must(LockName::new("contended"))], tasks), ttl)
+    }
+
+    fn work(
+        work: Work,
+        clients: &[Client],
+        (names, tasks_each): (&[LockName], usize),
+        ttl: Duration,
+    ) -> Self {
         let shared = Arc::new(Shared {
             began: Instant::now(),
+            work,
             stopping: AtomicBool::new(false),
             seen: Mutex::default(),
         });
         let (leave, told) = watch::channel(());
         let (mut tasks, mut random) = (JoinSet::new(), Jitter::new(names.len() as u64));
         for client in clients {
-            for name in names {
-                let (lock, shared) = (client.mutex(name).ttl(ttl), Arc::clone(&shared));
+            for name in names.iter().flat_map(|name| vec![name; tasks_each]) {
+                let seed = random.next_u64();
+                let contending = Arc::clone(&shared).contend(
+                    client.clone(),
+                    name.clone(),
+                    ttl,
+                    told.clone(),
+                    seed,
+                );
                 // Otherwise all waiters would poll at the same moments.
                 let begin = random.between(Duration::ZERO, POLL_INTERVAL);
-                let contending = shared.contend(lock, told.clone());
                 tasks.spawn(sleep(begin).then(|()| contending));
             }
         }
         Self { shared, names: names.to_vec(), leave, tasks }
+    }
+
+    /// How many turns have ended.
+    pub fn turns(&self) -> usize {
+        self.shared.seen().values().map(|seen| seen.history.calls.len()).sum()
+    }
+
+    /// Waits until each task has had one more turn, on average.
+    pub async fn go_round(&self) {
+        let wanted = self.turns() + self.tasks.len();
+        until("everybody has had a turn", async || self.turns() >= wanted).await;
     }
 
     /// Makes all locks change hands this many times while these servers hang.
@@ -101,33 +147,37 @@ impl Contenders {
         until("each of the locks is taken", are_taken).await;
     }
 
+    /// Ends the tasks, and returns the history of each name.
+    pub async fn histories(mut self) -> Vec<History> {
+        self.shared.stopping.store(true, Ordering::Relaxed);
+        self.leave.send_replace(());
+        while let Some(ended) = must(tokio::time::timeout(PATIENCE, self.tasks.join_next()).await) {
+            must(ended);
+        }
+        std::mem::take(&mut *self.shared.seen()).into_values().map(|seen| seen.history).collect()
+    }
+
+    /// Ends a crowd, and returns the history of its lock.
+    pub async fn history(self) -> History {
+        self.histories().await.pop().unwrap_or_default()
+    }
+
     /// Ends the tasks, and returns the number of grants.
     ///
     /// # Panics
     ///
     /// If two guards say that they held one lock at the same time, or if anything else happened
     /// that must not.
-    pub async fn stop(mut self) -> usize {
-        self.shared.stopping.store(true, Ordering::Relaxed);
-        self.leave.send_replace(());
-        while let Some(ended) = must(tokio::time::timeout(PATIENCE, self.tasks.join_next()).await) {
-            must(ended);
-        }
-        let (mut grants, mut wrong) = (0, Vec::new());
-        for (name, seen) in std::mem::take(&mut *self.shared.seen()) {
-            grants += seen.calls.len();
-            let history = History { calls: seen.calls, ..History::default() };
-            let violations = history.violations(PATIENCE);
-            wrong.extend(violations.into_iter().map(|violation| (name.clone(), violation)));
-        }
-        println!("{grants} grants, {} overlaps", overlaps(&wrong));
+    pub async fn stop(self) -> usize {
+        let histories = self.histories().await;
+        let grants = histories.iter().map(|history| history.calls.len()).sum();
+        let wrong: Vec<_> =
+            histories.iter().flat_map(|history| history.violations(PATIENCE)).collect();
+        let overlaps = wrong.iter().filter(|wrong| **wrong == Violation::Overlap).count();
+        println!("{grants} grants, {overlaps} overlaps");
         assert!(wrong.is_empty(), "in {grants} grants: {wrong:?}");
         grants
     }
-}
-
-fn overlaps(wrong: &[(LockName, Violation)]) -> usize {
-    wrong.iter().filter(|(_, violation)| *violation == Violation::Overlap).count()
 }
 
 impl std::fmt::Debug for Contenders {
@@ -141,35 +191,88 @@ impl Shared {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn contend(self: Arc<Self>, lock: Lock, mut told: watch::Receiver<()>) {
+    fn note(&self, name: &LockName, note: impl FnOnce(&mut Seen)) {
+        note(self.seen().entry(name.clone()).or_default());
+    }
+
+    async fn contend(
+        self: Arc<Self>,
+        client: Client,
+        name: LockName,
+        ttl: Duration,
+        mut told: watch::Receiver<()>,
+        seed: u64,
+    ) {
+        let mut random = Jitter::new(seed);
         while !self.stopping.load(Ordering::Relaxed) {
-            let asked = self.began.elapsed();
-            let guard = must(lock.acquire().await);
-            let entered = self.began.elapsed();
-            // An earlier signal was for earlier holders.
-            told.mark_unchanged();
-            self.seen().entry(guard.name().clone()).or_default().is_taken = true;
-            let was_lost = match self.stopping.load(Ordering::Relaxed) {
-                true => false,
-                false => tokio::select! {
-                    _ = guard.lost() => true,
-                    _ = told.changed() => false,
-                },
+            let (mode, lock) = match self.work {
+                Work::Brief | Work::UntilTold => (Mode::Exclusive, client.mutex(&name)),
+                Work::ReadOrWrite if random.next_u64().is_multiple_of(3) => {
+                    (Mode::Exclusive, client.rwlock(&name).write())
+                }
+                Work::ReadOrWrite => (Mode::Shared, client.rwlock(&name).read()),
             };
-            let hold = self.promised(&guard, entered, was_lost);
-            let (id, mode, outcome) = (guard.holder(), Mode::Exclusive, Outcome::Held(hold));
-            let call = Call { id, mode, asked, outcome };
-            self.seen().entry(guard.name().clone()).or_default().calls.push(call);
-            // The faults may cause a release without an answer, or a lost lease.
-            drop(guard.release().await);
+            self.take_turn(lock.ttl(ttl), mode, &mut told, &mut random).await;
         }
     }
 
-    /// A hold that ends now, or that has ended already. It was valid as long as its guard believed.
-    fn promised(&self, guard: &Guard, entered: Duration, was_lost: bool) -> Hold {
+    async fn take_turn(
+        &self,
+        lock: Lock,
+        mode: Mode,
+        told: &mut watch::Receiver<()>,
+        random: &mut Jitter,
+    ) {
+        let asked = self.began.elapsed();
+        let guard = match lock.acquire().await {
+            Ok(guard) => guard,
+            // On a busy machine, the trouble may come before the first contact.
+            Err(error) if self.work == Work::ReadOrWrite && error.is_transient() => return,
+            Err(error) => panic!("{error:?}"),
+        };
+        let (name, token, entered) = (guard.name().clone(), guard.token(), self.began.elapsed());
+        let least = entered + guard.validity();
+        // An earlier signal was for earlier holders.
+        told.mark_unchanged();
+        self.note(&name, |seen| {
+            seen.is_taken = true;
+            if mode == Mode::Exclusive {
+                seen.history.accepted.push(token);
+            }
+        });
+        let is_lost = self.hold(&guard, told, random).await;
         let (left, validity) = (self.began.elapsed(), guard.validity());
-        let was_told = was_lost || validity.is_zero();
-        let valid_until = left + validity;
-        Hold { token: guard.token(), entered, left, valid_until, was_told }
+        let was_told = is_lost || !guard.is_held();
+        // The validity of a lost lease is not known any more, unless its holder watched it.
+        let valid_until = if was_told && !is_lost { least } else { left + validity };
+        let hold = Hold { token, entered, left, valid_until, was_told };
+        let call = Call { id: guard.holder(), mode, asked, outcome: Outcome::Held(hold) };
+        // The faults may cause a release without an answer, or a lost lease.
+        let failure = guard.release().await.err();
+        self.note(&name, |seen| {
+            seen.history.calls.push(call);
+            seen.history.errors.extend(failure);
+        });
+    }
+
+    /// Works under the lock. Returns whether the holder was told that it has lost the lease.
+    async fn hold(
+        &self,
+        guard: &Guard,
+        told: &mut watch::Receiver<()>,
+        random: &mut Jitter,
+    ) -> bool {
+        match self.work {
+            Work::Brief => tokio::task::yield_now().await,
+            Work::ReadOrWrite => sleep(random.between(Duration::ZERO, VISIT)).await,
+            Work::UntilTold if self.stopping.load(Ordering::Relaxed) => {}
+            Work::UntilTold => {
+                return tokio::select! {
+                    _ = guard.lost() => true,
+                    _ = told.changed() => false,
+                };
+            }
+        }
+        false
     }
 }

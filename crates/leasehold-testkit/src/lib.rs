@@ -34,7 +34,7 @@ pub mod worker;
 pub use self::aof::Tail;
 pub use self::certificates::Certificates;
 pub use self::cluster::Cluster;
-pub use self::contenders::Contenders;
+pub use self::contenders::{Contenders, Work};
 pub use self::faulty::{Faults, Faulty};
 pub use self::harness::{must, options_of};
 pub use self::least_privilege::{LeastPrivilege, assert_nothing_denied};

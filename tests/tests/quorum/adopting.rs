@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use futures_util::future::join;
+use leasehold::store::Store;
 use leasehold::store::redis_wire::Script;
-use leasehold::store::{Quorum, Store};
 use leasehold::time::FakeClock;
 use leasehold::{Client, Error};
 use leasehold_testkit::harness::soon;
 use leasehold_testkit::proxy::Fault;
 use leasehold_testkit::{Faults, Faulty, SharedStore, Subject, must};
 
-use crate::fleet::{Fleet, memory_nodes, name, subject};
+use crate::fleet::{Fleet, client_of, memory_nodes, name, networked, subject};
 
 const TTL: Duration = Duration::from_secs(6);
 
@@ -29,23 +29,9 @@ impl Race {
         let subject = subject(&clock);
         let shared: Vec<_> =
             memory_nodes(nodes, &clock).into_iter().map(SharedStore::new).collect();
-        let client = async |stores: Vec<Box<dyn Store>>| {
-            let quorum = must(Quorum::with_clock(stores, clock.clone()));
-            must(Client::builder().store(quorum).clock(clock.clone()).build().await)
-        };
         let near = shared.iter().cloned().map(|node| Box::new(node) as Box<dyn Store>);
-        let holder = client(near.collect()).await;
-        let (mut networks, mut clients) = (Vec::new(), Vec::new());
-        for number in 0..2 {
-            let mut stores: Vec<Box<dyn Store>> = Vec::new();
-            for (index, node) in (0..).zip(&shared) {
-                let seed = seed << 16 | number << 8 | index;
-                let network = Faulty::new(node.clone(), clock.clone(), faults, seed);
-                networks.push(network.clone());
-                stores.push(Box::new(network));
-            }
-            clients.push(client(stores).await);
-        }
+        let holder = client_of(near.collect(), &clock).await;
+        let (networks, clients) = networked(2, &shared, &clock, faults, seed).await;
         Self { subject, holder, networks, clients }
     }
 

@@ -6,13 +6,12 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use leasehold::Client;
 use leasehold::lease::Mode;
-use leasehold::store::{Quorum, Store};
 use leasehold::time::{Clock, FakeClock};
 use leasehold_core::backoff::Jitter;
 use leasehold_testkit::history::{Call, History, Hold, Outcome};
 use leasehold_testkit::{Faults, Faulty, SharedStore, Subject, must};
 
-use crate::fleet::{memory_nodes, subject};
+use crate::fleet::{memory_nodes, networked, subject};
 
 const CLIENTS: u64 = 3;
 const TTL: Duration = Duration::from_secs(2);
@@ -37,19 +36,7 @@ impl Race {
         let subject = subject(&clock);
         let shared: Vec<_> =
             memory_nodes(nodes, &clock).into_iter().map(SharedStore::new).collect();
-        let (mut networks, mut clients) = (Vec::new(), Vec::new());
-        for number in 0..CLIENTS {
-            let mut stores: Vec<Box<dyn Store>> = Vec::new();
-            for (index, node) in shared.iter().enumerate() {
-                let seed = seed << 16 | number << 8 | index as u64;
-                let network = Faulty::new(node.clone(), clock.clone(), faults, seed);
-                networks.push(network.clone());
-                stores.push(Box::new(network));
-            }
-            let quorum = must(Quorum::with_clock(stores, clock.clone()));
-            let client = Client::builder().store(quorum).clock(clock.clone()).build();
-            clients.push(must(client.await));
-        }
+        let (networks, clients) = networked(CLIENTS, &shared, &clock, faults, seed).await;
         Self {
             subject,
             clock,

@@ -1,11 +1,14 @@
 //! Servers that are the nodes of a quorum, and clients that reach them, each by its own network.
 
 use leasehold::admin::Status;
-use leasehold::store::{Redis, Store, connect};
+use leasehold::store::{Memory, Quorum, Redis, Store, connect};
+use leasehold::time::FakeClock;
 use leasehold::{Client, LockName};
 use leasehold_core::{Action, Operation, Reply};
-use leasehold_testkit::{Proxy, RedisOptions, RedisServer, Subject, must};
-use leasehold_testkit::{harness::until, options_of};
+use leasehold_testkit::harness::until;
+use leasehold_testkit::{
+    Faults, Faulty, Proxy, RedisOptions, RedisServer, SharedStore, Subject, must, options_of,
+};
 
 /// A busy machine may take longer to answer than a network does.
 const TIMEOUT: &str = "500ms";
@@ -116,14 +119,39 @@ pub(crate) fn name(text: &str) -> LockName {
 }
 
 /// A quorum of stores in memory, for tests that need no server.
-pub(crate) fn memory_nodes(
-    count: usize,
-    clock: &leasehold::time::FakeClock,
-) -> Vec<leasehold::store::Memory> {
-    (0..count).map(|_| leasehold::store::Memory::with_clock(clock.clone())).collect()
+pub(crate) fn memory_nodes(count: usize, clock: &FakeClock) -> Vec<Memory> {
+    (0..count).map(|_| Memory::with_clock(clock.clone())).collect()
+}
+
+/// A client of the quorum of these nodes.
+pub(crate) async fn client_of(nodes: Vec<Box<dyn Store>>, clock: &FakeClock) -> Client {
+    let quorum = must(Quorum::with_clock(nodes, clock.clone()));
+    must(Client::builder().store(quorum).clock(clock.clone()).build().await)
+}
+
+/// Clients of one quorum, each with its own network to each of these nodes.
+pub(crate) async fn networked(
+    clients: u64,
+    nodes: &[SharedStore],
+    clock: &FakeClock,
+    faults: Faults,
+    seed: u64,
+) -> (Vec<Faulty>, Vec<Client>) {
+    let (mut networks, mut connected) = (Vec::new(), Vec::new());
+    for number in 0..clients {
+        let mut stores: Vec<Box<dyn Store>> = Vec::new();
+        for (index, node) in (0..).zip(nodes) {
+            let seed = seed << 16 | number << 8 | index;
+            let network = Faulty::new(node.clone(), clock.clone(), faults, seed);
+            networks.push(network.clone());
+            stores.push(Box::new(network));
+        }
+        connected.push(client_of(stores, clock).await);
+    }
+    (networks, connected)
 }
 
 /// The subject of a test on a clock that it moves; each client makes a separate quorum.
-pub(crate) fn subject(clock: &leasehold::time::FakeClock) -> Subject {
-    Subject::fake(leasehold::store::Memory::with_clock(clock.clone()), clock.clone())
+pub(crate) fn subject(clock: &FakeClock) -> Subject {
+    Subject::fake(Memory::with_clock(clock.clone()), clock.clone())
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use leasehold::admin::ClientId;
 use leasehold::error::{StoreError, StoreErrorKind};
-use leasehold::store::{Capabilities, Inbox, Quorum, Store, Subscription};
+use leasehold::store::{Capabilities, Inbox, Store, Subscription};
 use leasehold::time::{Clock, FakeClock};
 use leasehold::{Client, LockName};
 use leasehold_core::{Answer, BoxFuture, Operation};
@@ -15,7 +15,7 @@ use leasehold_testkit::{SharedStore, Subject, must};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::fleet::{memory_nodes, subject};
+use crate::fleet::{client_of, memory_nodes, subject};
 
 const WAITERS: usize = 100;
 const OUTAGE: Duration = Duration::from_secs(60);
@@ -117,8 +117,7 @@ impl Crowd {
         let mut clients = Vec::new();
         for ways in &ways {
             let stores = ways.iter().cloned().map(|way| Box::new(way) as Box<dyn Store>);
-            let quorum = must(Quorum::with_clock(stores.collect(), clock.clone()));
-            clients.push(must(Client::builder().store(quorum).clock(clock.clone()).build().await));
+            clients.push(client_of(stores.collect(), &clock).await);
         }
         let crowd = Self { subject, clock, ways, clients };
         for client in &crowd.clients {

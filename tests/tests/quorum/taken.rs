@@ -1,11 +1,11 @@
 //! Nodes on which another client has the name, in every combination.
 
 use leasehold::Client;
-use leasehold::store::{Memory, Quorum, Store};
+use leasehold::store::{Memory, Store};
 use leasehold::time::FakeClock;
 use leasehold_testkit::{SharedStore, must};
 
-use crate::fleet::{memory_nodes, name, subject};
+use crate::fleet::{client_of, memory_nodes, name, subject};
 use crate::is_not_had;
 
 /// redsync: `TestMutexQuorum`. DistributedLock:
@@ -31,8 +31,7 @@ async fn a_majority_of_the_nodes_that_are_left_grants_and_a_minority_keeps_nothi
                 theirs.push(must(subject.drive(lock.acquire()).await));
             }
             let all = nodes.iter().map(|node| Box::new(node.clone()) as Box<dyn Store>).collect();
-            let quorum = must(Quorum::with_clock(all, clock.clone()));
-            let client = must(Client::builder().store(quorum).clock(clock.clone()).build().await);
+            let client = client_of(all, &clock).await;
             let granted = subject.drive(client.mutex(&name).try_acquire()).await;
             match (left.len() > taken.len(), granted) {
                 (true, Ok(Some(guard))) => must(subject.drive(guard.release()).await),

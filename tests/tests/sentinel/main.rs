@@ -4,7 +4,6 @@
 mod clocks;
 mod conformance;
 mod contention;
-mod crowd;
 mod failover;
 mod loss;
 mod passwords;

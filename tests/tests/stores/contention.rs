@@ -5,7 +5,6 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use leasehold::blocking::wait;
 use leasehold::{Client, FencingToken, Guard, Lock};
 use leasehold_testkit::harness::queued;
 use leasehold_testkit::worker::{self, Worker};
@@ -121,33 +120,6 @@ async fn add_from_tasks(job: Job<'_>, tasks: u32, rounds: u32) {
     must(client.close().await);
 }
 
-fn acquire_blocking(lock: &Lock) -> Guard {
-    loop {
-        match wait(lock.acquire()) {
-            Ok(guard) if guard.is_held() => return guard,
-            Ok(too_late) => drop(too_late),
-            Err(error) => assert!(error.is_transient(), "{error}"),
-        }
-    }
-}
-
-fn add_from_threads(job: &Job<'_>, threads: u32, rounds: u32) {
-    let client = must(wait(Client::connect(job.url)));
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            let lock = client.mutex(NAME).ttl(job.ttl);
-            scope.spawn(move || {
-                for _ in 0..rounds {
-                    let guard = acquire_blocking(&lock);
-                    add_one(job.directory, guard.token());
-                    must(wait(guard.release()));
-                }
-            });
-        }
-    });
-    must(wait(client.close()));
-}
-
 /// Enters once, reports that, and leaves when told to.
 async fn enter_once(job: Job<'_>, number: &str) {
     let client = must(Client::connect(job.url).await);
@@ -173,7 +145,6 @@ pub(super) fn job(arguments: &[&str]) {
     let number = |index: usize| must(rest[index].parse());
     match job {
         "tasks" => runtime.block_on(add_from_tasks(what, number(0), number(1))),
-        "threads" => add_from_threads(&what, number(0), number(1)),
         "enter once" => runtime.block_on(enter_once(what, rest[0])),
         other => panic!("no such job: {other:?}"),
     }
@@ -233,11 +204,6 @@ mod file {
     }
 
     #[test]
-    fn two_hundred_threads_in_four_processes_lose_no_update() {
-        no_update_is_lost(&Place::file(), 4, "threads", 50, 5);
-    }
-
-    #[test]
     fn when_the_holder_is_killed_ten_waiters_enter_in_order() {
         the_others_are_served_in_order(&Place::file(), 10, |_| false);
     }
@@ -259,11 +225,6 @@ mod redis {
     #[test]
     fn two_hundred_tasks_in_four_processes_lose_no_update() {
         no_update_is_lost(&Place::redis(), 4, "tasks", 50, 5);
-    }
-
-    #[test]
-    fn two_hundred_threads_in_four_processes_lose_no_update() {
-        no_update_is_lost(&Place::redis(), 4, "threads", 50, 5);
     }
 
     #[test]

@@ -8,8 +8,8 @@ use leasehold::election::Observed;
 use leasehold::store::{Inbox, Redis, Store};
 use leasehold::{Client, Error};
 use leasehold_core::{
-    Action, Answer, ClientId, FencingToken, HolderId, LockName, Message, Operation, RenewLease,
-    Reply, StoreError, StoreErrorKind,
+    Action, Answer, ClientId, FencingToken, HolderId, LockName, Message, Operation, Reply,
+    StoreError, StoreErrorKind,
 };
 use leasehold_testkit::harness::{request, soon};
 use leasehold_testkit::{Data, RedisServer, options_of};
@@ -76,27 +76,6 @@ async fn next(inbox: &mut Box<dyn Inbox>) -> Message {
 }
 
 #[tokio::test]
-async fn a_lock_is_taken_renewed_and_released() {
-    let server = RedisServer::start().unwrap();
-    let store = Redis::open(options_of(&server.patient_url())).await.unwrap();
-    let (first, second) = (id(1, 1), id(2, 1));
-    let token = granted(&store.execute(acquire("a", first, false)).await.unwrap());
-    let again = granted(&store.execute(acquire("a", first, false)).await.unwrap());
-    assert_eq!(token, again, "the same attempt, the same grant");
-    let busy = store.execute(acquire("a", second, false)).await.unwrap().reply;
-    assert!(matches!(busy, Reply::Busy { .. }), "{busy:?}");
-    let name = LockName::new("a").unwrap();
-    let lease = |id| RenewLease::new(name.clone(), id, TTL);
-    let renewals = Operation::Renew(vec![lease(first), lease(second)]);
-    let Reply::Many(replies) = store.execute(renewals).await.unwrap().reply else { panic!() };
-    assert!(matches!(replies[0], Reply::Granted(_)), "{replies:?}");
-    assert_eq!(replies[1], Reply::NotHeld { newest: Some(token) });
-    store.execute(release("a", first)).await.unwrap();
-    let later = granted(&store.execute(acquire("a", second, false)).await.unwrap());
-    assert!(later > token);
-}
-
-#[tokio::test]
 async fn a_pair_costs_two_commands() {
     let server = RedisServer::start().unwrap();
     let store = Redis::open(options_of(&server.patient_url())).await.unwrap();
@@ -124,16 +103,6 @@ async fn a_client_that_has_just_connected_acquires_in_one_round_trip() {
 }
 
 #[tokio::test]
-async fn scripts_are_loaded_again_after_a_flush() {
-    let server = RedisServer::start().unwrap();
-    let store = Redis::open(options_of(&server.patient_url())).await.unwrap();
-    let first = take_and_release(&store, "a").await.unwrap();
-    server.command::<()>("SCRIPT FLUSH").unwrap();
-    let second = take_and_release(&store, "a").await.expect("no failure shows");
-    assert!(second > first);
-}
-
-#[tokio::test]
 async fn names_are_listed_without_those_of_others() {
     let server = RedisServer::start().unwrap();
     let store = Redis::open(options_of(&server.patient_url())).await.unwrap();
@@ -154,16 +123,6 @@ async fn names_are_listed_without_those_of_others() {
     assert_eq!(list("", 100).await, ["%", "a*1", "ab"]);
     assert_eq!(list("", 2).await.len(), 2);
     assert_eq!(server.command_stats("keys").unwrap().0, 0);
-}
-
-#[tokio::test]
-async fn a_killed_connection_is_replaced_by_the_next_call() {
-    let server = RedisServer::start().unwrap();
-    let store = Redis::open(options_of(&server.patient_url())).await.unwrap();
-    for _ in 0..20 {
-        server.command::<u32>("CLIENT KILL TYPE normal").unwrap();
-        eventually(&store, "a").await;
-    }
 }
 
 #[tokio::test]
@@ -189,18 +148,6 @@ async fn many_callers_share_one_new_connection() {
     }
     let opened = connected(&server.info("stats").unwrap()) - before - 1;
     assert!((1..=2).contains(&opened), "{opened} connections were opened");
-}
-
-#[tokio::test]
-async fn a_restarted_server_is_used_again_and_tokens_go_on_growing() {
-    for data in [Data::Kept, Data::Dropped] {
-        let mut server = RedisServer::options().append_only("always").start().unwrap();
-        let store = Redis::open(options_of(&server.patient_url())).await.unwrap();
-        let first = take_and_release(&store, "a").await.unwrap();
-        server.restart(data).unwrap();
-        let second = eventually(&store, "a").await;
-        assert!(second > first, "{data:?}");
-    }
 }
 
 #[tokio::test]
@@ -368,29 +315,6 @@ async fn a_port_with_and_one_without_tls_are_told_apart() {
     assert!(error.to_string().contains("rediss://"), "{error}");
 }
 
-#[test]
-fn a_store_is_used_from_several_runtimes_one_after_another() {
-    let server = RedisServer::start().unwrap();
-    let mut store = None;
-    for round in 0..5 {
-        let mut builder = if round % 2 == 0 {
-            tokio::runtime::Builder::new_current_thread()
-        } else {
-            tokio::runtime::Builder::new_multi_thread()
-        };
-        let runtime = builder.enable_all().build().unwrap();
-        runtime.block_on(async {
-            let store = match &store {
-                Some(store) => store,
-                None => store.insert(Redis::open(options_of(&server.patient_url())).await.unwrap()),
-            };
-            take_and_release(store, "a").await.expect("a connection of this runtime");
-        });
-    }
-    let clients: String = server.command("CLIENT LIST").unwrap();
-    assert!(clients.lines().count() <= 2, "connections of ended runtimes stay: {clients}");
-}
-
 /// Redisson: `testSubscriptionsPerConnection`.
 #[tokio::test]
 async fn clients_that_were_closed_are_subscribed_to_nothing() {
@@ -415,22 +339,6 @@ async fn clients_that_were_closed_are_subscribed_to_nothing() {
         }
     };
     soon(all_gone).await;
-}
-
-#[tokio::test]
-async fn a_waiter_is_told_in_its_inbox_and_nobody_else_is() {
-    let server = RedisServer::start().unwrap();
-    let store = Redis::open(options_of(&server.patient_url())).await.unwrap();
-    let mut second = store.inbox(ClientId(2)).await.unwrap();
-    let mut third = store.inbox(ClientId(3)).await.unwrap();
-    granted(&store.execute(acquire("a", id(1, 1), false)).await.unwrap());
-    let queued = store.execute(acquire("a", id(2, 5), true)).await.unwrap().reply;
-    assert!(matches!(queued, Reply::Queued(_)), "{queued:?}");
-    store.execute(release("a", id(1, 1))).await.unwrap();
-    let message = next(&mut second).await;
-    assert!(matches!(message, Message::Granted { attempt: 5, nonce: 7, .. }), "{message:?}");
-    server.command::<u32>("PUBLISH lh:inbox:00000000000000000000000000000003 rubbish").unwrap();
-    assert!(timeout(Duration::from_millis(50), third.next()).await.is_err());
 }
 
 #[tokio::test]
@@ -475,23 +383,6 @@ async fn a_half_open_subscription_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_full_server_grants_nothing_new_and_blocks_no_unlock() {
-    let server = RedisServer::start().unwrap();
-    let store = Redis::open(options_of(&server.patient_url())).await.unwrap();
-    granted(&store.execute(acquire("a", id(1, 1), false)).await.unwrap());
-    server.command::<()>("CONFIG SET maxmemory 1").unwrap();
-    let error = store.execute(acquire("b", id(1, 2), false)).await.unwrap_err();
-    assert_eq!(error.kind(), StoreErrorKind::Full);
-    assert!(!error.may_have_executed());
-    assert!(error.to_string().contains("maxmemory"), "{error}");
-    let renew = Action::Renew { id: id(1, 1), ttl: TTL };
-    let renewed = store.execute(on("a", renew)).await.unwrap().reply;
-    assert!(matches!(renewed, Reply::Granted(_)), "{renewed:?}");
-    let released = store.execute(release("a", id(1, 1))).await.unwrap().reply;
-    assert_eq!(released, Reply::Released);
-}
-
-#[tokio::test]
 async fn a_key_of_another_type_is_left_as_it_is() {
     let server = RedisServer::start().unwrap();
     let store = Redis::open(options_of(&server.patient_url())).await.unwrap();
@@ -521,18 +412,6 @@ async fn the_documented_rights_of_a_holder_suffice() {
     store.execute(on("a", Action::Inspect { limit: 10 })).await.unwrap();
     store.execute(release("a", id(2, 1))).await.unwrap();
     assert_eq!(server.acl_log().unwrap().len(), 0, "{:?}", server.acl_log());
-}
-
-#[tokio::test]
-async fn without_the_right_to_publish_everything_but_the_wake_up_works() {
-    let rights = Redis::HOLDER_RIGHTS.replace("+publish ", "");
-    let server = RedisServer::options().user(&format!("mute on >pw {rights}")).start().unwrap();
-    let store = Redis::open(options_of(&server.patient_url_as("mute", "pw"))).await.unwrap();
-    granted(&store.execute(acquire("a", id(1, 1), false)).await.unwrap());
-    store.execute(acquire("a", id(2, 1), true)).await.unwrap();
-    assert_eq!(store.execute(release("a", id(1, 1))).await.unwrap().reply, Reply::Released);
-    let poll = Action::Poll { id: id(2, 1), ttl: TTL };
-    granted(&store.execute(on("a", poll)).await.unwrap());
 }
 
 #[tokio::test]

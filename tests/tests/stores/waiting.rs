@@ -6,9 +6,8 @@ use leasehold::error::{StoreError, StoreErrorKind as Kind};
 use leasehold::event::Event;
 use leasehold::store::File;
 use leasehold::{Client, Error, LossReason};
-use leasehold_testkit::harness::{PATIENCE, soon};
-use leasehold_testkit::outage::Refusing;
-use leasehold_testkit::{Data, RedisServer, must};
+use leasehold_testkit::harness::soon;
+use leasehold_testkit::{RedisServer, must};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// The events that a client gets.
@@ -17,7 +16,6 @@ enum Told {
     Delayed(Kind),
     Lost(Option<Kind>),
     Overdue(Kind),
-    Waits,
 }
 
 async fn observed(url: &str) -> (Client, UnboundedReceiver<Told>) {
@@ -27,7 +25,6 @@ async fn observed(url: &str) -> (Client, UnboundedReceiver<Told>) {
             Event::Waiting { cause: Some(cause), .. } => Told::Delayed(cause.kind()),
             Event::Lost { cause, .. } => Told::Lost(cause.map(StoreError::kind)),
             Event::Overdue { cause, .. } => Told::Overdue(cause.kind()),
-            Event::Waiting { .. } => Told::Waits,
             _ => return,
         };
         let _nobody_listens = sender.send(what);
@@ -46,23 +43,6 @@ async fn until(told: &mut UnboundedReceiver<Told>, wanted: Told) {
         panic!("it is told nothing any more, and never {wanted:?}");
     };
     soon(listen).await;
-}
-
-#[tokio::test]
-async fn a_waiter_is_told_that_the_server_is_away_and_that_it_is_back() {
-    let mut server = must(RedisServer::options().append_only("always").start());
-    let holder = must(Client::connect(server.url()).await);
-    let held = must(holder.mutex("a").ttl(PATIENCE).acquire().await);
-    let (client, mut told) = observed(&server.url()).await;
-    let lock = client.mutex("a");
-    let waiter = tokio::spawn(async move { lock.acquire().await });
-    until(&mut told, Told::Waits).await;
-    must(server.kill9());
-    until(&mut told, Told::Delayed(Kind::Unreachable)).await;
-    must(server.restart(Data::Kept));
-    until(&mut told, Told::Waits).await;
-    must(held.release().await);
-    drop(must(must(waiter.await)));
 }
 
 #[tokio::test]
@@ -89,18 +69,6 @@ async fn who_waits_for_replicas_is_told_so_meanwhile_and_at_the_limit() {
         panic!("{limited:?}")
     };
     assert_eq!(error.kind(), Kind::NotReplicated);
-}
-
-#[tokio::test]
-async fn a_lease_that_a_server_does_not_renew_any_more_is_lost_with_the_reason() {
-    let mut server = must(RedisServer::start());
-    let (client, mut told) = observed(&server.url()).await;
-    let guard = must(client.mutex("a").ttl(Duration::from_secs(6)).acquire().await);
-    must(server.kill9());
-    let _nobody_else = must(Refusing::at(server.port()));
-    until(&mut told, Told::Overdue(Kind::Unreachable)).await;
-    assert_eq!(guard.lost().await, Some(LossReason::Expired));
-    until(&mut told, Told::Lost(Some(Kind::Unreachable))).await;
 }
 
 /// Its holder learns of the damage, and relies on the lease to the end: nobody else can get it.

@@ -1,12 +1,8 @@
 //! Several names at once, on the memory store.
 
-use std::future::Future;
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use leasehold::lease::Renewal;
-use leasehold::store::Memory;
 use leasehold::{Client, Error, FencingToken, Guard, LockName, LossReason};
 
 use super::line::world::{Call, TTL, World, must, settle};
@@ -110,37 +106,6 @@ async fn wrong_lists_of_names_are_reported_by_the_verb() {
     let many: Vec<String> = (0..65).map(|n| n.to_string()).collect();
     for lock in [client.multi([""; 0]), client.multi(["a", ""]), client.multi(&many)] {
         assert!(matches!(lock.try_acquire().await, Err(Error::Invalid(_))));
-    }
-}
-
-/// Polls a future this many times, lets all other tasks run in between, and drops it.
-async fn poll_and_drop<T>(future: impl Future<Output = T>, polls: u32) -> Option<T> {
-    let mut future = pin!(future);
-    for _ in 0..polls {
-        if let Poll::Ready(done) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            return Some(done);
-        }
-        tokio::task::yield_now().await;
-    }
-    None
-}
-
-#[tokio::test]
-async fn a_future_that_is_dropped_at_any_await_leaves_nothing_behind() {
-    let store = Memory::new();
-    let client = Client::builder().store(store.clone()).build().await.unwrap();
-    let other = Client::builder().store(store).build().await.unwrap();
-    for polls in 0..40 {
-        for busy in [None, Some("a"), Some("b"), Some("c")] {
-            let held = match busy {
-                Some(name) => Some(other.mutex(name).acquire().await.unwrap()),
-                None => None,
-            };
-            drop(poll_and_drop(client.multi(["a", "b", "c"]).acquire(), polls).await);
-            drop(held);
-            let all = other.multi(["a", "b", "c"]).acquire_within(SOON).await;
-            drop(all.unwrap_or_else(|error| panic!("{polls} polls, {busy:?}: {error}")));
-        }
     }
 }
 
