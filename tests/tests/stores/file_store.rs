@@ -94,19 +94,6 @@ fn open(path: &str) {
     });
 }
 
-/// Waits for the lock once, says so, and leaves when told to.
-fn enter_once(path: &str) {
-    must(Builder::new_current_thread().enable_all().build()).block_on(async {
-        let mut contender = Contender::new(Path::new(path));
-        worker::say("ready");
-        worker::listen();
-        contender.acquire().await;
-        worker::say("entered");
-        worker::listen();
-        contender.release().await;
-    });
-}
-
 /// The holder in the section has a link there that names its process. If the next holder finds the
 /// link, the holder before was killed inside.
 fn occupy(path: &Path, token: u64) {
@@ -161,7 +148,6 @@ pub(super) fn job(arguments: &[&str]) {
     match *arguments {
         ["enter and leave", path] => enter_and_leave(path),
         ["open", path] => open(path),
-        ["enter once", path] => enter_once(path),
         ref other => panic!("no such job: {other:?}"),
     }
 }
@@ -189,47 +175,6 @@ fn processes_that_are_killed_at_any_moment_block_nobody_and_let_nobody_else_in()
         workers[victim] = start();
     }
     see_entries(&path, 100);
-}
-
-#[test]
-fn when_the_holder_is_killed_the_first_of_ten_waiters_enters() {
-    let directory = must(tempfile::tempdir());
-    let path = directory.path().join("locks.db");
-    let path = must(path.to_str().ok_or("no text"));
-    let start = || {
-        let mut worker = Worker::start(&["file_store", "enter once", path]);
-        worker.expect("ready");
-        worker.tell("go");
-        worker
-    };
-    let mut holder = start();
-    holder.expect("entered");
-    let store = must(File::open(path));
-    let mut waiters = Vec::new();
-    for count in 1..=10 {
-        waiters.push(start());
-        until_so("it joins", || waiting(&store) == count);
-    }
-    // The second waiter is killed, too: the waiter behind a dead one takes its place.
-    waiters[1].kill9();
-    holder.kill9();
-    for (position, mut waiter) in waiters.into_iter().enumerate() {
-        if position != 1 {
-            waiter.expect("entered");
-            waiter.tell("leave");
-            waiter.finish();
-        }
-    }
-}
-
-fn waiting(store: &File) -> u32 {
-    let name = must(LockName::new("the lock"));
-    let inspect = Operation::On { name, action: Action::Inspect { limit: 1 } };
-    let runtime = must(Builder::new_current_thread().enable_all().build());
-    match must(runtime.block_on(store.execute(inspect))).reply {
-        Reply::Status(status) => status.waiting,
-        other => panic!("{other:?}"),
-    }
 }
 
 #[test]

@@ -9,19 +9,13 @@ on_each_store!(
     a_command_that_a_signal_ends_gives_128_and_the_signal,
     stdin_stdout_and_stderr_are_the_commands,
     the_variables_of_the_lease_override_inherited_ones,
-    tokens_grow_from_run_to_run,
     a_busy_lock_is_75_or_whatever_was_asked_for,
     a_waiter_runs_when_the_holder_has_ended,
-    readers_and_permits_run_side_by_side_up_to_their_number,
     the_command_is_looked_up_before_anything_is_acquired,
     what_the_command_leaves_behind_may_finish_and_is_then_ended,
 );
 
-on_postgres!(
-    tokens_grow_from_run_to_run,
-    a_busy_lock_is_75_or_whatever_was_asked_for,
-    readers_and_permits_run_side_by_side_up_to_their_number,
-);
+on_postgres!(a_busy_lock_is_75_or_whatever_was_asked_for,);
 
 fn the_exit_code_is_the_commands(place: &Place) {
     place.end(&["run", "x", "--", "true"]).assert_silent(0);
@@ -61,14 +55,6 @@ fn the_variables_of_the_lease_override_inherited_ones(place: &Place) {
     assert!(client.len() == 32 && attempt.parse::<u64>().is_ok(), "{holder}");
 }
 
-fn tokens_grow_from_run_to_run(place: &Place) {
-    let token = || {
-        ended(place.shell("x", &[], "echo $LEASEHOLD_TOKEN")).stdout.trim().parse::<u64>().unwrap()
-    };
-    let (first, second, third) = (token(), token(), token());
-    assert!(first < second && second < third);
-}
-
 fn a_busy_lock_is_75_or_whatever_was_asked_for(place: &Place) {
     let mut holder = place.holder("x", &["--label", "the \u{202e}holder"]);
     let busy = place.end(&["run", "x", "--no-wait", "--", "touch", "ran"]);
@@ -96,17 +82,6 @@ fn a_waiter_runs_when_the_holder_has_ended(place: &Place) {
     for words in ["held after waiting", "token", "held for"] {
         assert!(waiter.stderr.contains(words), "{waiter:?}");
     }
-}
-
-fn readers_and_permits_run_side_by_side_up_to_their_number(place: &Place) {
-    let readers = [place.holder("r", &["--shared"]), place.holder("r", &["--shared"])];
-    place.end(&["run", "r", "-n", "--", "true"]).assert_failed(75, "and 1 more");
-    let permits =
-        [place.holder("p", &["--permits", "1/3"]), place.holder("p", &["--permits", "2/3"])];
-    place.end(&["run", "p", "-n", "--permits", "1/3", "--", "true"]).assert_failed(75, "busy");
-    // Another capacity is a mistake of the caller, not a busy lock.
-    place.end(&["run", "p", "-n", "--permits", "1/4", "--", "true"]).assert_failed(2, "p");
-    drop((readers, permits));
 }
 
 fn the_command_is_looked_up_before_anything_is_acquired(place: &Place) {

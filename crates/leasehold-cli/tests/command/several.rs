@@ -4,8 +4,6 @@ use crate::harness::{Background, Place, ended, until};
 
 on_each_store!(
     several_names_are_held_together_and_the_command_sees_their_tokens,
-    a_busy_name_among_several_is_waited_for,
-    of_commands_that_try_for_several_names_at_once_one_runs,
     a_job_that_ended_at_once_is_skipped_until_min_hold_is_over,
     a_job_that_hangs_is_ended_after_max_hold_and_the_next_may_run,
 );
@@ -24,25 +22,6 @@ fn several_names_are_held_together_and_the_command_sees_their_tokens(place: &Pla
     assert_eq!(running.end().code, Some(0));
     for name in ["a", "b", "c"] {
         assert_eq!(place.token(name), None);
-    }
-}
-
-fn a_busy_name_among_several_is_waited_for(place: &Place) {
-    let mut holder = place.holder("b", &[]);
-    let waiter = Background::start(place.leasehold(&["run", "c", "b", "a", "-q", "--", "true"]));
-    until("somebody waits", || place.show("b")["waiting"] == 1);
-    assert!(place.token("a").is_some() && place.token("c").is_none());
-    holder.close_stdin();
-    waiter.end().assert_silent(0);
-}
-
-fn of_commands_that_try_for_several_names_at_once_one_runs(place: &Place) {
-    for round in 0..10 {
-        let arguments = ["run", "a", "b", "c", "-n", "-E", "0", "-q", "--", "echo", "ran"];
-        let started: Vec<_> =
-            (0..6).map(|_| Background::start(place.leasehold(&arguments))).collect();
-        let ran = started.into_iter().map(Background::end).filter(|ended| ended.stdout == "ran\n");
-        assert!(ran.count() > 0, "round {round}");
     }
 }
 

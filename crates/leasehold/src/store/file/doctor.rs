@@ -113,11 +113,8 @@ fn permissions(place: &str, location: &Location) -> io::Result<Finding> {
     let topic = Topic(place, "permissions");
     let directory = location.directory();
     let around = fs::metadata(directory)?;
-    let (mode, group) = match fs::metadata(&location.database) {
-        Ok(found) => (found.mode() & 0o777, found.gid()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => (NEW, around.gid()),
-        Err(error) => return Err(error),
-    };
+    let (mode, group) = fs::metadata(&location.database)
+        .map_or((NEW, around.gid()), |found| (found.mode() & 0o777, found.gid()));
     let outside = around.mode() & 0o1777;
     let is_for_a_group = mode == FOR_A_GROUP;
     // In the group's own directory the group may write: any of its members may be the one who
@@ -136,13 +133,11 @@ fn permissions(place: &str, location: &Location) -> io::Result<Finding> {
         return Ok(topic.ok(found));
     }
     if mode & OTHERS != 0 {
+        let shown = location.database.display();
         return Ok(topic.warning(
             format!("others may open it (mode {mode:04o})"),
             "those users can end every lock, and see who holds what",
-            format!(
-                "chmod go= {}; or share it with a group: chmod 660",
-                location.database.display()
-            ),
+            format!("chmod go= {shown}; or share it with a group: chmod 660"),
         ));
     }
     Ok(topic.ok(format!("the file is for its user only (mode {mode:04o})")))

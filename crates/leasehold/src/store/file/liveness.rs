@@ -210,19 +210,16 @@ impl Drop for Liveness {
 impl LocalClient {
     /// Records that an attempt holds or waits, and the clients whose deaths concern it.
     pub(crate) fn keep(&self, attempt: u64, watched: Vec<ClientId>) {
-        let mut attempts = self.attempts.lock();
-        let before = attempts.get(&attempt);
-        let is_same = before.map_or(watched.is_empty(), |before| *before == watched);
-        attempts.insert(attempt, watched);
-        if !is_same {
+        let before = self.attempts.lock().insert(attempt, watched.clone());
+        if before.unwrap_or_default() != watched {
             self.changed.notify_one();
         }
     }
 
     /// Records that an attempt neither holds nor waits any more.
     pub(crate) fn end(&self, attempt: u64) {
-        let watched = self.attempts.lock().remove(&attempt);
-        if watched.is_some_and(|watched| !watched.is_empty()) {
+        let before = self.attempts.lock().remove(&attempt);
+        if !before.unwrap_or_default().is_empty() {
             self.changed.notify_one();
         }
     }

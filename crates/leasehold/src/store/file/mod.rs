@@ -27,7 +27,6 @@ mod reap;
 mod schema;
 mod subscription;
 mod thread;
-mod tidy;
 mod transaction;
 mod users;
 mod write_lock;

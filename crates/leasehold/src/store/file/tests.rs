@@ -20,7 +20,6 @@ mod compatibility;
 mod cost;
 mod damage;
 mod disk_space;
-mod last;
 mod places;
 mod subscription;
 mod transact;
@@ -237,6 +236,18 @@ async fn a_restart_of_the_machine_ends_all_leases_and_no_token() {
     };
     assert!(status.holders.is_empty());
     assert!(token(on(&store, "a", acquire(BOB, 1, false)).await) > first);
+}
+
+#[tokio::test]
+async fn the_last_holder_goes_with_a_restart_of_the_machine() {
+    let place = Place::new();
+    let store = place.open();
+    let Action::Acquire(request) = acquire(ALICE, 1, true) else { panic!("it acquires") };
+    on(&store, "a", Action::Acquire(request.with_remember(TTL))).await;
+    on(&store, "a", release(ALICE, 1)).await;
+    drop(store);
+    let seen = on(&place.boot("second"), "a", Action::Inspect { limit: 1 }).await;
+    assert!(matches!(seen, Reply::Status(status) if status.last_holder.is_none()));
 }
 
 #[tokio::test]

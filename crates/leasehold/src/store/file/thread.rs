@@ -23,10 +23,10 @@ use super::error::{interrupted, no_turn};
 use super::liveness::Liveness;
 use super::location::Location;
 use super::options::FileOptions;
-use super::transaction::{FileTransaction, Site};
+use super::transaction::{FileTransaction, Site, TIDY_INTERVAL_US};
 use super::users::Users;
 use super::write_lock::WriteLock;
-use super::{schema, subscription, tidy};
+use super::{schema, subscription};
 use crate::clock::SystemClock;
 use crate::mutex::Mutex;
 use crate::process::{MadeIn, PerProcess};
@@ -270,8 +270,9 @@ impl Worker {
         if self.tidy_at_us > now_us {
             return Ok(());
         }
-        self.tidy_at_us = now_us + tidy::INTERVAL_US;
-        if !self.in_turn(|_, database| database.write(Reserve::Use, tidy::claim))? {
+        self.tidy_at_us = now_us + TIDY_INTERVAL_US;
+        let claim = |transaction: &FileTransaction<'_>| transaction.claim_tidying();
+        if !self.in_turn(|_, database| database.write(Reserve::Use, claim))? {
             return Ok(());
         }
         // This happens under the write lock, as does making and opening a client's pipe. A client
@@ -285,7 +286,7 @@ impl Worker {
         removed.map_err(|error| failed(&self.site, error))?;
         let mut next = Some(String::new());
         while let Some(from) = next {
-            let part = |transaction: &FileTransaction<'_>| tidy::part(transaction, &from, &dead);
+            let part = |transaction: &FileTransaction<'_>| transaction.tidy(&from, &dead);
             let done = self.in_turn(|_, database| database.write(Reserve::Use, part))?;
             next = self.site.deliver(done);
             jobs.try_iter().for_each(|job| self.run(job));

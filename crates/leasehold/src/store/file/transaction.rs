@@ -20,7 +20,7 @@ use std::error::Error as _;
 use std::fmt;
 use std::sync::Arc;
 
-use leasehold_core::model::{Outcome, Record, Records, UnreadableRecord};
+use leasehold_core::model::{Outcome, RETENTION, Record, Records, UnreadableRecord};
 use leasehold_core::{
     Action, Addressed, ClientId, Clock, LockName, Now, Page, RenewLease, Reply, StoreError,
     StoreErrorKind,
@@ -38,6 +38,13 @@ const READ: &str = "SELECT record, boot FROM lock WHERE name = ?1";
 const WRITE: &str = "INSERT INTO lock VALUES (?1, ?2, ?3)
     ON CONFLICT DO UPDATE SET boot = ?2, record = ?3";
 const ROWS: &str = "SELECT name, record, boot FROM lock WHERE name >= ?1 ORDER BY name";
+
+/// The interval at which the files are tidied, by the process that comes first: 2 min.
+pub(crate) const TIDY_INTERVAL_US: u64 = RETENTION.as_micros() as u64;
+
+/// The number of rows that one transaction reads: 256, so that tidying keeps others waiting hardly
+/// longer than an ordinary request does.
+const TIDY_ROWS: usize = 256;
 
 /// What all transactions of a store have in common.
 #[derive(Debug)]
@@ -115,7 +122,7 @@ impl<'a> FileTransaction<'a> {
 
     /// Edits the record of a name, which is empty if the name is new. An edit that fails leaves the
     /// record as it is.
-    pub(crate) fn edit<T>(
+    fn edit<T>(
         &self,
         name: &LockName,
         work: impl FnOnce(&mut Record, bool) -> Result<T, StoreError>,
@@ -141,7 +148,7 @@ impl<'a> FileTransaction<'a> {
 
     /// Calls `visit` with each name from `first` on, and with its record unless that is damaged,
     /// until `visit` has seen enough.
-    pub(crate) fn each_row(
+    fn each_row(
         &self,
         first: &str,
         mut visit: impl FnMut(&LockName, Option<&Record>) -> bool,
@@ -162,10 +169,6 @@ impl<'a> FileTransaction<'a> {
             }
         }
         Ok(())
-    }
-
-    pub(crate) fn remove(&self, name: &LockName) -> Result<(), StoreError> {
-        self.run("DELETE FROM lock WHERE name = ?1", [name.as_str()])
     }
 
     fn run(&self, sql: &str, parameters: impl Params) -> Result<(), StoreError> {
@@ -193,7 +196,7 @@ impl<'a> FileTransaction<'a> {
     }
 
     /// A number that the store keeps; zero before it is set.
-    pub(crate) fn number(&self, name: &str) -> Result<u64, StoreError> {
+    fn number(&self, name: &str) -> Result<u64, StoreError> {
         let value = self.sql(|transaction| {
             let sql = "SELECT value FROM number WHERE name = ?1";
             let mut statement = transaction.prepare_cached(sql)?;
@@ -206,10 +209,60 @@ impl<'a> FileTransaction<'a> {
         })
     }
 
-    pub(crate) fn set_number(&self, name: &str, value: u64) -> Result<(), StoreError> {
+    fn set_number(&self, name: &str, value: u64) -> Result<(), StoreError> {
         // The database's integers are signed.
         let value = i64::try_from(value).unwrap_or(i64::MAX);
         self.run("INSERT OR REPLACE INTO number VALUES (?1, ?2)", (name, value))
+    }
+
+    /// Whether tidying is due. If it is, this process has to do it, because the next time is set.
+    pub(crate) fn claim_tidying(&self) -> Result<bool, StoreError> {
+        let (now_us, at_us) = (self.now.lease_us, self.number("tidy_at_us")?);
+        // A time that is too far away was set before the last start of the machine, which has reset
+        // the clock.
+        let is_later = (now_us + 1..=now_us + TIDY_INTERVAL_US).contains(&at_us);
+        if !is_later {
+            self.set_number("tidy_at_us", now_us + TIDY_INTERVAL_US)?;
+        }
+        Ok(!is_later)
+    }
+
+    /// Drops records whose time is over, and keeps the highest of their tokens. Ends the leases and
+    /// the places of dead clients. Returns the name after which to continue, and the messages to
+    /// send.
+    pub(crate) fn tidy(
+        &self,
+        from: &str,
+        dead: &[ClientId],
+    ) -> Result<(Option<String>, Vec<Addressed>), StoreError> {
+        let mut rows = Vec::new();
+        self.each_row(from, |name, record| {
+            if name.as_str() != from {
+                let times = record.map(|record| (record.collect_at_us, record.last_token_us));
+                rows.push((name.clone(), times));
+            }
+            rows.len() < TIDY_ROWS
+        })?;
+        let next = rows.last().filter(|_| rows.len() == TIDY_ROWS);
+        let next = next.map(|(name, _)| name.as_str().to_owned());
+        let (mut highest_us, mut messages) = (0, Vec::new());
+        for (name, times) in rows {
+            // A damaged record is left as it is: a caller that asks for its name gets the error.
+            let Some((collect_at_us, last_token_us)) = times else { continue };
+            if collect_at_us <= self.now.lease_us {
+                // Otherwise a name that is used again could get a lower token than before, if the
+                // wall clock was set back meanwhile.
+                highest_us = highest_us.max(last_token_us);
+                self.run("DELETE FROM lock WHERE name = ?1", [name.as_str()])?;
+            } else if !dead.is_empty() {
+                let end_dead = |record: &mut _, _| Ok(reap::end_dead(record, self.now, dead));
+                messages.extend(self.edit(&name, end_dead)?);
+            }
+        }
+        if highest_us > self.number("highest_token_us")? {
+            self.set_number("highest_token_us", highest_us)?;
+        }
+        Ok((next, messages))
     }
 }
 
