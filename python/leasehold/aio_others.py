@@ -97,11 +97,6 @@ class AsyncAdmin(_Admin):
         revoked: bool = await wait(self._native.revoke(name, token, now))
         return revoked
 
-    async def deadlocks(self) -> list[str]:
-        """Like ``Admin.deadlocks``."""
-        found: list[str] = await wait(self._native.deadlocks())
-        return found
-
     async def end_quarantine(self) -> bool:
         """Like ``Admin.end_quarantine``. After a cancelled call, the quarantine may have ended or
         not."""

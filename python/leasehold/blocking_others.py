@@ -108,13 +108,6 @@ class Admin(_Admin):
         revoked: bool = wait(self._native.revoke(name, token, now))
         return revoked
 
-    def deadlocks(self) -> list[str]:
-        """The clients that probably wait for each other, as one sentence per deadlock. Cost: a scan
-        of all names.
-        """
-        found: list[str] = wait(self._native.deadlocks())
-        return found
-
     def end_quarantine(self) -> bool:
         """Ends the quarantine of the store because an operator has decided so. Returns whether
         this kind of store has quarantines at all."""

@@ -51,14 +51,6 @@ impl NativeClient {
         }))
     }
 
-    fn deadlocks(&self) -> Verb {
-        let client = Arc::clone(&self.0);
-        self.verb(async move {
-            let found = admin(&client).await?.deadlocks().await?;
-            Ok(Done::Texts(found.iter().map(ToString::to_string).collect()))
-        })
-    }
-
     fn end_quarantine(&self) -> Verb {
         let client = Arc::clone(&self.0);
         self.verb(async move { Ok(Done::Flag(admin(&client).await?.end_quarantine().await?)) })

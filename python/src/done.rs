@@ -24,7 +24,6 @@ pub(crate) enum Done {
     Reason(Option<LossReason>),
     Seconds(Duration),
     Status(Box<Status>),
-    Texts(Vec<String>),
 }
 
 impl Done {
@@ -43,7 +42,6 @@ impl Done {
             }
             Self::Seconds(span) => Ok(span.as_secs_f64().into_pyobject(py)?.into_any()),
             Self::Status(status) => values::status(py, &status),
-            Self::Texts(texts) => Ok(texts.into_pyobject(py)?.into_any()),
         }
     }
 }

@@ -260,7 +260,6 @@ def test_modes_elections_jobs_and_decorators_are_as_those_of_threads(
 
         assert await charge(4) == "charged"
         assert await client.admin.names("no such") == []
-        assert await client.admin.deadlocks() == []
 
     run(store, test, name)
 

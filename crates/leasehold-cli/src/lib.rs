@@ -24,8 +24,7 @@ mod store_url;
 mod table;
 mod terminal;
 mod user;
-#[doc(hidden)]
-pub mod watch;
+mod watch;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -44,7 +43,7 @@ pub fn main() -> ExitCode {
         Some(completions::MODE) => (Verbosity::usual(), completions::complete(&arguments[2..])),
         Some(detached::MODE) => (Verbosity::usual(), detached::main()),
         Some(_) | None => match parse::parse(&arguments) {
-            Ok(command) => (command.verbosity(), commands::execute(&command)),
+            Ok(command) => commands::execute(&command),
             Err(outcome) => (Verbosity::usual(), outcome),
         },
     };

@@ -42,9 +42,7 @@ pub(super) fn somebody() -> HolderId {
 
 /// The holder information that the clients of these tests send.
 pub(super) fn who() -> HolderInfo {
-    HolderInfo::new("host", 42)
-        .with_label(Some("a label".into()))
-        .with_on_behalf_of(vec![ClientId(7), ClientId(u128::MAX)])
+    HolderInfo::new("host", 42).with_label(Some("a label".into()))
 }
 
 impl<'a> Bench<'a> {

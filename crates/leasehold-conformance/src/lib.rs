@@ -51,7 +51,6 @@
 
 pub mod capacities;
 pub mod compose;
-pub mod deadlocks;
 pub mod last;
 pub mod library;
 pub mod line;
@@ -173,7 +172,6 @@ macro_rules! conformance {
             line::a_lease_that_was_passed_on_is_revoked_by_the_token_of_its_grant;
             line::who_keeps_a_lease_that_was_passed_on_is_shown_and_revoked;
             waiting::who_waits_for_a_lease_of_the_same_client_is_told_so;
-            deadlocks::clients_that_wait_for_each_other_are_found_and_look_alikes_are_not;
             waiting::a_reader_that_comes_again_behind_a_writer_is_told_so;
             waiting::of_several_holders_one_is_told_and_the_others_are_counted;
             compose::several_names_are_held_all_or_none;

@@ -16,10 +16,6 @@ use crate::token::FencingToken;
 /// waiter.
 pub const MAX_INFO_BYTES: usize = 1024;
 
-/// The largest number of clients on whose behalf a client acts: 16, each a program that was started
-/// under the lease of the one before it.
-pub const MAX_ON_BEHALF_OF: usize = 16;
-
 /// The id of a client of a store, drawn at random, so that no two are ever the same. Its text has
 /// 32 hex digits, in `Debug`, too.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -207,12 +203,8 @@ pub struct HolderInfo {
     pub pid: u32,
     /// The label that the program gave.
     pub label: Option<String>,
-    /// The clients on whose behalf this client acts. The field is one pointer, because nearly all
-    /// clients act for themselves, and the facts are copied with every request.
-    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
-    pub(crate) on_behalf_of: Option<Box<OnBehalfOf>>,
-    /// How the lease was passed on, also as a pointer. Operators see it in the holder's token and
-    /// start.
+    /// How the lease was passed on. The field is one pointer, because the facts are copied with
+    /// every request. Operators see it in the holder's token and start.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub(crate) passed_on: Option<Box<PassedOn>>,
 }
@@ -227,33 +219,14 @@ pub struct PassedOn {
     pub after: Duration,
 }
 
-/// The clients on whose behalf a client acts: at least one.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
-#[cfg_attr(feature = "serde", serde(transparent))]
-pub(crate) struct OnBehalfOf(Vec<ClientId>);
-
 impl HolderInfo {
-    /// A process without a label, which acts for itself.
+    /// A process without a label.
     pub fn new(host: impl Into<String>, pid: u32) -> Self {
-        Self { host: host.into(), pid, label: None, on_behalf_of: None, passed_on: None }
+        Self { host: host.into(), pid, label: None, passed_on: None }
     }
 
     setters! {
         with_label: label: Option<String>,
-    }
-
-    /// The clients under whose leases this process was started, as by a nested `leasehold run`, the
-    /// outermost first. They keep their leases until this process has ended.
-    pub fn on_behalf_of(&self) -> &[ClientId] {
-        self.on_behalf_of.as_deref().map_or(&[], |others| &others.0)
-    }
-
-    /// The same process, which acts on behalf of these clients.
-    #[must_use]
-    pub fn with_on_behalf_of(mut self, clients: Vec<ClientId>) -> Self {
-        self.on_behalf_of = (!clients.is_empty()).then(|| Box::new(OnBehalfOf(clients)));
-        self
     }
 
     /// How many times the lease was passed on inside its process, and when the last time was.
@@ -281,8 +254,7 @@ impl HolderInfo {
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`] for a label (or host) that is too long or would disturb a terminal, and for
-    /// a client that acts for more than 16.
+    /// [`InvalidInput`] for a label (or host) that is too long or would disturb a terminal.
     pub fn check(&self) -> Result<(), InvalidInput> {
         let label = self.label.as_deref().unwrap_or_default();
         let bytes = self.host.len() + label.len();
@@ -292,11 +264,6 @@ impl HolderInfo {
         }
         if self.host.chars().chain(label.chars()).any(char::is_control) {
             return Err(InvalidInput::new("label", "a label has a control character: remove it"));
-        }
-        let clients = self.on_behalf_of().len();
-        if clients > MAX_ON_BEHALF_OF {
-            let why = format!("on behalf of {clients} clients: give at most {MAX_ON_BEHALF_OF}");
-            return Err(InvalidInput::new("on_behalf_of", why));
         }
         Ok(())
     }

@@ -8,7 +8,6 @@
 pub mod backoff;
 #[doc(hidden)]
 pub mod bugs;
-pub mod deadlock;
 pub mod error;
 pub mod fence;
 pub mod holder;
@@ -25,12 +24,11 @@ pub mod text;
 pub mod time;
 pub mod token;
 
-pub use self::deadlock::{Deadlock, Obstacle, Snapshot, Wait, deadlocks};
 pub use self::error::{Error, Result, StoreError, StoreErrorKind};
 pub use self::fence::{Fence, Fences};
 pub use self::holder::{
     ClientId, ForeignHolder, HoldState, Holder, HolderId, HolderInfo, LOCK_CAPACITY, LastHolder,
-    MAX_INFO_BYTES, MAX_ON_BEHALF_OF, Mode, PassedOn, Status, Waiter,
+    MAX_INFO_BYTES, Mode, PassedOn, Status, Waiter,
 };
 pub use self::lease::{Bounds, Lease, LossReason, Sample};
 pub use self::name::{InvalidInput, LockName};

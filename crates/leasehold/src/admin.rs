@@ -3,13 +3,12 @@
 use leasehold_core::{Action, FencingToken, LockName, Operation, Reply, Result};
 
 pub use leasehold_core::{
-    ClientId, Deadlock, ForeignHolder, HoldState, Holder, HolderId, HolderInfo, LastHolder,
-    Obstacle, Page, PassedOn, Snapshot, Status, Wait, Waiter, deadlocks,
+    ClientId, ForeignHolder, HoldState, Holder, HolderId, HolderInfo, LastHolder, Page, PassedOn,
+    Status, Waiter,
 };
 
 use crate::keeper::Handle;
 use crate::replies::{unexpected_reply, unusable_reply};
-use crate::store;
 
 /// The largest number of holders and of waiters that are listed for one name.
 const INSPECT_LIMIT: u32 = 1000;
@@ -103,27 +102,6 @@ impl Admin {
     /// Like [`inspect`](Self::inspect), for a name that was checked.
     pub(crate) async fn status(&self, name: &LockName) -> Result<Status> {
         Ok(*self.keeper.here()?.store.inspect(name, INSPECT_LIMIT, None).await?)
-    }
-
-    /// The clients that probably wait for each other, among all names of the store. The function
-    /// [`deadlocks`] finds them in snapshots that the caller has. This method takes the snapshots
-    /// itself, at different moments. So clients can seem to wait for each other although they do
-    /// not, and the method checks each finding a second time. It skips names whose record cannot be
-    /// read.
-    ///
-    /// Cost: on a server, a scan of all its keys in small steps. Each of the first 10 000 names
-    /// costs a round trip, 32 at a time.
-    ///
-    /// # Errors
-    ///
-    /// [`crate::Error::Store`], with [`Unsupported`](crate::error::StoreErrorKind::Unsupported)
-    /// if the store has no queue, so that nobody can see who waits.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future leaves nothing behind.
-    pub async fn deadlocks(&self) -> Result<Vec<Deadlock>> {
-        Ok(store::deadlocks::find(&*self.keeper.here()?.store.inner).await?.deadlocks)
     }
 
     /// Asks the holder with this token to stop: the holder reports `Revoked` and releases. The

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::{
-    Bounds, ClientId, Clock, Error, HolderId, HolderInfo, InvalidInput, Lease, LeaseOptions,
-    LockName, MAX_ON_BEHALF_OF, Mode, Result,
+    Bounds, Clock, Error, HolderId, HolderInfo, InvalidInput, Lease, LeaseOptions, LockName, Mode,
+    Result,
 };
 
 use crate::acquire::adopt;
@@ -83,7 +83,6 @@ impl Client {
             defaults: LeaseOptions::default(),
             clock: None,
             observers: Observers::default(),
-            on_behalf_of: Vec::new(),
             slice: SLICE,
         };
         ClientBuilder { source: None, observers: Vec::new(), setup }
@@ -312,18 +311,6 @@ impl ClientBuilder {
         self
     }
 
-    /// The clients for which this client acts, the outermost first: they release nothing before
-    /// this process ends. If there are more than 16, only the 16 innermost count. A `leasehold run`
-    /// inside another names the client of the outer run, from its environment (`LEASEHOLD_HOLDER`).
-    /// The search for [deadlocks](crate::admin::Admin::deadlocks) counts a wait of this client as a
-    /// wait of those clients, too.
-    pub fn on_behalf_of(mut self, clients: impl IntoIterator<Item = ClientId>) -> Self {
-        let mut clients: Vec<_> = clients.into_iter().collect();
-        clients.drain(..clients.len().saturating_sub(MAX_ON_BEHALF_OF));
-        self.setup.on_behalf_of = clients;
-        self
-    }
-
     /// Opens the store and makes the client.
     ///
     /// # Errors
@@ -369,7 +356,6 @@ struct Setup {
     defaults: LeaseOptions,
     clock: Option<Arc<dyn Clock>>,
     observers: Observers,
-    on_behalf_of: Vec<ClientId>,
     slice: Duration,
 }
 
@@ -390,7 +376,7 @@ impl Setup {
         let bounds = Bounds { offset, ..Bounds::default() };
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
         let store = ClockedStore::new(store, clock, bounds, self.observers);
-        let who = HolderInfo::new(host(), std::process::id()).with_on_behalf_of(self.on_behalf_of);
+        let who = HolderInfo::new(host(), std::process::id());
         let keeper = Keeper::new(store, [random(), random()], who, self.defaults, self.slice);
         Client { keeper: Handle::new(Arc::new(keeper)) }
     }

@@ -391,10 +391,7 @@ fn client_id(client: u8) -> ClientId {
 
 fn info(id: HolderId) -> HolderInfo {
     let label = (!id.attempt.is_multiple_of(3)).then(|| "x".repeat(id.attempt as usize % 90));
-    let on_behalf_of = (0..id.attempt % 3).map(|behind| ClientId(u128::MAX - u128::from(behind)));
-    HolderInfo::new(format!("host-{}", id.attempt), id.attempt as u32)
-        .with_label(label)
-        .with_on_behalf_of(on_behalf_of.collect())
+    HolderInfo::new(format!("host-{}", id.attempt), id.attempt as u32).with_label(label)
 }
 
 pub(crate) fn micros(span: Duration) -> u64 {

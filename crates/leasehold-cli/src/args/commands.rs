@@ -1,6 +1,7 @@
 //! The arguments of each command.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,9 +9,8 @@ use clap::{ArgAction, Args};
 use leasehold::{FencingToken, LockName};
 use rustix::process::Pid;
 
-use super::ending::EndArgs;
-use super::shared::{LockArgs, OutputArgs, PlainOutputArgs, StoreArgs};
-use super::values::{duration, name, pid, ttl};
+use super::shared::{EndArgs, LockArgs, OutputArgs, PlainOutputArgs, StoreArgs};
+use super::values::{duration, listen, name, pid, span, ttl};
 
 /// Arguments of `run`.
 #[derive(Args, Debug)]
@@ -161,4 +161,95 @@ pub(crate) struct Doctor {
     pub(crate) strict: bool,
     #[command(flatten)]
     pub(crate) output: PlainOutputArgs,
+}
+
+/// Arguments of `take`.
+#[derive(Args, Debug)]
+#[command(group = clap::ArgGroup::new("until").required(true).multiple(true))]
+#[command(mut_arg("label", |option| option.help(
+    "Shown by `show` and `ls` beside the holder, with who has taken the lock and until when"
+)))]
+#[command(mut_arg("max_hold", |option| option.hide(true)))]
+#[command(mut_arg("min_hold", |option| option.help(
+    "Keeps the name from others for at least this time, even if the lock is given back earlier"
+)))]
+pub(crate) struct Take {
+    /// The name of the lock, 1 to 512 bytes. With several names, up to 64, all are held or none
+    #[arg(required = true, value_name = "NAME", value_parser = name)]
+    pub(crate) names: Vec<LockName>,
+    /// Gives the lock back after this time, if nobody has done so before. Give this option, --pid
+    /// or both
+    #[arg(long = "for", value_name = "DURATION", value_parser = span, group = "until")]
+    pub(crate) for_span: Option<Duration>,
+    /// Gives the lock back when the process with this number ends, as in `--pid $$`
+    #[arg(long, value_name = "PID", value_parser = pid, group = "until")]
+    pub(crate) pid: Option<Pid>,
+    /// Writes to this file, instead of the machine's log, if the lease is lost, or is released
+    /// early because of a signal
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
+    /// Prints one line of JSON: the handle, the names and their tokens, the holder, and until when
+    /// it holds. Tokens are strings, because they do not fit a double
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) lock: LockArgs,
+}
+
+/// Arguments of `give`.
+#[derive(Args, Debug)]
+pub(crate) struct Give {
+    /// The handle that `take` printed
+    #[arg(value_name = "HANDLE")]
+    pub(crate) handle: String,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+/// Arguments of `renew`.
+#[derive(Args, Debug)]
+pub(crate) struct Renew {
+    /// The handle that `take` printed
+    #[arg(value_name = "HANDLE")]
+    pub(crate) handle: String,
+    /// Gives the lock back after this time, counted from now. This replaces the earlier limit
+    #[arg(long = "for", value_name = "DURATION", value_parser = span, required = true)]
+    pub(crate) for_span: Duration,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+/// Arguments of `serve`.
+#[derive(Args, Debug)]
+pub(crate) struct Serve {
+    /// Where to listen. An address that other machines can reach needs --token-file
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        default_value = "127.0.0.1:9740",
+        value_parser = listen
+    )]
+    pub(crate) listen: SocketAddr,
+    /// Lets users with the token revoke leases
+    #[arg(long, requires = "token_file")]
+    pub(crate) allow_revoke: bool,
+    /// The file with the token, 16 characters or more, which people type and programs send as
+    /// `Authorization: Bearer TOKEN`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Answers by TLS only, with the certificates in this file (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The private key of the first certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// A name of this machine that requests may be addressed to, besides its host name, localhost
+    /// and addresses
+    #[arg(long, value_name = "NAME")]
+    pub(crate) allow_host: Vec<String>,
+    /// Lets metrics show the locks whose names begin with this, up to 1000 of them
+    #[arg(long, value_name = "PREFIX", num_args = 1..)]
+    pub(crate) metrics_names: Vec<String>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
 }

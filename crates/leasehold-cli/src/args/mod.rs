@@ -1,30 +1,22 @@
 //! The command line: one definition for parsing, `--help`, completions and the man page.
 
 mod commands;
-mod ending;
 mod help;
-mod hold_limits;
-mod normalize;
 pub(crate) mod parse;
-mod serve;
 mod shared;
-mod taking;
 mod values;
 
 use clap::{Parser, Subcommand};
 
-pub(crate) use self::commands::{Doctor, Elect, Hold, Ls, Revoke, Run, Schema, Show, Top};
-pub(crate) use self::ending::{EndArgs, OnLost};
+pub(crate) use self::commands::{
+    Doctor, Elect, Give, Hold, Ls, Renew, Revoke, Run, Schema, Serve, Show, Take, Top,
+};
 use self::help::{
     DOCTOR_EXAMPLES, ELECT_EXAMPLES, EXAMPLES, GIVE_EXAMPLES, HOLD_EXAMPLES, LS_EXAMPLES,
     RENEW_EXAMPLES, RUN_EXAMPLES, SCHEMA_EXAMPLES, SERVE_EXAMPLES, TAKE_EXAMPLES,
 };
-pub(crate) use self::hold_limits::Limit;
-pub(crate) use self::normalize::options_last;
-pub(crate) use self::serve::Serve;
-pub(crate) use self::shared::{LockArgs, PlainOutputArgs, StoreArgs};
-pub(crate) use self::taking::{Give, Renew, Take};
-use crate::report::Verbosity;
+pub(crate) use self::parse::options_last;
+pub(crate) use self::shared::{EndArgs, Limit, LockArgs, OnLost, PlainOutputArgs, StoreArgs};
 
 /// Runs programs under a lock that holds across processes and machines.
 #[derive(Debug, Parser)]
@@ -113,30 +105,6 @@ pub(crate) enum Command {
     /// Prints which store is used, and why
     #[command(display_order = 7)]
     Where(PlainOutputArgs),
-}
-
-impl Command {
-    /// How much this command prints.
-    pub(crate) fn verbosity(&self) -> Verbosity {
-        match self {
-            Self::Completions { .. } | Self::Man { .. } => Verbosity::usual(),
-            Self::Doctor(args) => args.output.store.verbosity,
-            Self::Elect(args) => args.store.verbosity,
-            Self::EndQuarantine(args) => args.verbosity,
-            Self::Give(args) => args.store.verbosity,
-            Self::Hold(args) => args.lock.store.verbosity,
-            Self::Ls(args) => args.output.store.verbosity,
-            Self::Renew(args) => args.store.verbosity,
-            Self::Revoke(args) => args.store.verbosity,
-            Self::Run(args) => args.lock.store.verbosity,
-            Self::Schema(args) => args.store.verbosity,
-            Self::Serve(args) => args.store.verbosity,
-            Self::Show(args) => args.output.store.verbosity,
-            Self::Take(args) => args.lock.store.verbosity,
-            Self::Top(args) => args.store.verbosity,
-            Self::Where(args) => args.store.verbosity,
-        }
-    }
 }
 
 #[cfg(test)]

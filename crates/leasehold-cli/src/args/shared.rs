@@ -1,13 +1,16 @@
 //! Options that several commands have.
 
+use std::fmt;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use leasehold::lease::Mode;
+use leasehold::time::show_duration;
+use rustix::process::Signal;
 
-use super::hold_limits::HoldArgs;
-use super::values::{duration, permits, ttl};
+use super::values::{duration, lease_span, permits, span, ttl};
 use crate::report::{BUSY, Failure, Verbosity};
+use crate::signals::ending_signal;
 use crate::store_choice::{Choice, choose};
 use crate::store_url::StoreUrl;
 
@@ -87,4 +90,117 @@ pub(crate) struct PlainOutputArgs {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
+}
+
+/// A limit, as it was typed.
+#[derive(Clone, Debug)]
+pub(crate) struct Limit {
+    option: &'static str,
+    text: String,
+    pub(crate) span: Duration,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.option, self.text)
+    }
+}
+
+/// For how long a name is held, at least and at most, and for how long it is remembered.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct HoldArgs {
+    /// Keeps the name from others for at least this time from the start, even if the work ends
+    /// earlier. For jobs that start on machines with different clocks (alias: --at-least)
+    #[arg(long, alias = "at-least", value_name = "DURATION", value_parser = least)]
+    min_hold: Option<Limit>,
+    /// Ends the work under the lock after this time, and releases the lock, with exit code 76
+    /// (alias: --at-most)
+    #[arg(long, alias = "at-most", value_name = "DURATION", value_parser = most)]
+    pub(crate) max_hold: Option<Limit>,
+    /// Remembers the last holder of the name for at least this long from the start of the hold, so
+    /// `show` says when a job ran last. Without this option, the store forgets that after 2 min
+    #[arg(long, value_name = "DURATION", value_parser = remember)]
+    pub(crate) remember: Option<Duration>,
+}
+
+impl HoldArgs {
+    /// The value of --min-hold, if it was given.
+    ///
+    /// # Errors
+    ///
+    /// If it is longer than --max-hold.
+    pub(crate) fn min_hold(&self) -> Result<Option<Duration>, Failure> {
+        if let (Some(least), Some(most)) = (&self.min_hold, &self.max_hold)
+            && least.span > most.span
+        {
+            return Err(Failure::usage(format!("{least} is longer than {most}")));
+        }
+        Ok(self.min_hold.as_ref().map(|least| least.span))
+    }
+}
+
+fn least(text: &str) -> Result<Limit, String> {
+    let span = lease_span(text, |options, span| options.min_hold = Some(span))?;
+    Ok(Limit { option: "--min-hold", text: text.to_owned(), span })
+}
+
+fn remember(text: &str) -> Result<Duration, String> {
+    lease_span(text, |options, span| options.remember = Some(span))
+}
+
+fn most(text: &str) -> Result<Limit, String> {
+    Ok(Limit { option: "--max-hold", text: text.to_owned(), span: span(text)? })
+}
+
+/// The default time between TERM and KILL: 5 s, as in `consul lock`, or a quarter of the ttl if
+/// that is shorter.
+const LONGEST_GRACE: Duration = Duration::from_secs(5);
+
+/// How a command is ended.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct EndArgs {
+    /// What happens to CMD when the lease is lost
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = OnLost::Term)]
+    pub(crate) on_lost: OnLost,
+    /// The signal that CMD and all its processes get first when they must end: INT, QUIT, …
+    #[arg(long, value_name = "NAME", value_parser = ending_signal, default_value = "TERM")]
+    pub(crate) signal: Signal,
+    /// The time between TERM and KILL, also after a TERM to leasehold itself. Processes that CMD
+    /// leaves behind have this time before TERM. Default: 5s or a quarter of the ttl, whichever is
+    /// less
+    #[arg(short, long, value_name = "DURATION", value_parser = duration)]
+    kill_after: Option<Duration>,
+    /// Leaves the passwords in CMD's environment: LEASEHOLD_PASSWORD, LEASEHOLD_SENTINEL_PASSWORD
+    /// and the URL in LEASEHOLD_STORE. A `leasehold` that CMD runs needs them. Without this option,
+    /// CMD gets none of them
+    #[arg(long)]
+    pub(crate) keep_password: bool,
+}
+
+impl EndArgs {
+    /// The time between TERM and KILL. TERM is sent that long before the lease ends, so a large
+    /// part of the ttl would leave no time for renewals.
+    pub(crate) fn kill_after(&self, ttl: Duration) -> Result<Duration, Failure> {
+        let kill_after = self.kill_after.unwrap_or_else(|| LONGEST_GRACE.min(ttl / 4));
+        if kill_after > ttl / 2 {
+            return Err(Failure::usage(format!(
+                "--kill-after {} is more than half of the ttl: TERM would come before a renewal \
+                 had a chance; give at most {}, or a longer --ttl",
+                show_duration(kill_after),
+                show_duration(ttl / 2)
+            )));
+        }
+        Ok(kill_after)
+    }
+}
+
+/// The choices for --on-lost: what CMD and its processes get when the lease is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
+pub(crate) enum OnLost {
+    /// Nothing: CMD runs on, and others may run beside it
+    Ignore,
+    /// KILL to CMD and all processes that it has started, at once
+    Kill,
+    /// TERM (or --signal) to CMD and all processes that it has started, and KILL after --kill-after
+    Term,
 }

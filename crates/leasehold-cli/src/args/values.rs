@@ -1,5 +1,6 @@
 //! Reads the values of options, and says what is wrong with a value that cannot be read.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use leasehold::error::InvalidInput;
@@ -8,7 +9,7 @@ use leasehold::time::parse_duration;
 use leasehold::{LeaseOptions, LockName};
 use rustix::process::Pid;
 
-use super::normalize::NAME_MARK;
+use super::parse::NAME_MARK;
 
 /// The most permits that a semaphore has: one less than the capacity of a lock.
 const MOST_PERMITS: u32 = i32::MAX as u32 - 1;
@@ -73,6 +74,15 @@ pub(super) fn lease_span(
     set(&mut options, span);
     options.check().map_err(|refusal| refusal.to_string())?;
     Ok(span)
+}
+
+/// Reads an address with a port.
+pub(super) fn listen(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        "it is no address with a port: write 127.0.0.1:9740 for this machine alone, or \
+         0.0.0.0:9740 for others, too"
+            .to_owned()
+    })
 }
 
 #[cfg(test)]

@@ -1,17 +1,30 @@
 //! `leasehold doctor`: finds what would break a promise, and how to repair it.
 
-use leasehold::Error;
-use leasehold::store::{Finding, Level, examine, examine_setup};
+use std::path::Path;
+
+use leasehold::store::{Finding, Level, examine};
+use leasehold::{Client, Error, LockName};
 use serde::Serialize;
 
+use super::ls::look_at_all;
+use super::totals::unreadable_in_words;
 use crate::args::Doctor;
+use crate::connection::ask;
 use crate::report::{Failure, NO, Outcome, escaped, print, print_json};
 use crate::runtime::block_on;
+use crate::store_choice::Choice;
 use crate::store_url::StoreUrl;
+use crate::watch::{Row, Wait, deadlocks};
 
 /// The words for the levels that are counted.
 const DANGER: &str = "danger";
 const WARNING: &str = "warning";
+
+/// The topic of findings about clients that wait for each other.
+const DEADLOCKS: &str = "deadlocks";
+
+/// The most unreadable names that a finding shows.
+const MOST_NAMED: usize = 5;
 
 /// The output of `--json`, with a finding for each place.
 #[derive(Debug, Serialize)]
@@ -49,7 +62,10 @@ pub(crate) fn doctor(args: &Doctor) -> Outcome {
     choice.prepare()?;
     let store = choice.url.to_string();
     let report = match block_on(examine(choice.url.reveal()))? {
-        Ok(findings) => Checkup::new(store, findings),
+        Ok(mut findings) => {
+            findings.extend(of_locks(args, &choice, &findings));
+            Checkup::new(store, findings)
+        }
         Err(error) => {
             if args.output.json && matches!(error, Error::Store(_)) {
                 print_json(&Checkup::unreachable(store, &error))?;
@@ -71,44 +87,86 @@ pub(crate) fn doctor(args: &Doctor) -> Outcome {
     Ok(if is_sick { NO } else { 0 })
 }
 
-/// The same findings as `--json`, except deadlocks: to find those takes a scan of all names.
+/// The same findings as `--json`, except those about locks: to find them takes a scan of all names.
 pub(super) async fn report(url: &StoreUrl) -> Checkup {
-    match examine_setup(url.reveal()).await {
+    match examine(url.reveal()).await {
         Ok(findings) => Checkup::new(url.to_string(), findings),
         Err(error) => Checkup::unreachable(url.to_string(), &error),
     }
 }
 
+/// The findings about the locks of an examined store: clients that wait for each other, and records
+/// that cannot be read. There are none if the user lacks rights, or if a connection would change
+/// the store: one that does not exist yet, or a quorum.
+fn of_locks(args: &Doctor, choice: &Choice, examined: &[Finding]) -> Vec<Finding> {
+    let is_there = choice.url.file().is_none_or(Path::exists);
+    let lacks = |topic| examined.iter().any(|it| it.topic == topic && it.level != Level::Ok);
+    if !is_there || choice.url.is_on_quorum() || lacks("schema") || lacks("rights") {
+        return Vec::new();
+    }
+    let place = choice.url.to_string();
+    let look = async |client: &Client| Ok(look_at_all(&client.admin(), "").await?.0);
+    match ask(choice, args.output.store.verbosity, look) {
+        Ok(locks) => in_locks(&place, &locks),
+        Err(failure) => {
+            let found = format!("the locks cannot be looked at: {}", failure.message);
+            let (risk, remedy) =
+                ("a deadlock stays unseen, and lasts", "mend that, and run doctor again");
+            vec![Finding::warning(&place, DEADLOCKS, found, risk, remedy)]
+        }
+    }
+}
+
+fn in_locks(place: &str, locks: &[(LockName, Row)]) -> Vec<Finding> {
+    let rows: Vec<_> = locks.iter().map(|(name, row)| (name, row)).collect();
+    let mut findings = Vec::new();
+    for deadlock in deadlocks(&rows) {
+        let revoke =
+            |it: &Wait<'_>| format!("`leasehold revoke {} --token {}`", it.name, it.holder.token);
+        let revokes = deadlock.0.iter().map(revoke).collect::<Vec<_>>().join(" or ");
+        let found = format!("probably a deadlock: {deadlock}");
+        let risk = "they wait for ever, because the leases that they hold are renewed";
+        let remedy = format!(
+            "end one of them: {revokes}; and for the next time take the names in one call, which \
+             cannot deadlock (`leasehold run A B`, `client.multi`), or bound the wait (`--wait`)"
+        );
+        findings.push(Finding::warning(place, DEADLOCKS, found, risk, remedy));
+    }
+    if findings.is_empty() {
+        findings.push(Finding::ok(place, DEADLOCKS, "no deadlock among the waiters"));
+    }
+    let unreadable = locks.iter().filter(|(_, row)| row.unreadable.is_some());
+    let names: Vec<&str> = unreadable.map(|(name, _)| name.as_str()).collect();
+    if let Some(words) = unreadable_in_words(names.len()) {
+        let first = names[..names.len().min(MOST_NAMED)].join(", ");
+        let (found, risk) = (format!("{words}: {first}"), "nobody can take or renew such a name");
+        let remedy =
+            "use one release of leasehold everywhere; `leasehold ls` says why for each name";
+        findings.push(Finding::danger(place, "records", found, risk, remedy));
+    }
+    findings
+}
+
 impl Checkup {
     fn new(store: String, mut findings: Vec<Finding>) -> Self {
-        findings.sort_by_key(|finding| rank(finding.level));
+        findings.sort_by_key(|finding| ranked(finding.level));
         let findings: Vec<_> = findings.into_iter().map(FindingView::new).collect();
         let count = |level| findings.iter().filter(|finding| finding.level == level).count();
         Self { store, dangers: count(DANGER), warnings: count(WARNING), findings }
     }
 
-    /// The finding about a store that could not be examined.
+    /// The report on a store that could not be examined.
     fn unreachable(store: String, error: &Error) -> Self {
-        let finding = FindingView {
-            level: DANGER,
-            place: store.clone(),
-            topic: "reachable",
-            found: error.to_string(),
-            risk: "nothing can be locked".to_owned(),
-            remedy: "start it, or mend the store URL".to_owned(),
-        };
-        Self { store, dangers: 1, warnings: 0, findings: vec![finding] }
+        let (risk, remedy) = ("nothing can be locked", "start it, or mend the store URL");
+        let finding = Finding::danger(&store, "reachable", error.to_string(), risk, remedy);
+        Self::new(store, vec![finding])
     }
 }
 
 impl FindingView {
     fn new(finding: Finding) -> Self {
-        let level = match finding.level {
-            Level::Danger => DANGER,
-            Level::Ok => "ok",
-            _ => WARNING,
-        };
-        let Finding { place, topic, found, risk, remedy, .. } = finding;
+        let Finding { level, place, topic, found, risk, remedy, .. } = finding;
+        let (_, level) = ranked(level);
         Self { level, place, topic, found, risk, remedy }
     }
 
@@ -131,25 +189,24 @@ fn grouped(findings: &[FindingView]) -> Vec<Group<'_>> {
     groups
 }
 
-fn rank(level: Level) -> u8 {
+/// A level as its rank, the worst first, and its word.
+fn ranked(level: Level) -> (u8, &'static str) {
     match level {
-        Level::Danger => 0,
-        Level::Ok => 2,
-        _ => 1,
+        Level::Danger => (0, DANGER),
+        Level::Ok => (2, "ok"),
+        _ => (1, WARNING),
     }
 }
 
 fn summary(dangers: usize, warnings: usize) -> String {
-    let some = |count: usize, what: &str| match count {
-        0 => None,
-        1 => Some(format!("1 {what}")),
-        count => Some(format!("{count} {what}s")),
+    let some = |count: usize, what: &str| {
+        let plural = if count == 1 { "" } else { "s" };
+        (count > 0).then(|| format!("{count} {what}{plural}"))
     };
-    let parts: Vec<String> =
-        some(dangers, "danger").into_iter().chain(some(warnings, "warning")).collect();
-    match parts.is_empty() {
-        true => "all is well".to_owned(),
-        false => parts.join(" and "),
+    let parts = [some(dangers, "danger"), some(warnings, "warning")];
+    match parts.into_iter().flatten().collect::<Vec<_>>().join(" and ") {
+        nothing if nothing.is_empty() => "all is well".to_owned(),
+        parts => parts,
     }
 }
 

@@ -1,6 +1,8 @@
 //! `leasehold ls`: the locks that are held or awaited, by name.
 
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use leasehold::LockName;
+use leasehold::admin::Admin;
 use leasehold::time::show_duration;
 
 use super::status_view::{StatusView, foreign_words};
@@ -14,6 +16,9 @@ use crate::watch::{Row, look};
 
 /// The most names that are listed: 10 000, with a request for each. For more names, give a prefix.
 const LIMIT: u32 = 10_000;
+
+/// How many locks are looked at at the same time: 32, which hides the round trips.
+const MOST_LOOKS: usize = 32;
 
 /// The columns of the table. A terminal of 40 characters has room for name, mode, holder, held and
 /// waiting.
@@ -34,18 +39,10 @@ pub(crate) fn ls(args: &Ls) -> Outcome {
     let verbosity = args.output.store.verbosity;
     let choice = args.output.store.choose()?;
     let mut locks = ask(&choice, verbosity, async |client| {
-        let admin = client.admin();
-        let (names, are_all) = first(async |most| admin.list(&args.prefix, most).await).await?;
+        let (locks, are_all) = look_at_all(&client.admin(), &args.prefix).await?;
         if !are_all {
             verbosity
                 .remark(format_args!("only the first {LIMIT} names are listed: give a prefix"));
-        }
-        let mut locks = Vec::with_capacity(names.len());
-        for name in names {
-            let (look, now_ms) = (look(admin.inspect(&name).await)?, now_ms());
-            let mut row = Row::new(now_ms);
-            row.saw(look, now_ms);
-            locks.push((name, row));
         }
         Ok(locks)
     })?;
@@ -73,6 +70,22 @@ pub(crate) fn ls(args: &Ls) -> Outcome {
         print(table(&COLUMNS, &rows, room()))?;
     }
     Ok(0)
+}
+
+/// Looks at the first [`LIMIT`] locks whose names have this prefix. Returns them, and whether these
+/// are all.
+pub(super) async fn look_at_all(
+    admin: &Admin,
+    prefix: &str,
+) -> leasehold::Result<(Vec<(LockName, Row)>, bool)> {
+    let (names, are_all) = first(async |most| admin.list(prefix, most).await).await?;
+    let looks = stream::iter(names).map(async |name| {
+        let (look, now_ms) = (look(admin.inspect(&name).await)?, now_ms());
+        let mut row = Row::new(now_ms);
+        row.saw(look, now_ms);
+        leasehold::Result::Ok((name, row))
+    });
+    Ok((looks.buffered(MOST_LOOKS).try_collect().await?, are_all))
 }
 
 /// The message if no lock is listed.

@@ -3,50 +3,44 @@
 pub(crate) mod completions;
 mod doctor;
 mod elect;
-mod end_quarantine;
-mod give;
-mod held_there;
+mod handles;
 mod hold;
 mod ls;
 mod man;
+mod operator;
 mod ready_file;
-mod renew;
-mod revoke;
 mod run;
-mod schema;
 mod serve;
 mod show;
 mod status_view;
-mod take;
 mod top;
 mod totals;
-mod r#where;
 
 use crate::args::Command;
-use crate::report::Outcome;
+use crate::report::{Outcome, Verbosity};
 
 #[cfg(fuzzing)]
 pub(crate) use self::serve::fuzzing;
 
-/// Does what the command line asks for.
-pub(crate) fn execute(command: &Command) -> Outcome {
+/// Does what the command line asks for. Returns the outcome, and how much the command prints.
+pub(crate) fn execute(command: &Command) -> (Verbosity, Outcome) {
     match command {
-        Command::Completions { shell } => completions::completions(*shell),
-        Command::Doctor(args) => doctor::doctor(args),
-        Command::Elect(args) => elect::elect(args),
-        Command::EndQuarantine(args) => end_quarantine::end_quarantine(args),
-        Command::Give(args) => give::give(args),
-        Command::Hold(args) => hold::hold(args),
-        Command::Ls(args) => ls::ls(args),
-        Command::Man { command } => man::man(command.as_deref()),
-        Command::Renew(args) => renew::renew(args),
-        Command::Revoke(args) => revoke::revoke(args),
-        Command::Run(args) => run::run(args),
-        Command::Schema(args) => schema::schema(args),
-        Command::Serve(args) => serve::serve(args),
-        Command::Show(args) => show::show(args),
-        Command::Take(args) => take::take(args),
-        Command::Top(args) => top::top(args),
-        Command::Where(args) => r#where::print_choice(args),
+        Command::Completions { shell } => (Verbosity::usual(), completions::completions(*shell)),
+        Command::Doctor(args) => (args.output.store.verbosity, doctor::doctor(args)),
+        Command::Elect(args) => (args.store.verbosity, elect::elect(args)),
+        Command::EndQuarantine(args) => (args.verbosity, operator::end_quarantine(args)),
+        Command::Give(args) => (args.store.verbosity, handles::give(args)),
+        Command::Hold(args) => (args.lock.store.verbosity, hold::hold(args)),
+        Command::Ls(args) => (args.output.store.verbosity, ls::ls(args)),
+        Command::Man { command } => (Verbosity::usual(), man::man(command.as_deref())),
+        Command::Renew(args) => (args.store.verbosity, handles::renew(args)),
+        Command::Revoke(args) => (args.store.verbosity, operator::revoke(args)),
+        Command::Run(args) => (args.lock.store.verbosity, run::run(args)),
+        Command::Schema(args) => (args.store.verbosity, operator::schema(args)),
+        Command::Serve(args) => (args.store.verbosity, serve::serve(args)),
+        Command::Show(args) => (args.output.store.verbosity, show::show(args)),
+        Command::Take(args) => (args.lock.store.verbosity, handles::take(args)),
+        Command::Top(args) => (args.store.verbosity, top::top(args)),
+        Command::Where(args) => (args.store.verbosity, operator::print_choice(args)),
     }
 }

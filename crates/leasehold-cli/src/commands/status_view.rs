@@ -1,6 +1,8 @@
 //! The form of a lock that `show` and `ls` share: its JSON, and the words of its cells.
 
-use leasehold::admin::{ForeignHolder, HoldState, Holder, HolderId, LastHolder, Status, Waiter};
+use leasehold::admin::{
+    ForeignHolder, HoldState, Holder, HolderId, HolderInfo, LastHolder, Status, Waiter,
+};
 use leasehold::error::StoreError;
 use leasehold::lease::Mode;
 use leasehold::time::show_duration;
@@ -72,9 +74,8 @@ pub(super) struct HolderView<'a> {
     mode: String,
     state: &'static str,
     token: FencingToken,
-    host: &'a str,
-    pid: u32,
-    label: Option<&'a str>,
+    #[serde(flatten)]
+    info: &'a HolderInfo,
     held_since: String,
     held_seconds: f64,
     left_seconds: f64,
@@ -85,9 +86,8 @@ struct WaiterView<'a> {
     waiter: HolderId,
     mode: String,
     position: u32,
-    host: &'a str,
-    pid: u32,
-    label: Option<&'a str>,
+    #[serde(flatten)]
+    info: &'a HolderInfo,
     waited_since: String,
     waited_seconds: f64,
 }
@@ -95,9 +95,8 @@ struct WaiterView<'a> {
 #[derive(Debug, Serialize)]
 struct LastView<'a> {
     holder: HolderId,
-    host: &'a str,
-    pid: u32,
-    label: Option<&'a str>,
+    #[serde(flatten)]
+    info: &'a HolderInfo,
     ended: String,
     ended_seconds_ago: f64,
 }
@@ -110,30 +109,24 @@ impl<'a> StatusView<'a> {
         unreadable: Option<&StoreError>,
         seen_ms: u64,
     ) -> Self {
-        Self::with_first(usize::MAX, name, status, unreadable, seen_ms)
-    }
-
-    /// The same, with only the first holders and waiters.
-    pub(super) fn with_first(
-        most: usize,
-        name: &'a LockName,
-        status: &'a Status,
-        unreadable: Option<&StoreError>,
-        seen_ms: u64,
-    ) -> Self {
-        let (holders, waiters) =
-            (status.holders.iter().take(most), status.waiters.iter().take(most));
         Self {
             name,
             foreign: status.foreign.as_ref().map(ForeignView::new),
-            holders: holders.map(|holder| HolderView::new(holder, seen_ms)).collect(),
-            waiters: waiters.map(|waiter| WaiterView::new(waiter, seen_ms)).collect(),
+            holders: status.holders.iter().map(|it| HolderView::new(it, seen_ms)).collect(),
+            waiters: status.waiters.iter().map(|it| WaiterView::new(it, seen_ms)).collect(),
             waiting: status.waiting,
             last_token: status.last_token,
             last: status.last_holder.as_ref().map(|last| LastView::new(last, seen_ms)),
             held_back: &status.held_back,
             unreadable: unreadable.map(UnreadableView::new),
         }
+    }
+
+    /// The same view, with only the first holders and waiters.
+    pub(super) fn first(mut self, most: usize) -> Self {
+        self.holders.truncate(most);
+        self.waiters.truncate(most);
+        self
     }
 }
 
@@ -158,9 +151,7 @@ impl<'a> HolderView<'a> {
             mode: mode(holder.mode),
             state: state(holder.state),
             token: holder.token,
-            host: &holder.info.host,
-            pid: holder.info.pid,
-            label: holder.info.label.as_deref(),
+            info: &holder.info,
             held_since: iso(began_ms(seen_ms, holder.held_for)),
             held_seconds: holder.held_for.as_secs_f64(),
             left_seconds: holder.ttl_left.as_secs_f64(),
@@ -174,9 +165,7 @@ impl<'a> WaiterView<'a> {
             waiter: waiter.id,
             mode: mode(waiter.mode),
             position: waiter.position,
-            host: &waiter.info.host,
-            pid: waiter.info.pid,
-            label: waiter.info.label.as_deref(),
+            info: &waiter.info,
             waited_since: iso(began_ms(seen_ms, waiter.waited)),
             waited_seconds: waiter.waited.as_secs_f64(),
         }
@@ -187,9 +176,7 @@ impl<'a> LastView<'a> {
     fn new(last: &'a LastHolder, seen_ms: u64) -> Self {
         Self {
             holder: last.id,
-            host: &last.info.host,
-            pid: last.info.pid,
-            label: last.info.label.as_deref(),
+            info: &last.info,
             ended: iso(began_ms(seen_ms, last.ended_ago)),
             ended_seconds_ago: last.ended_ago.as_secs_f64(),
         }

@@ -14,13 +14,13 @@ pub(super) fn totals_in_words(picture: &Picture, now_ms: u64) -> String {
         let waited = Duration::from_millis(now_ms.saturating_sub(since_ms));
         format!(", longest {}", in_seconds(waited))
     });
-    let deadlocks = match totals.deadlocks {
+    let deadlocks = match picture.deadlocks().len() {
         0 => String::new(),
         1 => ", 1 deadlock".to_owned(),
         some => format!(", {some} deadlocks"),
     };
     let unreadable = unreadable_in_words(totals.unreadable).map(|words| format!(", {words}"));
-    let more = if picture.is_cut() { ", more names than are watched" } else { "" };
+    let more = if picture.is_cut { ", more names than are watched" } else { "" };
     let so_far = picture.keys_so_far();
     let so_far = so_far.map(|keys| format!("still looking, {keys} keys so far: "));
     format!(

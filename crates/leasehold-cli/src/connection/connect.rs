@@ -8,7 +8,7 @@ use leasehold::{Client, Error};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::events::LeaseEvents;
-use super::{reentry, status_line};
+use super::status_line;
 use crate::args::LockArgs;
 use crate::report::{Failure, STORE, Verbosity};
 use crate::runtime::block_on;
@@ -167,6 +167,6 @@ pub(super) async fn build(
             _ => {}
         }
     };
-    let builder = Client::builder().observer(observe).on_behalf_of(reentry::outer_clients());
+    let builder = Client::builder().observer(observe);
     choice.secrets.client(&choice.url, builder).await
 }

@@ -31,15 +31,11 @@ fn outer_holders() -> Vec<HolderId> {
     variables.iter().flat_map(|ids| ids.split(' ')).filter_map(|id| id.parse().ok()).collect()
 }
 
-/// The clients that hold those leases.
-pub(super) fn outer_clients() -> Vec<ClientId> {
-    outer_holders().iter().map(|id| id.client).collect()
-}
-
 /// The message if this process would wait for itself: a lease around this process is released only
 /// after this process has ended.
 pub(crate) fn waits_for_itself(name: &LockName, mode: Mode, status: &Status) -> Option<String> {
-    let outer = outer_clients();
+    // By client, because another task of an outer run may hold the lease, too.
+    let outer: Vec<ClientId> = outer_holders().iter().map(|id| id.client).collect();
     let own = status.holders.iter().filter(|holder| outer.contains(&holder.id.client));
     let writer_waits = status.waiters.iter().any(|waiter| waiter.mode == Mode::Exclusive);
     let is_blocked = mode.held_up_by(own.map(|holder| holder.mode), writer_waits).is_some();

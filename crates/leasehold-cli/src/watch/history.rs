@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use leasehold::FencingToken;
-use leasehold::admin::{HolderId, HolderInfo, Status};
+use leasehold::admin::{ClientId, HolderId, HolderInfo, Status};
 use serde::Serialize;
 
 /// The history reaches back for 10 minutes.
-pub const SPAN_MS: u64 = 600_000;
+pub(crate) const SPAN_MS: u64 = 600_000;
 
 /// The most holds of one name that are remembered, and the most lengths of its queue: 64. More bars
 /// in a row on a screen cannot be distinguished.
@@ -16,45 +16,40 @@ const MOST: usize = 64;
 
 /// The last holds of a lock, and the lengths of its queue.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct History {
+pub(crate) struct History {
     /// The holds, oldest first.
-    pub bars: VecDeque<Bar>,
+    pub(crate) bars: VecDeque<Bar>,
     /// The changes of the number of waiters, oldest first: the time in milliseconds since 1970, and
     /// the new number.
-    pub queue: VecDeque<(u64, u32)>,
+    pub(crate) queue: VecDeque<(u64, u32)>,
 }
 
 /// One hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Bar {
+pub(crate) struct Bar {
     /// The token of the hold.
-    pub token: FencingToken,
+    pub(crate) token: FencingToken,
     /// The holder.
     #[serde(flatten)]
-    pub who: Who,
+    pub(crate) who: Who,
     /// When the hold was granted, in milliseconds since 1970.
-    pub from_ms: u64,
+    pub(crate) from_ms: u64,
     /// When the hold ended; none while it lasts.
-    pub to_ms: Option<u64>,
+    pub(crate) to_ms: Option<u64>,
 }
 
 /// A process that holds, has held or waits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Who {
+pub(crate) struct Who {
     /// The client's id, the same for all holds of one client.
-    pub client: String,
-    /// The name of the process's machine.
-    pub host: String,
-    /// The number of the process on that machine.
-    pub pid: u32,
-    /// The label.
-    pub label: Option<String>,
+    client: ClientId,
+    #[serde(flatten)]
+    pub(super) info: HolderInfo,
 }
 
 impl Who {
     pub(crate) fn new(id: HolderId, info: &HolderInfo) -> Self {
-        let (host, label) = (info.host.clone(), info.label.clone());
-        Self { client: id.client.to_string(), host, pid: info.pid, label }
+        Self { client: id.client, info: info.clone() }
     }
 }
 

@@ -8,21 +8,21 @@ use super::row::Row;
 
 /// The locks that a view shows.
 #[derive(Clone, Debug, Default)]
-pub struct Selection {
+pub(crate) struct Selection {
     /// Only names with this prefix.
-    pub prefix: String,
+    pub(crate) prefix: String,
     /// Only locks with this text in the name, or in the host or label of a process.
-    pub text: String,
+    pub(crate) text: String,
     /// Also locks that have become free a moment ago.
-    pub has_free: bool,
+    pub(crate) has_free: bool,
     /// The order.
-    pub order: Order,
+    pub(crate) order: Order,
 }
 
 /// The order of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Order {
+pub(crate) enum Order {
     /// The longest wait first, then the oldest hold: what may be stuck.
     #[default]
     Longest,
@@ -36,7 +36,7 @@ pub enum Order {
 
 impl Order {
     /// The next order; the first one follows the last.
-    pub fn next(self) -> Self {
+    pub(crate) fn next(self) -> Self {
         match self {
             Self::Longest => Self::Waiting,
             Self::Waiting => Self::Held,
@@ -61,7 +61,7 @@ impl Order {
 
 impl Picture {
     /// The selected locks, in order.
-    pub fn list(&self, selection: &Selection) -> Vec<(&LockName, &Row)> {
+    pub(crate) fn list(&self, selection: &Selection) -> Vec<(&LockName, &Row)> {
         let text = selection.text.to_lowercase();
         let is_in = |(name, row): &(&LockName, &Row)| {
             (selection.has_free || row.is_used())

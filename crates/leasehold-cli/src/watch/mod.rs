@@ -13,8 +13,9 @@ mod picture;
 mod row;
 mod scanner;
 
-pub use self::history::{Bar, History, SPAN_MS, Who};
-pub use self::list::{Order, Selection};
-pub use self::picture::{Availability, Picture, Totals};
-pub use self::row::{ANOTHER, Look, Row, look};
-pub use self::scanner::{Timekeeper, Watcher};
+pub(crate) use self::deadlocks::{Deadlock, Wait, deadlocks};
+pub(crate) use self::history::{History, Who};
+pub(crate) use self::list::{Order, Selection};
+pub(crate) use self::picture::{Availability, Picture, Totals};
+pub(crate) use self::row::{ANOTHER, Row, look};
+pub(crate) use self::scanner::{Timekeeper, Watcher};

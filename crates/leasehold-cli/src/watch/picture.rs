@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use leasehold::admin::Deadlock;
 use leasehold::error::StoreErrorKind;
 use leasehold::{Error, LockName};
+use serde::Serialize;
 
-use super::deadlocks::Search;
+use super::deadlocks::{Deadlock, deadlocks};
 use super::history::SPAN_MS;
 use super::row::{Interest, Look, Row};
 
@@ -27,9 +27,10 @@ const KEPT_MS: u64 = 30_000;
 const MOST_ROWS: usize = 50_000;
 
 /// Whether the store answers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Availability {
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Availability {
     /// The store has not been asked yet.
+    #[default]
     Unknown,
     /// The store answers.
     There,
@@ -49,7 +50,7 @@ pub enum Availability {
 
 impl Availability {
     /// The reason why the store cannot be looked at, if there is one.
-    pub fn why(&self) -> Option<&str> {
+    pub(crate) fn why(&self) -> Option<&str> {
         match self {
             Self::Unknown | Self::There => None,
             Self::Denied { why } | Self::Away { why, .. } => Some(why),
@@ -58,40 +59,45 @@ impl Availability {
 }
 
 /// Totals over all locks.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Totals {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Totals {
     /// Names that somebody holds.
-    pub held: usize,
+    pub(crate) held: usize,
     /// Names that somebody waits for.
-    pub awaited: usize,
+    pub(crate) awaited: usize,
     /// The number of waiters.
-    pub waiting: u64,
-    /// The number of probable deadlocks.
-    pub deadlocks: usize,
+    pub(crate) waiting: u64,
     /// Names whose record cannot be read. They are not in the other totals.
-    pub unreadable: usize,
+    pub(crate) unreadable: usize,
     /// When the longest present wait began.
-    pub waited_since_ms: Option<u64>,
+    #[serde(skip)]
+    pub(crate) waited_since_ms: Option<u64>,
     /// When the oldest hold began.
-    pub held_since_ms: Option<u64>,
+    #[serde(skip)]
+    pub(crate) held_since_ms: Option<u64>,
     /// The oldest of the times at which the rows were last looked at.
-    pub oldest_look_ms: Option<u64>,
+    #[serde(skip)]
+    pub(crate) oldest_look_ms: Option<u64>,
 }
 
 /// The picture of a store.
-#[derive(Debug)]
-pub struct Picture {
+#[derive(Debug, Default)]
+pub(crate) struct Picture {
     rows: BTreeMap<LockName, Row>,
-    store: Availability,
-    deadlocks: Search,
+    /// Whether the store answers.
+    pub(crate) store: Availability,
     round_began_ms: Option<u64>,
-    round_took_ms: Option<u64>,
-    /// How many walks over all keys have ended.
-    walks: u64,
+    /// How long the last walk over all keys took; none before the first walk has ended.
+    pub(crate) round_took_ms: Option<u64>,
+    /// How many walks over all keys of the store have ended.
+    pub(crate) walks: u64,
     /// How many keys the first walk has passed.
     keys: u64,
-    is_whole: bool,
-    is_cut: bool,
+    /// Whether every key of the store was passed once, and each name that was found was looked at.
+    /// Before that, there may be names that were not seen.
+    pub(crate) is_whole: bool,
+    /// Whether there are more names than are remembered.
+    pub(crate) is_cut: bool,
     /// The prefixes of kept names, which are watched also while they are free.
     kept: Vec<String>,
 }
@@ -100,80 +106,30 @@ impl Picture {
     /// A picture of a store that was not looked at yet. Names that begin with one of `kept` stay
     /// remembered after they were released.
     pub(super) fn new(kept: Vec<String>) -> Self {
-        Self {
-            rows: BTreeMap::new(),
-            store: Availability::Unknown,
-            deadlocks: Search::default(),
-            round_began_ms: None,
-            round_took_ms: None,
-            walks: 0,
-            keys: 0,
-            is_whole: false,
-            is_cut: false,
-            kept,
-        }
+        Self { kept, ..Self::default() }
     }
 
     // ---- the known state
 
     /// Every lock that is held or awaited, or was in the last minutes, by name.
-    pub fn rows(&self) -> impl Iterator<Item = (&LockName, &Row)> {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (&LockName, &Row)> {
         self.rows.iter().filter(|(_, row)| row.seen_ms > 0)
     }
 
-    /// The row of one name.
-    pub fn row(&self, name: &LockName) -> Option<&Row> {
-        self.rows.get(name).filter(|row| row.seen_ms > 0)
-    }
-
-    /// Whether the store answers.
-    pub fn store(&self) -> &Availability {
-        &self.store
-    }
-
-    /// How long the last walk over all keys took; none before the first walk has ended.
-    pub fn round_took_ms(&self) -> Option<u64> {
-        self.round_took_ms
-    }
-
-    /// How many walks over all keys of the store have ended.
-    pub fn walks(&self) -> u64 {
-        self.walks
-    }
-
-    /// Whether every key of the store was passed once, and each name that was found was looked at.
-    /// Before that, there may be names that were not seen.
-    pub fn is_whole(&self) -> bool {
-        self.is_whole
-    }
-
     /// How many keys the first walk has passed so far; none once it has passed all keys.
-    pub fn keys_so_far(&self) -> Option<u64> {
+    pub(crate) fn keys_so_far(&self) -> Option<u64> {
         (!self.is_whole).then_some(self.keys)
     }
 
-    /// The probable deadlocks: see [`leasehold::admin::deadlocks`].
-    pub fn deadlocks(&self) -> &[Deadlock] {
-        self.deadlocks.found()
-    }
-
-    /// Whether somebody waits for this name in a deadlock.
-    pub fn is_in_deadlock(&self, name: &LockName) -> bool {
-        self.deadlocks.has(name)
-    }
-
-    /// Whether there are more names than are remembered.
-    pub fn is_cut(&self) -> bool {
-        self.is_cut
+    /// The probable deadlocks.
+    pub(crate) fn deadlocks(&self) -> Vec<Deadlock<'_>> {
+        deadlocks(&self.rows().collect::<Vec<_>>())
     }
 
     /// The totals over all locks.
-    pub fn totals(&self) -> Totals {
-        let mut totals = Totals { deadlocks: self.deadlocks().len(), ..Totals::default() };
-        let earlier = |one: Option<u64>, other: Option<u64>| match (one, other) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        };
+    pub(crate) fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        let earlier = |one: Option<u64>, other: Option<u64>| one.into_iter().chain(other).min();
         for (_, row) in self.rows().filter(|(_, row)| row.is_used()) {
             totals.unreadable += usize::from(row.unreadable.is_some());
             totals.held += usize::from(!row.status.is_free());
@@ -217,11 +173,6 @@ impl Picture {
     /// Records whether everything was looked at at least once.
     pub(super) fn note_whole(&mut self) {
         self.is_whole |= self.walks > 0 && self.rows.values().all(|row| row.seen_ms > 0);
-    }
-
-    /// Searches the picture for clients that wait for each other, if a search is due.
-    pub(super) fn search_deadlocks(&mut self, now_ms: u64) {
-        self.deadlocks.search(&self.rows, now_ms);
     }
 
     /// Records that the store answered.

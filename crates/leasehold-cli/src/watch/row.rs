@@ -10,7 +10,7 @@ use leasehold::{Error, FencingToken, LockName};
 use super::history::{History, millis};
 
 /// The name of a holder of which nothing else is known.
-pub const ANOTHER: &str = "another program";
+pub(crate) const ANOTHER: &str = "another program";
 
 /// How long a released name is still looked at as often as a held name: a minute, because many
 /// locks are held again and again for a moment.
@@ -18,14 +18,14 @@ const RECENT_MS: u64 = 60_000;
 
 /// The result of a look at one lock: its status, or the reason why the store refuses only this
 /// name.
-pub type Look = Result<Status, StoreError>;
+pub(crate) type Look = Result<Status, StoreError>;
 
 /// Separates a refusal of only this name from trouble with the store.
 ///
 /// # Errors
 ///
 /// If there is trouble with the store.
-pub fn look(outcome: Result<Status, Error>) -> Result<Look, Error> {
+pub(crate) fn look(outcome: Result<Status, Error>) -> Result<Look, Error> {
     match outcome {
         Ok(status) => Ok(Ok(status)),
         Err(Error::Store(error)) if !error.kind().is_outage() => Ok(Err(error)),
@@ -34,16 +34,16 @@ pub fn look(outcome: Result<Status, Error>) -> Result<Look, Error> {
 }
 
 /// A lock at the time of the last look.
-#[derive(Clone, Debug)]
-pub struct Row {
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Row {
     /// The holders and waiters; none while the record cannot be read.
-    pub status: Status,
+    pub(crate) status: Status,
     /// The reason why the record cannot be read, if there is one.
-    pub unreadable: Option<StoreError>,
+    pub(crate) unreadable: Option<StoreError>,
     /// The time of the last look, in milliseconds since 1970.
-    pub seen_ms: u64,
+    pub(crate) seen_ms: u64,
     /// The history of the last minutes.
-    pub history: History,
+    pub(crate) history: History,
     /// When the lock was last held or awaited; zero for never.
     pub(super) used_ms: u64,
     /// The hold that was released last, and the time in milliseconds since 1970. It stays known
@@ -66,20 +66,12 @@ pub(super) enum Interest {
 
 impl Row {
     /// The row of a lock that was not looked at yet.
-    pub fn new(now_ms: u64) -> Self {
-        Self {
-            status: Status::default(),
-            unreadable: None,
-            seen_ms: 0,
-            history: History::default(),
-            used_ms: 0,
-            released: None,
-            due_ms: now_ms,
-        }
+    pub(crate) fn new(now_ms: u64) -> Self {
+        Self { due_ms: now_ms, ..Self::default() }
     }
 
     /// Records the result of a look.
-    pub fn saw(&mut self, look: Look, now_ms: u64) {
+    pub(crate) fn saw(&mut self, look: Look, now_ms: u64) {
         let was_used = self.is_used();
         match look {
             Ok(status) => {
@@ -107,7 +99,7 @@ impl Row {
 
     /// Whether the lock was held or awaited at the last look. While the record cannot be read, the
     /// lock counts as used.
-    pub fn is_used(&self) -> bool {
+    pub(crate) fn is_used(&self) -> bool {
         !self.status.is_free() || self.status.waiting > 0 || self.unreadable.is_some()
     }
 
@@ -122,40 +114,40 @@ impl Row {
     }
 
     /// When the oldest present hold began, in milliseconds since 1970.
-    pub fn held_since_ms(&self) -> Option<u64> {
+    pub(crate) fn held_since_ms(&self) -> Option<u64> {
         let longest = self.status.holders.iter().map(|holder| holder.held_for).max()?;
         Some(self.seen_ms.saturating_sub(millis(longest)))
     }
 
     /// When the longest present wait began.
-    pub fn waited_since_ms(&self) -> Option<u64> {
+    pub(crate) fn waited_since_ms(&self) -> Option<u64> {
         let longest = self.status.waiters.iter().map(|waiter| waiter.waited).max()?;
         Some(self.seen_ms.saturating_sub(millis(longest)))
     }
 
     /// When a holder last gave the lock back, in milliseconds since 1970, as far as the lock was
     /// watched. A hold that ended in another way does not count.
-    pub fn released_ms(&self) -> Option<u64> {
+    pub(crate) fn released_ms(&self) -> Option<u64> {
         self.released.map(|(_, at_ms)| at_ms)
     }
 
     /// How long ago the lock was looked at.
-    pub fn age(&self, now_ms: u64) -> Duration {
+    pub(crate) fn age(&self, now_ms: u64) -> Duration {
         Duration::from_millis(now_ms.saturating_sub(self.seen_ms))
     }
 
     /// How long the oldest hold has lasted, if that is known.
-    pub fn held(&self, now_ms: u64) -> Option<Duration> {
+    pub(crate) fn held(&self, now_ms: u64) -> Option<Duration> {
         Some(self.status.holders.iter().map(|holder| holder.held_for).max()? + self.age(now_ms))
     }
 
     /// The longest time that a present waiter has waited.
-    pub fn waited(&self, now_ms: u64) -> Option<Duration> {
+    pub(crate) fn waited(&self, now_ms: u64) -> Option<Duration> {
         Some(self.status.waiters.iter().map(|waiter| waiter.waited).max()? + self.age(now_ms))
     }
 
     /// How long the lock stays held if no hold is renewed.
-    pub fn left(&self, now_ms: u64) -> Option<Duration> {
+    pub(crate) fn left(&self, now_ms: u64) -> Option<Duration> {
         let left = self.status.holders.iter().map(|holder| holder.ttl_left).max();
         let left = left.or(self.status.foreign.as_ref().and_then(|foreign| foreign.ttl_left));
         left.map(|left| left.saturating_sub(self.age(now_ms)))
@@ -163,7 +155,7 @@ impl Row {
 
     /// The mode of the lock: `w` for an exclusive holder, `r` or `r×2` for readers, `3/4` for
     /// permits, and `?` if the record cannot be read.
-    pub fn mode(&self) -> String {
+    pub(crate) fn mode(&self) -> String {
         let status = &self.status;
         if let Some(foreign) = &status.foreign {
             // A record of another program does not tell the number of readers.
@@ -182,7 +174,7 @@ impl Row {
     }
 
     /// The first holder of the lock, and the number of other holders.
-    pub fn holder(&self) -> String {
+    pub(crate) fn holder(&self) -> String {
         match self.status.holders.split_first() {
             None if self.unreadable.is_some() => "cannot be read".to_owned(),
             None if self.status.foreign.is_some() => ANOTHER.to_owned(),
@@ -193,12 +185,12 @@ impl Row {
     }
 
     /// The token that revokes the oldest hold.
-    pub fn token(&self) -> Option<FencingToken> {
+    pub(crate) fn token(&self) -> Option<FencingToken> {
         self.status.holders.first().map(|holder| holder.token)
     }
 
     /// The label of the first holder, or why the record cannot be read.
-    pub fn label(&self) -> String {
+    pub(crate) fn label(&self) -> String {
         let first = self.status.holders.first();
         let label = first.and_then(|first| first.info.label.clone());
         self.unreadable.as_ref().map(ToString::to_string).or(label).unwrap_or_default()

@@ -35,7 +35,7 @@ const RETRY: Duration = Duration::from_millis(500);
 
 /// A clock that shows milliseconds since 1970, and is not set while it runs.
 #[derive(Clone, Debug)]
-pub struct Timekeeper {
+pub(crate) struct Timekeeper {
     clock: Arc<dyn Clock>,
     origin: Instant,
     origin_ms: u64,
@@ -43,13 +43,13 @@ pub struct Timekeeper {
 
 impl Timekeeper {
     /// A timekeeper that begins at the present time of the wall clock.
-    pub fn new(clock: impl Clock) -> Self {
+    pub(crate) fn new(clock: impl Clock) -> Self {
         let (origin, origin_ms) = (clock.now(), clock.wall_us() / 1000);
         Self { clock: Arc::new(clock), origin, origin_ms }
     }
 
     /// The time now.
-    pub fn now_ms(&self) -> u64 {
+    pub(crate) fn now_ms(&self) -> u64 {
         let passed = self.clock.now().saturating_since(self.origin).as_millis();
         self.origin_ms.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX))
     }
@@ -62,10 +62,10 @@ impl Timekeeper {
 
 /// Watches a store, and shares its picture.
 #[derive(Debug)]
-pub struct Watcher {
+pub(crate) struct Watcher {
     picture: Mutex<Picture>,
     /// The watcher's clock.
-    pub time: Timekeeper,
+    pub(crate) time: Timekeeper,
     /// The prefixes of kept names, which are watched also while they are free.
     kept: Vec<String>,
 }
@@ -82,22 +82,22 @@ struct Walk {
 impl Watcher {
     /// A watcher that also remembers when kept names were released: those that begin with one of
     /// `kept`. At the start, it looks at each of these prefixes as a name.
-    pub fn new(kept: Vec<String>, time: Timekeeper) -> Self {
+    pub(crate) fn new(kept: Vec<String>, time: Timekeeper) -> Self {
         Self { picture: Mutex::new(Picture::new(kept.clone())), time, kept }
     }
 
     /// The present picture.
-    pub fn picture(&self) -> MutexGuard<'_, Picture> {
+    pub(crate) fn picture(&self) -> MutexGuard<'_, Picture> {
         self.picture.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records that the store could not even be connected to.
-    pub fn note_trouble(&self, error: &Error) {
+    pub(crate) fn note_trouble(&self, error: &Error) {
         self.picture().note_trouble(error, self.time.now_ms());
     }
 
     /// Watches until the future is dropped.
-    pub async fn run(&self, admin: &Admin) -> Infallible {
+    pub(crate) async fn run(&self, admin: &Admin) -> Infallible {
         let mut budget = Budget::new(self.time.now_ms());
         let kept = self.kept.iter().filter_map(|prefix| LockName::new(prefix).ok());
         self.picture().found(kept.collect(), self.time.now_ms());
@@ -122,7 +122,6 @@ impl Watcher {
     /// Records what the looks of a step have shown together.
     fn looked(&self, is_any: bool) {
         let mut picture = self.picture();
-        picture.search_deadlocks(self.time.now_ms());
         picture.note_whole();
         if is_any {
             picture.note_there();

@@ -1,15 +1,20 @@
-//! Scripts that wait for each other, as `leasehold doctor` sees them.
+//! Clients that wait for each other, as `leasehold doctor` sees them.
 
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::Duration;
+
+use leasehold::blocking::wait;
 use serde_json::Value;
 
 use crate::harness::{Background, Place, ended, until};
 
 on_each_store!(
-    scripts_that_hold_one_lock_and_wait_for_another_are_found_and_a_revoke_ends_it,
+    clients_that_hold_one_lock_and_wait_for_another_are_found_and_a_revoke_ends_it,
     a_script_that_waits_for_one_at_work_is_left_alone,
 );
 
-on_postgres!(scripts_that_hold_one_lock_and_wait_for_another_are_found_and_a_revoke_ends_it);
+on_postgres!(clients_that_hold_one_lock_and_wait_for_another_are_found_and_a_revoke_ends_it);
 
 /// The doctor's findings about deadlocks: each level and its words, with the remedy.
 fn deadlocks(place: &Place) -> Vec<(String, String, String)> {
@@ -35,29 +40,33 @@ pub(crate) fn waiting(place: &Place, name: &str) {
     until("it waits", || place.show(name)["waiting"] == 1);
 }
 
-/// Scripts that each hold one of these names and wait for the next; the last waits for the first.
-pub(crate) fn circle(place: &Place, names: &[&str]) -> Vec<Background> {
-    // Each must hold its name before any of them waits: until then, another holder has the first.
-    let mut gate = place.holder("gate", &[]);
-    let next = names.iter().cycle().skip(1);
+/// A client in a thread, and its outcome once it has held both of its names.
+pub(crate) type Client = thread::JoinHandle<leasehold::Result<()>>;
+
+/// Clients that each hold one of these names and wait for the next; the last waits for the first.
+pub(crate) fn circle(place: &Place, names: &[&str]) -> Vec<Client> {
+    let all_hold = Arc::new(Barrier::new(names.len()));
     let start = |(name, next): (&&str, &&str)| {
-        let script = format!(
-            "echo held; {program} run -q gate -- true; exec {program} run -q '{next}' -- echo done",
-            program = crate::harness::PROGRAM
-        );
-        let mut outer = Background::start(place.shell(name, &["-q", "--label", name], &script));
-        assert_eq!(outer.line(), "held");
-        outer
+        let (name, next, url) = ((*name).to_owned(), (*next).to_owned(), place.url.clone());
+        let all_hold = Arc::clone(&all_hold);
+        thread::spawn(move || {
+            let client = wait(leasehold::Client::connect(&url))?;
+            let lock = client.mutex(&name).ttl(Duration::from_secs(3)).label(&name);
+            let first = wait(lock.acquire())?;
+            all_hold.wait();
+            wait(wait(client.mutex(&next).acquire())?.release())?;
+            wait(first.release())?;
+            wait(client.close())
+        })
     };
-    let scripts = names.iter().zip(next).map(start).collect();
-    gate.close_stdin();
+    let clients = names.iter().zip(names.iter().cycle().skip(1)).map(start).collect();
     names.iter().for_each(|name| waiting(place, name));
-    scripts
+    clients
 }
 
-fn scripts_that_hold_one_lock_and_wait_for_another_are_found_and_a_revoke_ends_it(place: &Place) {
+fn clients_that_hold_one_lock_and_wait_for_another_are_found_and_a_revoke_ends_it(place: &Place) {
     let names = ["a", "b", "c"];
-    let scripts = circle(place, &names);
+    let clients = circle(place, &names);
     assert_eq!(deadlocks(place)[0].0, "ok", "nobody has waited for long");
     until("it is found", || deadlocks(place)[0].0 == "warning");
     let [(_, found, remedy)] = &deadlocks(place)[..] else { panic!("{:?}", deadlocks(place)) };
@@ -73,11 +82,8 @@ fn scripts_that_hold_one_lock_and_wait_for_another_are_found_and_a_revoke_ends_i
 
     let token = place.token("a").unwrap();
     ended(place.leasehold(&["revoke", "a", "--token", &token])).assert_silent(0);
-    let outcomes: Vec<_> = scripts.into_iter().map(Background::end).collect();
-    assert_eq!(
-        outcomes.iter().map(|one| one.code).collect::<Vec<_>>(),
-        [Some(76), Some(0), Some(0)]
-    );
+    let outcomes = clients.into_iter().map(|client| client.join().unwrap().is_ok());
+    assert_eq!(outcomes.collect::<Vec<_>>(), [false, true, true]);
 }
 
 fn a_script_that_waits_for_one_at_work_is_left_alone(place: &Place) {

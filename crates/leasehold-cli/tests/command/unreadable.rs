@@ -82,8 +82,9 @@ fn the_doctor_counts_and_names_them_and_looks_for_deadlocks_among_the_others() {
         of.map(|finding| finding["found"].as_str().unwrap()).collect()
     };
     assert_eq!(of("deadlocks"), ["no deadlock among the waiters"]);
-    let wanted = ["1 name is written by another release: v6", "1 name is unreadable: dam"];
-    assert_eq!(of("records"), wanted);
+    let [records] = of("records")[..] else { panic!("{report}") };
+    assert!(records.starts_with("2 names cannot be read: "), "{records}");
+    assert!(records.contains("v6") && records.contains("dam"), "{records}");
 }
 
 #[test]

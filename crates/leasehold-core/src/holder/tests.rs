@@ -52,16 +52,12 @@ fn the_first_hold_that_must_end_is_in_the_way() {
 
 #[test]
 fn what_a_holder_says_of_itself_has_its_limits() {
-    let info = |bytes: usize, clients: usize| {
-        let clients = (0..clients as u128).map(ClientId).collect();
+    let info = |bytes: usize| {
         let info = HolderInfo::new("vm", 7).with_label(Some("x".repeat(bytes - 2)));
-        info.with_on_behalf_of(clients).check().map_err(|refusal| refusal.what)
+        info.check().map_err(|refusal| refusal.what)
     };
-    assert_eq!(info(MAX_INFO_BYTES, MAX_ON_BEHALF_OF), Ok(()));
-    assert_eq!(info(MAX_INFO_BYTES + 1, 0), Err("label"));
-    for more in 1..3 {
-        assert_eq!(info(9, MAX_ON_BEHALF_OF + more), Err("on_behalf_of"));
-    }
+    assert_eq!(info(MAX_INFO_BYTES), Ok(()));
+    assert_eq!(info(MAX_INFO_BYTES + 1), Err("label"));
 }
 
 #[test]

@@ -20,8 +20,7 @@ use crate::time::micros;
 
 /// The bits that say which optional parts of a holder's info are present.
 const LABEL: u8 = 1;
-const ON_BEHALF_OF: u8 = 2;
-const PASSED_ON: u8 = 4;
+const PASSED_ON: u8 = 2;
 
 /// The reason for which bytes are not a usable record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -318,18 +317,13 @@ impl<K: Encoded + Ord, V: Encoded> Encoded for BTreeMap<K, V> {
 
 impl Encoded for HolderInfo {
     fn write(&self, to: &mut Vec<u8>) {
-        let (others, passed_on) = (self.on_behalf_of(), self.passed_on());
+        let passed_on = self.passed_on();
         let bit = |bit, is_there| if is_there { bit } else { 0 };
-        let what_follows = bit(LABEL, self.label.is_some())
-            | bit(ON_BEHALF_OF, !others.is_empty())
-            | bit(PASSED_ON, passed_on.times > 0);
+        let what_follows = bit(LABEL, self.label.is_some()) | bit(PASSED_ON, passed_on.times > 0);
         self.host.write(to);
         self.pid.write(to);
         to.push(what_follows);
         self.label.iter().for_each(|label| label.write(to));
-        if !others.is_empty() {
-            others.to_vec().write(to);
-        }
         if passed_on.times > 0 {
             passed_on.write(to);
         }
@@ -339,11 +333,9 @@ impl Encoded for HolderInfo {
         let (host, pid, what_follows) = (String::read(from)?, u32::read(from)?, byte(from)?);
         let has = |bit| what_follows & bit != 0;
         let label = if has(LABEL) { Some(String::read(from)?) } else { None };
-        let others = if has(ON_BEHALF_OF) { Vec::read(from)? } else { Vec::new() };
         let passed_on = if has(PASSED_ON) { PassedOn::read(from)? } else { PassedOn::default() };
-        let info = Self::new(host, pid).with_label(label);
-        let info = info.with_on_behalf_of(others).with_passed_on(passed_on);
-        (what_follows <= LABEL | ON_BEHALF_OF | PASSED_ON).then_some(info)
+        let info = Self::new(host, pid).with_label(label).with_passed_on(passed_on);
+        (what_follows <= LABEL | PASSED_ON).then_some(info)
     }
 }
 

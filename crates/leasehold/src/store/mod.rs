@@ -13,9 +13,6 @@
 //! `own_store` in the repository is such a store.
 
 pub(crate) mod clocked;
-#[cfg(any(feature = "file", feature = "postgres", feature = "redis"))]
-mod deadlock_findings;
-pub(crate) mod deadlocks;
 #[cfg(feature = "file")]
 mod file;
 mod finding;
@@ -60,7 +57,7 @@ pub use self::redis::{LayoutName, Redis, RedisItem, RedisOptions, RedisScript, R
 pub(crate) use self::router::is_memory;
 #[cfg(feature = "redis")]
 pub use self::router::open;
-pub use self::router::{check_url, connect, connect_with, examine, examine_setup, shown_url};
+pub use self::router::{check_url, connect, connect_with, examine, shown_url};
 #[cfg(any(feature = "postgres", feature = "redis"))]
 pub use self::secret::{Login, Password, Secret};
 pub use self::traits::{Capabilities, Inbox, Reading, Store, Subscription};

@@ -3,8 +3,6 @@
 use leasehold_core::text::split_scheme;
 use leasehold_core::{InvalidInput, Result};
 
-#[cfg(any(feature = "file", feature = "postgres", feature = "redis"))]
-use super::deadlock_findings;
 #[cfg(feature = "file")]
 use super::file::{File, FileOptions};
 use super::finding::Finding;
@@ -14,7 +12,7 @@ use super::postgres::{self, Postgres, PostgresOptions};
 #[cfg(feature = "redis")]
 use super::quorum::Quorum;
 #[cfg(feature = "redis")]
-use super::redis::{self, Blindness, Diagnosis, Redis, RedisOptions, quorum_node::QuorumNodes};
+use super::redis::{self, Redis, RedisOptions, quorum_node::QuorumNodes};
 use super::traits::Store;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 use super::url::without_password;
@@ -111,74 +109,22 @@ pub(crate) fn is_memory(url: &str) -> bool {
 }
 
 /// Checks all parts of a store for faults that would break a promise, and returns one finding for
-/// each check, even if all is well. It also searches for clients that probably wait for each other
-/// ([`Admin::deadlocks`](crate::admin::Admin::deadlocks)). It changes nothing, and takes no lock.
+/// each check, even if all is well. It changes nothing, and takes no lock.
 ///
-/// Cost: some seconds at most, a connection to each server, and a scan of all names.
+/// Cost: some seconds at most, and a connection to each server.
 ///
 /// # Errors
 ///
 /// If it finds nothing to check: the same errors as [`connect`].
 pub async fn examine(url: &str) -> Result<Vec<Finding>> {
-    examine_and(url, true).await
-}
-
-/// Like [`examine`], but without a search for deadlocks, which scans all names: for a caller that
-/// examines a store again and again.
-///
-/// # Errors
-///
-/// If it finds nothing to check: the same errors as [`connect`].
-pub async fn examine_setup(url: &str) -> Result<Vec<Finding>> {
-    examine_and(url, false).await
-}
-
-#[cfg_attr(
-    not(any(feature = "file", feature = "postgres", feature = "redis")),
-    expect(unused_variables, reason = "what is in memory has no setup and no deadlock to find")
-)]
-async fn examine_and(url: &str, finds_deadlocks: bool) -> Result<Vec<Finding>> {
     match Scheme::of(url)? {
         #[cfg(feature = "file")]
-        Scheme::File => {
-            let mut findings = File::examine(url).await?;
-            // If the database does not exist, connecting would create it.
-            if finds_deadlocks && File::is_there(url)? {
-                findings.extend(deadlock_findings::findings(url, connect(url).await).await);
-            }
-            Ok(findings)
-        }
+        Scheme::File => File::examine(url).await,
         Scheme::Memory => Ok(vec![memory::finding()]),
         #[cfg(feature = "postgres")]
-        Scheme::Postgres => {
-            let mut findings = postgres::examine(url).await?;
-            // If the schema is missing, connecting would create it.
-            if finds_deadlocks && postgres::has_schema(&findings) {
-                findings.extend(deadlock_findings::findings(url, connect(url).await).await);
-            }
-            Ok(findings)
-        }
+        Scheme::Postgres => postgres::examine(url).await,
         #[cfg(feature = "redis")]
-        Scheme::Redis => {
-            let Diagnosis { mut findings, place, nodes, sees_no_waits } =
-                redis::diagnose(url).await?;
-            if !finds_deadlocks {
-                return Ok(findings);
-            }
-            findings.extend(match sees_no_waits {
-                Some(Blindness::NoQueue) => vec![deadlock_findings::no_queue(&place)],
-                Some(Blindness::Lacks { user, rights }) => {
-                    vec![deadlock_findings::not_allowed(&place, &user, &rights)]
-                }
-                None => deadlock_findings::findings(&place, connect(url).await).await,
-            });
-            for (place, options) in nodes {
-                if let Ok(node) = Redis::open(options).await {
-                    findings.extend(deadlock_findings::unreadable_at(&place, &node).await);
-                }
-            }
-            Ok(findings)
-        }
+        Scheme::Redis => redis::diagnose(url).await,
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::App;
 use super::answer::Refused;
-use super::views::{LockView, PageView, RowView, ScreenView, StateView};
+use super::views::{self, LockView, PageView, RowView, ScreenView, StateView};
 use crate::watch::{Availability, Order, Row, Selection};
 
 /// The most locks in one answer, and the default: 1000.
@@ -93,8 +93,9 @@ pub(super) async fn locks(
     rows.retain(|(name, _)| after.as_ref().is_none_or(|after| *name > after));
     let next = rows.get(limit).map(|_| rows[limit - 1].0.to_string());
     rows.truncate(limit);
-    let locks = rows.into_iter();
-    let locks = locks.map(|(name, row)| LockView::brief(name, row, &picture, now_ms)).collect();
+    let deadlocks = picture.deadlocks();
+    let view = |lock| LockView::new(lock, views::MOST, &deadlocks, now_ms);
+    let locks = rows.into_iter().map(view).collect();
     Ok(Json(PageView { locks, next }).into_response())
 }
 
@@ -110,7 +111,12 @@ pub(super) async fn screen(
     let rows = picture.list(&Selection { text, order, ..Selection::default() });
     let matching = rows.len();
     let rows = rows.into_iter().skip(from).take(count.min(MOST_SEEN));
-    let rows = rows.map(|(name, row)| RowView::new(name, row, &picture, now_ms)).collect();
+    let deadlocks = picture.deadlocks();
+    let view = |(name, row)| {
+        let lock = LockView::new((name, row), views::MOST, &deadlocks, now_ms);
+        RowView { lock, history: &row.history }
+    };
+    let rows = rows.map(view).collect();
     Ok(Json(ScreenView { state, total, matching, from, rows }).into_response())
 }
 
@@ -129,7 +135,8 @@ pub(super) async fn lock(
     let mut row = Row::new(now_ms);
     row.saw(Ok(status), now_ms);
     let picture = app.watcher.picture();
-    Ok(Json(LockView::whole(&name, &row, &picture, now_ms)).into_response())
+    let view = LockView::new((&name, &row), usize::MAX, &picture.deadlocks(), now_ms);
+    Ok(Json(view).into_response())
 }
 
 /// The last findings of the doctor
@@ -171,7 +178,7 @@ pub(super) async fn healthz() -> &'static str {
 
 /// Whether the store answers
 pub(super) async fn readyz(State(app): State<Arc<App>>) -> Result<&'static str, Refused> {
-    let is_there = *app.watcher.picture().store() == Availability::There;
+    let is_there = app.watcher.picture().store == Availability::There;
     // The reason is only for clients that may read.
     let refused = || Refused::away("the store does not answer");
     is_there.then_some("ok\n").ok_or_else(refused)
@@ -183,7 +190,7 @@ fn checked(name: &str) -> Result<LockName, Refused> {
 }
 
 fn away(app: &App) -> Refused {
-    let why = app.watcher.picture().store().why().map(str::to_owned);
+    let why = app.watcher.picture().store.why().map(str::to_owned);
     let late = || "the lock could not be looked at in time: ask again".to_owned();
     Refused::away(why.unwrap_or_else(late))
 }

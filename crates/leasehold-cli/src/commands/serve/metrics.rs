@@ -43,16 +43,16 @@ impl Collector for PictureMetrics {
         let app = &self.0;
         let (picture, now_ms) = (app.watcher.picture(), app.watcher.time.now_ms());
         let mut gauges = Gauges(encoder);
-        let is_there = u32::from(*picture.store() == Availability::There);
+        let is_there = u32::from(picture.store == Availability::There);
         gauges.one("reachable", "Whether the store answers.", is_there)?;
         let help = "How many walks over all keys have ended.";
         let walks = gauges.0.encode_descriptor("walks", help, None, MetricType::Counter)?;
-        ConstCounter::new(picture.walks()).encode(walks)?;
+        ConstCounter::new(picture.walks).encode(walks)?;
         // Until everything was inspected once, a count would not cover the whole store.
-        if picture.is_whole() {
+        if picture.is_whole {
             gauges.totals(&picture, now_ms)?;
         }
-        if let Some(took_ms) = picture.round_took_ms() {
+        if let Some(took_ms) = picture.round_took_ms {
             let help = "How long the last walk over all keys took.";
             gauges.one("scan_seconds", help, seconds(took_ms))?;
         }
@@ -103,7 +103,7 @@ impl Gauges<'_> {
         let help = "Names whose record cannot be read: they are counted nowhere else.";
         self.one("unreadable", help, totals.unreadable)?;
         let help = "Probable deadlocks: circles of waiters that wait for each other.";
-        self.one("deadlocks", help, totals.deadlocks)?;
+        self.one("deadlocks", help, picture.deadlocks().len())?;
         let help = "The longest that a present waiter has waited.";
         self.one("longest_wait_seconds", help, since(totals.waited_since_ms, now_ms))?;
         let help = "How old the oldest hold is.";

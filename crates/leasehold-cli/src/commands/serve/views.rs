@@ -1,16 +1,16 @@
 //! The answers as JSON: spans are seconds, tokens are strings, times are milliseconds since 1970.
 
-use leasehold::admin::{Deadlock, HoldState, Obstacle, Wait};
+use leasehold::admin::HoldState;
 use leasehold::{FencingToken, LockName};
 use serde::Serialize;
 
 use super::App;
 use crate::commands::status_view::StatusView;
-use crate::watch::{Availability, History, Picture, Row, Who};
+use crate::watch::{Availability, Deadlock, History, Row, Totals, Wait, Who};
 
 /// The most holders and the most waiters of a lock in a list. A request for one lock returns all.
 /// It is also the most deadlocks, because an operator ends one at a time.
-const MOST: usize = 20;
+pub(super) const MOST: usize = 20;
 
 /// The wait from which on a lock is marked: a minute.
 const LONG_WAIT_MS: u64 = 60_000;
@@ -20,12 +20,9 @@ const LONG_WAIT_MS: u64 = 60_000;
 pub(super) struct StateView {
     now_ms: u64,
     store: StoreView,
-    held: usize,
-    awaited: usize,
-    waiting: u64,
-    /// Names whose record cannot be read.
-    unreadable: usize,
-    /// One of them, and the reason.
+    #[serde(flatten)]
+    totals: Totals,
+    /// A name whose record cannot be read, and the reason.
     first_unreadable: Option<String>,
     /// Whether everything in the store was looked at once. Before that, a lock that is not listed
     /// may be held.
@@ -70,10 +67,10 @@ impl StateView {
     pub(super) fn of(app: &App) -> Self {
         let now_ms = app.watcher.time.now_ms();
         let picture = app.watcher.picture();
-        let totals = picture.totals();
+        let (totals, deadlocks) = (picture.totals(), picture.deadlocks());
         let since = |at_ms: Option<u64>| at_ms.map(|at_ms| seconds(now_ms.saturating_sub(at_ms)));
         let report = app.report.borrow().clone();
-        let store = picture.store();
+        let store = &picture.store;
         let is_there = *store == Availability::There;
         let is_denied = matches!(store, Availability::Denied { .. });
         let away_since_ms = match store {
@@ -88,22 +85,19 @@ impl StateView {
         Self {
             now_ms,
             store: StoreView { url: app.url.to_string(), is_there, is_denied, away_since_ms, why },
-            held: totals.held,
-            awaited: totals.awaited,
-            waiting: totals.waiting,
-            unreadable: totals.unreadable,
+            totals,
             first_unreadable,
             longest_awaited: awaited.min().map(|(_, name)| name.to_string()),
             stuck: picture.rows().filter(|(_, row)| waits_long(row, now_ms)).count(),
-            is_whole: picture.is_whole(),
+            is_whole: picture.is_whole,
             keys_so_far: picture.keys_so_far(),
-            deadlocks: totals.deadlocks,
-            first_deadlocks: picture.deadlocks().iter().take(MOST).map(DeadlockView::new).collect(),
+            deadlocks: deadlocks.len(),
+            first_deadlocks: deadlocks.iter().take(MOST).map(DeadlockView::new).collect(),
             longest_wait_seconds: since(totals.waited_since_ms),
             longest_hold_seconds: since(totals.held_since_ms),
             oldest_look_seconds: since(totals.oldest_look_ms),
-            scan_seconds: picture.round_took_ms().map(seconds),
-            is_cut: picture.is_cut(),
+            scan_seconds: picture.round_took_ms.map(seconds),
+            is_cut: picture.is_cut,
             dangers: report.as_ref().map(|report| report.dangers),
             warnings: report.as_ref().map(|report| report.warnings),
             may_revoke: app.access.may_revoke(),
@@ -128,34 +122,24 @@ struct WaitView {
     waited_seconds: f64,
     /// The client for which this one waits.
     behind: Who,
-    /// The token with which that client holds the lock; none if it only waits before this one in
-    /// the queue.
-    token: Option<FencingToken>,
+    /// The token with which that client holds the lock.
+    token: FencingToken,
 }
 
 impl DeadlockView {
-    fn new(deadlock: &Deadlock) -> Self {
-        Self {
-            words: deadlock.to_string(),
-            waits: deadlock.waits.iter().map(WaitView::new).collect(),
-        }
+    fn new(deadlock: &Deadlock<'_>) -> Self {
+        Self { words: deadlock.to_string(), waits: deadlock.0.iter().map(WaitView::new).collect() }
     }
 }
 
 impl WaitView {
-    fn new(wait: &Wait) -> Self {
-        let (behind, token) = match &wait.obstacle {
-            Obstacle::Holder(holder) => (Who::new(holder.id, &holder.info), Some(holder.token)),
-            Obstacle::Waiter(ahead) => (Who::new(ahead.id, &ahead.info), None),
-            // An obstacle of a later version is unknown: the waiter is shown in its place.
-            _ => (Who::new(wait.waiter.id, &wait.waiter.info), None),
-        };
+    fn new(&Wait { name, waiter, holder, .. }: &Wait<'_>) -> Self {
         Self {
-            name: wait.name.to_string(),
-            waiter: Who::new(wait.waiter.id, &wait.waiter.info),
-            waited_seconds: wait.waiter.waited.as_secs_f64(),
-            behind,
-            token,
+            name: name.to_string(),
+            waiter: Who::new(waiter.id, &waiter.info),
+            waited_seconds: waiter.waited.as_secs_f64(),
+            behind: Who::new(holder.id, &holder.info),
+            token: holder.token,
         }
     }
 }
@@ -177,26 +161,22 @@ pub(super) struct LockView<'a> {
 }
 
 impl<'a> LockView<'a> {
-    /// The view with all holders and waiters.
-    pub(super) fn whole(name: &'a LockName, row: &'a Row, picture: &Picture, now_ms: u64) -> Self {
-        Self::new(usize::MAX, name, row, picture, now_ms)
-    }
-
-    /// The view with the first holders and waiters.
-    pub(super) fn brief(name: &'a LockName, row: &'a Row, picture: &Picture, now_ms: u64) -> Self {
-        Self::new(MOST, name, row, picture, now_ms)
-    }
-
-    fn new(most: usize, name: &'a LockName, row: &'a Row, picture: &Picture, now_ms: u64) -> Self {
+    /// The view with at most `most` holders and waiters.
+    pub(super) fn new(
+        (name, row): (&'a LockName, &'a Row),
+        most: usize,
+        deadlocks: &[Deadlock<'_>],
+        now_ms: u64,
+    ) -> Self {
         let unreadable = row.unreadable.as_ref();
         Self {
-            lock: StatusView::with_first(most, name, &row.status, unreadable, row.seen_ms),
+            lock: StatusView::new(name, &row.status, unreadable, row.seen_ms).first(most),
             holding: row.status.holders.len(),
             seen_ms: row.seen_ms,
             age_seconds: row.age(now_ms).as_secs_f64(),
             held_since_ms: row.held_since_ms(),
             waited_since_ms: row.waited_since_ms(),
-            marks: marks(row, picture.is_in_deadlock(name), now_ms),
+            marks: marks(row, deadlocks.iter().any(|it| it.has(name)), now_ms),
         }
     }
 }
@@ -245,15 +225,9 @@ pub(super) struct ScreenView<'a> {
 #[derive(Serialize)]
 pub(super) struct RowView<'a> {
     #[serde(flatten)]
-    lock: LockView<'a>,
+    pub(super) lock: LockView<'a>,
     #[serde(flatten)]
-    history: &'a History,
-}
-
-impl<'a> RowView<'a> {
-    pub(super) fn new(name: &'a LockName, row: &'a Row, picture: &Picture, now_ms: u64) -> Self {
-        Self { lock: LockView::brief(name, row, picture, now_ms), history: &row.history }
-    }
+    pub(super) history: &'a History,
 }
 
 /// A span in seconds.

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use leasehold::LockName;
-use leasehold::admin::Deadlock;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Style, Stylize as _};
@@ -195,7 +194,7 @@ fn draw_details(frame: &mut Frame<'_>, view: &View, area: Rect) {
         "LABEL".to_owned(),
     ]);
     let unreadable = row.unreadable.iter().map(|why| escaped(&why.to_string()));
-    let words = unreadable.chain(view.deadlocks_of(name).map(in_a_circle));
+    let words = unreadable.chain(view.deadlocks_of(name).map(|words| in_a_circle(words)));
     let words = words.collect::<Vec<_>>().join("\n");
     // The queue may be long, so it gets at least half of the height.
     let height =
@@ -209,6 +208,6 @@ fn draw_details(frame: &mut Frame<'_>, view: &View, area: Rect) {
 }
 
 /// A deadlock in words: which client waits for which, and the key that ends the deadlock.
-fn in_a_circle(deadlock: &Deadlock) -> String {
-    format!("! probably a deadlock: {}. r ends it", escaped(&deadlock.to_string()))
+fn in_a_circle(words: &str) -> String {
+    format!("! probably a deadlock: {}. r ends it", escaped(words))
 }

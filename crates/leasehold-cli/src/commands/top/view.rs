@@ -1,6 +1,5 @@
 //! The state of the screen, and the effect of keys on it.
 
-use leasehold::admin::Deadlock;
 use leasehold::{FencingToken, LockName};
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
@@ -25,8 +24,8 @@ pub(super) struct View {
     /// Whether everything was inspected at least once. Until then, a lock that is not listed may be
     /// held.
     pub(super) is_whole: bool,
-    /// The probable deadlocks.
-    pub(super) deadlocks: Vec<Deadlock>,
+    /// The names in each probable deadlock, and its words.
+    pub(super) deadlocks: Vec<(Vec<LockName>, String)>,
     pub(super) availability: Availability,
     pub(super) now_ms: u64,
     /// The last answer, which is shown until a key is pressed.
@@ -85,9 +84,13 @@ impl View {
         let chosen = self.chosen().map(|(name, _)| name.clone());
         self.now_ms = now_ms;
         self.totals = totals_in_words(picture, now_ms);
-        self.is_whole = picture.is_whole();
-        self.availability = picture.store().clone();
-        self.deadlocks = picture.deadlocks().to_vec();
+        self.is_whole = picture.is_whole;
+        self.availability = picture.store.clone();
+        let deadlocks = picture.deadlocks().into_iter().map(|deadlock| {
+            let names = deadlock.0.iter().map(|wait| wait.name.clone());
+            (names.collect(), deadlock.to_string())
+        });
+        self.deadlocks = deadlocks.collect();
         let rows = picture.list(&self.selection).into_iter();
         self.rows = rows.map(|(name, row)| (name.clone(), row.clone())).collect();
         let at = chosen.and_then(|chosen| self.rows.iter().position(|(name, _)| *name == chosen));
@@ -99,11 +102,10 @@ impl View {
         self.rows.get(self.at)
     }
 
-    /// The deadlocks in which somebody waits for this name.
-    pub(super) fn deadlocks_of(&self, name: &LockName) -> impl Iterator<Item = &Deadlock> {
-        let is_in =
-            move |deadlock: &&Deadlock| deadlock.waits.iter().any(|wait| wait.name == *name);
-        self.deadlocks.iter().filter(is_in)
+    /// The words for the deadlocks in which somebody waits for this name.
+    pub(super) fn deadlocks_of(&self, name: &LockName) -> impl Iterator<Item = &String> {
+        let of_name = self.deadlocks.iter().filter(|(names, _)| names.contains(name));
+        of_name.map(|(_, words)| words)
     }
 
     /// Shows these words until a key is pressed.

@@ -239,7 +239,7 @@ async fn the_page_says_how_far_it_has_looked_until_it_has_looked_at_everything()
 #[tokio::test]
 async fn those_who_wait_for_each_other_are_marked_and_a_click_draws_their_circle() {
     let place = Place::on_file();
-    let scripts = circle(&place, &["a", "b", "<i>c"]);
+    let clients = circle(&place, &["a", "b", "<i>c"]);
     let _work = place.holder("work", &[]);
     let _waiter = Background::start(place.shell("work", &["-q"], "true"));
     let served = Served::start(&place, &[]);
@@ -261,5 +261,5 @@ async fn those_who_wait_for_each_other_are_marked_and_a_click_draws_their_circle
     browser.until(&format!("{marked}.length === 0")).await;
     assert_eq!(browser.errors().await, [""; 0]);
     browser.close().await;
-    scripts.into_iter().for_each(|script| drop(script.end()));
+    clients.into_iter().for_each(|client| drop(client.join().unwrap()));
 }

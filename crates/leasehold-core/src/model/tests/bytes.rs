@@ -30,10 +30,8 @@ fn full() -> Record {
     bench.take(id(1, 1), Mode::Shared);
     bench.take(id(2, 1), Mode::Shared);
     let passed_on = PassedOn { times: 3, after: Duration::from_nanos(5_001) };
-    let info = HolderInfo::new("ü", u32::MAX)
-        .with_label(Some(String::new()))
-        .with_on_behalf_of(vec![ClientId(7), ClientId(u128::MAX)])
-        .with_passed_on(passed_on);
+    let info =
+        HolderInfo::new("ü", u32::MAX).with_label(Some(String::new())).with_passed_on(passed_on);
     bench.act(&Action::Describe { id: id(1, 1), info: info.clone() });
     let waits = bench.request(id(u128::MAX, 1 << 60), Mode::Exclusive).with_info(info);
     bench.act(&Action::Acquire(waits.with_nonce(u64::MAX)));

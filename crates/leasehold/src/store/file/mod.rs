@@ -38,8 +38,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::{
-    Answer, BoxFuture, ClientId, Clock, Error, InvalidInput, LockName, Operation, StoreError,
-    StoreErrorKind,
+    Answer, BoxFuture, ClientId, Clock, Error, LockName, Operation, StoreError, StoreErrorKind,
 };
 
 use self::inbox::FileInbox;
@@ -118,11 +117,6 @@ impl File {
     /// Checks the store of a URL for faults that would break a promise. Creates nothing.
     pub(super) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
         doctor::examine(url).await
-    }
-
-    /// Whether the database of a URL exists.
-    pub(super) fn is_there(url: &str) -> Result<bool, InvalidInput> {
-        Ok(FileOptions::from_url(url)?.path.exists())
     }
 
     /// Opens a database on the given clock, in the given start of the machine.

@@ -31,7 +31,7 @@ use tokio::time::{Instant, sleep};
 
 use self::chores::Upkeep;
 use self::connection::{Sessions, on_keeper};
-pub(super) use self::doctor::{examine, has_schema};
+pub(super) use self::doctor::examine;
 use self::inbox::Inboxes;
 pub use self::options::{PostgresOptions, Server as PostgresServer, SslMode};
 use self::quick::{Done, Quick};

@@ -34,7 +34,7 @@ use tokio::time::{Instant, timeout_at};
 use self::connection::dial::Admission;
 use self::doctor::clocks::{self, ClockReading};
 use self::doctor::connect_check::{self, ConnectCheck};
-pub(super) use self::doctor::{Blindness, Diagnosis, diagnose};
+pub(super) use self::doctor::diagnose;
 use self::durability::Durability;
 use self::layout::native::Native;
 use self::layout::plain::{Plain, keys_note};

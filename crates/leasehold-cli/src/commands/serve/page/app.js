@@ -360,7 +360,7 @@ function round(deadlock, own) {
     name.type = 'button';
     name.disabled = wait.name === own;
     name.addEventListener('click', () => open(wait.name));
-    return [who(wait.waiter), name, span(wait.waited_seconds), `${wait.token ? 'held by ' : 'behind '}${who(wait.behind)}`];
+    return [who(wait.waiter), name, span(wait.waited_seconds), `held by ${who(wait.behind)}`];
   });
   made.push(table(['Who', 'Waits for', 'For', 'Which is'], rows));
   const remedy = state.may_revoke ? 'Revoke one of the leases to end it.' : '`leasehold doctor` prints the commands that end it.';

@@ -48,7 +48,7 @@ impl Place {
     async fn inspect(&mut self, names: &[&str]) {
         let admin = self.client.admin();
         let whole = async {
-            while !self.watcher.picture().is_whole() {
+            while !self.watcher.picture().is_whole {
                 tokio::task::yield_now().await;
             }
         };

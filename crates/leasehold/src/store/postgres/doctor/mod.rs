@@ -19,7 +19,7 @@ use super::held_back;
 use super::inbox::Inboxes;
 use super::options::{PostgresOptions, SslMode};
 use super::schema::Statements;
-use crate::store::finding::{Finding, Level};
+use crate::store::finding::Finding;
 use crate::store::warnings::Warnings;
 
 /// Half of all transaction numbers that a database may use before it is vacuumed as a whole. At
@@ -63,11 +63,6 @@ pub(crate) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
         Ok(findings)
     }));
     Ok(found.await?)
-}
-
-/// Whether an examination has found a complete schema of this release.
-pub(crate) fn has_schema(findings: &[Finding]) -> bool {
-    findings.iter().any(|it| it.topic == SCHEMA && it.level == Level::Ok)
 }
 
 /// The findings about the server's settings.

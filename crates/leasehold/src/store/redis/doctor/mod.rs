@@ -24,31 +24,12 @@ use crate::store::redis::layout::plain::keys_note;
 use crate::store::redis::options::{Address, LayoutName, RedisOptions, Servers};
 use crate::store::redis::topology::Topology;
 
-/// The diagnosis of a store.
-pub(crate) struct Diagnosis {
-    pub(crate) findings: Vec<Finding>,
-    /// The name of all servers together.
-    pub(crate) place: String,
-    /// The nodes of a quorum, each as a separate store.
-    pub(crate) nodes: Vec<(String, RedisOptions)>,
-    /// Why this user cannot see which clients wait for each other, if so.
-    pub(crate) sees_no_waits: Option<Blindness>,
-}
-
-/// Why nobody, or at least not this user, can see which clients wait for each other.
-pub(crate) enum Blindness {
-    /// The store has no queues.
-    NoQueue,
-    /// The user lacks these rights, and so cannot read all locks.
-    Lacks { user: String, rights: String },
-}
-
 /// Reports of every server of a store, as findings.
 ///
 /// # Errors
 ///
 /// If none of the servers can be reached.
-pub(crate) async fn diagnose(url: &str) -> leasehold_core::Result<Diagnosis> {
+pub(crate) async fn diagnose(url: &str) -> leasehold_core::Result<Vec<Finding>> {
     let settings = RedisOptions::from_url(url)?;
     let dialer = Dialer::new(&settings)?;
     let mut findings: Vec<Finding> = layout(&settings).into_iter().collect();
@@ -84,23 +65,7 @@ pub(crate) async fn diagnose(url: &str) -> leasehold_core::Result<Diagnosis> {
     }
     let is_followed = reports.iter().any(|primary| !primary.followers().is_empty());
     findings.extend(apart(&settings, is_followed, clocks));
-    let sees_no_waits = sees_no_waits(&settings, &reports);
-    let nodes = match &settings.servers {
-        Servers::Quorum(nodes) => nodes.as_slice(),
-        Servers::Cluster(_) | Servers::Standalone(_) | Servers::Sentinel { .. } => &[],
-    };
-    let node = |at: &Address| (at.to_string(), settings.of_node(at));
-    let nodes = nodes.iter().map(node).collect();
-    Ok(Diagnosis { findings, place: settings.servers.to_string(), nodes, sees_no_waits })
-}
-
-/// Why the search for waits is left out for this user, if so: the server would refuse and log it.
-fn sees_no_waits(settings: &RedisOptions, reports: &[ServerReport]) -> Option<Blindness> {
-    if settings.layout != LayoutName::Native || matches!(settings.servers, Servers::Quorum(_)) {
-        return Some(Blindness::NoQueue);
-    }
-    let rights = reports.iter().find_map(ServerReport::missing_to_look)?;
-    Some(Blindness::Lacks { user: settings.login.user().to_owned(), rights })
+    Ok(findings)
 }
 
 /// Checks whether servers that take over from each other show the same time, by the clocks of each

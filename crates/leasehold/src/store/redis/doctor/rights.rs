@@ -38,8 +38,6 @@ pub(crate) struct Rights {
     /// The missing rights of a holder.
     missing: Vec<String>,
     pub(crate) may_read_settings: bool,
-    /// The missing rights for reading all locks.
-    pub(crate) missing_to_look: Vec<String>,
 }
 
 /// The rights that a holder needs with these settings, as rules: `+hget`.
@@ -109,7 +107,7 @@ impl Rights {
         }
         let sha1 = String::from_redis_value(connection.check(load)?).unwrap_or_default();
         let mut rules = needed(settings);
-        rules.extend(["+config|get", "+scan"]);
+        rules.push("+config|get");
         rules.retain(|rule| ![LOAD, CALL].contains(rule));
         let key = format!("{}%doctor", settings.lock_prefix());
         let channel = key::inbox(settings.prefix(), ClientId(0));
@@ -131,19 +129,15 @@ impl Rights {
             match (*rule, allowed) {
                 ("+config|get", allowed) => rights.may_read_settings = allowed == 1,
                 (_, 1) => {}
-                ("+scan", _) => rights.missing_to_look.push((*rule).to_owned()),
                 (rule, _) => rights.missing.push(rule.to_owned()),
             }
         }
-        let needed = rights.missing.iter().filter(|rule| !is_waking(rule)).cloned();
-        rights.missing_to_look.extend(needed);
         Ok(rights)
     }
 
     /// The rights of a user who may not ask.
     fn unknown(missing_to_ask: &'static str) -> Self {
-        let missing_to_look = vec![missing_to_ask.to_owned()];
-        Self { missing_to_ask: Some(missing_to_ask), missing_to_look, ..Self::default() }
+        Self { missing_to_ask: Some(missing_to_ask), ..Self::default() }
     }
 
     /// The findings about missing rights, with the rules that grant them.

@@ -84,15 +84,6 @@ impl ServerReport {
         self.info.as_ref().map(Info::followers).unwrap_or_default()
     }
 
-    /// The rights that the user lacks to read all locks, if any.
-    pub(crate) fn missing_to_look(&self) -> Option<String> {
-        let mut missing = self.rights.missing_to_look.clone();
-        if self.info.is_none() {
-            missing.push("+info".to_owned());
-        }
-        (!missing.is_empty()).then(|| missing.join(" "))
-    }
-
     /// The server's clock, unless the user may not ask for the time.
     pub(crate) fn clock(&self) -> Option<ServerClock> {
         let server = || self.server.clone();

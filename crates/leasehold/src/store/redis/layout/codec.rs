@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use leasehold_core::model::LastHold;
 use leasehold_core::time::micros;
-use leasehold_core::{
-    ClientId, FencingToken, HoldState, HolderId, HolderInfo, MAX_ON_BEHALF_OF, PassedOn,
-};
+use leasehold_core::{ClientId, FencingToken, HoldState, HolderId, HolderInfo, PassedOn};
 
 /// The largest number that a script accepts: 2⁵³ − 1.
 pub(crate) const MAX_EXACT: u64 = (1 << 53) - 1;
@@ -58,8 +56,8 @@ impl Writer {
         self.bytes(&id.client.0.to_be_bytes()).number(id.attempt)
     }
 
-    /// Writes the process, the number of hand-overs inside it (which scripts compare), the host,
-    /// the clients on whose behalf it acts, and the label.
+    /// Writes the process, the number of hand-overs inside it (which scripts compare), the host and
+    /// the label.
     pub(crate) fn info(self, info: &HolderInfo) -> Self {
         let host = info.host.as_bytes();
         let length = u16::try_from(host.len()).unwrap_or(u16::MAX);
@@ -69,12 +67,6 @@ impl Writer {
             whole = whole.span(after);
         }
         whole = whole.bytes(&length.to_le_bytes()).bytes(&host[..usize::from(length)]);
-        if let count @ 1.. = info.on_behalf_of().len().min(MAX_ON_BEHALF_OF) {
-            whole = whole.byte(b'^').byte(count as u8);
-            for client in &info.on_behalf_of()[..count] {
-                whole = whole.bytes(&client.0.to_be_bytes());
-            }
-        }
         match &info.label {
             Some(label) => whole.byte(b'=').bytes(label.as_bytes()),
             None => whole,
@@ -177,12 +169,6 @@ impl<'a> Reader<'a> {
         let after = if times > 0 { self.span()? } else { Duration::ZERO };
         let host = self.counted()?;
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
-        let mut on_behalf_of = Vec::new();
-        if let Some((b'^', rest)) = self.0.split_first() {
-            self.0 = rest;
-            let count = self.byte()?;
-            on_behalf_of = (0..count).map(|_| self.client()).collect::<Option<_>>()?;
-        }
         let label = match self.0.split_first() {
             None => None,
             Some((b'=', label)) => Some(text(label)?),
@@ -190,7 +176,7 @@ impl<'a> Reader<'a> {
         };
         let info = HolderInfo::new(text(host.0)?, pid).with_label(label);
         let passed_on = PassedOn { times, after };
-        Some(info.with_on_behalf_of(on_behalf_of).with_passed_on(passed_on))
+        Some(info.with_passed_on(passed_on))
     }
 }
 
@@ -215,26 +201,20 @@ mod tests {
         let hosts = [String::new(), "db-7".to_owned(), "ü".repeat(500)];
         for host in hosts {
             for label in [None, Some(String::new()), Some("nightly = import".to_owned())] {
-                for on_behalf_of in [vec![], vec![ClientId(7), ClientId(u128::MAX)]] {
-                    let asked = HolderInfo::new(host.clone(), u32::MAX)
-                        .with_label(label.clone())
-                        .with_on_behalf_of(on_behalf_of);
-                    let after = Duration::from_micros(1_250);
-                    for times in [0, 1, 4_095] {
-                        let asked = asked.clone().with_passed_on(PassedOn { times, after });
-                        assert_eq!(Reader(&Writer::default().info(&asked).0).info(), Some(asked));
-                    }
+                let asked = HolderInfo::new(host.clone(), u32::MAX).with_label(label.clone());
+                let after = Duration::from_micros(1_250);
+                for times in [0, 1, 4_095] {
+                    let asked = asked.clone().with_passed_on(PassedOn { times, after });
+                    assert_eq!(Reader(&Writer::default().info(&asked).0).info(), Some(asked));
                 }
             }
         }
-        let half_a_client = b"\x01\0\0\0\0\0\0\0^\x0112345678";
         for damaged in [
             &b""[..],
             b"\x01\0\0\0\0\0\0",
             b"\x01\0\0\0\x01\0half",
             b"\x01\0\0\0\0\0\x02\0x",
             b"\x01\0\0\0\0\0\0\0?",
-            half_a_client,
         ] {
             assert_eq!(Reader(damaged).info(), None, "{damaged:?}");
         }

@@ -1,19 +1,94 @@
-//! Ends or checks a lease of `take` at the store, if its holder process cannot be asked.
+//! `leasehold take`, `give` and `renew`: a lease that outlives the command that took it.
+
+use std::ffi::OsString;
 
 use leasehold::{Client, LockName};
 
-use crate::args::StoreArgs;
-use crate::connection::{connect, holders};
-use crate::detached::{Handle, HeldName};
-use crate::report::{Failure, LOST};
+use crate::args::{Give, Renew, StoreArgs, Take};
+use crate::connection::{connect, holders, joined};
+use crate::detached::{self, Answer, Handle, HeldName, Request, ask};
+use crate::report::{Failure, LOST, Outcome, STORE};
+use crate::runtime::block_on;
 use crate::secrets::Secrets;
 use crate::store_choice::{Because, Choice};
 use crate::store_url::StoreUrl;
 
+/// Takes and holds the lease in a separate process, and prints the handle.
+pub(crate) fn take(args: &Take) -> Outcome {
+    if let Some(limit) = &args.lock.hold.max_hold {
+        let why = format!("{limit}: a lease that is taken ends with --for; give that instead");
+        return Err(Failure::usage(why));
+    }
+    let mut choice = args.lock.store.choose()?;
+    choice.secrets = Secrets::passed_on();
+    // The arguments as they were typed: the holder process parses them as this one did.
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    block_on(detached::take(&joined(&args.names), arguments, choice))?
+}
+
+/// Asks the holder process to release the lease. If that process was killed, or is on another
+/// machine, ends the lease at the store.
+pub(crate) fn give(args: &Give) -> Outcome {
+    let handle = Handle::decode(&args.handle).map_err(Failure::usage)?;
+    let store = StoreOf { handle: &handle, args: &args.store };
+    block_on(async {
+        match ask(handle.client, Request::Give).await {
+            Ok(Some(Answer::Done)) => {
+                args.store.verbosity.detail(format_args!("{}: given back", handle.shown()));
+                Ok(0)
+            }
+            Ok(Some(Answer::Lost { why })) => Err(Failure::new(LOST, why)),
+            Ok(None) => store.or_lost_here(store.end().await).map(|()| 0),
+            // A holder process that hangs may still renew the lease. It learns of this release when
+            // it finds the lease lost.
+            Err(_) => store.end().await.map(|()| 0),
+        }
+    })?
+}
+
+/// Tells the holder process how long it must hold the lease from now on.
+pub(crate) fn renew(args: &Renew) -> Outcome {
+    let handle = Handle::decode(&args.handle).map_err(Failure::usage)?;
+    let names = handle.shown();
+    let store = StoreOf { handle: &handle, args: &args.store };
+    block_on(async {
+        match ask(handle.client, Request::Renew { for_span: args.for_span }).await {
+            Ok(Some(Answer::Done)) => {
+                args.store.verbosity.detail(format_args!("{names}: renewed"));
+                Ok(0)
+            }
+            Ok(Some(Answer::Lost { why })) => Err(Failure::new(LOST, why)),
+            Ok(None) => {
+                let known = store.or_lost_here(store.check().await);
+                match known {
+                    Err(failure) if failure.exit == LOST => Err(failure),
+                    known => Err(not_from_here(&handle, known.err())),
+                }
+            }
+            Err(error) => Err(Failure::new(STORE, format!("{names}: its holder process: {error}"))),
+        }
+    })?
+}
+
+/// The failure if the holder process cannot be asked: only that process can renew the lease, and
+/// only its user on its machine can ask it.
+fn not_from_here(handle: &Handle, trouble: Option<Failure>) -> Failure {
+    let Handle { host, user, .. } = handle;
+    let known = match trouble {
+        None => "it is held".to_owned(),
+        Some(failure) => format!("whether it is still held is not known ({})", failure.message),
+    };
+    Failure::usage(format!(
+        "{}: {known}, but its holder process cannot be asked from here: renew it on {host}, as \
+         {user}, with the same XDG_RUNTIME_DIR",
+        handle.shown()
+    ))
+}
+
 /// The lease of a handle, and the options that choose its store.
-pub(super) struct StoreOf<'a> {
-    pub(super) handle: &'a Handle,
-    pub(super) args: &'a StoreArgs,
+struct StoreOf<'a> {
+    handle: &'a Handle,
+    args: &'a StoreArgs,
 }
 
 impl StoreOf<'_> {
@@ -22,7 +97,7 @@ impl StoreOf<'_> {
     /// # Errors
     ///
     /// [`LOST`] if the lease had ended before.
-    pub(super) async fn end(&self) -> Result<(), Failure> {
+    async fn end(&self) -> Result<(), Failure> {
         let (verbosity, client) = (self.args.verbosity, self.connect().await?);
         let mut ended_before = Vec::new();
         for HeldName { name, token } in &self.handle.names {
@@ -43,7 +118,7 @@ impl StoreOf<'_> {
     /// # Errors
     ///
     /// [`LOST`] if the lease has ended.
-    pub(super) async fn check(&self) -> Result<(), Failure> {
+    async fn check(&self) -> Result<(), Failure> {
         let client = self.connect().await?;
         for HeldName { name, token } in &self.handle.names {
             let status = client.admin().inspect(name).await?;
@@ -57,7 +132,7 @@ impl StoreOf<'_> {
     /// The outcome if this user has no holder process on this machine. If the handle is from this
     /// machine, its holder process has ended, and nothing renews the lease: that is known even if
     /// the store cannot be asked.
-    pub(super) fn or_lost_here(&self, outcome: Result<(), Failure>) -> Result<(), Failure> {
+    fn or_lost_here(&self, outcome: Result<(), Failure>) -> Result<(), Failure> {
         outcome.map_err(|failure| {
             let is_refused = self.args.store.is_some() && failure.exit == crate::report::USAGE;
             if failure.exit == LOST || is_refused || !self.handle.is_from_here() {
