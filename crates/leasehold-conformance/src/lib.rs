@@ -164,7 +164,6 @@ macro_rules! conformance {
             library::a_second_guard_keeps_the_lease_until_both_are_gone;
             library::a_closed_client_gives_everything_back;
             library::no_update_is_lost_among_many_clients;
-            library::readers_share_and_a_writer_waits_for_them;
             line::a_lease_goes_from_caller_to_caller_without_the_store;
             line::a_try_in_line_is_busy_without_the_store;
             line::clients_take_turns_and_so_do_the_callers_of_each;

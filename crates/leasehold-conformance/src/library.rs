@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{Either, join, join_all, select};
-use leasehold::error::StoreErrorKind;
 use leasehold::lease::{Lease, Mode, Renewal};
 use leasehold::store::protocol::Reply;
 use leasehold::{Client, Error, Lock, LockName, LossReason};
@@ -444,24 +443,4 @@ pub async fn no_update_is_lost_among_many_clients(subject: &Subject) {
         subject.drive_within(patience, join_all(workers)).await;
         assert_eq!(value.into_inner(), CLIENTS * ROUNDS, "{:?}", pair.kind);
     }
-}
-
-/// Readers share, and a writer waits for them; a request for a semaphore is refused.
-pub async fn readers_share_and_a_writer_waits_for_them(subject: &Subject) {
-    if !subject.can().shared {
-        return;
-    }
-    let pair = Pair::of(subject, Kind::Write).await;
-    let first = must(subject.drive(pair.one.rwlock(&pair.name).read().acquire()).await);
-    let second = must(subject.drive(pair.two.rwlock(&pair.name).read().acquire()).await);
-    assert!(must(subject.drive(pair.by_two().try_acquire()).await).is_none());
-    if subject.can().permits {
-        let permit = pair.two.semaphore(&pair.name, 1).permit();
-        match subject.drive(permit.try_acquire()).await {
-            Err(Error::Store(error)) => assert_eq!(error.kind(), StoreErrorKind::Mismatch),
-            other => panic!("{other:?}"),
-        }
-    }
-    drop((first, second));
-    must(must(subject.drive(pair.by_two().acquire()).await).ensure_held());
 }

@@ -3,25 +3,6 @@
 use super::*;
 
 #[test]
-fn whose_lease_was_adopted_can_do_nothing_more_to_it() {
-    let mut bench = Bench::held();
-    let (acquire, old) = (bench.request(id(1, 1), Mode::Exclusive), bench.record.last_token_us);
-    let adopt = bench.adoption(id(2, 1), id(1, 1));
-    let newest = Some(granted(bench.act(&Action::Adopt(adopt))).token);
-    let reclaim = Reclaim::new(FencingToken::from_micros(old), acquire.clone());
-    assert_eq!(bench.renew(id(1, 1), TTL), Reply::NotHeld { newest });
-    assert_eq!(bench.act(&Action::Reclaim(reclaim)), Reply::NotHeld { newest });
-    assert_eq!(bench.release(id(1, 1)), Reply::NotHeld { newest });
-    assert_eq!(bench.act(&Action::Acquire(acquire.clone())), Reply::Stale);
-    let token = FencingToken::from_micros(old);
-    assert_eq!(bench.revoke(id(1, 1), token, true), Reply::Revoked(false));
-    bench.reap(1);
-    assert_eq!(bench.holders(), [id(2, 1)]);
-    bench.release(id(2, 1));
-    assert_eq!(bench.act(&Action::Acquire(acquire)), Reply::Stale, "a late copy");
-}
-
-#[test]
 fn a_lease_that_has_ended_or_is_another_is_adopted_by_nobody() {
     let mut bench = Bench::held();
     let good = bench.adoption(id(2, 1), id(1, 1));
