@@ -1,11 +1,11 @@
-//! The main job: one process at a time works. Many real processes try through the library, on the
-//! file store and on a real server.
+//! Many real processes wait through the library, on the file store and on a real server, and some
+//! of them are killed.
 
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use leasehold::{Client, FencingToken, Guard, Lock};
+use leasehold::{Client, FencingToken};
 use leasehold_testkit::harness::queued;
 use leasehold_testkit::worker::{self, Worker};
 use leasehold_testkit::{RedisServer, must};
@@ -34,21 +34,17 @@ impl Place {
         Self { url, ttl: LONG, _server: None, directory }
     }
 
+    /// A server, on which a dead holder is noticed by the end of its lease.
     fn redis() -> Self {
         let server = must(RedisServer::start());
         let directory = must(tempfile::tempdir());
-        Self { url: server.patient_url(), ttl: LONG, _server: Some(server), directory }
+        Self { url: server.patient_url(), ttl: SHORT, _server: Some(server), directory }
     }
 
-    /// A server, on which a dead holder is noticed by the end of its lease.
-    fn redis_with_the_dead() -> Self {
-        Self { ttl: SHORT, ..Self::redis() }
-    }
-
-    fn start(&self, job: &str, rest: &[&str]) -> Worker {
+    fn start(&self, number: usize) -> Worker {
         let path = self.directory.path().display().to_string();
-        let ttl_ms = self.ttl.as_millis().to_string();
-        Worker::start(&[&["contention", job, &self.url, &path, &ttl_ms], rest].concat())
+        let (ttl_ms, number) = (self.ttl.as_millis().to_string(), number.to_string());
+        Worker::start(&["contention", &self.url, &path, &ttl_ms, &number])
     }
 
     fn connect(&self) -> (Runtime, Client) {
@@ -57,22 +53,11 @@ impl Place {
         (runtime, client)
     }
 
-    fn count(&self) -> u64 {
-        read(self.directory.path()).0
-    }
-
     /// The workers that entered, in order.
     fn entered(&self) -> Vec<usize> {
         let text = fs::read_to_string(self.directory.path().join("entered")).unwrap_or_default();
         text.lines().map(|line| must(line.parse())).collect()
     }
-}
-
-/// The facts that a worker needs.
-struct Job<'a> {
-    url: &'a str,
-    directory: &'a Path,
-    ttl: Duration,
 }
 
 /// Reads, adds and writes, without any protection.
@@ -90,44 +75,14 @@ fn read(directory: &Path) -> (u64, u64) {
     must(numbers.ok_or("two were writing"))
 }
 
-/// Acquires, and works under the validity that it has. Right after a hand-over, that is two
-/// seconds. A worker that a busy machine delayed for longer asks again.
-async fn acquire(lock: &Lock) -> Guard {
-    loop {
-        match lock.acquire().await {
-            Ok(guard) if guard.is_held() => return guard,
-            Ok(too_late) => drop(too_late),
-            Err(error) => assert!(error.is_transient(), "{error}"),
-        }
-    }
-}
-
-async fn add_from_tasks(job: Job<'_>, tasks: u32, rounds: u32) {
-    let client = must(Client::connect(job.url).await);
-    let tasks = (0..tasks).map(|_| {
-        let (lock, directory) = (client.mutex(NAME).ttl(job.ttl), job.directory.to_owned());
-        tokio::spawn(async move {
-            for _ in 0..rounds {
-                let guard = acquire(&lock).await;
-                add_one(&directory, guard.token());
-                must(guard.release().await);
-            }
-        })
-    });
-    for task in tasks.collect::<Vec<_>>() {
-        must(task.await);
-    }
-    must(client.close().await);
-}
-
 /// Enters once, reports that, and leaves when told to.
-async fn enter_once(job: Job<'_>, number: &str) {
-    let client = must(Client::connect(job.url).await);
+async fn enter_once(url: &str, directory: &Path, ttl: Duration, number: &str) {
+    let client = must(Client::connect(url).await);
     worker::say("ready");
     worker::listen();
-    let guard = must(client.mutex(NAME).ttl(job.ttl).acquire().await);
-    add_one(job.directory, guard.token());
-    let entered = job.directory.join("entered");
+    let guard = must(client.mutex(NAME).ttl(ttl).acquire().await);
+    add_one(directory, guard.token());
+    let entered = directory.join("entered");
     let before = fs::read_to_string(&entered).unwrap_or_default();
     must(fs::write(&entered, format!("{before}{number}\n")));
     worker::say("entered");
@@ -136,39 +91,26 @@ async fn enter_once(job: Job<'_>, number: &str) {
     must(client.close().await);
 }
 
-/// The jobs of the tests below, each for a separate process.
+/// The job of the tests below, for separate processes.
 pub(super) fn job(arguments: &[&str]) {
-    let [job, url, directory, ttl_ms, ref rest @ ..] = *arguments else { panic!("{arguments:?}") };
+    let [url, directory, ttl_ms, number] = *arguments else { panic!("{arguments:?}") };
     let runtime = must(Builder::new_multi_thread().worker_threads(2).enable_all().build());
     let ttl = Duration::from_millis(must(ttl_ms.parse()));
-    let what = Job { url, directory: Path::new(directory), ttl };
-    let number = |index: usize| must(rest[index].parse());
-    match job {
-        "tasks" => runtime.block_on(add_from_tasks(what, number(0), number(1))),
-        "enter once" => runtime.block_on(enter_once(what, rest[0])),
-        other => panic!("no such job: {other:?}"),
-    }
+    runtime.block_on(enter_once(url, Path::new(directory), ttl, number));
 }
 
-/// Lets processes add to a number, and checks that no addition is missing.
-fn no_update_is_lost(place: &Place, processes: u64, job: &str, width: u64, rounds: u64) {
-    let arguments = [width.to_string(), rounds.to_string()];
-    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-    let workers: Vec<_> = (0..processes).map(|_| place.start(job, &arguments)).collect();
-    workers.into_iter().for_each(Worker::finish);
-    assert_eq!(place.count(), processes * width * rounds);
-}
-
-/// Kills some waiters; the others enter in the order in which they came.
-fn the_others_are_served_in_order(place: &Place, waiters: usize, is_killed: fn(usize) -> bool) {
-    let mut holder = place.start("enter once", &["0"]);
+/// Kills half of the waiters; the others enter in the order in which they came.
+fn the_others_are_served_in_order(place: &Place) {
+    const WAITERS: usize = 40;
+    let is_killed = |number: &usize| number % 2 == 1;
+    let mut holder = place.start(0);
     holder.expect("ready");
     holder.tell("go");
     holder.expect("entered");
     let mut waiting = Vec::new();
     let (runtime, client) = place.connect();
-    for number in 1..=waiters {
-        let mut waiter = place.start("enter once", &[&number.to_string()]);
+    for number in 1..=WAITERS {
+        let mut waiter = place.start(number);
         waiter.expect("ready");
         waiter.tell("go");
         // It leaves as soon as it has entered.
@@ -176,16 +118,13 @@ fn the_others_are_served_in_order(place: &Place, waiters: usize, is_killed: fn(u
         waiting.push(waiter);
         runtime.block_on(queued(&client, NAME, number as u32));
     }
-    for number in (1..=waiters).filter(|number| is_killed(*number)) {
+    for number in (1..=WAITERS).filter(is_killed) {
         waiting[number - 1].kill9();
     }
     holder.kill9();
-    for (number, waiter) in (1..).zip(waiting) {
-        if !is_killed(number) {
-            waiter.finish();
-        }
-    }
-    let alive: Vec<_> = (0..=waiters).filter(|number| !is_killed(*number)).collect();
+    let alive = (1..).zip(waiting).filter(|(number, _)| !is_killed(number));
+    alive.for_each(|(_, waiter)| waiter.finish());
+    let alive: Vec<_> = (0..=WAITERS).filter(|number| !is_killed(number)).collect();
     assert_eq!(place.entered(), alive);
     drop(client);
 }
@@ -194,23 +133,8 @@ mod file {
     use super::*;
 
     #[test]
-    fn thirty_two_processes_lose_no_update() {
-        no_update_is_lost(&Place::file(), 32, "tasks", 1, 50);
-    }
-
-    #[test]
-    fn two_hundred_tasks_in_four_processes_lose_no_update() {
-        no_update_is_lost(&Place::file(), 4, "tasks", 50, 5);
-    }
-
-    #[test]
-    fn when_the_holder_is_killed_ten_waiters_enter_in_order() {
-        the_others_are_served_in_order(&Place::file(), 10, |_| false);
-    }
-
-    #[test]
     fn when_half_of_forty_waiters_are_killed_the_others_enter_in_order() {
-        the_others_are_served_in_order(&Place::file(), 40, |number| number % 2 == 1);
+        the_others_are_served_in_order(&Place::file());
     }
 }
 
@@ -218,23 +142,7 @@ mod redis {
     use super::*;
 
     #[test]
-    fn thirty_two_processes_lose_no_update() {
-        no_update_is_lost(&Place::redis(), 32, "tasks", 1, 50);
-    }
-
-    #[test]
-    fn two_hundred_tasks_in_four_processes_lose_no_update() {
-        no_update_is_lost(&Place::redis(), 4, "tasks", 50, 5);
-    }
-
-    #[test]
-    fn when_the_holder_is_killed_ten_waiters_enter_in_order() {
-        the_others_are_served_in_order(&Place::redis_with_the_dead(), 10, |_| false);
-    }
-
-    #[test]
     fn when_half_of_forty_waiters_are_killed_the_others_enter_in_order() {
-        let place = Place::redis_with_the_dead();
-        the_others_are_served_in_order(&place, 40, |number| number % 2 == 1);
+        the_others_are_served_in_order(&Place::redis());
     }
 }

@@ -84,19 +84,6 @@ fn ctrl_z_in_a_pid_namespace_that_does_not_show_the_session_stops_nothing() {
 }
 
 #[test]
-fn another_boot_id_is_refused_while_the_file_is_in_use() {
-    let (place, mut holder) = held();
-    let steps = "cat /proc/sys/kernel/random/uuid > boot_id
-        mount --bind boot_id /proc/sys/kernel/random/boot_id";
-    let other = || elsewhere(&place, &["--mount"], steps, "locks.db");
-    let Some(refused) = other() else { return };
-    refused.assert_failed(2, "another boot id");
-    holder.close_stdin();
-    holder.end();
-    assert_eq!(other().and_then(|alone| alone.code), Some(0));
-}
-
-#[test]
 fn another_time_namespace_is_refused_while_the_file_is_in_use() {
     let (place, mut holder) = held();
     let namespaces = ["--time", "--boottime", "100000", "--fork"];

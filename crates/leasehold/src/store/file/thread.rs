@@ -104,10 +104,7 @@ impl Executor {
 
     /// Refuses a store that was opened before a fork: it belongs to the parent.
     pub(super) fn refuse_in_child(&self) -> Result<(), StoreError> {
-        match self.made_in.is_another() {
-            true => Err(self.site.location.forked()),
-            false => Ok(()),
-        }
+        if self.made_in.is_another() { Err(self.site.location.forked()) } else { Ok(()) }
     }
 
     /// Executes one operation.
@@ -129,6 +126,7 @@ impl Executor {
 
     /// Registers a client of this process as alive.
     pub(super) async fn register(&self, client: ClientId) -> Result<(), StoreError> {
+        self.refuse_in_child()?;
         if self.site.liveness.client(client).is_some() {
             return Ok(());
         }
