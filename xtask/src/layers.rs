@@ -44,8 +44,8 @@ const LAYERS: [(&str, &[&str]); 9] = [
     (
         "crates/leasehold/src/store",
         &[
-            "finding protocol secret traits warnings",
-            "pace span",
+            "finding protocol secret traits",
+            "pace span warnings",
             "clocked options tls",
             "url",
             "file memory postgres quorum redis",
@@ -73,9 +73,9 @@ const LAYERS: [(&str, &[&str]); 9] = [
             "layout",
             "durability",
             "topology",
-            "list node_list pubsub",
-            "doctor",
-            "quorum_node run_script",
+            "clocks list node_list pubsub",
+            "checks",
+            "doctor quorum_node run_script",
             "fuzzing wire",
         ],
     ),

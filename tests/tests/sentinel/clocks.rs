@@ -88,7 +88,7 @@ async fn clocks_that_are_apart_are_warned_of_on_connecting() {
     let words = warning(&fleet, patient).await.expect("it is far ahead");
     assert!(words.contains("leases end early") && words.contains("500ms is allowed"), "{words}");
     let words = warning(&apart(0.4), patient).await.expect("it is near");
-    assert!(words.contains("more than half"), "{words}");
+    assert!(words.contains("drift further apart"), "{words}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use leasehold::store::{Finding, Level, examine};
+use leasehold::store::{Finding, Level, Topic, examine};
 use leasehold::{Client, Error, LockName};
 use serde::Serialize;
 
@@ -101,7 +101,7 @@ pub(super) async fn report(url: &StoreUrl) -> Checkup {
 fn of_locks(args: &Doctor, choice: &Choice, examined: &[Finding]) -> Vec<Finding> {
     let is_there = choice.url.file().is_none_or(Path::exists);
     let lacks = |topic| examined.iter().any(|it| it.topic == topic && it.level != Level::Ok);
-    if !is_there || choice.url.is_on_quorum() || lacks("schema") || lacks("rights") {
+    if !is_there || choice.url.is_on_quorum() || lacks("rights") {
         return Vec::new();
     }
     let place = choice.url.to_string();
@@ -110,9 +110,8 @@ fn of_locks(args: &Doctor, choice: &Choice, examined: &[Finding]) -> Vec<Finding
         Ok(locks) => in_locks(&place, &locks),
         Err(failure) => {
             let found = format!("the locks cannot be looked at: {}", failure.message);
-            let (risk, remedy) =
-                ("a deadlock stays unseen, and lasts", "mend that, and run doctor again");
-            vec![Finding::warning(&place, DEADLOCKS, found, risk, remedy)]
+            let (risk, remedy) = ("a deadlock stays unseen", "mend that, and run doctor again");
+            vec![Topic(&place, DEADLOCKS).warning(found, risk, remedy)]
         }
     }
 }
@@ -130,10 +129,10 @@ fn in_locks(place: &str, locks: &[(LockName, Row)]) -> Vec<Finding> {
             "end one of them: {revokes}; and for the next time take the names in one call, which \
              cannot deadlock (`leasehold run A B`, `client.multi`), or bound the wait (`--wait`)"
         );
-        findings.push(Finding::warning(place, DEADLOCKS, found, risk, remedy));
+        findings.push(Topic(place, DEADLOCKS).warning(found, risk, &remedy));
     }
     if findings.is_empty() {
-        findings.push(Finding::ok(place, DEADLOCKS, "no deadlock among the waiters"));
+        findings.push(Topic(place, DEADLOCKS).ok("no deadlock among the waiters"));
     }
     let unreadable = locks.iter().filter(|(_, row)| row.unreadable.is_some());
     let names: Vec<&str> = unreadable.map(|(name, _)| name.as_str()).collect();
@@ -142,7 +141,7 @@ fn in_locks(place: &str, locks: &[(LockName, Row)]) -> Vec<Finding> {
         let (found, risk) = (format!("{words}: {first}"), "nobody can take or renew such a name");
         let remedy =
             "use one release of leasehold everywhere; `leasehold ls` says why for each name";
-        findings.push(Finding::danger(place, "records", found, risk, remedy));
+        findings.push(Topic(place, "records").danger(found, risk, remedy));
     }
     findings
 }
@@ -158,7 +157,7 @@ impl Checkup {
     /// The report on a store that could not be examined.
     fn unreachable(store: String, error: &Error) -> Self {
         let (risk, remedy) = ("nothing can be locked", "start it, or mend the store URL");
-        let finding = Finding::danger(&store, "reachable", error.to_string(), risk, remedy);
+        let finding = Topic(&store, "reachable").danger(error.to_string(), risk, remedy);
         Self::new(store, vec![finding])
     }
 }

@@ -22,7 +22,8 @@ pub struct Finding {
     pub level: Level,
     /// The server or the file that was checked.
     pub place: String,
-    /// The topic of the check in one word, such as `persistence`.
+    /// The check: `reachable`, `version`, `role`, `rights`, `eviction`, `persistence`, `replicas`
+    /// or `clock`.
     pub topic: &'static str,
     /// The state that was found.
     pub found: String,
@@ -32,71 +33,30 @@ pub struct Finding {
     pub remedy: String,
 }
 
-impl Finding {
+/// The place and the topic of a finding, which makes it.
+#[derive(Clone, Copy, Debug)]
+pub struct Topic<'a>(pub &'a str, pub &'static str);
+
+impl Topic<'_> {
     /// The finding that all is well.
-    pub fn ok(place: &str, topic: &'static str, found: impl Into<String>) -> Self {
-        Self {
-            level: Level::Ok,
-            place: place.to_owned(),
-            topic,
-            found: found.into(),
-            risk: String::new(),
-            remedy: String::new(),
-        }
+    pub fn ok(self, found: impl Into<String>) -> Finding {
+        self.finding(Level::Ok, found.into(), "", "")
     }
 
     /// The finding that a state costs more than it should, or breaks a promise together with
     /// another fault.
-    pub fn warning(
-        place: &str,
-        topic: &'static str,
-        found: impl Into<String>,
-        risk: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Self {
-        let (risk, remedy) = (risk.into(), remedy.into());
-        Self { level: Level::Warning, risk, remedy, ..Self::ok(place, topic, found) }
+    pub fn warning(self, found: impl Into<String>, risk: &str, remedy: &str) -> Finding {
+        self.finding(Level::Warning, found.into(), risk, remedy)
     }
 
     /// The finding that a state breaks a promise in the course of an ordinary failure.
-    pub fn danger(
-        place: &str,
-        topic: &'static str,
-        found: impl Into<String>,
-        risk: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Self {
-        Self { level: Level::Danger, ..Self::warning(place, topic, found, risk, remedy) }
-    }
-}
-
-/// The place and the topic that several findings have in common.
-#[cfg(any(feature = "file", feature = "postgres", feature = "redis"))]
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Topic<'a>(pub(crate) &'a str, pub(crate) &'static str);
-
-#[cfg(any(feature = "file", feature = "postgres", feature = "redis"))]
-impl Topic<'_> {
-    pub(crate) fn ok(self, found: impl Into<String>) -> Finding {
-        Finding::ok(self.0, self.1, found)
+    pub fn danger(self, found: impl Into<String>, risk: &str, remedy: &str) -> Finding {
+        self.finding(Level::Danger, found.into(), risk, remedy)
     }
 
-    pub(crate) fn warning(
-        self,
-        found: impl Into<String>,
-        risk: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Finding {
-        Finding::warning(self.0, self.1, found, risk, remedy)
-    }
-
-    pub(crate) fn danger(
-        self,
-        found: impl Into<String>,
-        risk: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Finding {
-        Finding::danger(self.0, self.1, found, risk, remedy)
+    fn finding(self, level: Level, found: String, risk: &str, remedy: &str) -> Finding {
+        let (place, topic) = (self.0.to_owned(), self.1);
+        Finding { level, place, topic, found, risk: risk.to_owned(), remedy: remedy.to_owned() }
     }
 }
 
@@ -104,11 +64,7 @@ impl Topic<'_> {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.place, self.found)?;
-        for part in [&self.risk, &self.remedy] {
-            if !part.is_empty() {
-                write!(f, ": {part}")?;
-            }
-        }
-        Ok(())
+        let mut said = [&self.risk, &self.remedy].into_iter().filter(|part| !part.is_empty());
+        said.try_for_each(|part| write!(f, ": {part}"))
     }
 }

@@ -12,6 +12,7 @@ use leasehold_core::{
 };
 use tokio::sync::mpsc;
 
+use super::finding::Topic;
 use super::{Capabilities, Finding, Inbox, Store, Subscription};
 use crate::clock::SystemClock;
 use crate::mutex::Mutex;
@@ -27,9 +28,7 @@ pub struct Memory {
 
 /// The finding about a store in memory.
 pub(super) fn finding() -> Finding {
-    Finding::warning(
-        "memory:",
-        "store",
+    Topic("memory:", "reachable").warning(
         "the locks are in the memory of one process",
         "nobody else sees them, and a restart forgets them",
         "write file:PATH or redis://HOST for more than one process",

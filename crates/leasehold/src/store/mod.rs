@@ -45,7 +45,7 @@ mod warnings;
 
 #[cfg(feature = "file")]
 pub use self::file::{File, FileOptions, FileTransaction};
-pub use self::finding::{Finding, Level};
+pub use self::finding::{Finding, Level, Topic};
 pub use self::memory::Memory;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 pub use self::options::{Quarantine, TlsConfig};

@@ -124,7 +124,7 @@ pub async fn examine(url: &str) -> Result<Vec<Finding>> {
         #[cfg(feature = "postgres")]
         Scheme::Postgres => postgres::examine(url).await,
         #[cfg(feature = "redis")]
-        Scheme::Redis => redis::diagnose(url).await,
+        Scheme::Redis => redis::examine(url).await,
     }
 }
 

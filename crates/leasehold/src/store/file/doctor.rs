@@ -8,9 +8,8 @@ use std::path::Path;
 use leasehold_core::{Error, StoreError, StoreErrorKind};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
-use rustix::process::geteuid;
 
-use super::access::{self, NEW};
+use super::access::NEW;
 use super::location::Location;
 use super::options::FileOptions;
 use super::schema;
@@ -37,72 +36,53 @@ const GROUP_WRITES: u32 = 0o020;
 ///
 /// If rights are missing or the path is wrong, so that the database cannot be used.
 pub(super) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
-    let location = match Location::check(&FileOptions::from_url(url)?.path) {
-        Ok(location) => location,
-        Err(error) => return unusable(url, error).map(|finding| vec![finding]),
-    };
-    let shown = format!("file:{}", location.database.display());
-    let findings = tokio::task::spawn_blocking(move || findings(&location)).await;
-    findings.unwrap_or_else(|_| {
-        let text = format!("{shown}: looking at the file was interrupted");
+    let path = FileOptions::from_url(url)?.path;
+    let place = format!("file:{}", path.display());
+    let findings = tokio::task::spawn_blocking(move || {
+        findings(&path).or_else(|error| Ok(vec![unusable(&place, error)?]))
+    });
+    findings.await.unwrap_or_else(|_| {
+        let text = "looking at the file was interrupted";
         Err(StoreError::new(StoreErrorKind::Unreachable, text).into())
     })
 }
 
-fn findings(location: &Location) -> Result<Vec<Finding>, Error> {
+fn findings(path: &Path) -> Result<Vec<Finding>, Error> {
+    let location = Location::check(path)?;
     let place = format!("file:{}", location.database.display());
     let failed = |error| location.io_error("look at it", error);
-    allowed(location)?;
+    allowed(&location)?;
     let is_there = location.database.exists();
-    if is_there && let Err(error) = schema::check_read_only(location) {
-        return unusable(&place, error.into()).map(|finding| vec![finding]);
+    if is_there {
+        schema::check_read_only(&location)?;
     }
     let what = if is_there { "a database" } else { "not there yet" };
     let found = format!("{what}, on a local file system: its locks hold on this machine only");
-    let mut findings = vec![Topic(&place, "store").ok(found)];
-    if let Some([found, harm, remedy]) = location.others_database() {
-        let found = found.strip_prefix(&place).unwrap_or(&found).trim_start();
-        findings.push(Topic(&place, "owner").danger(found, &harm, &remedy));
-    }
-    findings.push(permissions(&place, location).map_err(failed)?);
-    findings.push(room(&place, location).map_err(failed)?);
-    Ok(findings)
+    Ok(vec![
+        Topic(&place, "reachable").ok(found),
+        permissions(&place, &location).map_err(failed)?,
+        room(&place, &location).map_err(failed)?,
+    ])
 }
 
-/// Checks that this user may use the files that exist, and may create those that do not.
+/// Checks that this user may use the database, or may create it.
 fn allowed(location: &Location) -> Result<(), StoreError> {
     let of_file = Access::READ_OK | Access::WRITE_OK;
-    let of_directory = of_file | Access::EXEC_OK;
-    let ask = |path: &Path, access| match accessat(CWD, path, access, AtFlags::EACCESS) {
-        Err(Errno::NOENT) => accessat(CWD, location.directory(), of_directory, AtFlags::EACCESS)
-            .map_err(|error| location.io_error("make it", error)),
-        Err(error) if *path == location.side => Err(location.beside_error(error)),
-        found => found.map_err(|error| location.io_error("use it", error)),
-    };
-    ask(&location.database, of_file)?;
-    ask(&location.side, of_directory)?;
-    let found = access::Access::of(&location.database);
-    let access = found.map_err(|error| location.io_error("look at it", error))?;
-    let Ok(mut side) = rustix::fs::lstat(&location.side) else { return Ok(()) };
-    // If this user owns the directory, opening the store gives it the right mode.
-    if side.st_uid == geteuid().as_raw() {
-        side.st_mode = access.of_directory();
+    let ask = |path: &Path, access| accessat(CWD, path, access, AtFlags::EACCESS);
+    match ask(&location.database, of_file) {
+        Err(Errno::NOENT) => ask(location.directory(), of_file | Access::EXEC_OK),
+        found => found,
     }
-    location.refuse_others_side(&side, access)
+    .map_err(|error| location.io_error("use it", error))
 }
 
 /// The finding about a store that exists and cannot be used.
 fn unusable(place: &str, error: Error) -> Result<Finding, Error> {
-    let Error::Store(found) = &error else { return Err(error) };
-    match found.kind() {
-        StoreErrorKind::Corrupt
-        | StoreErrorKind::Full
-        | StoreErrorKind::Unsupported
-        | StoreErrorKind::Version => {
-            let text = found.to_string();
-            let found = text.strip_prefix(place).unwrap_or(&text).trim_start_matches([':', ' ']);
-            let (found, remedy) = found.rsplit_once(": ").unwrap_or((found, "name another path"));
-            Ok(Topic(place, "store").danger(found, "nothing can be locked", remedy))
+    use StoreErrorKind::{Corrupt, Full, Unsupported, Version};
+    match &error {
+        Error::Store(found) if matches!(found.kind(), Corrupt | Full | Unsupported | Version) => {
+            let (topic, remedy) = (Topic(place, "version"), "mend that, or name another path");
+            Ok(topic.danger(found.to_string(), "nothing can be locked", remedy))
         }
         _ => Err(error),
     }
@@ -110,65 +90,41 @@ fn unusable(place: &str, error: Error) -> Result<Finding, Error> {
 
 /// Checks the permissions: a user who may write the file may end every lock in it.
 fn permissions(place: &str, location: &Location) -> io::Result<Finding> {
-    let topic = Topic(place, "permissions");
-    let directory = location.directory();
-    let around = fs::metadata(directory)?;
+    let topic = Topic(place, "rights");
+    let around = fs::metadata(location.directory())?;
     let (mode, group) = fs::metadata(&location.database)
         .map_or((NEW, around.gid()), |found| (found.mode() & 0o777, found.gid()));
     let outside = around.mode() & 0o1777;
-    let is_for_a_group = mode == FOR_A_GROUP;
     // In the group's own directory the group may write: any of its members may be the one who
     // creates the files beside the database.
-    let are_its_own = is_for_a_group && around.gid() == group;
-    let strangers = if are_its_own { OTHERS_WRITE & !GROUP_WRITES } else { OTHERS_WRITE };
-    if outside & strangers != 0 && outside & STICKY == 0 {
-        return Ok(topic.warning(
+    let is_groups = mode == FOR_A_GROUP && around.gid() == group;
+    let strangers = if is_groups { OTHERS_WRITE & !GROUP_WRITES } else { OTHERS_WRITE };
+    Ok(if outside & strangers != 0 && outside & STICKY == 0 {
+        topic.warning(
             format!("others may write its directory (mode {outside:04o})"),
             "others can replace the file; some would then lock in the old one, some in the new one",
-            format!("chmod go-w {}", directory.display()),
-        ));
-    }
-    if is_for_a_group {
-        let found = format!("the file is shared by the users of group {group} (mode {mode:04o})");
-        return Ok(topic.ok(found));
-    }
-    if mode & OTHERS != 0 {
-        let shown = location.database.display();
-        return Ok(topic.warning(
+            &format!("chmod go-w {}", location.directory().display()),
+        )
+    } else if mode & OTHERS == 0 || mode == FOR_A_GROUP {
+        topic.ok(format!("the file is for its user, or for group {group} (mode {mode:04o})"))
+    } else {
+        let remedy = format!("chmod go= {0}, or 660 for a group", location.database.display());
+        topic.warning(
             format!("others may open it (mode {mode:04o})"),
-            "those users can end every lock, and see who holds what",
-            format!("chmod go= {shown}; or share it with a group: chmod 660"),
-        ));
-    }
-    Ok(topic.ok(format!("the file is for its user only (mode {mode:04o})")))
+            "they can end locks",
+            &remedy,
+        )
+    })
 }
 
 fn room(place: &str, location: &Location) -> io::Result<Finding> {
     let found = rustix::fs::statvfs(location.directory())?;
-    Ok(judge_room(place, found.f_bavail.saturating_mul(found.f_frsize)))
-}
-
-fn judge_room(place: &str, free: u64) -> Finding {
-    let text = format!("{} MiB are free on its disk", free >> 20);
-    let topic = Topic(place, "disk");
+    let free = found.f_bavail.saturating_mul(found.f_frsize);
+    let (topic, text) = (Topic(place, "persistence"), format!("{} MiB are free", free >> 20));
     let (risk, remedy) = ("on a full disk nothing new can be locked", "make room on the disk");
-    match free {
+    Ok(match free {
         0..FULL => topic.danger(text, risk, remedy),
         FULL..NEARLY_FULL => topic.warning(text, risk, remedy),
         _ => topic.ok(text),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::Level;
-
-    #[test]
-    fn a_disk_that_is_nearly_full_is_told_of() {
-        let room = |free| judge_room("file:a", free).level;
-        assert_eq!(room(FULL - 1), Level::Danger);
-        assert_eq!(room(NEARLY_FULL - 1), Level::Warning);
-        assert_eq!(room(NEARLY_FULL), Level::Ok);
-    }
+    })
 }

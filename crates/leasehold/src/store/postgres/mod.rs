@@ -110,7 +110,8 @@ impl Postgres {
             sessions.connect(settings).await?;
             statements.prepare(sessions).await?;
             sessions.ask_boot(Duration::ZERO, false).await?;
-            doctor::connecting::check(sessions, settings, warnings).await
+            warnings.add_trouble(doctor::of_server(sessions, settings).await?);
+            Ok(())
         }))
         .await?;
         store.shared.upkeep.begin()?;

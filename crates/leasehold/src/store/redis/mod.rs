@@ -3,6 +3,8 @@
 //! [`Redis`] is the store, [`RedisOptions`] are its options, and [`Redis::MANUAL`] is the manual
 //! for operators.
 
+mod checks;
+mod clocks;
 mod connection;
 mod doctor;
 mod durability;
@@ -31,10 +33,10 @@ use leasehold_core::{
 };
 use tokio::time::{Instant, timeout_at};
 
+use self::checks::ConnectCheck;
+use self::clocks::ServerClock;
 use self::connection::dial::Admission;
-use self::doctor::clocks::{self, ClockReading};
-use self::doctor::connect_check::{self, ConnectCheck};
-pub(super) use self::doctor::diagnose;
+pub(super) use self::doctor::examine;
 use self::durability::Durability;
 use self::layout::native::Native;
 use self::layout::plain::{Plain, keys_note};
@@ -68,7 +70,7 @@ pub struct Redis {
     durability: Option<Arc<Durability>>,
     clock_offset: Duration,
     /// The primary's clock as it was read on connecting, if there is only one primary.
-    reading: Option<ClockReading>,
+    clock: Option<ServerClock>,
 }
 
 impl fmt::Debug for Redis {
@@ -142,15 +144,13 @@ impl Redis {
         if settings.layout == LayoutName::Plain && settings.prefix.is_none() {
             warnings.add(keys_note(settings.prefix()).join(": "));
         }
-        let ConnectCheck { warnings: found, mut clocks, followers, reading } =
-            connect_check::check_servers(&topology, &settings).await?;
+        let ConnectCheck { warnings: found, clocks, followers } =
+            checks::check_servers(&topology, &settings).await?;
         found.into_iter().for_each(|warning| warnings.add(warning));
         let clock_offset = settings.clock_offset(!followers.is_empty());
-        if settings.quarantine().is_none() {
-            clocks.extend(clocks::read(&settings, &followers).await);
-            let apart = clocks::trouble(&clocks, clock_offset);
-            apart.iter().for_each(|finding| warnings.add(finding.to_string()));
-        }
+        let clock = clocks.first().filter(|_| topology.has_one_clock()).cloned();
+        let apart = clocks::of_successors(&settings, clocks, &followers).await;
+        warnings.add_trouble(apart);
         let prefix = settings.prefix().to_owned();
         let layout: Box<dyn Layout> = match settings.layout {
             LayoutName::Native => Box::new(Native { prefix }),
@@ -170,7 +170,7 @@ impl Redis {
             warnings,
             durability,
             clock_offset,
-            reading,
+            clock,
         })
     }
 
@@ -369,9 +369,9 @@ impl Store for Redis {
     }
 
     fn opened_at(&self) -> Option<Reading> {
-        let reading = self.reading?;
-        let lease_us = u64::try_from(reading.there.as_micros()).ok()?;
-        Some(Reading { age: reading.asked.elapsed(), lease_us })
+        let clock = self.clock.as_ref()?;
+        let lease_us = u64::try_from(clock.there.as_micros()).ok()?;
+        Some(Reading { age: clock.asked.elapsed(), lease_us })
     }
 
     fn warnings(&self) -> Vec<String> {

@@ -215,7 +215,7 @@ fn new_id() -> String {
 }
 
 /// Whether these nodes can be exactly those of a list. A node whose id is not known can be any.
-pub(crate) fn agree<'a>(ids: impl Iterator<Item = Option<&'a str>>, list: &str) -> bool {
+fn agree<'a>(ids: impl Iterator<Item = Option<&'a str>>, list: &str) -> bool {
     let listed: Vec<_> = list.split(',').collect();
     let mut ids = ids.peekable();
     let mut count = 0;
@@ -226,7 +226,7 @@ pub(crate) fn agree<'a>(ids: impl Iterator<Item = Option<&'a str>>, list: &str) 
 }
 
 /// The finding that other clients use other nodes: what was found, the risk, and the remedy.
-pub(crate) fn mismatch(own: &str, theirs: &str) -> [String; 3] {
+fn mismatch(own: &str, theirs: &str) -> [String; 3] {
     let life = show_duration(LIST_LIFE);
     let found = match own == theirs {
         true => format!(

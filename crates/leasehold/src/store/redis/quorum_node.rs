@@ -15,9 +15,8 @@ use tokio::sync::watch;
 use tokio::time::timeout_at;
 
 use super::Redis;
-use super::doctor::clocks::ServerClock;
-use super::doctor::fleet;
-use super::doctor::info_checks::Incompatible;
+use super::checks::Incompatible;
+use super::clocks::{OF_NODES, compare};
 use super::node_list::{NodeEntry, NodeList};
 use super::options::{Address, LayoutName, RedisOptions, Servers};
 use crate::background;
@@ -115,14 +114,12 @@ impl QuorumNodes {
     fn compare_clocks(&self) {
         let there = self.members.iter().filter_map(|member| {
             let has_ballots = member.settings.layout == LayoutName::Native;
-            let redis = member.redis.get().filter(|_| has_ballots)?;
-            let (server, offset) = (member.address.clone(), redis.reading?.offset());
-            Some((redis, ServerClock { server, offset }))
+            member.redis.get().filter(|_| has_ballots)
         });
-        let there: Vec<_> = there.collect();
-        for (at, (redis, clock)) in there.iter().enumerate() {
-            let found = there[at + 1..].iter().filter_map(|(_, other)| fleet::apart(clock, other));
-            found.for_each(|finding| redis.warnings.add(finding.to_string()));
+        let there: Vec<&Redis> = there.collect();
+        let clocks: Vec<_> = there.iter().filter_map(|redis| redis.clock.clone()).collect();
+        if let [first, ..] = there[..] {
+            first.warnings.add_trouble(compare("the quorum", &clocks, &OF_NODES));
         }
     }
 

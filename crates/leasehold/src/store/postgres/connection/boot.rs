@@ -92,11 +92,6 @@ impl Boot {
         left.filter(|left| self.is_guarded && !left.is_zero())
     }
 
-    /// Whether the row was ever asked for.
-    pub(crate) fn was_asked(&self) -> bool {
-        self.pause.lock().is_some()
-    }
-
     /// Asks over a new session, unless its server has the data of the earlier sessions. The data
     /// differ if the server is another one, was promoted, or had its data replaced.
     pub(super) async fn greet(

@@ -75,6 +75,11 @@ const INNER: [&str; 7] = [
     "quick_mutex_1(text, boolean, text)",
 ];
 
+/// The names of the functions that a role needs to take locks.
+pub(crate) fn functions_of_holders() -> impl Iterator<Item = &'static str> {
+    OF_HOLDERS.iter().filter_map(|function| Some(function.split_once('(')?.0))
+}
+
 /// For how long a transaction may be idle between the halves of a step: 1 s. A client that stops
 /// there delays others no longer than that.
 const MAX_IDLE: &str = "1s";

@@ -102,13 +102,6 @@ impl Dialer {
         Ok(Self { peer: Peer::Sentinel, login, database: 0, ..dialer })
     }
 
-    /// The same dialer without a login, to check whether a server accepts clients without a
-    /// password.
-    pub(crate) fn without_login(&self) -> Self {
-        let (login, paces) = (Login::default(), Arc::default());
-        Self { admission: None, login, database: 0, paces, ..self.clone() }
-    }
-
     /// The same dialer, for requests that may take longer by `span`.
     pub(crate) fn more_patient(&self, span: Duration) -> Self {
         Self { timeout: self.timeout + span, ..self.clone() }

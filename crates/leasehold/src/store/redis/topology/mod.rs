@@ -10,7 +10,6 @@ use std::sync::Arc;
 use leasehold_core::{InvalidInput, StoreError};
 
 use self::cluster::Cluster;
-pub(crate) use self::cluster::Map;
 use self::pool::Pool;
 use self::sentinel::Sentinel;
 use crate::store::redis::connection::Connection;

@@ -1,0 +1,172 @@
+//! Checks for faults that would break a promise: of the server, the database, the role and the
+//! connection to them.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use leasehold_core::text::show_duration;
+use leasehold_core::{Error, StoreError, StoreErrorKind};
+use tokio_postgres::types::Type;
+
+use super::connection::{Sessions, error, on_keeper};
+use super::options::{PostgresOptions, Server, SslMode};
+use super::schema::{Statements, functions_of_holders};
+use crate::store::finding::{Finding, Topic};
+
+/// The difference between the server's clock and ours from which on it is reported: 1 s.
+const CLOCKS_APART: Duration = Duration::from_secs(1);
+
+/// The facts that any role may read: the version; settings; the number of synchronous standbys that
+/// a commit waits for, and how many are there, if the role may know it; all standbys; the clock.
+const FACTS: &str = "SELECT current_setting('server_version'), \
+    current_setting('fsync')::bool AND current_setting('full_page_writes')::bool, \
+    CASE current_setting('synchronous_standby_names') WHEN '' THEN 0 ELSE coalesce( \
+        (regexp_match(current_setting('synchronous_standby_names'), \
+            '^\\s*(?:first|any)?\\s*(\\d+)\\s*\\(', 'i'))[1]::bigint, 1) END, \
+    (SELECT count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')) FROM pg_stat_replication \
+        HAVING count(*) = count(sync_state)), \
+    (SELECT count(*) FROM pg_stat_replication), \
+    (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+
+/// The functions that the role may not call, and its name. The schema is the first parameter.
+const RIGHTS: &str = "SELECT quote_ident(current_user), ARRAY(SELECT p.proname::text \
+    FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace \
+    WHERE n.nspname = $1 AND p.proname = ANY ($2) \
+    AND NOT (has_schema_privilege(n.oid, 'USAGE') AND has_function_privilege(p.oid, 'EXECUTE')) \
+    ORDER BY 1)";
+
+/// Checks the server of a URL. Changes nothing.
+pub(crate) async fn examine(url: &str) -> Result<Vec<Finding>, Error> {
+    let settings = PostgresOptions::from_url(url)?;
+    let sessions = Sessions::new(&settings)?;
+    let found = on_keeper(Box::pin(async move {
+        sessions.connect(&settings).await?;
+        let mut findings = of_server(&sessions, &settings).await?;
+        findings.push(of_schema(&sessions, &settings).await?);
+        Ok(findings)
+    }));
+    Ok(found.await?)
+}
+
+/// The findings about the server and its settings, for connecting, too.
+pub(crate) async fn of_server(
+    sessions: &Sessions,
+    settings: &PostgresOptions,
+) -> Result<Vec<Finding>, StoreError> {
+    let before = since_1970();
+    let rows = sessions.query(FACTS, &[]).await?;
+    let after = since_1970();
+    let row = rows.first().ok_or_else(|| {
+        StoreError::new(StoreErrorKind::Corrupt, "the server gave no row for its settings")
+    })?;
+    let version: String = row.get(0);
+    let place = place(settings);
+    let persistence = Topic(&place, "persistence");
+    let clock = Duration::from_micros(row.get::<_, i64>(5).unsigned_abs());
+    let apart = clock.abs_diff(clock.clamp(before, after));
+    let mut findings = vec![
+        Topic(&place, "version").ok(format!("the server is PostgreSQL {version}, a primary")),
+        transport(&place, settings),
+        match row.get(1) {
+            true => persistence.ok("each grant is on the disk before its answer"),
+            false => persistence.danger(
+                "fsync is off, or full_page_writes",
+                "a crash of the machine forgets locks that are held, or damages the database",
+                "set fsync = on and full_page_writes = on",
+            ),
+        },
+        standbys(&place, settings, row.get(2), row.get(3), row.get(4)),
+        match apart > CLOCKS_APART {
+            true => Topic(&place, "clock").warning(
+                format!("its clock and that of this machine are {} s apart", apart.as_secs()),
+                "where another server takes over, leases may overlap by what clocks differ",
+                "run NTP on both",
+            ),
+            false => Topic(&place, "clock").ok("the server's clock agrees with this machine's"),
+        },
+    ];
+    if let Some(left) = sessions.boot.pause() {
+        findings.push(persistence.warning(
+            format!("nothing new is granted for another {}", show_duration(left)),
+            "the server may have forgotten who holds what, and programs that want a lock wait",
+            "wait; or, only if no earlier lease can be valid, run `leasehold end-quarantine`",
+        ));
+    }
+    Ok(findings)
+}
+
+/// The finding about who may be in between.
+fn transport(place: &str, settings: &PostgresOptions) -> Finding {
+    let topic = Topic(place, "reachable");
+    let mode = settings.servers.first().map_or(SslMode::VerifyFull, |it| settings.mode_for(it));
+    let risk = "others on the way may stand for the server";
+    let remedy = "write sslmode=verify-full, with sslrootcert= if need be";
+    match mode {
+        SslMode::Disable if settings.servers.iter().all(Server::is_local) => {
+            topic.ok("the connection stays on this machine")
+        }
+        SslMode::Disable => topic.danger("nothing is encrypted", risk, remedy),
+        SslMode::Require => topic.danger("no certificate is checked", risk, remedy),
+        SslMode::VerifyCa => topic.warning("no name in a certificate is checked", risk, remedy),
+        SslMode::VerifyFull => topic.ok("the connection is encrypted to the named server"),
+    }
+}
+
+/// The finding about what a promotion would forget.
+fn standbys(
+    place: &str,
+    settings: &PostgresOptions,
+    wanted: i64,
+    there: Option<i64>,
+    followers: i64,
+) -> Finding {
+    let topic = Topic(place, "replicas");
+    let found = format!("standbys: {followers}; that a grant waits for: {wanted}");
+    match wanted {
+        1.. if there.is_some_and(|there| there < wanted) => topic.danger(
+            format!("{found}, and fewer are there"),
+            "nothing is locked meanwhile",
+            "start them, or take them out of synchronous_standby_names",
+        ),
+        0 if followers > 0 && settings.quarantine().is_none() => topic.warning(
+            found,
+            "a promotion forgets the last grants, and others are let in",
+            "leave quarantine=off out, or set synchronous_standby_names",
+        ),
+        _ => topic.ok(found),
+    }
+}
+
+/// The finding about the schema, and about its functions that the role may not call.
+async fn of_schema(sessions: &Sessions, settings: &PostgresOptions) -> Result<Finding, StoreError> {
+    let (place, schema) = (place(settings), &settings.schema);
+    let topic = Topic(&place, "rights");
+    let functions: Vec<&str> = functions_of_holders().collect();
+    let values = [(&schema as _, Type::TEXT), (&functions as _, Type::TEXT_ARRAY)];
+    let rows = sessions.query(RIGHTS, &values).await?;
+    let lacking = rows.first().map(|row| (row.get(0), row.get(1)));
+    let (role, missing): (String, Vec<String>) = lacking.unwrap_or_default();
+    if !missing.is_empty() {
+        let found = format!("{role} may not call {} in {schema}", missing.join(", "));
+        let remedy = format!("let the owner run `leasehold schema --holder {role} --install`");
+        return Ok(topic.danger(found, "locking fails", &remedy));
+    }
+    let remedy = "let the owner of the database run `leasehold schema --install`";
+    Ok(match Statements::new(settings).check(sessions).await {
+        Ok(()) => topic.ok(format!("{role} may use the schema {schema}, of this release")),
+        Err(missing) if error::lacks_schema(&missing) => {
+            let found = format!("the schema {schema} is not there, or not all of it");
+            topic.warning(found, "roles that may not make it are refused", remedy)
+        }
+        Err(error) => topic.danger(error.to_string(), "nothing can be locked", remedy),
+    })
+}
+
+fn place(settings: &PostgresOptions) -> String {
+    let servers: Vec<_> = settings.servers.iter().map(ToString::to_string).collect();
+    servers.join(",")
+}
+
+/// The time of this machine since 1970.
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
