@@ -45,7 +45,7 @@ const LAYERS: [(&str, &[&str]); 9] = [
         "crates/leasehold/src/store",
         &[
             "finding protocol secret traits",
-            "pace span warnings",
+            "pace warnings",
             "clocked options tls",
             "url",
             "file memory postgres quorum redis",

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server on this machine.
 fn options(server: &RedisServer) -> RedisOptions {
-    RedisOptions::standalone("127.0.0.1", server.port())
+    RedisOptions::from_url(&format!("redis://127.0.0.1:{}", server.port())).unwrap()
 }
 
 async fn client(store: impl Into<Box<dyn Store>>) -> Client {
@@ -135,10 +135,12 @@ async fn tls_may_be_a_configuration_of_the_programs_own_or_files() {
 #[tokio::test]
 async fn a_socket_and_a_quorum_are_opened_with_options_too() {
     let servers = [(); 3].map(|()| RedisServer::start().unwrap());
-    let options = RedisOptions::unix(servers[0].socket());
+    let socket = format!("redis+unix://{}", servers[0].socket().display());
+    let options = RedisOptions::from_url(&socket).unwrap();
     take_and_release(&client(Redis::open(options).await.unwrap()).await).await;
-    let nodes = servers.each_ref().map(|server| ("127.0.0.1", server.port()));
-    let mut options = RedisOptions::quorum(nodes);
+    let nodes = servers.each_ref().map(|server| format!("127.0.0.1:{}", server.port()));
+    let quorum = format!("redis+quorum://{}", nodes.join(","));
+    let mut options = RedisOptions::from_url(&quorum).unwrap();
     (options.quarantine, options.prefix) = (Quarantine::Off, Some("quorum:".to_owned()));
     let error = Redis::open(options.clone()).await.unwrap_err();
     assert!(error.to_string().contains("store::open"), "{error}");

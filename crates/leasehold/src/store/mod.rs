@@ -34,8 +34,6 @@ mod router;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod secret;
 #[cfg(any(feature = "postgres", feature = "redis"))]
-mod span;
-#[cfg(any(feature = "postgres", feature = "redis"))]
 mod tls;
 mod traits;
 #[cfg(any(feature = "postgres", feature = "redis"))]
@@ -47,10 +45,12 @@ mod warnings;
 pub use self::file::{File, FileOptions, FileTransaction};
 pub use self::finding::{Finding, Level, Topic};
 pub use self::memory::Memory;
+#[cfg(feature = "postgres")]
+pub use self::options::Server as PostgresServer;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 pub use self::options::{Quarantine, TlsConfig};
 #[cfg(feature = "postgres")]
-pub use self::postgres::{Postgres, PostgresOptions, PostgresRoles, PostgresServer, SslMode};
+pub use self::postgres::{Postgres, PostgresOptions, PostgresRoles, SslMode};
 pub use self::quorum::Quorum;
 #[cfg(feature = "redis")]
 pub use self::redis::{LayoutName, Redis, RedisItem, RedisOptions, RedisScript, Replicas};

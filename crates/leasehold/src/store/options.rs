@@ -1,14 +1,61 @@
 //! What the options of the stores on servers have in common.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::InvalidInput;
+use leasehold_core::text::parse_duration;
 use tokio_rustls::rustls::ClientConfig;
 
 /// How long a quarantine lasts: 1 min, twice the usual ttl.
 const QUARANTINE: Duration = Duration::from_mins(1);
+
+/// How long opening a connection may take at least: 5 s, enough for two lost SYN packets and a slow
+/// name server.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The largest difference between the clocks of servers that take over from each other: 500 ms, far
+/// above what NTP leaves, and short compared with the usual ttl.
+pub(super) const OFFSET: Duration = Duration::from_millis(500);
+
+/// The range of a timeout: below 10 ms a busy machine looks like a dead server.
+const TIMEOUTS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(60));
+
+/// The address of a server.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Server {
+    /// A host by name or number, or the path of a socket, which begins with a `/`.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+}
+
+impl Server {
+    pub(crate) fn is_socket(&self) -> bool {
+        self.host.starts_with('/')
+    }
+
+    /// Whether data for the server stays on this machine.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn is_local(&self) -> bool {
+        self.is_socket()
+            || self.host == "localhost"
+            || self.host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { host, port } = self;
+        match (self.is_socket(), host.contains(':')) {
+            (true, _) => f.write_str(host),
+            (false, true) => write!(f, "[{host}]:{port}"),
+            (false, false) => write!(f, "{host}:{port}"),
+        }
+    }
+}
 
 /// Whether nothing new is granted for a minute once a server may have forgotten something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,7 +79,7 @@ impl Quarantine {
     pub(super) fn read(name: &str, text: &str) -> Result<Self, InvalidInput> {
         #[cfg(leasehold_test_bugs)]
         if text.starts_with(|first: char| first.is_ascii_digit()) {
-            return super::span::read(name, text).map(Self::Of);
+            return span(name, text).map(Self::Of);
         }
         word(name, text, &[("on", Self::On), ("off", Self::Off)])
     }
@@ -89,30 +136,49 @@ fn list(words: &[&str], link: &str) -> String {
     format!("{} {link} {last}", others.join(", "))
 }
 
-/// Refuses an address without a host or a port, and an address that occurs twice.
-pub(super) fn check_addresses<T: fmt::Display + PartialEq>(
-    scheme: &str,
-    addresses: &[T],
-    host_and_port: impl Fn(&T) -> Option<(&str, u16)>,
-) -> Result<(), InvalidInput> {
-    if addresses.is_empty() {
-        return Err(no_host(scheme));
-    }
-    for (index, address) in addresses.iter().enumerate() {
-        match host_and_port(address) {
-            Some(("", _)) => return Err(no_host(scheme)),
-            Some((_, 0)) => return Err(invalid("the port is not 1 to 65535")),
-            Some(_) | None => {}
-        }
-        if addresses[..index].contains(address) {
-            return Err(invalid(format!("the addresses have {address} twice")));
-        }
-    }
-    Ok(())
+/// Reads a value that is a span.
+pub(super) fn span(name: &str, text: &str) -> Result<Duration, InvalidInput> {
+    parse_duration(text).map_err(|refusal| invalid(format!("`{name}` in the store URL: {refusal}")))
 }
 
-pub(super) fn no_host(scheme: &str) -> InvalidInput {
-    invalid(format!("there is no host: write {scheme}://HOST[:PORT]"))
+/// Refuses a timeout that is out of range.
+pub(super) fn check_timeout(span: Duration) -> Result<(), InvalidInput> {
+    let (least, most) = TIMEOUTS;
+    match (least..=most).contains(&span) {
+        true => Ok(()),
+        false => Err(invalid(format!("`timeout` is {span:?}: give {least:?} to {most:?}"))),
+    }
+}
+
+/// Refuses the first of these that is so.
+pub(super) fn refuse<const N: usize>(refusals: [(bool, &str); N]) -> Result<(), InvalidInput> {
+    match refusals.into_iter().find(|(is_so, _)| *is_so) {
+        Some((_, why)) => Err(invalid(why)),
+        None => Ok(()),
+    }
+}
+
+/// Refuses files of TLS that have no effect, or belong together: authorities, certificate and key,
+/// each with the name of its option. Without TLS, `off` says why.
+pub(super) fn check_tls(
+    files: [(&str, &Option<PathBuf>); 3],
+    config: Option<&TlsConfig>,
+    off: Option<&str>,
+) -> Result<(), InvalidInput> {
+    let [_, (cert, certificate), (key, private)] = files;
+    let given = files.iter().find(|(_, file)| file.is_some()).map(|(name, _)| name);
+    match (given, off) {
+        (Some(name), _) if config.is_some() => Err(invalid(format!(
+            "`{name}` is a part of the TLS configuration that the program gives: set it there"
+        ))),
+        (Some(name), Some(off)) => {
+            Err(invalid(format!("`{name}` in the store URL is for TLS: {off}")))
+        }
+        _ if certificate.is_some() != private.is_some() => {
+            Err(invalid(format!("`{cert}` and `{key}` go together: give both")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Asserts that the manual has a row for each option, and no other.

@@ -6,7 +6,7 @@ use std::fs;
 use leasehold_core::InvalidInput;
 use leasehold_core::text::{percent_decode, split_scheme};
 
-use super::options::{invalid, no_host};
+use super::options::{Server, invalid};
 use super::secret::{Login, Password, Secret};
 
 /// The environment variables with a password, so that no URL needs to contain it.
@@ -40,35 +40,48 @@ impl<'a> Url<'a> {
         let (login, hosts) = split_login(authority)?;
         Ok(Self { scheme, login, hosts, path, options: split_options(query)? })
     }
+}
 
-    /// Reads a host and its port. The scheme is only used for the remedy in an error.
-    pub(crate) fn host(
-        scheme: &str,
-        text: &str,
-        default_port: u16,
-    ) -> Result<(String, u16), InvalidInput> {
-        let unclosed = || invalid("the host in the store URL begins with `[` and has no `]`");
-        let (host, rest) = if let Some(bracketed) = text.strip_prefix('[') {
-            bracketed.split_once(']').ok_or_else(unclosed)?
-        } else {
-            text.split_at(text.find(':').unwrap_or(text.len()))
-        };
-        if host.is_empty() {
-            return Err(no_host(scheme));
+/// Reads the servers, each of which must occur once.
+pub(crate) fn servers(
+    scheme: &str,
+    hosts: &str,
+    default_port: u16,
+) -> Result<Vec<Server>, InvalidInput> {
+    let mut servers = Vec::new();
+    for text in hosts.split(',') {
+        let server = server(scheme, text, default_port)?;
+        if servers.contains(&server) {
+            return Err(invalid(format!("the addresses have {server} twice")));
         }
-        let port = match rest.strip_prefix(':').map(str::parse) {
-            None if rest.is_empty() => default_port,
-            Some(Ok(port)) if port > 0 => port,
-            // The text may be a password whose `@` is missing.
-            None | Some(_) => {
-                return Err(invalid(format!(
-                    "the port in the store URL is not 1 to 65535: write {scheme}://HOST:PORT, with \
-                     USER:PASSWORD@ before the host if it has users"
-                )));
-            }
-        };
-        Ok((decode("host", host)?, port))
+        servers.push(server);
     }
+    Ok(servers)
+}
+
+/// Reads a host and its port. The scheme is only used for the remedy in an error.
+pub(crate) fn server(scheme: &str, text: &str, default_port: u16) -> Result<Server, InvalidInput> {
+    let unclosed = || invalid("the host in the store URL begins with `[` and has no `]`");
+    let (host, rest) = if let Some(bracketed) = text.strip_prefix('[') {
+        bracketed.split_once(']').ok_or_else(unclosed)?
+    } else {
+        text.split_at(text.find(':').unwrap_or(text.len()))
+    };
+    if host.is_empty() {
+        return Err(invalid(format!("there is no host: write {scheme}://HOST[:PORT]")));
+    }
+    let port = match rest.strip_prefix(':').map(str::parse) {
+        None if rest.is_empty() => default_port,
+        Some(Ok(port)) if port > 0 => port,
+        // The text may be a password whose `@` is missing.
+        None | Some(_) => {
+            return Err(invalid(format!(
+                "the port in the store URL is not 1 to 65535: write {scheme}://HOST:PORT, with \
+                 USER:PASSWORD@ before the host if it has users"
+            )));
+        }
+    };
+    Ok(Server { host: decode("host", host)?, port })
 }
 
 /// Decodes `%2F` and other escapes.

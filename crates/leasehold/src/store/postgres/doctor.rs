@@ -8,9 +8,10 @@ use leasehold_core::{Error, StoreError, StoreErrorKind};
 use tokio_postgres::types::Type;
 
 use super::connection::{Sessions, error, on_keeper};
-use super::options::{PostgresOptions, Server, SslMode};
+use super::options::{PostgresOptions, SslMode};
 use super::schema::{Statements, functions_of_holders};
 use crate::store::finding::{Finding, Topic};
+use crate::store::options::Server;
 
 /// The difference between the server's clock and ours from which on it is reported: 1 s.
 const CLOCKS_APART: Duration = Duration::from_secs(1);

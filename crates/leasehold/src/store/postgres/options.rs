@@ -1,7 +1,5 @@
 //! The options of a PostgreSQL store, as values and as a URL.
 
-use std::fmt;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,9 +7,10 @@ use std::time::Duration;
 use leasehold_core::InvalidInput;
 use tokio_rustls::rustls::ClientConfig;
 
-use crate::store::options::{self, Quarantine, TlsConfig, invalid, unknown, word};
+use crate::store::options::{
+    self, CONNECT_TIMEOUT, Quarantine, Server, TlsConfig, invalid, span, unknown, word,
+};
 use crate::store::secret::Login;
-use crate::store::span::{self, CONNECT_TIMEOUT, TIMEOUTS};
 use crate::store::tls::{self, TlsFiles, Trust};
 use crate::store::url::{self, Url, decode};
 
@@ -68,43 +67,6 @@ pub enum SslMode {
     VerifyFull,
 }
 
-/// The address of a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Server {
-    /// A host by name or number, or the directory of a socket, which begins with a `/`.
-    pub host: String,
-    /// The port.
-    pub port: u16,
-}
-
-impl Server {
-    fn read(text: &str) -> Result<Self, InvalidInput> {
-        let (host, port) = Url::host("postgres", text, DEFAULT_PORT)?;
-        Ok(Self { host, port })
-    }
-
-    /// Whether data for the server stays on this machine.
-    pub(crate) fn is_local(&self) -> bool {
-        self.is_socket()
-            || self.host == "localhost"
-            || self.host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
-    }
-
-    pub(crate) fn is_socket(&self) -> bool {
-        self.host.starts_with('/')
-    }
-}
-
-impl fmt::Display for Server {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { host, port } = self;
-        match host.contains(':') {
-            true => write!(f, "[{host}]:{port}"),
-            false => write!(f, "{host}:{port}"),
-        }
-    }
-}
-
 /// The servers of a PostgreSQL store and its options: everything that a store URL can have, as
 /// values.
 ///
@@ -118,10 +80,8 @@ impl fmt::Display for Server {
 /// use leasehold::store::{Postgres, PostgresOptions};
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut options = PostgresOptions::new("db.example", 5432);
-/// options.login.user = Some("app".into());
+/// let mut options = PostgresOptions::from_url("postgres://app@db.example/shop")?;
 /// options.login.password = Some("secret".into());
-/// options.database = Some("shop".to_owned());
 /// options.connections = 8;
 /// let store = Postgres::open(options).await?;
 /// let client = leasehold::Client::builder().store(store).build().await?;
@@ -164,29 +124,6 @@ pub struct PostgresOptions {
 }
 
 impl PostgresOptions {
-    /// A server by name or number, or by the directory of its socket: `postgres://HOST:PORT`.
-    pub fn new(host: impl Into<String>, port: u16) -> Self {
-        Self::of(vec![Server { host: host.into(), port }])
-    }
-
-    fn of(servers: Vec<Server>) -> Self {
-        Self {
-            servers,
-            login: Login::default(),
-            database: None,
-            schema: "leasehold".to_owned(),
-            timeout: DEFAULT_TIMEOUT,
-            connections: DEFAULT_CONNECTIONS,
-            listen: None,
-            quarantine: Quarantine::default(),
-            sslmode: None,
-            sslrootcert: None,
-            sslcert: None,
-            sslkey: None,
-            tls_config: None,
-        }
-    }
-
     /// Reads a store URL. A password that is not in it comes from the environment
     /// (`LEASEHOLD_PASSWORD`, `LEASEHOLD_PASSWORD_FILE`).
     ///
@@ -217,28 +154,38 @@ impl PostgresOptions {
     pub(crate) fn read(url: &str) -> Result<Self, InvalidInput> {
         let Url { login, hosts, path, options, .. } =
             Url::read(url, "postgres://USER@HOST/DATABASE")?;
-        let servers = hosts.split(',').map(Server::read).collect::<Result<_, _>>()?;
-        let mut read = PostgresOptions { login, ..PostgresOptions::of(servers) };
-        if !path.is_empty() {
-            read.database = Some(decode("database", path)?);
-        }
+        let servers = url::servers("postgres", hosts, DEFAULT_PORT)?;
+        let mut read = Self {
+            servers,
+            login,
+            database: (!path.is_empty()).then(|| decode("database", path)).transpose()?,
+            schema: "leasehold".to_owned(),
+            timeout: DEFAULT_TIMEOUT,
+            connections: DEFAULT_CONNECTIONS,
+            listen: None,
+            quarantine: Quarantine::default(),
+            sslmode: None,
+            sslrootcert: None,
+            sslcert: None,
+            sslkey: None,
+            tls_config: None,
+        };
         for (name, value) in options {
             read.set(name, value)?;
         }
-        read.check_values()?;
         Ok(read)
     }
 
     fn set(&mut self, name: &str, text: String) -> Result<(), InvalidInput> {
         match name {
             "schema" => self.schema = text,
-            "timeout" => self.timeout = span::read(name, &text)?,
+            "timeout" => self.timeout = span(name, &text)?,
             "connections" => {
                 self.connections = text
                     .parse()
                     .map_err(|_| invalid(format!("`{name}` in the store URL is not a number")))?;
             }
-            "listen" => self.listen = Some(Server::read(&text)?),
+            "listen" => self.listen = Some(url::server("postgres", &text, DEFAULT_PORT)?),
             "quarantine" => self.quarantine = Quarantine::read(name, &text)?,
             "sslmode" => self.sslmode = Some(word(name, &text, &SSL_MODES)?),
             "sslrootcert" => self.sslrootcert = Some(text.into()),
@@ -249,60 +196,38 @@ impl PostgresOptions {
         Ok(())
     }
 
-    /// Refuses options with which no store can be opened.
-    pub(crate) fn check(&self) -> Result<(), InvalidInput> {
-        self.check_values()?;
-        if self.login.user.is_none() {
-            return Err(invalid("there is no user: write postgres://USER[:PASSWORD]@HOST"));
-        }
-        Ok(())
-    }
-
     /// Refuses values that are out of range or exclude each other.
-    fn check_values(&self) -> Result<(), InvalidInput> {
-        span::check("timeout", self.timeout, TIMEOUTS)?;
-        options::check_addresses("postgres", &self.servers, |server| {
-            Some((server.host.as_str(), server.port))
-        })?;
-        if !(1..=MAX_CONNECTIONS).contains(&self.connections) {
-            let (given, most) = (self.connections, MAX_CONNECTIONS);
-            return Err(invalid(format!("`connections` is {given}: give 1 to {most}")));
-        }
-        let is_of_schema = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-        let begins = self.schema.starts_with(|c: char| !c.is_ascii_digit());
-        if !begins || self.schema.len() > MAX_SCHEMA_BYTES || !self.schema.chars().all(is_of_schema)
-        {
-            return Err(invalid(
-                "`schema` has at most 63 small letters, digits and `_`, and begins with no digit",
-            ));
-        }
-        self.check_tls()
-    }
-
-    fn check_tls(&self) -> Result<(), InvalidInput> {
+    pub(crate) fn check(&self) -> Result<(), InvalidInput> {
+        options::check_timeout(self.timeout)?;
         let files = [
             ("sslrootcert", &self.sslrootcert),
             ("sslcert", &self.sslcert),
             ("sslkey", &self.sslkey),
         ];
-        match files.iter().find(|(_, file)| file.is_some()) {
-            Some((name, _)) if self.tls_config.is_some() => Err(invalid(format!(
-                "`{name}` is a part of the TLS configuration that the program gives: set it there"
-            ))),
-            Some((name, _)) if self.sslmode == Some(SslMode::Disable) => {
-                Err(invalid(format!("`{name}` is for TLS, and `sslmode` is disable")))
-            }
-            _ if self.sslcert.is_some() != self.sslkey.is_some() => {
-                Err(invalid("`sslcert` and `sslkey` go together: give both"))
-            }
-            _ if self.sslmode == Some(SslMode::Require) && self.sslrootcert.is_some() => {
-                Err(invalid(
-                    "sslmode=require trusts any server, so `sslrootcert` has no effect: write \
-                     sslmode=verify-full, or leave one of them out",
-                ))
-            }
-            _ => Ok(()),
-        }
+        let is_off = self.sslmode == Some(SslMode::Disable);
+        let off = is_off.then_some("`sslmode` is disable");
+        options::check_tls(files, self.tls_config.as_ref(), off)?;
+        let is_of_schema = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        let begins = self.schema.starts_with(|c: char| !c.is_ascii_digit());
+        options::refuse([
+            (self.servers.is_empty(), "there is no host: write postgres://USER@HOST[:PORT]"),
+            (self.login.user.is_none(), "there is no user: write postgres://USER[:PASSWORD]@HOST"),
+            (
+                !(1..=MAX_CONNECTIONS).contains(&self.connections),
+                "`connections` is out of range: give 1 to 64",
+            ),
+            (
+                !begins
+                    || self.schema.len() > MAX_SCHEMA_BYTES
+                    || !self.schema.chars().all(is_of_schema),
+                "`schema` has at most 63 small letters, digits and `_`, and begins with no digit",
+            ),
+            (
+                self.sslmode == Some(SslMode::Require) && self.sslrootcert.is_some(),
+                "sslmode=require trusts any server, so `sslrootcert` has no effect: write \
+                 sslmode=verify-full, or leave one of them out",
+            ),
+        ])
     }
 
     /// How long opening a session may take.

@@ -13,7 +13,7 @@ use super::connection::Connection;
 use super::connection::dial::Dialer;
 use super::options::{Address, RedisOptions};
 use crate::store::finding::{Finding, Topic};
-use crate::store::span::OFFSET;
+use crate::store::options::OFFSET;
 
 /// A difference between clocks that is reported: 1 s, far above what NTP leaves.
 const NOTICEABLE: Duration = Duration::from_secs(1);

@@ -103,7 +103,7 @@ fn read(value: &Value, actions: &[Action]) {
     let _ = reply::time(value.clone());
     drop(bundle::replies(3, value.clone()));
     drop(role::field(value, "role"));
-    let asked = Address::Tcp { host: "asked".to_owned(), port: 6379 };
+    let asked = Address { host: "asked".to_owned(), port: 6379 };
     if let Some(map) = cluster::slots::Map::parse(value.clone(), &asked) {
         assert!(!map.nodes().is_empty(), "one is asked");
         for slot in [0, 1, 8191, 16_383] {
@@ -125,7 +125,7 @@ pub(in crate::store) fn message(bytes: &[u8]) {
         }
     }
     if let Ok(details) = std::str::from_utf8(bytes) {
-        let asked = Address::Unix("asked".into());
+        let asked = Address { host: "/asked".to_owned(), port: 0 };
         drop(cluster::slots::redirection(details, &asked));
     }
 }

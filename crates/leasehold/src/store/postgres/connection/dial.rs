@@ -13,7 +13,8 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use tokio_rustls::rustls::ClientConfig;
 
 use super::error;
-use crate::store::postgres::options::{PostgresOptions, Server};
+use crate::store::options::Server;
+use crate::store::postgres::options::PostgresOptions;
 
 /// The name of a session in `pg_stat_activity`.
 const APPLICATION: &str = "leasehold";

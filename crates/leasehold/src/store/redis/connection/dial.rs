@@ -155,25 +155,23 @@ impl Dialer {
     ) -> Result<Box<dyn Stream>, StoreError> {
         let server = &address.to_string();
         let slow = |stage| self.too_slow(server, stage);
-        let (host, port) = match address {
-            Address::Tcp { host, port } => (host.as_str(), *port),
+        let Address { host, port } = address;
+        if address.is_socket() {
+            #[cfg(not(unix))]
+            return Err(error::unreachable(server, io::ErrorKind::Unsupported.into()));
             #[cfg(unix)]
-            Address::Unix(path) => {
-                let opening = timeout_at(until, UnixStream::connect(path)).await;
+            {
+                let opening = timeout_at(until, UnixStream::connect(host)).await;
                 let stream = opening.map_err(|_| slow("connection"))?;
                 return Ok(Box::new(stream.map_err(|why| error::unreachable(server, why))?));
             }
-            #[cfg(not(unix))]
-            Address::Unix(_) => {
-                return Err(error::unreachable(server, io::ErrorKind::Unsupported.into()));
-            }
-        };
-        let opening = timeout_at(until, connect_any(host, port)).await;
+        }
+        let opening = timeout_at(until, connect_any(host, *port)).await;
         let stream = opening
             .map_err(|_| slow("connection"))?
             .map_err(|why| error::unreachable(server, why))?;
         let Some(config) = &self.tls else { return Ok(Box::new(stream)) };
-        let name = ServerName::try_from(host.to_owned()).map_err(|_| error::no_name(host))?;
+        let name = ServerName::try_from(host.clone()).map_err(|_| error::no_name(host))?;
         let handshake = TlsConnector::from(Arc::clone(config)).connect(name, stream);
         let stream = timeout_at(until, handshake)
             .await

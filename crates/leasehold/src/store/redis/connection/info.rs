@@ -62,7 +62,7 @@ impl Info {
                 let (host, port) = (part("ip")?.to_owned(), part("port")?.parse().ok()?);
                 let lag = part("lag").and_then(|seconds| seconds.parse().ok()).unwrap_or(0);
                 Some(Follower {
-                    address: Address::Tcp { host, port },
+                    address: Address { host, port },
                     state: part("state")?.to_owned(),
                     lag: Duration::from_secs(lag),
                 })

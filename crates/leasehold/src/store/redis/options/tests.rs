@@ -5,9 +5,7 @@ use std::fs;
 use std::time::Duration;
 
 use leasehold_core::StoreError;
-use redis::{Client, ConnectionAddr, IntoConnectionInfo as _};
 
-use super::url::{OPTIONS, SENTINEL_PASSWORD};
 use super::*;
 use crate::store::options::assert_told;
 use crate::store::redis::connection::error;
@@ -44,7 +42,10 @@ fn a_host_may_have_a_port_a_database_and_credentials() {
 #[test]
 fn a_unix_socket_may_have_credentials() {
     let options = parse("redis+unix://u:p@/run/a%20b.sock?timeout=1s").unwrap();
-    assert_eq!(options.servers, Servers::Standalone(Address::Unix("/run/a b.sock".into())));
+    assert_eq!(
+        options.servers,
+        Servers::Standalone(Address { host: "/run/a b.sock".to_owned(), port: 0 })
+    );
     assert_eq!(options.login.user(), "u");
     assert_eq!(options.timeout, Some(Duration::from_secs(1)));
 }
@@ -53,7 +54,7 @@ fn a_unix_socket_may_have_credentials() {
 fn every_option_is_read() {
     let options = parse(
         "rediss://h?ca=/a.pem&cert=/b.pem&key=/c.pem&prefix=app%3A&\
-         timeout=100ms&layout=plain&quarantine=on&replicas=2",
+         timeout=100ms&layout=plain&quarantine=off&replicas=2",
     )
     .unwrap();
     assert!(options.tls);
@@ -63,14 +64,14 @@ fn every_option_is_read() {
     assert_eq!(options.prefix.as_deref(), Some("app:"));
     assert_eq!(options.timeout, Some(Duration::from_millis(100)));
     assert_eq!((options.layout, options.replicas), (LayoutName::Plain, Replicas::AtLeast(2)));
-    assert_eq!(options.quarantine(), Some(Duration::from_mins(1)));
+    assert_eq!(options.quarantine, Quarantine::Off);
     assert_eq!(parse("redis://h?prefix=").unwrap().prefix.as_deref(), Some(""));
 }
 
 #[test]
 fn a_fleet_is_several_hosts_and_what_they_are() {
     let hosts = [("a", 1), ("b", 6379)];
-    let nodes = hosts.map(|(host, port)| Address::Tcp { host: host.to_owned(), port }).to_vec();
+    let nodes = hosts.map(|(host, port)| Address { host: host.to_owned(), port }).to_vec();
     assert_eq!(parse("redis+cluster://a:1,b").unwrap().servers, Servers::Cluster(nodes.clone()));
     let quorum = parse("valkey+quorum://u:p@a:1,b/2").unwrap();
     assert!(quorum.quarantine().is_some(), "on unless somebody says otherwise");
@@ -84,11 +85,10 @@ fn a_fleet_is_several_hosts_and_what_they_are() {
 
 #[test]
 fn redissons_locks_have_bare_keys_and_neither_a_quorum_nor_a_quarantine() {
-    let refusal = |url: &str| parse(url).unwrap().check().unwrap_err().why;
+    let refusal = |url: &str| parse(url).unwrap_err();
     assert!(refusal("redis+quorum://a,b,c?layout=redisson").contains("sentinels or a cluster"));
     assert!(refusal("redis://h?layout=redisson&quarantine=on").contains("do not keep it"));
     let bare = parse("redis://h?layout=redisson").unwrap();
-    bare.check().unwrap();
     assert_eq!((bare.lock_prefix(), bare.prefix()), ("", "lh:"));
     let mapped = parse("redis+cluster://a?prefix=app:&layout=redisson-fenced").unwrap();
     assert_eq!((mapped.lock_prefix(), mapped.layout), ("app:", LayoutName::RedissonFenced));
@@ -176,31 +176,20 @@ fn a_password_that_was_not_escaped_is_never_shown() {
 }
 
 #[test]
-fn options_that_no_url_can_have_are_refused_too() {
-    let why = |options: RedisOptions| options.check().unwrap_err().why;
-    let with = |set: fn(&mut RedisOptions)| {
-        let mut options = RedisOptions::standalone("h", 6379);
+fn options_that_a_program_sets_are_refused_like_those_of_a_url() {
+    let with = |url: &str, set: fn(&mut RedisOptions)| {
+        let mut options = parse(url).unwrap();
         set(&mut options);
-        why(options)
+        options.check().unwrap_err().why
     };
-    assert!(with(|it| it.replicas = Replicas::AtLeast(0)).contains("`replicas`"));
-    assert!(with(|it| it.timeout = Some(Duration::ZERO)).contains("`timeout`"));
-    assert!(with(|it| it.login.user = Some("bob".into())).contains("no password"));
-    assert!(with(|it| it.sentinel_login.user = Some("bob".into())).contains("sentinel"));
-    let mut socket = RedisOptions::unix("/run/a.sock");
-    socket.tls = true;
-    assert!(why(socket).contains("no TLS"));
-    assert!(why(RedisOptions::unix("run/a.sock")).contains("three slashes"));
-    assert!(why(RedisOptions::cluster([("", 1)])).contains("no host"));
-    assert!(why(RedisOptions::standalone("h", 0)).contains("the port"));
-    assert!(why(RedisOptions::sentinel([("a", 26379)], "")).contains("no service"));
-    let nobody: [(&str, u16); 0] = [];
-    assert!(why(RedisOptions::quorum(nobody)).contains("no host"));
+    assert!(with("redis://h", |it| it.replicas = Replicas::AtLeast(0)).contains("`replicas`"));
+    assert!(with("redis://h", |it| it.timeout = Some(Duration::ZERO)).contains("`timeout`"));
+    assert!(with("redis://h", |it| it.login.user = Some("bob".into())).contains("no password"));
 }
 
 #[test]
 fn no_debug_shows_a_secret() {
-    let mut options = RedisOptions::sentinel([("a", 26379)], "main");
+    let mut options = parse("redis+sentinel://a/main").unwrap();
     for login in [&mut options.login, &mut options.sentinel_login] {
         (login.user, login.password) = (Some("hunter".into()), Some("hunter2".into()));
     }
@@ -265,31 +254,4 @@ fn sentinels_have_their_own_password() {
     assert_eq!(revealed(&options.login), None);
     let why = parse("redis+sentinel://a/main?sentinel_user=eve").unwrap_err();
     assert!(why.contains(SENTINEL_PASSWORD), "{why}");
-}
-
-#[test]
-fn a_client_of_redis_rs_stands_for_the_same_server_database_and_login_as_its_url() {
-    for url in ["redis://h:7001/3", "redis://app:pw@h:7001/", "redis+unix:///run/redis.sock"] {
-        let own = RedisOptions::try_from(&Client::open(url).unwrap()).unwrap();
-        let read = parse(url).unwrap();
-        assert_eq!((own.servers, own.database), (read.servers, read.database), "{url}");
-        assert_eq!(own.login.user(), read.login.user(), "{url}");
-        assert_eq!(revealed(&own.login), revealed(&read.login), "{url}");
-    }
-}
-
-#[test]
-fn the_tls_of_redis_rs_is_kept_unless_it_trusts_any_server() {
-    let info = "redis://h".into_connection_info().unwrap();
-    let address = |insecure| ConnectionAddr::TcpTls {
-        host: "h".to_owned(),
-        port: 6380,
-        insecure,
-        tls_params: None,
-    };
-    assert!(RedisOptions::try_from(&info.clone().set_addr(address(false))).unwrap().tls);
-    assert!(RedisOptions::try_from(&info.clone().set_addr(address(true))).is_err());
-    let settings = info.redis_settings().clone().set_db(-1);
-    let refused = RedisOptions::try_from(&info.set_redis_settings(settings)).unwrap_err();
-    assert!(refused.why.contains("-1"), "{refused:?}");
 }

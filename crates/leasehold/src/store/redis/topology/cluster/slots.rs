@@ -130,10 +130,8 @@ fn parse_node(node: Value, asked: &Address) -> Option<Address> {
 /// A node that does not know its own host sends an empty host, none, or a `?`. Then its host is the
 /// one by which it was reached.
 fn address(host: &str, port: u16, asked: &Address) -> Address {
-    match (host, asked) {
-        ("" | "?", Address::Tcp { host, .. }) => Address::Tcp { host: host.clone(), port },
-        _ => Address::Tcp { host: host.to_owned(), port },
-    }
+    let is_unknown = matches!(host, "" | "?") && !asked.is_socket();
+    Address { host: if is_unknown { &asked.host } else { host }.to_owned(), port }
 }
 
 #[cfg(test)]
@@ -150,7 +148,7 @@ mod tests {
     }
 
     fn at(host: &str, port: u16) -> Address {
-        Address::Tcp { host: host.to_owned(), port }
+        Address { host: host.to_owned(), port }
     }
 
     #[test]
@@ -218,8 +216,7 @@ mod tests {
             distinct.dedup();
             assert_eq!((some.len(), distinct.len()), (8, 8));
             for primary in &some {
-                let Address::Tcp { port, .. } = primary else { panic!("{primary}") };
-                chosen[usize::from(*port)] += 1;
+                chosen[usize::from(primary.port)] += 1;
             }
             let last = at("a", 100);
             if !some.contains(&&last) {

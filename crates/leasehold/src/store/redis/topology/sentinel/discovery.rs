@@ -190,7 +190,7 @@ impl Discovery {
             },
             Some(Value::Array(parts)) if parts.len() == 2 => {
                 match (text(&parts[0]), text(&parts[1]).and_then(|port| port.parse().ok())) {
-                    (Some(host), Some(port)) => Ok(Address::Tcp { host, port }),
+                    (Some(host), Some(port)) => Ok(Address { host, port }),
                     _ => Err(error::unexpected_reply(&sentinel.to_string(), "SENTINEL")),
                 }
             }
@@ -244,16 +244,12 @@ mod tests {
     use super::*;
 
     fn named_by(opinions: &[(u16, u64)]) -> Vec<u16> {
-        let at = |port| Address::Tcp { host: "h".into(), port };
+        let at = |port| Address { host: "h".into(), port };
         let opinions: Vec<_> = opinions
             .iter()
             .map(|(port, epoch)| Opinion { primary: at(*port), epoch: *epoch })
             .collect();
-        let ports = rank(&opinions).into_iter().map(|address| match address {
-            Address::Tcp { port, .. } => port,
-            Address::Unix(_) => 0,
-        });
-        ports.collect()
+        rank(&opinions).into_iter().map(|address| address.port).collect()
     }
 
     #[test]

@@ -84,7 +84,7 @@ impl SwitchListener {
         question.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.service);
         let named = connection.ask(&question).await?;
         if let Ok(Some((host, port))) = Option::<(String, u16)>::from_redis_value(named) {
-            self.leave_others(&Address::Tcp { host, port });
+            self.leave_others(&Address { host, port });
         }
         Ok((connection, pushes))
     }
@@ -139,7 +139,7 @@ fn new_primary(service: &str, payload: &str) -> Option<Address> {
     let words: Vec<_> = payload.split(' ').collect();
     match words[..] {
         [name, _, _, host, port] if name == service => {
-            Some(Address::Tcp { host: host.to_owned(), port: port.parse().ok()? })
+            Some(Address { host: host.to_owned(), port: port.parse().ok()? })
         }
         _ => None,
     }

@@ -1,0 +1,446 @@
+//! The options of a Redis store, as values and as a URL.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use leasehold_core::InvalidInput;
+use leasehold_core::bugs::{self, Bug};
+
+pub(crate) use crate::store::options::Server as Address;
+use crate::store::options::{
+    self, CONNECT_TIMEOUT, OFFSET, Quarantine, TlsConfig, invalid, span, unknown, word,
+};
+use crate::store::secret::Login;
+use crate::store::url::{self, Url, decode};
+
+const DEFAULT_PORT: u16 = 6379;
+const DEFAULT_SENTINEL_PORT: u16 = 26379;
+
+/// The environment variable with the password for sentinels, which is never in a URL.
+const SENTINEL_PASSWORD: &str = "LEASEHOLD_SENTINEL_PASSWORD";
+
+/// The beginning of leasehold's keys.
+const DEFAULT_PREFIX: &str = "lh:";
+
+/// The longest prefix: 64 bytes, because every key has it.
+const MAX_PREFIX_BYTES: usize = 64;
+
+/// How long one request may take: 500 ms, which leaves several tries within a third of the shortest
+/// usual ttl. A healthy server answers within one try.
+const DEFAULT_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// The largest number of replicas that `replicas=` can ask for: more than anybody has.
+const MAX_REPLICAS: u32 = 100;
+
+/// The options of a URL, in the order of the manual.
+const OPTIONS: [&str; 9] =
+    ["prefix", "timeout", "ca", "cert", "key", "layout", "sentinel_user", "replicas", "quarantine"];
+
+const LAYOUTS: [(&str, LayoutName); 4] = [
+    ("native", LayoutName::Native),
+    ("plain", LayoutName::Plain),
+    ("redisson", LayoutName::Redisson),
+    ("redisson-fenced", LayoutName::RedissonFenced),
+];
+
+/// The layout of locks on the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LayoutName {
+    /// A hash with a queue, tokens and all features of leasehold.
+    #[default]
+    Native,
+    /// The string of the Redis documentation, shared with programs in other languages.
+    Plain,
+    /// The locks of Redisson, shared with programs in Java. Tokens are the server's clock.
+    Redisson,
+    /// The same, and tokens are the counter of an `RFencedLock`.
+    RedissonFenced,
+}
+
+impl LayoutName {
+    /// Whether programs in other languages share the locks, so that the server keeps nothing but
+    /// the locks.
+    pub(crate) fn is_shared(self) -> bool {
+        self != Self::Native
+    }
+
+    /// Whether programs in Java share the locks.
+    pub(crate) fn is_redisson(self) -> bool {
+        matches!(self, Self::Redisson | Self::RedissonFenced)
+    }
+}
+
+/// The number of replicas that must have a grant before it counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Replicas {
+    /// All replicas.
+    All,
+    /// At least this number, from 1 to 100.
+    AtLeast(u32),
+    /// No replica: the primary's reply is enough.
+    #[default]
+    None,
+}
+
+/// The servers of a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Servers {
+    /// Some nodes of a cluster, which name the others.
+    Cluster(Vec<Address>),
+    /// Independent primaries, of which a majority decides.
+    Quorum(Vec<Address>),
+    /// The primary of a service, as its sentinels name it.
+    Sentinel { sentinels: Vec<Address>, service: String },
+    /// One primary.
+    Standalone(Address),
+}
+
+impl fmt::Display for Servers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let join = |addresses: &[Address]| {
+            addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+        };
+        match self {
+            Self::Cluster(nodes) => write!(f, "cluster {}", join(nodes)),
+            Self::Quorum(nodes) => write!(f, "quorum {}", join(nodes)),
+            Self::Sentinel { sentinels, service } => {
+                write!(f, "service {service} of sentinels {}", join(sentinels))
+            }
+            Self::Standalone(address) => address.fmt(f),
+        }
+    }
+}
+
+/// The servers of a Redis store and its options: everything that a store URL can have, as values.
+///
+/// Opening the store refuses values out of range, and options that exclude each other, with the
+/// same messages as for a URL. No `Debug` and no error shows a password. Nothing is taken from the
+/// environment, unless [`from_url`](Self::from_url) reads it.
+///
+/// [The manual](crate::store::Redis::MANUAL) says what each option promises, costs and needs on the
+/// server.
+///
+/// # Examples
+///
+/// ```no_run
+/// use leasehold::store::{Password, Redis, RedisOptions};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn fetch_token() -> Result<String, std::io::Error> { Ok(String::new()) }
+/// let mut options = RedisOptions::from_url("rediss://locks.example:6379")?;
+/// options.ca = Some("/etc/ssl/locks.pem".into());
+/// options.login.user = Some("holder".into());
+/// let source = || async { Ok(fetch_token().await?.into()) };
+/// options.login.password = Some(Password::from_source(source));
+/// options.prefix = Some("app:".to_owned());
+/// let store = Redis::open(options).await?;
+/// let client = leasehold::Client::builder().store(store).build().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+#[must_use = "options do nothing until a store is opened with them"]
+pub struct RedisOptions {
+    pub(crate) servers: Servers,
+    /// The number of the database. Default: 0.
+    pub database: u32,
+    /// The login at servers. Default: the user `default`, without a password.
+    pub login: Login,
+    /// The login at sentinels, which never get the servers' password. Default: none.
+    pub sentinel_login: Login,
+    /// Whether connections use TLS, also to sentinels. Default: no.
+    pub tls: bool,
+    /// A TLS configuration of the program, instead of the three files. Default: none.
+    pub tls_config: Option<TlsConfig>,
+    /// A PEM file with the authorities to trust. Default: those of the system.
+    pub ca: Option<PathBuf>,
+    /// A PEM file with the client's certificate, beside `key`. Default: none.
+    pub cert: Option<PathBuf>,
+    /// A PEM file with the client's private key, beside `cert`. Default: none.
+    pub key: Option<PathBuf>,
+    /// The beginning of all keys and channels, at most 64 bytes. With the layouts of Redisson, the
+    /// beginning of the names of locks, as from a `NameMapper`. Default: `lh:`; with the layouts of
+    /// Redisson nothing.
+    pub prefix: Option<String>,
+    /// How long one request may take, 10 ms to 60 s. Opening a connection may take 5 s, or this if
+    /// it is longer. Default: 500 ms; for an acquire in a quorum 1 % of its ttl, 5 to 50 ms.
+    pub timeout: Option<Duration>,
+    /// The layout of locks on the server. Default: native.
+    pub layout: LayoutName,
+    /// How many replicas must have a grant before it counts. Default: none.
+    pub replicas: Replicas,
+    /// Whether nothing new is granted for a minute after a server lost its memory. No ttl may be
+    /// longer then. Default: off; on the nodes of a quorum on.
+    pub quarantine: Quarantine,
+}
+
+impl RedisOptions {
+    fn of(servers: Servers) -> Self {
+        Self {
+            servers,
+            database: 0,
+            login: Login::default(),
+            sentinel_login: Login::default(),
+            tls: false,
+            tls_config: None,
+            ca: None,
+            cert: None,
+            key: None,
+            prefix: None,
+            timeout: None,
+            layout: LayoutName::default(),
+            replicas: Replicas::default(),
+            quarantine: Quarantine::default(),
+        }
+    }
+
+    /// Reads a store URL. A password that is not in it comes from the environment
+    /// (`LEASEHOLD_PASSWORD`, `LEASEHOLD_PASSWORD_FILE`, `LEASEHOLD_SENTINEL_PASSWORD`).
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`] names the part of the URL that is wrong, without showing a password.
+    pub fn from_url(url: &str) -> Result<Self, InvalidInput> {
+        Self::from_url_with(url, |name| std::env::var(name).ok())
+    }
+
+    /// Like [`from_url`](Self::from_url), but passwords come from `environment` instead of this
+    /// process's environment. That function gets the names of the variables.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`from_url`](Self::from_url).
+    pub fn from_url_with(
+        url: &str,
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, InvalidInput> {
+        let mut options = Self::read(url)?;
+        url::complete(&mut options.login, &environment)?;
+        if matches!(options.servers, Servers::Sentinel { .. }) {
+            options.sentinel_login.password = environment(SENTINEL_PASSWORD).map(Into::into);
+        }
+        options.check()?;
+        Ok(options)
+    }
+
+    /// Reads the URL itself.
+    pub(crate) fn read(url: &str) -> Result<Self, InvalidInput> {
+        let Url { scheme, login, hosts, path, options } = Url::read(url, "redis://HOST")?;
+        let (base, kind) = scheme.split_once('+').unwrap_or((scheme, ""));
+        let tls = match base {
+            "redis" | "valkey" => false,
+            "rediss" | "valkeys" if kind != "unix" => true,
+            _ => return Err(unknown_scheme(scheme)),
+        };
+        let (service, database) = match kind {
+            "sentinel" => path.split_once('/').unwrap_or((path, "")),
+            "unix" => ("", ""),
+            _ => ("", path),
+        };
+        let addresses = |port| url::servers("redis", hosts, port);
+        let mut read = Self::of(match kind {
+            "" if hosts.contains(',') => {
+                return Err(invalid(
+                    "the store URL names several hosts: give one primary, or say what they are by \
+                     redis+sentinel://, redis+cluster:// or redis+quorum://",
+                ));
+            }
+            "" => Servers::Standalone(url::server("redis", hosts, DEFAULT_PORT)?),
+            "unix" if !hosts.is_empty() || path.is_empty() => {
+                return Err(invalid(
+                    "a socket needs its absolute path: write redis+unix:///run/redis.sock, with \
+                     three slashes",
+                ));
+            }
+            "unix" => {
+                let host = decode("path", &format!("/{path}"))?;
+                Servers::Standalone(Address { host, port: 0 })
+            }
+            "cluster" => Servers::Cluster(addresses(DEFAULT_PORT)?),
+            "quorum" => Servers::Quorum(addresses(DEFAULT_PORT)?),
+            "sentinel" if service.is_empty() => {
+                return Err(invalid(
+                    "there are sentinels and no service: write \
+                     redis+sentinel://HOST:PORT,…/SERVICE, with the name that they monitor",
+                ));
+            }
+            "sentinel" => Servers::Sentinel {
+                sentinels: addresses(DEFAULT_SENTINEL_PORT)?,
+                service: decode("service", service)?,
+            },
+            _ => return Err(unknown_scheme(scheme)),
+        });
+        (read.login, read.tls) = (login, tls);
+        if !database.is_empty() {
+            read.database = database.parse().map_err(|_| {
+                invalid("the database in the store URL, behind the `/`, is not a number")
+            })?;
+        }
+        for (name, value) in options {
+            read.set(name, value)?;
+        }
+        Ok(read)
+    }
+
+    fn set(&mut self, name: &str, text: String) -> Result<(), InvalidInput> {
+        match name {
+            "prefix" => self.prefix = Some(text),
+            "timeout" => self.timeout = Some(span(name, &text)?),
+            "ca" => self.ca = Some(text.into()),
+            "cert" => self.cert = Some(text.into()),
+            "key" => self.key = Some(text.into()),
+            "layout" => self.layout = word(name, &text, &LAYOUTS)?,
+            "sentinel_user" if matches!(self.servers, Servers::Sentinel { .. }) => {
+                self.sentinel_login.user = Some(text.into());
+            }
+            "sentinel_user" => {
+                let why = "`sentinel_user` is for sentinels: begin the URL with redis+sentinel://";
+                return Err(invalid(why));
+            }
+            "replicas" => {
+                self.replicas = match text.as_str() {
+                    "all" => Replicas::All,
+                    "none" => Replicas::None,
+                    // None of them is in the range.
+                    number => Replicas::AtLeast(number.parse().unwrap_or(0)),
+                }
+            }
+            "quarantine" => self.quarantine = Quarantine::read(name, &text)?,
+            _ => return Err(unknown(name, &OPTIONS)),
+        }
+        Ok(())
+    }
+
+    /// Refuses values that are out of range or exclude each other.
+    pub(crate) fn check(&self) -> Result<(), InvalidInput> {
+        options::check_timeout(self.timeout())?;
+        let files = [("ca", &self.ca), ("cert", &self.cert), ("key", &self.key)];
+        let has_tls = self.tls || self.tls_config.is_some();
+        let off = (!has_tls).then_some("begin it with rediss://");
+        options::check_tls(files, self.tls_config.as_ref(), off)?;
+        let prefix = self.prefix();
+        let is_shared = self.layout.is_shared();
+        let range = 1..=MAX_REPLICAS;
+        let refusals = [
+            (
+                matches!(self.replicas, Replicas::AtLeast(count) if !range.contains(&count)),
+                "`replicas` is none, all or a number from 1 to 100",
+            ),
+            (
+                prefix.len() > MAX_PREFIX_BYTES || prefix.chars().any(char::is_control),
+                "`prefix` has more than 64 bytes or a control character",
+            ),
+            (
+                self.database != 0 && matches!(self.servers, Servers::Cluster(_)),
+                "a cluster has no databases: leave the number out",
+            ),
+            // The user in a URL may really be a password whose `:` was forgotten, so the message
+            // does not show it.
+            (
+                self.login.user.is_some() && self.login.password.is_none(),
+                "there is a user and no password: write USER:PASSWORD@ or :PASSWORD@ in the store \
+                 URL, or set LEASEHOLD_PASSWORD or LEASEHOLD_PASSWORD_FILE",
+            ),
+            (
+                self.sentinel_login.user.is_some() && self.sentinel_login.password.is_none(),
+                "there is a `sentinel_user` and no password for sentinels: set \
+                 LEASEHOLD_SENTINEL_PASSWORD",
+            ),
+            (
+                self.layout.is_redisson() && matches!(self.servers, Servers::Quorum(_)),
+                "layout=redisson is for one server, sentinels or a cluster: Redisson has no lock \
+                 on a quorum that excludes anybody for certain",
+            ),
+            (
+                is_shared && self.quarantine().is_some(),
+                "`quarantine` does not go with layout=plain or layout=redisson: programs in other \
+                 languages do not keep it",
+            ),
+        ];
+        options::refuse(refusals)
+    }
+
+    /// The same options, for one of the nodes of a quorum.
+    pub(crate) fn of_node(&self, address: &Address) -> Self {
+        let mut node = Self { servers: Servers::Standalone(address.clone()), ..self.clone() };
+        if self.quarantine == Quarantine::Default && self.quarantine().is_some() {
+            node.quarantine = Quarantine::On;
+        }
+        node
+    }
+
+    /// How long one request may take.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout.unwrap_or(DEFAULT_TIMEOUT)
+    }
+
+    /// How long opening a connection may take.
+    pub(crate) fn connect_timeout(&self) -> Duration {
+        CONNECT_TIMEOUT.max(self.timeout())
+    }
+
+    /// The beginning of all keys and channels.
+    pub(crate) fn prefix(&self) -> &str {
+        self.prefix.as_deref().unwrap_or(DEFAULT_PREFIX)
+    }
+
+    /// The beginning of the keys of locks: Redisson has no prefix except that of a `NameMapper`.
+    pub(crate) fn lock_prefix(&self) -> &str {
+        match self.layout.is_redisson() {
+            true => self.prefix.as_deref().unwrap_or_default(),
+            false => self.prefix(),
+        }
+    }
+
+    /// How long nothing new is granted once the server may have forgotten something.
+    pub(crate) fn quarantine(&self) -> Option<Duration> {
+        // A single node that forgets is enough for two clients to have a majority.
+        let has_ballots = matches!(self.servers, Servers::Quorum(_)) && !self.layout.is_shared();
+        self.quarantine.span(has_ballots)
+    }
+
+    /// Whether requests for many names may travel as one call. In a cluster, a call must stay
+    /// within a slot. With a quarantine, each acquire is followed by a command that reads the boot
+    /// record.
+    pub(crate) fn bundles(&self) -> bool {
+        let is_cluster = matches!(self.servers, Servers::Cluster(_));
+        (!is_cluster || bugs::is_on(Bug::SlotsInOneCall)) && self.quarantine().is_none()
+    }
+
+    /// The remedy for a server that forgets: one of its settings, or a quarantine if the store can
+    /// have one.
+    pub(crate) fn or_quarantine(&self, setting: &str) -> String {
+        match self.layout.is_shared() {
+            true => setting.to_owned(),
+            false => format!("{setting}, or quarantine=on in every store URL"),
+        }
+    }
+
+    /// The largest difference between the clocks of servers that take over from each other. With a
+    /// quarantine it does not matter: earlier leases have ended by either clock.
+    pub(crate) fn clock_offset(&self, is_followed: bool) -> Duration {
+        let is_taken_over = match &self.servers {
+            Servers::Cluster(_) | Servers::Sentinel { .. } => true,
+            Servers::Standalone(_) => is_followed || self.replicas != Replicas::None,
+            Servers::Quorum(_) => false,
+        };
+        match is_taken_over && self.quarantine().is_none() {
+            true => OFFSET,
+            false => Duration::ZERO,
+        }
+    }
+}
+
+fn unknown_scheme(scheme: &str) -> InvalidInput {
+    invalid(format!(
+        "the store URL begins with {scheme:?}: use redis://, rediss:// (TLS), redis+unix://, \
+         redis+sentinel://, redis+cluster:// or redis+quorum://"
+    ))
+}
+
+#[cfg(test)]
+mod tests;
