@@ -93,10 +93,7 @@ const LAYERS: [(&str, &[&str]); 9] = [
             "election lock",
         ],
     ),
-    (
-        "crates/leasehold-cli/src/watch",
-        &["budget history", "row", "deadlocks", "picture", "list scanner"],
-    ),
+    ("crates/leasehold-cli/src/watch", &["history", "row", "deadlocks", "picture", "scanner"]),
     (
         "crates/leasehold-cli/src",
         &[

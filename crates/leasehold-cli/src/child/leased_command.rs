@@ -14,12 +14,12 @@ use super::guardian::link::Link;
 use super::guardian::protocol::{Begin, CommandEnd, EndReason, Order, Report};
 use super::guardian::timing::{CLOCK, sleep_until};
 use super::guardian::watch::{Advice, Watch};
-use super::tty_handover::TtyHandover;
 use crate::args::{EndArgs, Limit, OnLost};
 use crate::connection::{Connection, reentry};
 use crate::report::{Failure, LOST, NOT_EXECUTABLE, Outcome, Verbosity};
 use crate::secrets;
 use crate::signals::{Death, can_be_continued, numbered, signal_name};
+use crate::terminal::TtyHandover;
 
 /// How a command under a lease is ended.
 #[derive(Clone, Copy, Debug)]

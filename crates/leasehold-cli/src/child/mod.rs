@@ -3,4 +3,3 @@
 pub(crate) mod guardian;
 pub(crate) mod leased_command;
 pub(crate) mod program;
-mod tty_handover;

@@ -1,9 +1,12 @@
 //! `leasehold elect`: leads an election while a command runs, or shows the leader.
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::slice::from_ref;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use leasehold::admin::Holder;
+use leasehold::admin::{Holder, Status};
 use leasehold::election::{Election, Leader, Observed};
 use leasehold::error::StoreError;
 use leasehold::lease::Mode;
@@ -11,7 +14,6 @@ use leasehold::{Client, FencingToken, LeaseOptions, LockName};
 use serde::Serialize;
 
 use super::hold::{Until, let_go, until_asked};
-use super::ready_file::ReadyFile;
 use super::status_view::HolderView;
 use crate::args::Elect;
 use crate::child::guardian::idle::IdleGuardian;
@@ -136,22 +138,16 @@ fn tell_of_store(args: &Elect, why: Option<&StoreError>) -> Result<(), Failure> 
     }
 }
 
-/// Prints the leader's value; exit code 1 if nobody leads.
+/// Prints the leader's value, or as JSON also its process and its lease, with the fields of
+/// `show --json`; exit code 1 if nobody leads.
 fn show(args: &Elect) -> Outcome {
-    if args.json {
-        return show_json(args);
-    }
-    let leader = watch(args, async |_, election| Ok(election.leader().await?))?;
-    if let Some(Leader { value, .. }) = &leader {
-        print(escaped(value))?;
-    }
-    Ok(if leader.is_some() { 0 } else { NO })
-}
-
-/// Prints the leader, its process and its lease, with the fields of `show --json`.
-fn show_json(args: &Elect) -> Outcome {
     let (leader, status) = watch(args, async |client, election| {
-        Ok((election.leader().await?, client.admin().inspect(&args.name).await?))
+        let leader = election.leader().await?;
+        let status = match args.json {
+            true => client.admin().inspect(&args.name).await?,
+            false => Status::default(),
+        };
+        Ok((leader, status))
     })?;
     let mut view = ElectionView::new(&args.name, leader.as_ref());
     // If another process leads by now, the next call finds it.
@@ -160,7 +156,11 @@ fn show_json(args: &Elect) -> Outcome {
     {
         leader.holder = LeaderHolder::Seen(HolderView::new(holder, now_ms()));
     }
-    print_json(&view)?;
+    match (&leader, args.json) {
+        (_, true) => print_json(&view)?,
+        (Some(leader), false) => print(escaped(&leader.value))?,
+        (None, false) => {}
+    }
     Ok(if leader.is_some() { 0 } else { NO })
 }
 
@@ -215,4 +215,51 @@ impl<'a> ElectionView<'a> {
         };
         Self { name, leader: leader.map(view) }
     }
+}
+
+/// A file that says `stands by` or `leads` as long as that is true, and is removed afterwards.
+#[derive(Clone, Debug)]
+struct ReadyFile(Arc<Mutex<Option<PathBuf>>>);
+
+impl ReadyFile {
+    /// A file that will be at this path. Removes a file that a killed process has left there.
+    ///
+    /// # Errors
+    ///
+    /// If that file cannot be removed.
+    fn at(path: Option<&Path>) -> Result<Self, Failure> {
+        if let Some(path) = path
+            && let Err(error) = fs::remove_file(path)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            return Err(refused(path, &error));
+        }
+        Ok(Self(Arc::new(Mutex::new(path.map(Path::to_path_buf)))))
+    }
+
+    /// Replaces the file in one step, so that nobody reads half a word.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    fn say(&self, state: &str) -> Result<(), Failure> {
+        let path = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(path) = path.as_ref() else { return Ok(()) };
+        let mut beside = path.clone().into_os_string();
+        beside.push(format!(".{}", std::process::id()));
+        let written = fs::write(&beside, format!("{state}\n"));
+        written.and_then(|()| fs::rename(&beside, path)).map_err(|error| refused(path, &error))
+    }
+
+    /// Removes the file for good.
+    fn remove(&self) {
+        if let Some(path) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            // An error cannot be handled here. The next start reports it.
+            let _gone = fs::remove_file(path);
+        }
+    }
+}
+
+fn refused(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::usage(format!("--ready-file {}: {error}", escaped(&path.to_string_lossy())))
 }

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use crate::args::{Hold, Limit};
 use crate::child::guardian::timing::{CLOCK, sleep_until};
-use crate::connection::{Connection, joined, label, lease_options};
+use crate::connection::{Connection, joined, label_of_caller, lease_options};
 use crate::detached::HeldName;
 use crate::other_process::{OtherProcess, end_of};
 use crate::report::{Failure, LOST, Outcome, Verbosity, print_json};
@@ -43,7 +43,7 @@ pub(crate) struct Until<'a> {
 /// Holds a lock until stdin ends, a signal comes, another process ends or the lease is lost.
 pub(crate) fn hold(args: &Hold) -> Outcome {
     let verbosity = args.lock.store.verbosity;
-    let options = lease_options(&args.lock, Duration::ZERO, label::of_caller())?;
+    let options = lease_options(&args.lock, Duration::ZERO, label_of_caller())?;
     let choice = args.lock.store.choose()?;
     block_on(async {
         let process = args.pid.map(OtherProcess::find).transpose()?;

@@ -8,7 +8,6 @@ mod hold;
 mod ls;
 mod man;
 mod operator;
-mod ready_file;
 mod run;
 mod serve;
 mod show;

@@ -4,14 +4,14 @@ use crate::args::Run;
 use crate::child::guardian::idle::IdleGuardian;
 use crate::child::leased_command::{CommandSpec, LeasedCommand};
 use crate::child::program;
-use crate::connection::{Connection, label, lease_options};
+use crate::connection::{Connection, label_of_command, lease_options};
 use crate::report::{Failure, Outcome};
 use crate::runtime::block_on;
 
 /// Runs the command.
 pub(crate) fn run(args: &Run) -> Outcome {
     let kill_after = args.end.kill_after(args.lock.ttl)?;
-    let options = lease_options(&args.lock, kill_after, label::of_command(&args.command))?;
+    let options = lease_options(&args.lock, kill_after, label_of_command(&args.command))?;
     let [program, ..] = args.command.as_slice() else {
         return Err(Failure::usage("there is no command to run"));
     };

@@ -4,7 +4,6 @@ mod acquire;
 mod connect;
 mod describe;
 mod events;
-pub(crate) mod label;
 pub(crate) mod reentry;
 mod status_line;
 
@@ -16,8 +15,8 @@ use leasehold::time::show_duration;
 use leasehold::{Client, Error, Guard, LeaseOptions, LockName, LossReason};
 use rustix::process::{Signal, getpid, kill_process};
 
-pub(crate) use self::acquire::lease_options;
 use self::acquire::{acquire, mode, requested};
+pub(crate) use self::acquire::{label_of_caller, label_of_command, lease_options};
 use self::connect::build;
 pub(crate) use self::connect::{WaitBudget, ask, connect, connect_patiently};
 pub(crate) use self::describe::{holders, joined};

@@ -1,7 +1,9 @@
 //! The holder process of `take`: acquires the lease, and holds it until it is given back or ends.
 
 use std::fs::File;
-use std::io::{self, BufRead as _, Read as _, stdin};
+use std::io::{self, BufRead as _, Read as _, Write as _, stdin};
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
 use std::time::Duration;
 
 use leasehold::admin::HolderId;
@@ -12,18 +14,18 @@ use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use serde::Serialize;
 use tokio::sync::oneshot;
 
-use super::control::{Answer, Asked, Control, Request};
-use super::directory::socket_of;
+use super::control::{Answer, Asked, Control, Request, socket_of};
 use super::handle::{Handle, HeldName, host};
 use super::launch::Errand;
-use super::log::Log;
 use crate::args::{Command, Take, parse};
 use crate::child::guardian::show_as_leasehold;
 use crate::child::guardian::timing::{CLOCK, sleep_until};
 use crate::connection::{Connection, lease_options};
 use crate::moment::{day_and_time, iso, now_ms};
 use crate::other_process::{OtherProcess, end_of};
-use crate::report::{Failure, LOST, NO, Outcome, STORE, print, print_json};
+use crate::report::{
+    Failure, LOST, NO, Outcome, STORE, USAGE, Verbosity, escaped, print, print_json,
+};
 use crate::runtime::block_on;
 use crate::signals::{is_end, signal_name};
 use crate::store_choice::Choice;
@@ -267,4 +269,56 @@ struct TakenView<'a> {
 /// Milliseconds since 1970, `span` from now.
 fn after(span: Duration) -> u64 {
     now_ms().saturating_add(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Where the machine's log daemon listens.
+const SYSLOG: &str = "/dev/log";
+
+/// The priority of its lines: facility daemon (3), severity error (3), as in syslog(3).
+const DAEMON_ERROR: u8 = 3 << 3 | 3;
+
+/// A place for one line.
+#[derive(Debug)]
+enum Log {
+    File(File),
+    Syslog(UnixDatagram),
+    /// There is no log, and a message has said so.
+    Nowhere,
+}
+
+impl Log {
+    /// Opens the file that the user named, or else the machine's log.
+    fn open(path: Option<&Path>, verbosity: Verbosity) -> Result<Self, Failure> {
+        if let Some(path) = path {
+            let file = File::options().append(true).create(true).open(path);
+            return file.map(Self::File).map_err(|error| {
+                Failure::new(USAGE, format!("--log {}: {error}", path.display()))
+            });
+        }
+        let syslog = UnixDatagram::unbound().and_then(|socket| {
+            socket.connect(SYSLOG)?;
+            Ok(Self::Syslog(socket))
+        });
+        Ok(syslog.unwrap_or_else(|_| {
+            verbosity.remark(format_args!(
+                "a loss of this lease will not be reported, because nothing listens at {SYSLOG} \
+                 here: give --log FILE"
+            ));
+            Self::Nowhere
+        }))
+    }
+
+    /// Writes one line. A failure to write is no reason to end.
+    fn say(&mut self, what: &str) {
+        let (what, pid) = (escaped(what), std::process::id());
+        let _unsaid: io::Result<()> = match self {
+            Self::File(file) => {
+                file.write_all(format!("{} leasehold[{pid}]: {what}\n", iso(now_ms())).as_bytes())
+            }
+            Self::Syslog(socket) => socket
+                .send(format!("<{DAEMON_ERROR}>leasehold[{pid}]: {what}").as_bytes())
+                .map(drop),
+            Self::Nowhere => Ok(()),
+        };
+    }
 }

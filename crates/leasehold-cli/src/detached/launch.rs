@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdout, Command};
 
-use super::directory::own_directory;
+use super::control::own_directory;
 use crate::child::guardian::relaunched;
 use crate::connection::interruption;
 use crate::report::{Failure, NO, Outcome, STORE, print};

@@ -13,11 +13,9 @@
 //! back.
 
 mod control;
-mod directory;
 mod handle;
 mod holder;
 mod launch;
-mod log;
 
 pub(crate) use self::control::{Answer, Request, ask};
 pub(crate) use self::handle::{Handle, HeldName};

@@ -5,17 +5,14 @@
 //! no I/O. [`Watcher`] looks at a store within a budget, and keeps a picture up to date. This
 //! module never writes to the store.
 
-mod budget;
 mod deadlocks;
 mod history;
-mod list;
 mod picture;
 mod row;
 mod scanner;
 
 pub(crate) use self::deadlocks::{Deadlock, Wait, deadlocks};
 pub(crate) use self::history::{History, Who};
-pub(crate) use self::list::{Order, Selection};
-pub(crate) use self::picture::{Availability, Picture, Totals};
+pub(crate) use self::picture::{Availability, Order, Picture, Selection, Totals};
 pub(crate) use self::row::{ANOTHER, Row, look};
 pub(crate) use self::scanner::{Timekeeper, Watcher};

@@ -10,7 +10,6 @@ use leasehold::admin::{Admin, Page};
 use leasehold::time::{Clock, Instant};
 use leasehold::{Error, LockName};
 
-use super::budget::{Budget, LEAST};
 use super::history::millis;
 use super::picture::Picture;
 use super::row::look;
@@ -207,6 +206,63 @@ impl Watcher {
         let due_ms = self.picture().next_due_ms().min(walk.due_ms);
         let may_ms = budget.refilled_ms(now_ms);
         self.time.sleep_until(due_ms.max(may_ms).max(now_ms + GATHER_MS)).await;
+    }
+}
+
+/// How many keys a watcher looks at in a second: 2000.
+const KEYS_PER_SECOND: u32 = 2_000;
+
+/// The most keys that are asked for at once. It is a fifth of the budget, so that a server is asked
+/// for few keys at a time.
+const MOST: f64 = KEYS_PER_SECOND as f64 / 5.0;
+
+/// How many keys come back in a millisecond. Together with [`MOST`], a second has no more than
+/// [`KEYS_PER_SECOND`].
+const PER_MS: f64 = (KEYS_PER_SECOND as f64 - MOST) / 1_000.0;
+
+/// Enough to begin: half of the most. If each key were spent as soon as it came back, each request
+/// would be for only a few keys. Then the requests themselves would cost a server more than the
+/// look at the keys.
+const ENOUGH: f64 = MOST / 2.0;
+
+/// The fewest keys that are worth a request, if more can be asked for later.
+const LEAST: u32 = 50;
+
+/// How many keys may be looked at, and the time for which that was computed.
+#[derive(Debug)]
+struct Budget {
+    left: f64,
+    at_ms: u64,
+}
+
+impl Budget {
+    fn new(now_ms: u64) -> Self {
+        Self { left: MOST, at_ms: now_ms }
+    }
+
+    /// How many keys may be looked at now.
+    fn left(&mut self, now_ms: u64) -> u32 {
+        let passed_ms = now_ms.saturating_sub(self.at_ms);
+        (self.left, self.at_ms) = ((self.left + passed_ms as f64 * PER_MS).min(MOST), now_ms);
+        self.left.max(0.0) as u32
+    }
+
+    /// Whether enough is left to begin.
+    fn is_enough(&mut self, now_ms: u64) -> bool {
+        f64::from(self.left(now_ms)) >= ENOUGH
+    }
+
+    /// Records how many keys were looked at.
+    fn spend(&mut self, now_ms: u64, keys: u32) {
+        self.left(now_ms);
+        self.left -= f64::from(keys);
+    }
+
+    /// The time at which enough of the budget is back to begin.
+    fn refilled_ms(&mut self, now_ms: u64) -> u64 {
+        self.left(now_ms);
+        let lacking = (ENOUGH - self.left).max(0.0);
+        now_ms + (lacking / PER_MS).ceil() as u64
     }
 }
 

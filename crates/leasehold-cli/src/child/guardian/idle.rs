@@ -8,8 +8,8 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Stdio};
 
 use super::link::Link;
+use super::process::become_second_reaper;
 use super::protocol::Begin;
-use super::reaper::become_second_reaper;
 use super::relaunch::{MODE, relaunched};
 use crate::report::{Failure, NOT_EXECUTABLE};
 use crate::secrets;

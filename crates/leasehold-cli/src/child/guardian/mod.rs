@@ -23,7 +23,6 @@ pub(crate) mod idle;
 pub(crate) mod link;
 mod process;
 pub(crate) mod protocol;
-mod reaper;
 mod relaunch;
 mod supervisor;
 pub(crate) mod timing;

@@ -5,10 +5,11 @@ use std::io;
 use std::os::unix::net::UnixStream;
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use rustix::io::Errno;
+use rustix::process::{WaitOptions, wait};
 
 use super::exec::{self, Forked, Stage};
 use super::protocol::{self, Begin, Rights};
-use super::reaper::become_reaper;
 use super::relaunch::show_as_leasehold;
 use super::supervisor::{Supervisor, Watched};
 use crate::report::{Failure, NOT_EXECUTABLE, Outcome};
@@ -77,4 +78,21 @@ fn supervise(
 fn unblock_signals(mut callers_mask: SigSet) -> io::Result<()> {
     callers_mask.remove(Signal::SIGCHLD);
     Ok(callers_mask.thread_set_mask()?)
+}
+
+/// Makes this process the parent of the command's orphans, so that it finds them and notices their
+/// end.
+fn become_reaper() -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    Ok(())
+}
+
+/// Makes leasehold the parent of the command's orphans if the guardian dies, so that leasehold
+/// finds them. It does nothing if leasehold already has another child: then a program with children
+/// has become leasehold (exec), and orphans of these children would look like orphans of the
+/// command. Then leasehold finds only the orphans that are in the command's group.
+pub(super) fn become_second_reaper() -> bool {
+    let is_childless = matches!(wait(WaitOptions::NOHANG), Err(Errno::CHILD));
+    is_childless && become_reaper().is_ok()
 }

@@ -7,7 +7,6 @@ use leasehold::admin::{ClientId, Holder, HolderId, HolderInfo, LastHolder, Statu
 use leasehold::error::StoreError;
 use leasehold::lease::Mode;
 
-use super::super::list::{Order, Selection};
 use super::*;
 
 /// The start of each test, in milliseconds since 1970.

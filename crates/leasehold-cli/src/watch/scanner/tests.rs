@@ -10,7 +10,6 @@ use leasehold::store::{Capabilities, Inbox, Memory, Store};
 use leasehold::time::FakeClock;
 use tokio::task::yield_now;
 
-use super::super::budget::KEYS_PER_SECOND;
 use super::super::picture::Availability;
 use super::*;
 
@@ -225,4 +224,32 @@ async fn a_store_that_goes_away_is_told_and_watched_again_when_it_is_back() {
     watch(&clock, &store, &watcher, SECONDS(3)).await;
     assert_eq!(watcher.picture().store, Availability::There);
     drop(held);
+}
+
+#[test]
+fn no_second_sees_more_spent_than_the_budget_however_greedy_the_spender() {
+    let mut budget = Budget::new(0);
+    let mut spent: Vec<(u64, u32)> = Vec::new();
+    for now_ms in (0..5_000).step_by(7) {
+        let keys = budget.left(now_ms);
+        budget.spend(now_ms, keys);
+        spent.push((now_ms, keys));
+    }
+    for (begin_ms, _) in &spent {
+        let within = |at_ms: &u64| (*begin_ms..begin_ms + 1000).contains(at_ms);
+        let sum: u32 = spent.iter().filter(|(at, _)| within(at)).map(|(_, keys)| keys).sum();
+        assert!(sum <= KEYS_PER_SECOND, "{sum} keys in the second from {begin_ms} ms on");
+    }
+    let total: u32 = spent.iter().map(|(_, keys)| keys).sum();
+    assert!(total >= 8_000, "what is allowed can be spent: {total}");
+}
+
+#[test]
+fn an_empty_budget_tells_when_there_is_enough_again() {
+    let mut budget = Budget::new(100);
+    budget.spend(100, 400);
+    assert_eq!((budget.left(100), budget.is_enough(100)), (0, false));
+    assert_eq!(budget.refilled_ms(100), 225, "half of it, at 1600 keys a second");
+    assert_eq!((budget.is_enough(224), budget.is_enough(225)), (false, true));
+    assert_eq!(budget.refilled_ms(225), 225);
 }

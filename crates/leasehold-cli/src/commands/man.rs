@@ -1,23 +1,24 @@
 //! `leasehold man`: manual pages, from the definition of the command line and the library's manual
 //! of store URLs.
 
-mod markdown;
-
 use std::fmt::Write as _;
 use std::io;
 
-use clap::{Arg, Command, CommandFactory as _};
+use clap::{Command, CommandFactory as _};
 use clap_mangen::Man;
 use leasehold::store::{MANUAL, Postgres, Redis};
-use roff::{Roff, roman};
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+use roff::{Inline, Roff, bold, italic, roman};
 
 use crate::args::Cli;
 use crate::report::{Failure, Outcome, print};
 
-/// The names of the pages about store URLs and about servers.
-const STORE: &str = "store";
-const POSTGRES: &str = "postgres";
-const REDIS: &str = "redis";
+/// The pages about store URLs and about servers: the name, the subject and the text.
+const MANUALS: [(&str, &str, &str); 3] = [
+    ("store", "store URLs, their options and their needs", MANUAL),
+    ("postgres", "PostgreSQL: promises, settings, rights", Postgres::MANUAL),
+    ("redis", "Redis and Valkey: promises, settings, rights", Redis::MANUAL),
+];
 
 /// The beginnings of those paragraphs of the help that become sections of a manual page.
 const EXAMPLES: &str = "Examples:\n";
@@ -30,25 +31,15 @@ const USUAL_EXIT: &str = "0 done; 1 the answer is no; 69 trouble with the store;
 pub(crate) fn man(name: Option<&str>) -> Outcome {
     let mut whole = Cli::command();
     whole.build();
-    let page = match name {
-        None => page_of(whole),
-        Some(STORE) => {
-            let about = "store URLs, their options and their needs";
-            Ok(page_from("leasehold-store", about, MANUAL))
-        }
-        Some(REDIS) => {
-            let about = "Redis and Valkey: promises, settings, rights";
-            Ok(page_from("leasehold-redis", about, Redis::MANUAL))
-        }
-        Some(POSTGRES) => {
-            let about = "PostgreSQL: promises, settings, rights";
-            Ok(page_from("leasehold-postgres", about, Postgres::MANUAL))
-        }
-        Some(name) => match whole.find_subcommand(name) {
+    let manual = MANUALS.iter().find(|(manual, ..)| Some(*manual) == name);
+    let page = match (name, manual) {
+        (None, _) => page_of(whole),
+        (_, Some(manual)) => Ok(page_from(manual)),
+        (Some(name), None) => match whole.find_subcommand(name) {
             Some(command) => page_of(command.clone()),
             None => {
-                let pages = format!("`{STORE}`, `{POSTGRES}` or `{REDIS}`");
-                let why = format!("there is no page {name:?}: name a command, {pages}");
+                let others = "a command, `store`, `postgres` or `redis`";
+                let why = format!("there is no page {name:?}: name {others}");
                 return Err(Failure::usage(why));
             }
         },
@@ -61,24 +52,25 @@ pub(crate) fn man(name: Option<&str>) -> Outcome {
 pub(crate) fn pages() -> Vec<String> {
     let whole = Cli::command();
     let commands = whole.get_subcommands().map(|command| command.get_name().to_owned());
-    commands.chain([STORE, POSTGRES, REDIS].map(ToOwned::to_owned)).collect()
+    commands.chain(MANUALS.map(|(name, ..)| name.to_owned())).collect()
 }
 
 /// A page from a manual in Markdown, whose first line is its title.
-fn page_from(name: &str, about: &str, manual: &str) -> String {
+fn page_from(&(name, about, manual): &(&str, &str, &str)) -> String {
     let mut page = Roff::new();
-    page.control("TH", [name, "7"]);
+    let name = format!("leasehold-{name}");
+    page.control("TH", [name.as_str(), "7"]);
     page.control("SH", ["NAME"]).text([roman(format!("{name} - {about}"))]);
     page.control("SH", ["DESCRIPTION"]);
-    markdown::append(&mut page, manual.split_once('\n').map_or("", |(_title, body)| body));
+    append_markdown(&mut page, manual.split_once('\n').map_or("", |(_title, body)| body));
     plain(&page.to_roff())
 }
 
 fn page_of(command: Command) -> io::Result<String> {
     let synopsis = synopsis(command.clone());
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-    let has_store = command.has_subcommands() || command.get_arguments().any(is_store);
     let has_commands = command.has_subcommands();
+    let has_store = has_commands || command.get_arguments().any(|it| it.get_id() == "store");
     let man = Man::new(command).source(concat!("leasehold ", env!("CARGO_PKG_VERSION")));
     let (mut head, mut options) = (Vec::new(), Vec::new());
     man.render_title(&mut head)?;
@@ -103,7 +95,7 @@ fn page_of(command: Command) -> io::Result<String> {
         for section in sections
             .filter(|it| ["Environment\n", "Files\n"].iter().any(|title| it.starts_with(title)))
         {
-            markdown::append(&mut rest, &format!("## {section}"));
+            append_markdown(&mut rest, &format!("## {section}"));
         }
         let others = "leasehold(1), leasehold-store(7): leasehold man, leasehold man store";
         filled(rest.control("SH", ["SEE ALSO"]), others);
@@ -137,10 +129,6 @@ fn parts(help: &str) -> (Option<&str>, Option<&str>, String) {
         }
     }
     (examples, exits, notes.join("\n\n"))
-}
-
-fn is_store(argument: &Arg) -> bool {
-    argument.get_id() == STORE
 }
 
 /// Appends paragraphs of help. A paragraph with indented lines stays as it is; the others are
@@ -177,4 +165,91 @@ fn ascii(page: &str) -> String {
         }
     }
     roff
+}
+
+/// Appends headings, paragraphs, tables, lists and blocks of code to a page. A row of a table
+/// becomes a paragraph under its first cell, and a third column is introduced by its title.
+fn append_markdown(page: &mut Roff, markdown: &str) {
+    let (mut line, mut cells): (Vec<Inline>, Vec<Vec<Inline>>) = Default::default();
+    let (mut titles, mut is_emphasis) = (Vec::new(), false);
+    for event in Parser::new_ext(markdown, Options::ENABLE_TABLES) {
+        match event {
+            Event::Text(text) if is_emphasis => line.push(italic(&*text)),
+            Event::Text(text) => line.push(roman(&*text)),
+            Event::Code(text) => line.push(bold(&*text)),
+            Event::SoftBreak => line.push(roman(" ")),
+            Event::Start(Tag::Emphasis) => is_emphasis = true,
+            Event::End(TagEnd::Emphasis) => is_emphasis = false,
+            Event::End(TagEnd::Heading(_)) => {
+                let title = words(&std::mem::take(&mut line)).to_uppercase();
+                page.control("SH", [title.as_str()]);
+            }
+            Event::Start(Tag::Paragraph) => {
+                page.control("PP", []);
+            }
+            Event::Start(Tag::Item) => {
+                page.control("IP", ["\\(bu", "2"]);
+            }
+            Event::End(TagEnd::Paragraph | TagEnd::Item) => {
+                page.text(std::mem::take(&mut line));
+            }
+            Event::Start(Tag::CodeBlock(_)) => {
+                page.control("PP", []).control("nf", []);
+            }
+            Event::End(TagEnd::CodeBlock) => {
+                let code = words(&std::mem::take(&mut line));
+                page.text([roman(code.trim_end())]).control("fi", []);
+            }
+            Event::End(TagEnd::TableCell) => cells.push(std::mem::take(&mut line)),
+            Event::End(TagEnd::TableHead) => {
+                titles = cells.drain(..).map(|title| words(&title)).collect();
+            }
+            Event::End(TagEnd::TableRow) => {
+                let mut row = std::mem::take(&mut cells).into_iter();
+                page.control("TP", []).text(row.next().unwrap_or_default());
+                let mut said = row.next().unwrap_or_default();
+                for (title, cell) in titles.iter().skip(2).zip(row) {
+                    said.push(roman(format!(" ({title}: ")));
+                    said.extend(cell);
+                    said.push(roman(")"));
+                }
+                page.text(said);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn words(line: &[Inline]) -> String {
+    let texts = line.iter().map(|part| match part {
+        Inline::Roman(text) | Inline::Italic(text) | Inline::Bold(text) => text.as_str(),
+        Inline::LineBreak => "\n",
+    });
+    texts.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manual_becomes_a_page() {
+        let manual = [
+            "Say\n`a-b` and\n*more*.\n",
+            "\n## One\n\n| key | is | default |\n|---|---|---|\n| `a` | x \\| y | `1` |\n",
+            "\n- first\n  goes on\n\n```sh\n.x \\\n```\n## Two\n\nend\n",
+        ];
+        let mut page = Roff::new();
+        append_markdown(&mut page, &manual.concat());
+        let page = page.to_roff();
+        for words in [
+            ".PP\nSay \\fBa\\-b\\fR and \\fImore\\fR.\n",
+            ".SH ONE\n.TP\n\\fBa\\fR\nx | y (default: \\fB1\\fR)\n",
+            ".IP \\(bu 2\nfirst goes on\n",
+            ".PP\n.nf\n\\&.x \\\\\n.fi\n",
+            ".SH TWO\n.PP\nend\n",
+        ] {
+            assert!(page.contains(words), "{words:?}: {page}");
+        }
+    }
 }
