@@ -1,0 +1,43 @@
+//! Revoke: an operator ends the hold of one attempt.
+
+use leasehold_core::HolderId;
+
+use super::Step;
+use super::action::Reply;
+use super::record::{Gate, State};
+
+impl Step<'_> {
+    pub(super) fn revoke(&mut self, id: HolderId, force: bool) -> Reply {
+        let (held, shared) = (self.record.is_held_by(id), self.record.shares.contains_key(&id));
+        if !held && !shared {
+            return Reply::Ended(false);
+        }
+        match force {
+            true => {
+                if held {
+                    self.record.gate = None;
+                }
+                self.record.shares.remove(&id);
+                self.close(id);
+                self.serve(None);
+            }
+            false if held => self.stop(),
+            false => self.close(id),
+        }
+        Reply::Ended(true)
+    }
+
+    /// The holder may go on until its deadline, which does not move any more.
+    fn stop(&mut self) {
+        let grace_ms = self.rules.times.grace_ms;
+        let Some(Gate { state, until_ms }) = &mut self.record.gate else { return };
+        match state {
+            State::Held(hold) => {
+                *state = State::Revoked(hold.clone());
+                *until_ms += grace_ms;
+            }
+            State::Awaited(hold) => *state = State::Revoked(hold.clone()),
+            State::Closed | State::Cooling { .. } | State::Revoked(_) | State::Shared { .. } => {}
+        }
+    }
+}
