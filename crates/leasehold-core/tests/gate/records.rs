@@ -234,16 +234,20 @@ fn only_a_store_in_quarantine_gives_a_forgotten_lease_back() {
 }
 
 #[test]
-fn a_ballot_counts_only_above_the_counter() {
-    let mut store = Store::new();
-    store.counter = 2_000_000_000;
-    let ballot =
-        |ballot| Take { ballot: Some(ballot), ..Take::new(id(1), Mode::Exclusive, TTL_MS) };
-    let refused = Reply::Refused(Refusal::Ballot { counter: 2_000_000_000 });
-    assert_eq!(store.step(&Action::Take(ballot(2_000_000_000))).0, refused);
-    let granted = Reply::Granted { token: 2_000_000_001 };
-    assert_eq!(store.step(&Action::Take(ballot(2_000_000_001))).0, granted);
-    assert_eq!(store.counter, 2_000_000_001);
+fn no_token_is_below_the_ballot_of_its_caller_or_far_behind_the_clock() {
+    let ballot = |store: &mut Store, ballot| {
+        let take = Take::new(id(1), Mode::Exclusive, TTL_MS);
+        store.step(&Action::Take(Take { ballot: Some(ballot), ..take })).0
+    };
+    const NOW_US: u64 = START_MS * 1_000;
+    assert_eq!(ballot(&mut Store::new(), NOW_US + 5), Reply::Granted { token: NOW_US + 5 });
+    assert_eq!(ballot(&mut Store::new(), NOW_US - 5), Reply::Granted { token: NOW_US - 5 });
+    let least = Reply::Granted { token: NOW_US - 10_000_000 };
+    assert_eq!(ballot(&mut Store::new(), 5), least, "the node may have lost its counter");
+    let mut store = Store { counter: NOW_US + 7, ..Store::new() };
+    assert_eq!(ballot(&mut store, NOW_US), Reply::Granted { token: NOW_US + 8 });
+    let far = NOW_US + 10_000_001;
+    assert_eq!(ballot(&mut Store::new(), far), Reply::Refused(Refusal::Ballot));
 }
 
 #[test]

@@ -36,8 +36,7 @@ pub(crate) struct Take {
     /// The place that the attempt had, if it has waited before.
     pub(crate) place: Option<u64>,
     pub(crate) info: HolderInfo,
-    /// The token that the caller proposes to all nodes of a quorum. It counts only above the
-    /// counter.
+    /// The token that the caller proposes to all nodes of a quorum.
     pub(crate) ballot: Option<u64>,
     /// The attempt that handed its lease out, and the token of the lease: the caller takes it over.
     pub(crate) from: Option<(HolderId, u64)>,
@@ -130,10 +129,8 @@ pub(crate) enum Reply {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The ballot is not above the counter, which has this value.
-    Ballot {
-        counter: u64,
-    },
+    /// The ballot is too far ahead of the store's clock and of its counter.
+    Ballot,
     /// The name is in use as another kind of lock, or with another capacity.
     Mismatch {
         capacity: u32,

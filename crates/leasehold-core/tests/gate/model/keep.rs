@@ -45,12 +45,13 @@ impl Step<'_> {
     pub(super) fn keep_share(&mut self, id: HolderId, ttl_ms: u64) -> Reply {
         let (now_ms, grace_ms) = (self.now_ms(), self.rules.times.grace_ms);
         let awaited = !self.record.queue.is_empty();
-        if self.record.closed.contains(&id) {
-            return Reply::Revoked;
-        }
+        let is_revoked = self.record.closed.contains(&id);
         let Some(share) = self.record.shares.get_mut(&id) else { return Reply::NotHeld };
         if share.deadline_ms < now_ms {
             return Reply::NotHeld;
+        }
+        if is_revoked {
+            return Reply::Revoked;
         }
         share.deadline_ms = share.deadline_ms.max(now_ms + ttl_ms);
         if let Some(gate) = &mut self.record.gate {

@@ -65,6 +65,10 @@ impl Rules {
 /// the caller to ask again at once.
 pub(crate) const BATCH: usize = 16;
 
+/// How far a ballot may be ahead of a node's clock and counter: a caller with a wrong clock must not
+/// spoil the tokens of all. A node that has lost its counter is behind its clock by no more.
+const BALLOT_LEAD_US: u64 = 10_000_000;
+
 /// The largest number of waiters of one name.
 pub(crate) const MAX_WAITING: usize = 100_000;
 
@@ -111,9 +115,14 @@ impl Step<'_> {
         self.now.lease_us / 1_000
     }
 
-    /// The next token.
-    fn draw(&mut self) -> u64 {
-        *self.counter = (*self.counter + 1).max(self.now.token_us);
+    /// The next token, or the next place. A ballot is the token that a caller proposes to all nodes
+    /// of a quorum: they grant no lower one.
+    fn draw(&mut self, ballot: Option<u64>) -> u64 {
+        let least = match ballot {
+            Some(ballot) => ballot.max(self.now.token_us.saturating_sub(BALLOT_LEAD_US)),
+            None => self.now.token_us,
+        };
+        *self.counter = (*self.counter + 1).max(least);
         *self.counter
     }
 }

@@ -134,7 +134,7 @@ impl Record {
         self.place_of(id).is_some_and(|place| self.queue.remove(&place).is_some())
     }
 
-    pub(super) fn used(&self) -> u32 {
+    pub(crate) fn used(&self) -> u32 {
         self.shares.values().map(|share| share.weight).sum()
     }
 

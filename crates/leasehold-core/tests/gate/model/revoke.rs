@@ -19,6 +19,7 @@ impl Step<'_> {
                 }
                 self.record.shares.remove(&id);
                 self.close(id);
+                self.end_shares();
                 self.serve(None);
             }
             false if held => self.stop(),

@@ -29,7 +29,7 @@ impl Step<'_> {
             }
             self.record.queue.remove(&place);
             let ballot = caller.filter(|_| is_caller).and_then(|take| take.ballot);
-            let token = ballot.unwrap_or_else(|| self.draw());
+            let token = self.draw(ballot);
             let life_ms = match caller.filter(|_| is_caller) {
                 Some(take) => take.ttl_ms,
                 None => self.rules.times.window_ms,

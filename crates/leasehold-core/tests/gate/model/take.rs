@@ -6,7 +6,7 @@ use leasehold_core::{LOCK_CAPACITY, Mode};
 
 use super::action::{Refusal, Reply, Take};
 use super::record::{Gate, Last, State, Waiter};
-use super::{MAX_WAITING, Step};
+use super::{BALLOT_LEAD_US, MAX_WAITING, Step};
 
 impl Step<'_> {
     pub(super) fn take(&mut self, take: &Take) -> Reply {
@@ -28,7 +28,7 @@ impl Step<'_> {
         }
         self.end_shares();
         if self.record.queue.is_empty() && !self.is_shut() && self.fits(take.mode) {
-            let token = take.ballot.unwrap_or_else(|| self.draw());
+            let token = self.draw(take.ballot);
             self.grant(&self.waiter(take), token, (take.ttl_ms, true));
             return Reply::Granted { token };
         }
@@ -56,11 +56,12 @@ impl Step<'_> {
     /// handed out as a value goes to the one that took it over, once.
     fn take_again(&mut self, take: &Take) -> Option<Reply> {
         if let Reply::Kept { .. } = self.keep_share(take.id, take.ttl_ms) {
-            return Some(Reply::Granted { token: self.draw() });
+            return Some(Reply::Granted { token: self.draw(None) });
         }
         let hold = self.record.hold()?;
+        let from = take.from.filter(|_| hold.id != take.id);
         let is_handed_out =
-            take.from.is_some_and(|from| (from.0, Some(from.1)) == (hold.id, hold.token));
+            from.is_some_and(|from| (from.0, Some(from.1)) == (hold.id, hold.token));
         if hold.id != take.id && !is_handed_out {
             return None;
         }
@@ -68,7 +69,7 @@ impl Step<'_> {
         if matches!(self.record.gate, Some(Gate { state: State::Revoked(_), .. })) {
             return Some(Reply::Revoked);
         }
-        let token = token.unwrap_or_else(|| self.draw());
+        let token = token.unwrap_or_else(|| self.draw(None));
         if let Some(hold) = self.record.hold() {
             (hold.id, hold.token) = (take.id, Some(token));
         }
@@ -87,14 +88,15 @@ impl Step<'_> {
             Some(State::Shared { capacity }) => *capacity,
             Some(State::Cooling { .. } | State::Closed) | None => capacity,
         };
+        let highest_us = self.now.token_us.max(*self.counter);
         let is_same_kind = (in_force == LOCK_CAPACITY) == (capacity == LOCK_CAPACITY);
         let is_full = take.waits && self.record.queue.len() >= MAX_WAITING && take.place.is_none();
         if weight > capacity {
             Some(Refusal::Weight)
         } else if !is_same_kind || in_force != capacity && !take.waits {
             Some(Refusal::Mismatch { capacity: in_force })
-        } else if take.ballot.is_some_and(|ballot| ballot <= *self.counter) {
-            Some(Refusal::Ballot { counter: *self.counter })
+        } else if take.ballot.is_some_and(|ballot| ballot > highest_us + BALLOT_LEAD_US) {
+            Some(Refusal::Ballot)
         } else {
             is_full.then_some(Refusal::QueueFull)
         }
@@ -105,7 +107,7 @@ impl Step<'_> {
     fn join(&mut self, take: &Take) -> u64 {
         self.record.queue_until_ms = self.now_ms() + self.rules.times.queue_ms;
         let old = self.record.place_of(take.id).or(take.place);
-        let place = old.unwrap_or_else(|| self.draw());
+        let place = old.unwrap_or_else(|| self.draw(None));
         let waiter = self.waiter(take);
         self.record.queue.insert(place, waiter);
         place

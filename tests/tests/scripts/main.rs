@@ -1,0 +1,61 @@
+//! Five scripts and two commands on a real server mean what the model of one key means: random
+//! histories are played to both, and after every step the reply, the messages and all keys of the
+//! name are compared.
+//!
+//! The scripts read a clock that the test sets. Keys expire by the server's clock, so time passes
+//! as keys that live for less long; times of both clocks may differ by some milliseconds.
+
+#[cfg(test)]
+mod history;
+#[cfg(test)]
+#[path = "../../../crates/leasehold-core/tests/gate/model/mod.rs"]
+#[expect(unused_imports, dead_code, reason = "searches use the rest")]
+mod model;
+#[cfg(test)]
+mod server;
+#[cfg(test)]
+mod text;
+
+use std::cell::{Cell, RefCell};
+
+use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
+
+use self::history::{History, Step, steps};
+use self::server::Server;
+use leasehold_testkit::must;
+
+/// How many steps are compared, at least; `LEASEHOLD_DIFFERENTIAL_STEPS` asks for another number.
+const STEPS: usize = 20_000;
+
+fn play(server: &RefCell<Server>, steps: &[Step]) -> Result<usize, String> {
+    let mut history = History::new();
+    let mut server = server.borrow_mut();
+    server.forget();
+    for (at, step) in steps.iter().enumerate() {
+        let told = |why| format!("step {at}, {step:?}: {why}");
+        history.compare(&mut server, step).map_err(told)?;
+    }
+    Ok(steps.len())
+}
+
+#[test]
+fn the_scripts_mean_what_the_model_means() {
+    let wanted = std::env::var("LEASEHOLD_DIFFERENTIAL_STEPS");
+    let wanted = wanted.map_or(STEPS, |number| must(number.parse()));
+    let (server, compared) = (RefCell::new(Server::start()), Cell::new(0));
+    while compared.get() < wanted {
+        let mut runner =
+            TestRunner::new(Config { cases: 50, failure_persistence: None, ..Config::default() });
+        let outcome = runner.run(&steps(), |steps| {
+            let steps = play(&server, &steps).map_err(TestCaseError::fail)?;
+            compared.set(compared.get() + steps);
+            Ok(())
+        });
+        match outcome {
+            Ok(()) => {}
+            Err(TestError::Fail(why, history)) => panic!("{why}\nthe history: {history:#?}"),
+            Err(TestError::Abort(why)) => panic!("{why}"),
+        }
+    }
+    println!("{} steps compared", compared.get());
+}
