@@ -26,8 +26,8 @@ local function text(number)
   return format('%.0f', number)
 end
 
--- The next number. It is not behind the clock, or not below the ballot of a caller that proposes one
--- to all nodes of a quorum.
+-- The next number. It is not behind the clock, or not below the ballot that a caller proposes to
+-- all nodes of a quorum.
 local function draw(counter, ballot)
   local number = call('INCR', counter)
   local least = ballot and math.max(ballot, micros - LEAD) or micros
@@ -65,7 +65,7 @@ local function settle(gate, used, capacity, last)
     local latest = call('ZRANGE', gate .. ':h', -1, -1, 'WITHSCORES')[2]
     call('SET', gate, 's ' .. text(used) .. ' ' .. text(capacity), 'PX', latest - now + GRACE)
   elseif call('EXISTS', gate .. ':q') == 1 then
-    -- Whoever asks next serves the queue.
+    -- The next client to ask serves the queue.
     call('SET', gate, 'k ' .. text(now) .. (last or ''), 'PX', math.max(GRACE, ended))
   elseif last then
     return
@@ -119,12 +119,14 @@ local function serve(gate, counter, prefix, used, capacity, last, own, ttl, ball
     else
       leave(gate, request)
       local token = draw(counter, is_own and ballot)
-      used, capacity = grant(gate, request, token, is_own and ttl or WINDOW, is_own, used, capacity)
+      local life = is_own and ttl or WINDOW
+      used, capacity = grant(gate, request, token, life, is_own, used, capacity)
       if is_own then
         token_of_own = token
       else
         local client = match(attempt, '^[^.]+')
-        redis.pcall('PUBLISH', prefix .. client, 'G ' .. attempt .. ' ' .. token .. ' ' .. text(now))
+        local message = 'G ' .. attempt .. ' ' .. token .. ' ' .. text(now)
+        redis.pcall('PUBLISH', prefix .. client, message)
       end
       if not used then return token_of_own end
       last = nil

@@ -58,6 +58,7 @@ pub(super) enum Step {
 }
 
 pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let ballot = prop_oneof![-2i64..3, -20_000_000i64..20_000_000];
     let verb = prop_oneof![
         2 => any::<bool>().prop_map(|described| Verb::Delete { described }),
         6 => (any::<bool>(), prop_oneof![4 => Just(0u64), 1 => Just(7_000)],
@@ -69,7 +70,7 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Verb::Look),
         1 => any::<bool>().prop_map(|force| Verb::Revoke { force }),
         2 => Just(Verb::Set),
-        9 => (prop::bool::weighted(0.8), any::<bool>(), prop::option::weighted(0.1, prop_oneof![-2i64..3, -20_000_000i64..20_000_000]))
+        9 => (prop::bool::weighted(0.8), any::<bool>(), prop::option::weighted(0.1, ballot))
             .prop_map(|(waits, brings_place, ballot)| {
                 Verb::Take { waits, brings_place, ballot }
             }),

@@ -25,8 +25,8 @@ local is_held = state == 'h' or state == 'w' or state == 'r'
 local is_handed_out = is_held and holder ~= attempt and holder == from and token == expected
 local left_ms = left(gate, state, rest)
 
--- A copy of a request that was granted gets the same grant again. A lease that was handed out goes
--- to whoever takes it over, once.
+-- A copy of a request that was granted gets the same grant again. A lease that was handed out is
+-- taken over once.
 if is_held and (holder == attempt or is_handed_out) then
   if state == 'r' then return 'R' end
   if is_handed_out or token == '' then token = draw(counter) end

@@ -1,10 +1,9 @@
 //! One name whose gate is a plain key, in every order in which its steps can happen.
 //!
-//! [`model`] says what a store does. Small worlds are searched exhaustively: clients that take,
-//! wait, keep and end, on connections that are given up while copies of their requests are under
-//! way, with a message that comes late or never, with a client that dies, and an operator. Each
-//! rule of the protocol is then taken away, and the search must find what goes wrong: otherwise it
-//! would prove nothing.
+//! [`model`] says what a store does. Small worlds are searched exhaustively: clients take, wait,
+//! keep and end. Connections are given up while copies of requests are under way on them, messages
+//! come late or never, clients die, and an operator interferes. Each rule of the protocol is then
+//! taken away, and the search must find what goes wrong: otherwise it would prove nothing.
 
 mod counter;
 mod model;

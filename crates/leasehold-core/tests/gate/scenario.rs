@@ -7,8 +7,8 @@ use super::model::Times;
 pub(crate) enum Rule {
     /// A message counts from the store's time of the grant. Without it, from its arrival.
     AgeOfMessage,
-    /// Whoever asks when nobody holds hands the name to the first waiter. Without it, only the
-    /// first waiter is served.
+    /// Any client that asks when nobody holds hands the name to the first waiter. Without it, only
+    /// the first waiter is served.
     AnyAskServes,
     /// An attempt that has ended is remembered while copies of its requests may arrive.
     ClosedIsKept,
@@ -92,7 +92,7 @@ pub(crate) enum Event {
     Leave(u8),
     /// A client gives up its connection and sends its request again.
     Reconnect(u8),
-    /// An operator ends the hold of whoever the gate names.
+    /// An operator ends the hold that the gate names.
     Revoke,
     Tick,
 }

@@ -200,8 +200,8 @@ impl World {
     }
 
     /// From here on, what is sent arrives at once, and what is under way arrives or is lost; those
-    /// that live ask until they are served, and end. Returns whether all were served, and nothing is
-    /// left.
+    /// that live ask until they are served, and end. Returns whether all were served, and whether
+    /// nothing is left.
     fn settles(&self, state: &State, is_lost: bool) -> bool {
         let mut state = state.clone();
         if is_lost {
@@ -335,7 +335,8 @@ impl Model for World {
             }
             Event::Keep(client) => {
                 state.client(client).has_kept = true;
-                let Phase::Holding { token, .. } = state.client(client).phase else { return None };
+                let phase = state.client(client).phase;
+                let Phase::Holding { token, .. } = phase else { return None };
                 state.send(client, Kind::Keep { description: Some(token) });
             }
             Event::Leave(client) => {

@@ -9,8 +9,8 @@ use super::record::{Hold, Last};
 pub(crate) enum Action {
     /// Ends a hold or a wait, and grants the name to the next waiter in the same step.
     End(End),
-    /// Moves the deadline of a hold to `ttl_ms` from now, if that is later. So a grant that was handed
-    /// over is claimed. It gives nobody a hold.
+    /// Moves the deadline of a hold to `ttl_ms` from now, if that is later. This claims a grant
+    /// that was handed over. It gives nobody a hold.
     Keep {
         id: HolderId,
         ttl_ms: u64,

@@ -65,8 +65,8 @@ impl Rules {
 /// the caller to ask again at once.
 pub(crate) const BATCH: usize = 16;
 
-/// How far a ballot may be ahead of a node's clock and counter: a caller with a wrong clock must not
-/// spoil the tokens of all. A node that has lost its counter is behind its clock by no more.
+/// How far a ballot may be ahead of a node's clock and counter. Without this limit, a caller with a
+/// wrong clock would spoil the tokens of all. A token is behind the clock by no more, either.
 const BALLOT_LEAD_US: u64 = 10_000_000;
 
 /// The largest number of waiters of one name.

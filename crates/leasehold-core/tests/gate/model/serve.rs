@@ -1,4 +1,4 @@
-//! Whoever is next gets the name: after an end, and when somebody asks after a deadline.
+//! The first waiters get the name: after an end, and when somebody asks after a deadline.
 
 use leasehold_core::{HolderId, Mode};
 
@@ -68,22 +68,22 @@ impl Step<'_> {
         Some(token)
     }
 
-    /// Whether a waiter has not asked for so long that it must be frozen or dead.
+    /// Whether a waiter is frozen or dead, since it has not asked for too long.
     fn is_silent(&self, waiter: &Waiter) -> bool {
         let times = self.rules.times;
         waiter.asked_ms + times.ask_ms + times.window_ms < self.now_ms()
     }
 
-    /// Gives a waiter a hold. One that was handed over is claimed by a script, so nobody need delete
-    /// its gate.
-    pub(super) fn grant(&mut self, waiter: &Waiter, token: u64, (life_ms, is_caller): (u64, bool)) {
+    /// Gives a waiter a hold. One that was handed over is claimed by a script, so its gate need
+    /// not be one that a single command deletes.
+    pub(super) fn grant(&mut self, waiter: &Waiter, token: u64, (life_ms, is_own): (u64, bool)) {
         let until_ms = self.now_ms() + life_ms;
         *self.counter = (*self.counter).max(token);
         let Waiter { id, mode, info, .. } = waiter.clone();
         if mode == Mode::Exclusive {
             let hold = Hold { id, token: Some(token), info };
             let is_alone = self.record.queue.is_empty() && self.record.closed.is_empty();
-            self.record.gate = Some(match is_alone && is_caller {
+            self.record.gate = Some(match is_alone && is_own {
                 true => Gate { state: State::Held(hold), until_ms },
                 false => {
                     let until_ms = until_ms + self.rules.times.grace_ms;
@@ -110,7 +110,7 @@ impl Step<'_> {
         match (&mut self.record.gate, until_ms) {
             (Some(gate), Some(until_ms)) => gate.until_ms = until_ms,
             _ if !self.record.queue.is_empty() => {
-                // Whoever asks next serves the queue.
+                // The next client to ask serves the queue.
                 let until_ms = (now_ms + times.grace_ms).max(self.closed_until_ms());
                 let state = State::Cooling { until_ms: now_ms, last: self.last().cloned() };
                 self.record.gate = Some(Gate { state, until_ms });

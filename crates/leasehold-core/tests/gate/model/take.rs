@@ -1,6 +1,7 @@
-//! Take: the name is granted, or the attempt joins the queue, or the name is busy. A waiter takes
-//! again to keep its place; whoever asks when a deadline is over hands the name to the first
-//! waiter, so a waiter that is frozen stops nobody.
+//! Take: the name is granted, or the attempt joins the queue, or the name is busy.
+//!
+//! A waiter takes again to keep its place. Any client that asks after a deadline hands the name to
+//! the first waiter, so a waiter that is frozen stops nobody.
 
 use leasehold_core::{LOCK_CAPACITY, Mode};
 
@@ -118,8 +119,8 @@ impl Step<'_> {
         Waiter { id, mode, info, asked_ms: self.now_ms() }
     }
 
-    /// Whoever holds learns at its end that somebody waits, and the gate keeps newcomers out until
-    /// the first waiter has asked.
+    /// The holder learns at its end that somebody waits, and the gate keeps newcomers out until the
+    /// first waiter has asked.
     fn expect_waiters(&mut self) {
         let grace_ms = self.rules.times.grace_ms;
         let Some(Gate { state, until_ms }) = &mut self.record.gate else { return };
