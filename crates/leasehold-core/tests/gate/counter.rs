@@ -96,13 +96,19 @@ impl Model for World {
         for (client, number) in state.clients.iter().zip(0..) {
             match client {
                 Client::Idle => events.push(Event::Set(number)),
-                Client::Set => events.extend([Event::Draw(number), Event::Force(number)]),
-                Client::Holds(_) => events.extend([Event::End(number), Event::Force(number)]),
+                Client::Set => events.push(Event::Draw(number)),
+                Client::Holds(_) => events.push(Event::End(number)),
                 Client::Ended(_) => {}
             }
         }
+        if state.record.gate.is_some() {
+            events.extend(state.order.last().copied().map(Event::Force));
+        }
         if state.faults > 0 {
-            events.extend([Event::Copy, Event::Delete, Event::Restore]);
+            events.extend([Event::Delete, Event::Restore]);
+            if state.copied < state.counter {
+                events.push(Event::Copy);
+            }
         }
     }
 
