@@ -19,6 +19,8 @@ use tokio_rustls::rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
 
+use super::options::TlsConfig;
+
 /// The files of a TLS configuration, each with the name of its option in a store URL, and how
 /// strictly a server's certificate is checked.
 #[derive(Clone, Copy, Debug)]
@@ -42,12 +44,18 @@ pub(crate) enum Trust {
     Name,
 }
 
-/// Makes a configuration from files and options.
+/// The configuration of the program, or one from files and options.
 ///
 /// # Errors
 ///
 /// [`InvalidInput`] names the option whose file is missing or not valid.
-pub(crate) fn config(files: TlsFiles<'_>) -> Result<ClientConfig, InvalidInput> {
+pub(crate) fn config(
+    own: Option<&TlsConfig>,
+    files: TlsFiles<'_>,
+) -> Result<Arc<ClientConfig>, InvalidInput> {
+    if let Some(TlsConfig(config)) = own {
+        return Ok(Arc::clone(config));
+    }
     let provider = Arc::new(ring::default_provider());
     let versions = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -68,7 +76,7 @@ pub(crate) fn config(files: TlsFiles<'_>) -> Result<ClientConfig, InvalidInput> 
         }
         Trust::Name => versions.with_root_certificates(authorities(files.ca)?),
     };
-    Ok(match (files.cert, files.key) {
+    Ok(Arc::new(match (files.cert, files.key) {
         ((cert, Some(certificate)), (key, Some(path))) => {
             // `pem` returns at least one.
             let private: PrivateKeyDer<'_> = pem(key, path, "private key")?.swap_remove(0);
@@ -77,7 +85,7 @@ pub(crate) fn config(files: TlsFiles<'_>) -> Result<ClientConfig, InvalidInput> 
                 .map_err(|error| invalid(cert, &error))?
         }
         _ => trusting.with_no_client_auth(),
-    })
+    }))
 }
 
 fn invalid(option: &str, error: &dyn std::error::Error) -> InvalidInput {
@@ -181,7 +189,7 @@ mod tests {
         let refusal = |ca: &str| {
             let ca = ("ca", Some(Path::new(ca)));
             let (cert, key) = (("cert", None), ("key", None));
-            config(TlsFiles { trust: Trust::Name, ca, cert, key }).unwrap_err().why
+            config(None, TlsFiles { trust: Trust::Name, ca, cert, key }).unwrap_err().why
         };
         let why = refusal("/nowhere/ca.pem");
         assert!(why.contains("`ca`") && why.contains("/nowhere/ca.pem"), "{why}");

@@ -263,16 +263,13 @@ impl PostgresOptions {
             SslMode::VerifyCa => Trust::AnyName,
             SslMode::VerifyFull => Trust::Name,
         };
-        if let Some(TlsConfig(config)) = &self.tls_config {
-            return Ok(Some(Arc::clone(config)));
-        }
         let files = TlsFiles {
             trust,
             ca: ("sslrootcert", self.sslrootcert.as_deref()),
             cert: ("sslcert", self.sslcert.as_deref()),
             key: ("sslkey", self.sslkey.as_deref()),
         };
-        tls::config(files).map(|config| Some(Arc::new(config)))
+        tls::config(self.tls_config.as_ref(), files).map(Some)
     }
 }
 

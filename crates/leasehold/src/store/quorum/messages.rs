@@ -1,12 +1,13 @@
 //! Messages: the inboxes of a client at all nodes, and what is published about a name at some.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{TryFutureExt as _, join_all, select_all};
+use futures_util::future::{TryFutureExt as _, join_all, select, select_all};
 use futures_util::stream::{BoxStream, FuturesUnordered, SelectAll, StreamExt as _, unfold};
 use leasehold_core::backoff::Backoff;
-use leasehold_core::{BoxFuture, ClientId, LockName, Message, StoreError};
+use leasehold_core::{BoxFuture, ClientId, Clock, Instant, LockName, Message, StoreError};
 
 use super::nodes::Nodes;
 use crate::background;
@@ -14,6 +15,10 @@ use crate::store::{Inbox, Store, Subscription};
 
 /// The first and the longest delay before an inbox that could not be opened is tried again.
 const REOPEN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+
+/// The time in which messages of the nodes are one gap: 100 ms. So a majority has done what the
+/// first message tells of, and a node that floods makes no client ask more often.
+const TOGETHER: Duration = Duration::from_millis(100);
 
 /// The message that a name has become free.
 const FREE: &str = "free";
@@ -29,11 +34,13 @@ pub(super) async fn inbox(
     client: ClientId,
 ) -> Result<Box<dyn Inbox>, StoreError> {
     let opening = (0..nodes.len()).map(|index| open_at(nodes, client, index));
-    let (mut inboxes, mut failure, mut is_open) = (Inboxes(SelectAll::new()), None, false);
+    let clock = Arc::clone(&nodes.clock);
+    let mut inboxes = Inboxes { messages: SelectAll::new(), gap_at: None, clock };
+    let (mut failure, mut is_open) = (None, false);
     for (index, opened) in join_all(opening).await.into_iter().enumerate() {
         is_open |= opened.is_ok();
         let inbox = opened.map_err(|error| failure = Some(error)).ok();
-        inboxes.0.push(messages(nodes, client, index, inbox));
+        inboxes.messages.push(messages(nodes, client, index, inbox));
     }
     match failure {
         Some(error) if !is_open => Err(error),
@@ -61,9 +68,15 @@ fn messages(
     let next = move |(mut inbox, mut backoff): (Option<Box<dyn Inbox>>, Backoff)| {
         let nodes = Arc::clone(&nodes);
         async move {
-            match &mut inbox {
-                Some(inbox) => drop(inbox.next().await),
-                None => inbox = Some(reopened(&nodes, client, index, &mut backoff).await),
+            while inbox.is_none() {
+                nodes.clock.sleep_until(nodes.clock.now() + nodes.delay(&mut backoff)).await;
+                inbox = open_at(&nodes, client, index).await.ok();
+                if inbox.is_some() {
+                    return Some(((), (inbox, backoff)));
+                }
+            }
+            if let Some(open) = &mut inbox {
+                open.next().await;
             }
             Some(((), (inbox, backoff)))
         }
@@ -71,28 +84,30 @@ fn messages(
     unfold(state, next).boxed()
 }
 
-async fn reopened(
-    nodes: &Nodes,
-    client: ClientId,
-    index: usize,
-    backoff: &mut Backoff,
-) -> Box<dyn Inbox> {
-    loop {
-        nodes.clock.sleep_until(nodes.clock.now() + nodes.delay(backoff)).await;
-        if let Ok(inbox) = open_at(nodes, client, index).await {
-            return inbox;
-        }
-    }
+/// The inboxes of all nodes as one. A message of one node ends no lease, so messages are a gap: the
+/// client asks a majority.
+struct Inboxes {
+    messages: SelectAll<BoxStream<'static, ()>>,
+    /// When the gap is reported that has begun with a message.
+    gap_at: Option<Instant>,
+    clock: Arc<dyn Clock>,
 }
-
-/// The inboxes of all nodes as one. A message of one node ends no lease, so each message is a gap:
-/// the client asks a majority.
-struct Inboxes(SelectAll<BoxStream<'static, ()>>);
 
 impl Inbox for Inboxes {
     fn next(&mut self) -> BoxFuture<'_, Message> {
         Box::pin(async {
-            self.0.next().await;
+            if self.gap_at.is_none() {
+                self.messages.next().await;
+                self.gap_at = Some(self.clock.now() + TOGETHER);
+            }
+            let end = self.clock.sleep_until(self.gap_at.unwrap_or_default());
+            let rest = async {
+                while self.messages.next().await.is_some() {
+                    tokio::task::consume_budget().await;
+                }
+            };
+            select(end, pin!(rest)).await;
+            self.gap_at = None;
             Message::Gap
         })
     }
@@ -172,5 +187,27 @@ struct Subscriptions(Vec<Box<dyn Subscription>>);
 impl Subscription for Subscriptions {
     fn next(&mut self) -> BoxFuture<'_, Option<String>> {
         Box::pin(async { select_all(self.0.iter_mut().map(|open| open.next())).await.0 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+    use futures_util::stream::repeat;
+    use leasehold_core::FakeClock;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_node_that_floods_makes_the_client_ask_once_in_a_while() {
+        let clock = FakeClock::new();
+        let messages = SelectAll::from_iter([repeat(()).boxed()]);
+        let mut inboxes = Inboxes { messages, gap_at: None, clock: Arc::new(clock.clone()) };
+        for _ in 0..3 {
+            let mut next = inboxes.next();
+            assert_eq!((&mut next).now_or_never(), None, "messages have only begun to come");
+            clock.advance(TOGETHER);
+            assert_eq!(next.await, Message::Gap);
+        }
     }
 }

@@ -188,8 +188,8 @@ fn a_directory_beside_the_database_in_which_others_may_write_is_refused() {
     drop(place.open());
 }
 
-#[tokio::test]
-async fn a_database_of_another_user_where_all_may_write_is_warned_of() {
+#[test]
+fn a_database_of_another_user_where_all_may_write_is_warned_of() {
     use std::os::unix::fs::{PermissionsExt as _, chown};
     if !is_root() {
         return;
@@ -201,7 +201,4 @@ async fn a_database_of_another_user_where_all_may_write_is_warned_of() {
     chown(place.path(), Some(NOBODY), None).unwrap();
     let warnings = place.open().warnings();
     assert!(warnings.iter().any(|warning| warning.contains("user 65534")), "{warnings:?}");
-    let findings = File::examine(&format!("file:{}", place.path().display())).await.unwrap();
-    let found = findings.iter().any(|finding| finding.to_string().contains("user 65534"));
-    assert!(found, "{findings:?}");
 }

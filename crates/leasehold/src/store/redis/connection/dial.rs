@@ -24,7 +24,6 @@ use super::error::{self, Peer};
 use super::link::Stream;
 use super::pushes::PushSender;
 use super::wire::Wire;
-use crate::store::options::TlsConfig;
 use crate::store::pace::Paces;
 use crate::store::redis::options::{Address, RedisOptions};
 use crate::store::secret::Login;
@@ -57,31 +56,22 @@ pub(crate) struct Dialer {
     paces: Arc<Paces<Address>>,
 }
 
-/// The configuration of the program, or one from the named files; `None` without TLS.
-fn tls_config(settings: &RedisOptions) -> Result<Option<Arc<ClientConfig>>, InvalidInput> {
-    if let Some(TlsConfig(config)) = &settings.tls_config {
-        return Ok(Some(Arc::clone(config)));
-    }
-    if !settings.tls {
-        return Ok(None);
-    }
-    let files = TlsFiles {
-        trust: Trust::Name,
-        ca: ("ca", settings.ca.as_deref()),
-        cert: ("cert", settings.cert.as_deref()),
-        key: ("key", settings.key.as_deref()),
-    };
-    tls::config(files).map(|config| Some(Arc::new(config)))
-}
-
 impl Dialer {
     /// Reads the files that the settings name, if any.
     pub(crate) fn new(settings: &RedisOptions) -> Result<Self, InvalidInput> {
+        let files = TlsFiles {
+            trust: Trust::Name,
+            ca: ("ca", settings.ca.as_deref()),
+            cert: ("cert", settings.cert.as_deref()),
+            key: ("key", settings.key.as_deref()),
+        };
+        let own = settings.tls_config.as_ref();
+        let has_tls = settings.tls || own.is_some();
         Ok(Self {
             admission: None,
             peer: Peer::Server,
             login: settings.login.clone(),
-            tls: tls_config(settings)?,
+            tls: has_tls.then(|| tls::config(own, files)).transpose()?,
             database: settings.database,
             connect_timeout: settings.connect_timeout(),
             timeout: settings.timeout(),

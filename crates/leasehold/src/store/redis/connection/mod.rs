@@ -105,8 +105,7 @@ impl Connection {
 
     /// Sends one command; a refusal is an error.
     pub(crate) async fn ask(&self, command: &Cmd) -> Result<Value, StoreError> {
-        let value = self.send(command).await?;
-        self.check(value)
+        self.ask_within(self.timeout, command).await
     }
 
     /// Like [`ask`](Self::ask), with another time limit, such as that for connecting.
@@ -130,7 +129,7 @@ impl Connection {
 
     /// Sends one command; a refusal is a value like others.
     pub(crate) async fn send(&self, command: &Cmd) -> Result<Value, StoreError> {
-        self.exchange(command.into(), self.timeout).await
+        self.send_within(self.timeout, command).await
     }
 
     /// Makes the call of a script; a refusal is a value like others.
@@ -140,19 +139,10 @@ impl Connection {
 
     /// Sends many commands together; refusals are values like others.
     pub(crate) async fn ask_all(&self, commands: &Pipeline) -> Result<Vec<Value>, StoreError> {
-        self.ask_all_within(self.timeout, commands).await
-    }
-
-    /// Like [`ask_all`](Self::ask_all), with another time limit.
-    pub(crate) async fn ask_all_within(
-        &self,
-        limit: Duration,
-        commands: &Pipeline,
-    ) -> Result<Vec<Value>, StoreError> {
         if commands.is_empty() {
             return Ok(Vec::new());
         }
-        match self.exchange(commands.into(), limit).await? {
+        match self.exchange(commands.into(), self.timeout).await? {
             Value::Array(replies) => Ok(replies),
             reply => Ok(vec![reply]),
         }
