@@ -45,10 +45,10 @@ mod warnings;
 pub use self::file::{File, FileOptions, FileTransaction};
 pub use self::finding::{Finding, Level, Topic};
 pub use self::memory::Memory;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+pub use self::options::Quarantine;
 #[cfg(feature = "postgres")]
 pub use self::options::Server as PostgresServer;
-#[cfg(any(feature = "postgres", feature = "redis"))]
-pub use self::options::{Quarantine, TlsConfig};
 #[cfg(feature = "postgres")]
 pub use self::postgres::{Postgres, PostgresOptions, PostgresRoles, SslMode};
 pub use self::quorum::Quorum;
@@ -60,6 +60,8 @@ pub use self::router::open;
 pub use self::router::{check_url, connect, connect_with, examine, shown_url};
 #[cfg(any(feature = "postgres", feature = "redis"))]
 pub use self::secret::{Login, Password, Secret};
+#[cfg(any(feature = "postgres", feature = "redis"))]
+pub use self::tls::TlsConfig;
 pub use self::traits::{Capabilities, Inbox, Reading, Store, Subscription};
 
 #[cfg(feature = "postgres")]

@@ -2,12 +2,10 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::InvalidInput;
 use leasehold_core::text::parse_duration;
-use tokio_rustls::rustls::ClientConfig;
 
 /// How long a quarantine lasts: 1 min, twice the usual ttl.
 const QUARANTINE: Duration = Duration::from_mins(1);
@@ -96,17 +94,6 @@ impl Quarantine {
     }
 }
 
-/// A TLS configuration that the program makes with [the rustls that leasehold
-/// uses](crate::store::rustls). No `Debug` shows it, because it may have a private key.
-#[derive(Clone)]
-pub struct TlsConfig(pub Arc<ClientConfig>);
-
-impl fmt::Debug for TlsConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(a configuration of the program)")
-    }
-}
-
 /// The error for options that are wrong.
 pub(super) fn invalid(why: impl Into<String>) -> InvalidInput {
     InvalidInput::new("url", why)
@@ -162,13 +149,13 @@ pub(super) fn refuse<const N: usize>(refusals: [(bool, &str); N]) -> Result<(), 
 /// each with the name of its option. Without TLS, `off` says why.
 pub(super) fn check_tls(
     files: [(&str, &Option<PathBuf>); 3],
-    config: Option<&TlsConfig>,
+    has_config: bool,
     off: Option<&str>,
 ) -> Result<(), InvalidInput> {
     let [_, (cert, certificate), (key, private)] = files;
     let given = files.iter().find(|(_, file)| file.is_some()).map(|(name, _)| name);
     match (given, off) {
-        (Some(name), _) if config.is_some() => Err(invalid(format!(
+        (Some(name), _) if has_config => Err(invalid(format!(
             "`{name}` is a part of the TLS configuration that the program gives: set it there"
         ))),
         (Some(name), Some(off)) => {

@@ -1,6 +1,7 @@
 //! TLS by rustls: the servers to trust, and the client's own certificate. Nothing is installed
 //! process-wide.
 
+use std::fmt;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +20,16 @@ use tokio_rustls::rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
 
-use super::options::TlsConfig;
+/// A TLS configuration that the program makes with [the rustls that leasehold
+/// uses](crate::store::rustls). No `Debug` shows it, because it may have a private key.
+#[derive(Clone)]
+pub struct TlsConfig(pub Arc<ClientConfig>);
+
+impl fmt::Debug for TlsConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(a configuration of the program)")
+    }
+}
 
 /// The files of a TLS configuration, each with the name of its option in a store URL, and how
 /// strictly a server's certificate is checked.

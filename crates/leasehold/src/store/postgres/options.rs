@@ -8,10 +8,10 @@ use leasehold_core::InvalidInput;
 use tokio_rustls::rustls::ClientConfig;
 
 use crate::store::options::{
-    self, CONNECT_TIMEOUT, Quarantine, Server, TlsConfig, invalid, span, unknown, word,
+    self, CONNECT_TIMEOUT, Quarantine, Server, invalid, span, unknown, word,
 };
 use crate::store::secret::Login;
-use crate::store::tls::{self, TlsFiles, Trust};
+use crate::store::tls::{self, TlsConfig, TlsFiles, Trust};
 use crate::store::url::{self, Url, decode};
 
 /// The default port of PostgreSQL.
@@ -206,7 +206,7 @@ impl PostgresOptions {
         ];
         let is_off = self.sslmode == Some(SslMode::Disable);
         let off = is_off.then_some("`sslmode` is disable");
-        options::check_tls(files, self.tls_config.as_ref(), off)?;
+        options::check_tls(files, self.tls_config.is_some(), off)?;
         let is_of_schema = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         let begins = self.schema.starts_with(|c: char| !c.is_ascii_digit());
         options::refuse([

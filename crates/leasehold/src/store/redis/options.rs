@@ -9,9 +9,10 @@ use leasehold_core::bugs::{self, Bug};
 
 pub(crate) use crate::store::options::Server as Address;
 use crate::store::options::{
-    self, CONNECT_TIMEOUT, OFFSET, Quarantine, TlsConfig, invalid, span, unknown, word,
+    self, CONNECT_TIMEOUT, OFFSET, Quarantine, invalid, span, unknown, word,
 };
 use crate::store::secret::Login;
+use crate::store::tls::TlsConfig;
 use crate::store::url::{self, Url, decode};
 
 const DEFAULT_PORT: u16 = 6379;
@@ -321,7 +322,7 @@ impl RedisOptions {
         let files = [("ca", &self.ca), ("cert", &self.cert), ("key", &self.key)];
         let has_tls = self.tls || self.tls_config.is_some();
         let off = (!has_tls).then_some("begin it with rediss://");
-        options::check_tls(files, self.tls_config.as_ref(), off)?;
+        options::check_tls(files, self.tls_config.is_some(), off)?;
         let prefix = self.prefix();
         let is_shared = self.layout.is_shared();
         let range = 1..=MAX_REPLICAS;

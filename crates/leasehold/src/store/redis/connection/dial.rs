@@ -66,12 +66,11 @@ impl Dialer {
             key: ("key", settings.key.as_deref()),
         };
         let own = settings.tls_config.as_ref();
-        let has_tls = settings.tls || own.is_some();
         Ok(Self {
             admission: None,
             peer: Peer::Server,
             login: settings.login.clone(),
-            tls: has_tls.then(|| tls::config(own, files)).transpose()?,
+            tls: (settings.tls || own.is_some()).then(|| tls::config(own, files)).transpose()?,
             database: settings.database,
             connect_timeout: settings.connect_timeout(),
             timeout: settings.timeout(),
