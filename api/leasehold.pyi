@@ -9,7 +9,7 @@ from typing_extensions import Self, Unpack
 P = ParamSpec("P")
 T = TypeVar("T")
 Span: TypeAlias = float | timedelta                       # seconds, or a timedelta; what is given back is float seconds
-Mode: TypeAlias = Literal["exclusive", "shared", "upgradable", "permits"]
+Mode: TypeAlias = Literal["exclusive", "shared", "permits"]
 LossReason: TypeAlias = Literal["closed", "expired", "held_too_long", "revoked", "superseded", "vanished", "released", "forked"]
 class Options(TypedDict, total=False):                    # of every lock; a client's are the defaults of its locks
     ttl: Span                                             # 30 s; 0.1 s to 24 h
