@@ -42,7 +42,7 @@ use self::place::Place;
 use self::server::{Server, TEST_CLOCK};
 
 /// How many steps are compared, at least; `LEASEHOLD_DIFFERENTIAL_STEPS` asks for another number.
-const STEPS: u64 = 100_000;
+const STEPS: u64 = 50_000;
 
 /// How many actions on locks that are shared with other programs are compared, at least.
 const ACTIONS: u64 = 20_000;
