@@ -1,6 +1,6 @@
 //! What one step does to a record, where no order of events matters.
 
-use leasehold_core::{HolderInfo, LOCK_CAPACITY, Mode, Now};
+use leasehold_core::{HolderInfo, Mode, Now};
 
 use super::model::{
     self, Action, Description, End, Gate, Hold, Record, Refusal, Reply, Rules, State, Take, Times,
@@ -262,5 +262,4 @@ fn the_queue_of_a_lock_and_its_place_numbers_survive_a_lost_queue() {
     let (Reply::Queued { ahead, .. }, _) = store.step(&Action::Take(again)) else { panic!() };
     assert_eq!(ahead, 0, "it brings its place");
     assert_eq!(store.end(0), [1]);
-    assert_eq!(LOCK_CAPACITY, Mode::Exclusive.capacity());
 }
