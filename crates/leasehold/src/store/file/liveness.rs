@@ -30,8 +30,8 @@ use super::location::Location;
 use crate::mutex::Mutex;
 use crate::store::message;
 
-/// The size of the smallest pipe: one page. On Linux, a pipe writes a line of at most this length at
-/// once (pipe(7)), so lines of several writers do not mix.
+/// The size of the smallest pipe: one page. On Linux, a pipe writes a line of at most this length
+/// at once (pipe(7)), so lines of several writers do not mix.
 pub(crate) const PAGE: usize = 4096;
 
 /// If a read returns this many bytes, the pipe may have been too full for another message to its

@@ -6,7 +6,7 @@ use std::time::Duration;
 use leasehold_core::InvalidInput;
 use leasehold_core::model::Rules;
 
-/// Most waiters poll only every 10 s, so that a hundred of them cost less than one hundredth of a
+/// Most waiters poll only every 10 s, so that a hundred of them cost about one hundredth of a
 /// processor. At other stores, polls find lost messages and deaths. Here a message is lost only
 /// with the process that sent it, and the deaths that concern a waiter wake it. So polls only have
 /// to find waiters that hang.
