@@ -69,8 +69,8 @@ pub enum Error {
         name: LockName,
         /// The token of the lease.
         token: FencingToken,
-        /// The reason for its end; [`LossReason::Superseded`] if the lease was adopted, or the name
-        /// granted again, with a newer token.
+        /// The reason for its end; [`LossReason::Vanished`] if the lease was adopted, or has ended
+        /// unnoticed.
         reason: LossReason,
     },
     /// The store refused the request, or was not reached. The caller got no grant. If the request
@@ -105,14 +105,13 @@ pub enum Error {
 
 fn not_adopted(reason: LossReason) -> String {
     match reason {
-        LossReason::Superseded { by } => format!(
-            "somebody has adopted the lease already, or it had ended and the name was granted \
-             again, with token {by}"
-        ),
+        LossReason::Vanished => {
+            "somebody has adopted the lease already, or it has ended".to_owned() //
+        }
         LossReason::Closed | LossReason::Expired | LossReason::HeldTooLong => {
             "the lease has ended".to_owned()
         }
-        LossReason::Forked | LossReason::Revoked | LossReason::Vanished => reason.to_string(),
+        LossReason::Forked | LossReason::Revoked => reason.to_string(),
     }
 }
 
@@ -139,7 +138,7 @@ fn held_by(holder: Option<&Holder>, others: u32, own: bool, waited: Duration) ->
                  {others}"
             )
         }
-        HoldState::Claimed | HoldState::Revoked | HoldState::Unclaimed => {
+        HoldState::Claimed | HoldState::Revoked => {
             let who = if own { format!("a task of this client, {who},") } else { who };
             format!(", held by {who} for {held_for}{others}{hint}")
         }
@@ -410,8 +409,7 @@ mod tests {
     fn a_lease_that_cannot_be_adopted_is_said_why() {
         let (name, token) = (LockName::new("a").unwrap(), FencingToken::from_micros(1));
         let why = |reason| Error::not_adopted(name.clone(), token, reason).to_string();
-        let by = FencingToken::from_number(77_777).unwrap();
-        assert!(why(LossReason::Superseded { by }).contains("token 77777"));
+        assert!(why(LossReason::Vanished).contains("adopted the lease already"));
         assert!(why(LossReason::Expired).contains("the lease has ended"));
         assert!(why(LossReason::Revoked).contains("an operator revoked"));
     }

@@ -24,7 +24,7 @@
 //! before A's commit arrives there, and both would have one number. So a quorum has only mutexes.
 //!
 //! It would not be enough to use the highest token that the nodes granted by themselves: see
-//! [`Action::Commit`](crate::Action::Commit).
+//! [`Keep`](crate::Keep).
 //!
 //! **A renewal that a majority grants proves that nobody had learned of a higher token before it
 //! was sent.** Otherwise somebody else would have held since then on each node of another majority,
@@ -32,16 +32,15 @@
 //!
 //! Both statements need nodes that do not forget. A node that was restarted without its data,
 //! flushed or failed over may have forgotten leases. It must grant nothing new until the longest of
-//! them has ended; holders may [reclaim](crate::Reclaim) theirs meanwhile. After that, it grants no
+//! them has ended; holders may [claim](crate::Take::claim) theirs meanwhile. After that, it grants no
 //! token that is lower than its clock minus [`BALLOT_LEAD`](crate::model::BALLOT_LEAD). So the
 //! order depends on the clocks of the nodes: their difference must be less than the time of that
-//! wait minus twice the lead. The same is true of the order of tokens across the
-//! [retention](crate::model::RETENTION) of a record.
+//! wait minus twice the lead.
 //!
-//! The order of tokens does not depend on tombstones of released leases. If a late copy of an
-//! acquire is granted, it raises the last token, and no caller learns of the grant. That costs the
-//! next caller a wait, and does not break the order. The attempt's tombstone and `not_after` guard
-//! against such copies.
+//! The order of tokens does not depend on what nodes remember of ended attempts. If a late copy of
+//! a request is granted, it raises the counter, and no caller learns of the grant. That costs the
+//! next caller a wait, and does not break the order. The list of ended attempts guards against such
+//! copies.
 //!
 //! `tests/quorum` in this crate searches small worlds for a counterexample, with [`step`] as the
 //! nodes and these counts as the clients.
