@@ -379,7 +379,7 @@ mod tests {
                 id: HolderId { client: ClientId(1), attempt: 1 },
                 mode: Mode::Exclusive,
                 state,
-                token: FencingToken::from_micros(1),
+                token: Some(FencingToken::from_micros(1)),
                 info: HolderInfo::new("vm", 7).with_label(Some("nightly".to_owned())),
                 held_for: Duration::from_secs(9),
                 ttl_left: Duration::from_secs(5),
@@ -390,7 +390,7 @@ mod tests {
         };
         let alone = said(HoldState::Claimed, 0, false, 2);
         assert_eq!(alone, "a: still busy after 2.0s, held by vm:7 (nightly) for 9.0s");
-        assert_eq!(said(HoldState::Unclaimed, 2, false, 2), format!("{alone} and 2 more"));
+        assert_eq!(said(HoldState::Claimed, 2, false, 2), format!("{alone} and 2 more"));
         let own = "held by a task of this client, vm:7 (nightly), for 9.0s";
         assert_eq!(
             said(HoldState::Claimed, 0, true, 9),
