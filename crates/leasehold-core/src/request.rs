@@ -212,9 +212,9 @@ pub struct Keep {
     pub ttl: Duration,
     /// What the store says about the hold already, as far as the caller knows. A store may compare
     /// it in place of the attempt.
-    pub known: Option<Description>,
+    pub known: Option<Box<Description>>,
     /// What the store should say about the hold from now on.
-    pub description: Option<Description>,
+    pub description: Option<Box<Description>>,
 }
 
 impl Keep {
@@ -225,8 +225,8 @@ impl Keep {
 
     setters! {
         with_ttl: ttl: Duration,
-        with_known: known: Option<Description>,
-        with_description: description: Option<Description>,
+        with_known: known: Option<Box<Description>>,
+        with_description: description: Option<Box<Description>>,
     }
 }
 
@@ -238,7 +238,7 @@ pub struct End {
     pub request: Request,
     /// What the store says about the hold, as far as the caller knows. A store may compare it in
     /// place of the attempt.
-    pub known: Option<Description>,
+    pub known: Option<Box<Description>>,
     /// Whether a copy of a request of this attempt may still arrive. Then the store remembers for a
     /// while that the attempt has ended.
     pub closes: bool,
@@ -257,7 +257,7 @@ impl End {
     }
 
     setters! {
-        with_known: known: Option<Description>,
+        with_known: known: Option<Box<Description>>,
         with_closes: closes: bool,
         with_cooldown: cooldown: Duration,
         with_remember: remember: Duration,

@@ -167,12 +167,13 @@ impl Admin {
         let status = self.status(name).await?;
         // Perhaps the client has passed the lease on to the holder of this token, but has not told
         // the store yet.
-        let is_of_grant =
-            |holder: &&Holder| holder.token.micros() == token.micros() && holder.token <= token;
+        let is_of_grant = |holder: &&Holder| {
+            holder.token.is_some_and(|seen| seen.micros() == token.micros() && seen <= token)
+        };
         let seen = status.holders.iter().filter(is_of_grant).max_by_key(|holder| holder.token);
         let Some(holder) = seen else { return Ok(false) };
-        match self.apply(name, Action::Revoke { id: holder.id, token, force }).await? {
-            Reply::Revoked(was_held) => Ok(was_held),
+        match self.apply(name, Action::Revoke { id: holder.id, force }).await? {
+            Reply::Ended(was_held) => Ok(was_held),
             other => Err(unusable_reply(name, &other).into()),
         }
     }

@@ -16,6 +16,14 @@ pub const MAX_WAITING: usize = 100_000;
 /// The largest number of ended attempts that a record remembers; the oldest is forgotten first.
 pub const MAX_CLOSED: usize = 64;
 
+/// The time in which a grant that was handed over must be claimed: 2 s. That is long enough for a
+/// lost message and two asks, and short enough that a dead waiter delays others only briefly.
+pub const CLAIM_WINDOW: Duration = Duration::from_secs(2);
+
+/// The longest interval between two asks of a waiter: half a claim window, so that a grant whose
+/// message was lost is found in time.
+pub const ASK_INTERVAL: Duration = Duration::from_secs(1);
+
 /// The times of the protocol, in milliseconds. Searches shorten them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
@@ -25,12 +33,11 @@ pub struct Times {
     /// The time for which a gate that somebody awaits outlives its deadline: longer than the time
     /// until the next waiter asks, so that no newcomer overtakes the queue.
     pub grace_ms: u64,
-    /// A waiter asks at least once in this time.
+    /// A waiter asks at least once in this time: [`ASK_INTERVAL`] in most stores.
     pub ask_ms: u64,
     /// The time for which a queue outlives its last change.
     pub queue_ms: u64,
-    /// The time in which a grant that was handed over must be claimed: long enough for a lost
-    /// message and two asks, and short enough that a dead waiter delays others only briefly.
+    /// The time in which a grant that was handed over must be claimed: [`CLAIM_WINDOW`].
     pub window_ms: u64,
 }
 
@@ -39,20 +46,10 @@ impl Times {
     pub const USUAL: Self = Self {
         closed_ms: 60_000,
         grace_ms: 5_000,
-        ask_ms: 1_000,
+        ask_ms: ASK_INTERVAL.as_millis() as u64,
         queue_ms: 60_000,
-        window_ms: 2_000,
+        window_ms: CLAIM_WINDOW.as_millis() as u64,
     };
-
-    /// The longest time between two asks of a waiter.
-    pub const fn ask(self) -> Duration {
-        Duration::from_millis(self.ask_ms)
-    }
-
-    /// The time in which a grant that was handed over must be claimed.
-    pub const fn window(self) -> Duration {
-        Duration::from_millis(self.window_ms)
-    }
 }
 
 /// The rules that differ between stores.

@@ -23,7 +23,9 @@ mod take;
 pub mod text;
 
 pub use self::apply::{Outcome, Records, apply};
-pub use self::limits::{BALLOT_LEAD, BATCH, MAX_CLOSED, MAX_WAITING, Rules, Times};
+pub use self::limits::{
+    ASK_INTERVAL, BALLOT_LEAD, BATCH, CLAIM_WINDOW, MAX_CLOSED, MAX_WAITING, Rules, Times,
+};
 pub use self::quick::{delete, set};
 pub use self::reap::reap;
 pub use self::record::{Gate, Hold, Last, Record, Share, State, Waiter};

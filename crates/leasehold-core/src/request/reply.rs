@@ -155,7 +155,7 @@ pub enum Message {
     /// Messages may have been lost: ask the store about every attempt and hold again.
     Gap,
     /// An attempt was granted. It has to claim its hold within the
-    /// [window](crate::model::Times::window), by keeping it.
+    /// [window](crate::model::CLAIM_WINDOW), by keeping it.
     Granted {
         /// The number of the attempt of this client.
         attempt: u64,

@@ -11,8 +11,7 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::{
-    Acquire, Action, Error, FencingToken, Instant, LeaseOptions, LockName, Mode, Reply, Result,
-    StoreError, StoreErrorKind,
+    Error, Grant, Instant, LeaseOptions, LockName, Mode, Reply, Result, StoreError, StoreErrorKind,
 };
 use tokio::sync::oneshot;
 
@@ -72,9 +71,6 @@ impl<'a> AcquireCall<'a> {
     }
 
     async fn run(&mut self) -> Result<Option<Held>> {
-        if !self.asked.keeper.store.has_sample() {
-            Box::pin(self.sample_clock()).await?;
-        }
         let mut step = self.join()?;
         loop {
             step = match step {
@@ -131,21 +127,20 @@ impl<'a> AcquireCall<'a> {
                     continue;
                 }
             };
-            if timed.answer.reply != Reply::Stale {
+            if timed.answer.reply != Reply::Closed {
                 self.retry.reset();
             }
             match timed.answer.reply {
                 Reply::Granted(grant) => {
-                    let until = asked.keeper.store.valid_until(&timed, grant, asked.options.ttl);
-                    return self.granted(turn, grant.token, until, timed.received).await;
+                    let until = asked.keeper.store.valid_until(&timed, asked.options.ttl);
+                    return self.granted(turn, grant, until, timed.received).await;
                 }
                 Reply::Queued(place) => {
                     let attempt = &self.own.attempt;
-                    asked.report_queued(&mut self.reported, attempt.id, &place);
+                    asked.report_queued(&mut self.reported, attempt.request.id, &place);
                     asked.keeper.queued(attempt, place);
                     return Ok(Step::Wait { turn, behind: None });
                 }
-                Reply::Busy { .. } if timed.answer.more => {}
                 Reply::Busy { .. } if !asked.waits() => return Ok(Step::Busy),
                 Reply::Busy { retry_after } => {
                     asked.report_busy(&mut self.reported);
@@ -155,14 +150,12 @@ impl<'a> AcquireCall<'a> {
                     // some of them. So the call joins with a new attempt.
                     return Ok(Step::Join);
                 }
-                Reply::Late => {}
-                Reply::Stale => return Ok(Step::Join),
+                Reply::Closed | Reply::Revoked => return Ok(Step::Join),
                 Reply::Refused(refusal) => {
                     return Err(self.refuse(refused(asked.name, asked.mode, refusal)));
                 }
                 other => return Err(self.refuse(unexpected_reply(&other))),
             }
-            self.read_clock();
         }
     }
 
@@ -182,8 +175,7 @@ impl<'a> AcquireCall<'a> {
         release: Option<PendingRelease>,
     ) -> Result<TimedAnswer, StoreError> {
         let (waits, until) = (self.asked.waits(), self.asked.answer_until());
-        let acquire = |request: Acquire| Action::Acquire(request.with_wait(waits));
-        let sent = pin!(self.own.send(acquire, self.now, until));
+        let sent = pin!(self.own.send(|take| take.with_waits(waits), self.now, until));
         let Some(release) = release else { return sent.await };
         match select(Box::pin(release.send()), sent).await {
             Either::Left(((), sent)) => sent.await,
@@ -203,13 +195,13 @@ impl<'a> AcquireCall<'a> {
     async fn granted(
         &mut self,
         turn: oneshot::Receiver<Turn>,
-        token: FencingToken,
+        grant: Grant,
         valid_until: Instant,
         now: Instant,
     ) -> Result<Step> {
         let asked = self.asked;
         self.own.take_is_waiter();
-        let accepted = match asked.keeper.grant(&self.own.attempt, token, valid_until, now) {
+        let accepted = match asked.keeper.grant(&self.own.attempt, grant, valid_until, now) {
             Some(held) => {
                 let is_accepted = held.state.is_delivered()
                     || asked.pulse.is_some() && is_enough(&held, asked.options, now);

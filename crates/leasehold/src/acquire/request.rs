@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::{
-    Acquire, Action, BoxFuture, Instant, LeaseOptions, LockName, Mode, Operation, Reply, Result,
-    StoreError, StoreErrorKind,
+    Action, BoxFuture, End, Instant, LeaseOptions, LockName, Mode, Operation, Reply, Request,
+    Result, StoreError, StoreErrorKind, Take,
 };
 
 use crate::keeper::{Ask, Attempt, Keeper, Left, PendingRelease, Poller, Pulse, Step};
@@ -87,14 +87,6 @@ impl Asked<'_> {
         self.keeper.store.now() + LEAVE_PATIENCE
     }
 
-    /// Asks for the time of the store, which every acquire must carry.
-    pub(super) async fn sample_clock(&self, until: Option<Instant>) -> Result<(), StoreError> {
-        let action = Action::Inspect { limit: 0 };
-        let inspect = Operation::On { name: self.name.clone(), action };
-        let store = &self.keeper.store;
-        store.execute_at(inspect, store.now(), until).await.map(drop)
-    }
-
     /// If the store has no queue, gives other clients a chance. A client that asks right after its
     /// release would always be the first.
     pub(super) async fn make_way(&self, release: Option<PendingRelease>) -> Option<PendingRelease> {
@@ -127,12 +119,10 @@ pub(super) struct OwnAttempt {
 impl OwnAttempt {
     /// An attempt that neither the keeper nor the store has yet.
     pub(super) fn new(asked: &Asked<'_>) -> Self {
-        let (id, nonce) = asked.keeper.next_attempt();
+        let info = asked.keeper.info(asked.options.label.clone());
         let attempt = Attempt {
             name: asked.name.clone(),
-            id,
-            nonce,
-            mode: asked.mode,
+            request: Request::new(asked.keeper.next_attempt(), asked.mode, info),
             options: asked.options.clone(),
             pulse: asked.pulse.clone(),
             joins: asked.joins,
@@ -159,7 +149,8 @@ impl OwnAttempt {
         if is_own {
             self.clean();
         }
-        (self.attempt.id, self.attempt.nonce) = self.keeper.next_attempt();
+        self.attempt.request.id = self.keeper.next_attempt();
+        self.attempt.request.info = self.keeper.info(self.attempt.options.label.clone());
         (self.known, self.attempt.unanswered) = (false, false);
     }
 
@@ -168,7 +159,7 @@ impl OwnAttempt {
     pub(super) fn take_over(&mut self, ask: &mut Ask) -> bool {
         let Some(release) = self.shows_life() else { return false };
         ask.release = release;
-        (self.attempt.id, self.attempt.nonce) = (ask.id, ask.nonce);
+        self.attempt.request = ask.request.clone();
         (self.known, self.attempt.unanswered) = (ask.is_known, ask.is_known);
         true
     }
@@ -179,20 +170,16 @@ impl OwnAttempt {
         self.keeper.shows_life(&self.attempt)
     }
 
-    /// Sends a request of the attempt, at `now`. `ask` turns its acquire into an action.
+    /// Sends a request of the attempt, at `now`. `ask` says how the attempt takes the name.
     pub(super) async fn send(
         &mut self,
-        ask: impl FnOnce(Acquire) -> Action,
+        ask: impl FnOnce(Take) -> Take,
         now: Instant,
         until: Option<Instant>,
     ) -> Result<TimedAnswer, StoreError> {
-        let Attempt { name, id, nonce, mode, options, .. } = &self.attempt;
-        let request = Acquire::new(*id, *mode, options.ttl)
-            .with_nonce(*nonce)
-            .with_not_after(self.keeper.store.not_after_us(name, now))
-            .with_remember(options.remember.unwrap_or_default())
-            .with_info(self.keeper.info(options.label.clone()));
-        let operation = Operation::On { name: name.clone(), action: ask(request) };
+        let Attempt { name, request, options, .. } = &self.attempt;
+        let action = Action::Take(ask(Take::new(request.clone(), options.ttl)));
+        let operation = Operation::On { name: name.clone(), action };
         let was_known = std::mem::replace(&mut self.known, true);
         self.in_flight = true;
         let result = self.keeper.store.execute_at(operation, now, until).await;
@@ -223,12 +210,12 @@ impl OwnAttempt {
         if !self.take_is_waiter() {
             return true;
         }
-        let Attempt { name, ticket, id, .. } = &self.attempt;
-        match self.keeper.leave(name, *ticket, *id) {
-            Left::Own { id, unanswered } => {
-                if id != self.attempt.id {
+        let Attempt { name, ticket, request, .. } = &self.attempt;
+        match self.keeper.leave(name, *ticket, request.id) {
+            Left::Own { request, unanswered } => {
+                if request.id != self.attempt.request.id {
                     // This call has taken over the attempt of the former first caller of the line.
-                    (self.attempt.id, self.attempt.unanswered) = (id, unanswered);
+                    (self.attempt.request, self.attempt.unanswered) = (request, unanswered);
                     self.known = true;
                 }
                 true
@@ -247,7 +234,7 @@ impl OwnAttempt {
 
     fn cancel(&self) -> Action {
         let unanswered = self.attempt.unanswered || self.in_flight;
-        Action::Cancel { id: self.attempt.id, unanswered }
+        Action::End(End::new(self.attempt.request.clone()).with_closes(unanswered))
     }
 
     /// Makes the keeper cancel the attempt, if the store may have it.
@@ -342,10 +329,10 @@ mod tests {
         };
         let mut own = OwnAttempt::new(&asked);
         let _asking = own.join(true, now).unwrap();
-        let timed = own.send(Action::Acquire, now, None).await.unwrap();
+        let timed = own.send(|take| take, now, None).await.unwrap();
         let Reply::Granted(grant) = timed.answer.reply else { panic!("{timed:?}") };
-        let until = keeper.store.valid_until(&timed, grant, options.ttl);
-        let _held = keeper.grant(&own.attempt, grant.token, until, now).unwrap();
+        let until = keeper.store.valid_until(&timed, options.ttl);
+        let _held = keeper.grant(&own.attempt, grant, until, now).unwrap();
         assert!(own.known && !own.take());
         assert!(!own.known, "the drop would cancel the lease");
     }

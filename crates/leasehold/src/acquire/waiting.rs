@@ -10,7 +10,6 @@ use tokio::sync::oneshot;
 
 use super::call::AcquireCall;
 use super::request::{Limit, is_granted_in_vain};
-use super::retry::Retry;
 use crate::keeper::{Step, Turn};
 
 /// If too few nodes of a quorum answer in time, a try asks again for 500 ms: several rounds of the
@@ -18,26 +17,6 @@ use crate::keeper::{Step, Turn};
 const QUORUM_PATIENCE: Duration = Duration::from_millis(500);
 
 impl AcquireCall<'_> {
-    /// Asks for the time of the store, which every acquire must carry.
-    pub(super) async fn sample_clock(&mut self) -> Result<()> {
-        let (asked, mut retry) = (self.asked, Retry::new(self.asked.keeper.jitter(), self.now));
-        loop {
-            asked.keeper.ensure_open()?;
-            let in_time = retry.is_before(asked.give_up());
-            match asked.sample_clock(asked.answer_until()).await {
-                Ok(()) => {
-                    self.read_clock();
-                    return Ok(());
-                }
-                Err(error) if error.kind().is_outage() && in_time => {
-                    asked.report_trouble(&mut self.reported, &error);
-                    retry.pause(&asked.keeper.store, asked.give_up()).await;
-                }
-                Err(error) => return Err(self.reported.cause_of(error).into()),
-            }
-        }
-    }
-
     /// Decides whether to ask again after a request without an answer, and waits until it is time.
     /// A refusal is an answer, and ends the call.
     pub(super) async fn after_failure(&mut self, error: StoreError) -> Result<()> {

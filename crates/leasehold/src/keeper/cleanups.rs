@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::backoff::{Backoff, Jitter};
-use leasehold_core::model::{CLAIM_WINDOW, NOT_AFTER};
+use leasehold_core::model::CLAIM_WINDOW;
 use leasehold_core::{
-    Action, BoxFuture, FencingToken, HolderId, Instant, LockName, StoreError, StoreErrorKind,
+    Action, BoxFuture, End, FencingToken, HolderId, Instant, LockName, Request, StoreError,
+    StoreErrorKind,
 };
 
 use super::lease::Attempt;
@@ -25,6 +26,10 @@ const CLEANUP_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Durati
 /// The time that a caller has for a release that it has taken on: 2 s, as long as the first caller
 /// of a line may ask without a sign of life.
 const RELEASE_PATIENCE: Duration = CLAIM_WINDOW;
+
+/// The shortest time for which a cleanup is tried again: 10 s, although the lease may have ended.
+/// Until then, a place in a queue may still stand.
+pub(super) const CLEANUP_LIFE: Duration = Duration::from_secs(10);
 
 /// The number of ended attempts that are remembered: 1024, because a store may still know that many
 /// waiters of one client.
@@ -97,7 +102,7 @@ impl Keeper {
 
     /// Sends `action` to the store until it arrives, for as long as it matters.
     pub(crate) fn clean(self: &Arc<Self>, name: LockName, action: Action, ttl: Duration) {
-        let until = self.store.now() + ttl.max(NOT_AFTER);
+        let until = self.store.now() + ttl.max(CLEANUP_LIFE);
         let was_running = {
             let mut table = self.table();
             table.unfinished += 1;
@@ -114,9 +119,9 @@ impl Keeper {
 
     /// Cancels the place that a waiter has at the store. The waiter has been taken from the table.
     pub(super) fn cancel(self: &Arc<Self>, waiter: &Waiter) {
-        let Attempt { name, id, options, unanswered, .. } = &waiter.attempt;
-        let cancel = Action::Cancel { id: *id, unanswered: *unanswered };
-        self.clean(name.clone(), cancel, options.ttl);
+        let Attempt { name, request, options, unanswered, .. } = &waiter.attempt;
+        let end = End::new(request.clone()).with_closes(*unanswered);
+        self.clean(name.clone(), Action::End(end), options.ttl);
     }
 
     /// Tries the cleanup until it is done or does not matter any more.
@@ -168,25 +173,29 @@ impl Keeper {
 }
 
 impl RecentlyEnded {
-    pub(super) fn add(&mut self, id: HolderId, token: FencingToken, name: &LockName) {
+    pub(super) fn add(&mut self, request: &Request, token: FencingToken, name: &LockName) {
         if self.0.len() == REMEMBERED {
             self.0.pop_front();
         }
-        self.0.push_back((id, token, name.clone()));
+        self.0.push_back((request.clone(), token, name.clone()));
     }
 
-    /// The name of an ended attempt that was granted again. A message that is only late does not
+    /// The name and the request of an ended attempt that was granted again. A message that is only late does not
     /// count: it has the token of the ended lease, or a lower one if the holder became the writer
     /// after the message was sent.
-    pub(super) fn granted_again(&self, id: HolderId, token: FencingToken) -> Option<LockName> {
-        let ended = self.0.iter().rev().find(|(ended, ..)| *ended == id);
-        ended.filter(|(_, own, _)| token > *own).map(|(.., name)| name.clone())
+    pub(super) fn granted_again(
+        &self,
+        id: HolderId,
+        token: FencingToken,
+    ) -> Option<(LockName, Request)> {
+        let (request, own, name) = self.0.iter().rev().find(|(ended, ..)| ended.id == id)?;
+        (token > *own).then(|| (name.clone(), request.clone()))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use leasehold_core::ClientId;
+    use leasehold_core::{ClientId, HolderInfo, Mode};
 
     use super::*;
 
@@ -197,15 +206,16 @@ mod tests {
     #[test]
     fn only_a_new_grant_of_an_attempt_that_has_ended_is_given_back() {
         let (mut ended, name) = (RecentlyEnded::default(), LockName::new("a").unwrap());
+        let asked = |attempt| Request::new(id(attempt), Mode::Exclusive, HolderInfo::default());
         let [first, own, other] =
             [1, 2, 3].map(|number| FencingToken::from_number(number).unwrap());
         assert_eq!(ended.granted_again(id(1), other), None);
-        ended.add(id(1), own, &name);
+        ended.add(&asked(1), own, &name);
         assert_eq!(ended.granted_again(id(1), own), None, "its own, late");
         assert_eq!(ended.granted_again(id(1), first), None, "an older one, late");
-        assert_eq!(ended.granted_again(id(1), other), Some(name.clone()));
+        assert_eq!(ended.granted_again(id(1), other), Some((name.clone(), asked(1))));
         for attempt in 0..REMEMBERED as u64 {
-            ended.add(id(2 + attempt), own, &name);
+            ended.add(&asked(2 + attempt), own, &name);
         }
         assert_eq!(ended.granted_again(id(1), other), None, "forgotten in the end");
     }

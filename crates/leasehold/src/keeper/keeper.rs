@@ -70,7 +70,7 @@ impl Keeper {
         slice: Duration,
     ) -> Self {
         let [client, seeds] = random;
-        let (client, seed, secret) = (ClientId(client), seeds as u64, (seeds >> 64) as u64);
+        let (client, seed, other) = (ClientId(client), seeds as u64, (seeds >> 64) as u64);
         let has_local_tokens = store.inner.capabilities().local_tokens;
         let slice = if has_local_tokens { slice } else { Duration::ZERO };
         Self {
@@ -81,8 +81,7 @@ impl Keeper {
             defaults,
             table: Mutex::new(Table::new(seed, slice)),
             attempts: AtomicU64::new(0),
-            secret,
-            seeds: AtomicU64::new(Jitter::new(!secret).next_u64()),
+            seeds: AtomicU64::new(other),
             handles: AtomicUsize::new(0),
             wake: Notify::new(),
             cleaned: Notify::new(),
@@ -90,10 +89,9 @@ impl Keeper {
         }
     }
 
-    /// The identity of a new attempt, and its secret number.
-    pub(crate) fn next_attempt(&self) -> (HolderId, u64) {
-        let attempt = self.attempts.fetch_add(1, Ordering::Relaxed) + 1;
-        (self.id(attempt), Jitter::new(self.secret ^ attempt).next_u64())
+    /// The identity of a new attempt.
+    pub(crate) fn next_attempt(&self) -> HolderId {
+        self.id(self.attempts.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
     /// A jitter that differs from that of every other call of any client.

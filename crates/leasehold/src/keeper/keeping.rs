@@ -6,17 +6,18 @@ use std::time::Duration;
 
 use futures_util::poll;
 use leasehold_core::bugs::{self, Bug};
-use leasehold_core::model::{NOT_AFTER, POLL_INTERVAL};
+use leasehold_core::model::ASK_INTERVAL;
 use leasehold_core::renewal::Renewing;
 use leasehold_core::{
-    Error, FencingToken, Instant, LeaseOptions, LockName, LossReason, Renewal, Result,
+    Error, Grant, Instant, LeaseOptions, LockName, LossReason, Renewal, Reply, Result,
 };
 
+use super::cleanups::CLEANUP_LIFE;
 use super::handoff::{Handoff, Pulse};
 use super::lease::{Attempt, LeaseState};
 use super::state::{Cleanup, Held, Keeper, Table, Wakeup};
 use crate::lost::{End, Signal};
-use crate::replies::{end_notice, may_pass, renewal_outcome};
+use crate::replies::{end_notice, may_pass, unexpected_reply};
 
 /// The outcome for a lease that its holder has released or dropped.
 pub(super) struct LetGo {
@@ -64,14 +65,14 @@ impl Keeper {
     pub(crate) fn keep(
         self: &Arc<Self>,
         attempt: &Attempt,
-        token: FencingToken,
+        grant: Grant,
         valid_until: Instant,
         now: Instant,
     ) -> Option<Held> {
         let mut table = self.table();
-        table.queues.take(attempt.id)?;
+        table.queues.take(attempt.request.id)?;
         let renewing = table.renewing(attempt, valid_until, now);
-        Some(self.hold(&mut table, attempt.clone(), token, (renewing, Handoff::Done), now))
+        Some(self.hold(&mut table, attempt.clone(), grant, (renewing, Handoff::Done), now))
     }
 
     /// Adds to the table a lease that an answer, received at `now`, has granted. Delivers the lease
@@ -81,7 +82,7 @@ impl Keeper {
     pub(crate) fn grant(
         self: &Arc<Self>,
         attempt: &Attempt,
-        token: FencingToken,
+        grant: Grant,
         valid_until: Instant,
         now: Instant,
     ) -> Option<Held> {
@@ -92,16 +93,16 @@ impl Keeper {
         let limit = attempt.options.max_hold.filter(|_| is_delivered).map(|limit| now + limit);
         let (held, _turn) = {
             let mut table = self.table();
-            let waiter = table.queues.take(attempt.id)?;
+            let waiter = table.queues.take(attempt.request.id)?;
             if waiter.attempt.ticket != attempt.ticket {
                 drop(table);
-                self.enter(waiter, token, valid_until, true, now);
+                self.enter(waiter, grant, valid_until, true, now);
                 return None;
             }
             let attempt = Attempt { unanswered: attempt.unanswered, ..waiter.attempt };
             let renewing = table.renewing(&attempt, valid_until, now);
             let handoff = attempt.pulse.clone().map_or(Handoff::Done, Handoff::Gathered);
-            let held = self.hold(&mut table, attempt, token, (renewing, handoff), now);
+            let held = self.hold(&mut table, attempt, grant, (renewing, handoff), now);
             if is_delivered {
                 held.state.mark_delivered(now);
             }
@@ -124,13 +125,13 @@ impl Keeper {
         self: &Arc<Self>,
         table: &mut Table,
         attempt: Attempt,
-        token: FencingToken,
+        grant: Grant,
         (renewing, handoff): (Renewing, Handoff),
         now: Instant,
     ) -> Held {
         table.queues.granted(&attempt, now);
         let signal = Signal::new(Arc::clone(&self.store.clock), renewing.valid_until());
-        let state = LeaseState::new(attempt, token, signal, now);
+        let state = LeaseState::new(attempt, grant, signal, now);
         let due = table.leases.add(Arc::clone(&state), renewing, handoff);
         // Revocations arrive in the inbox.
         let opens_inbox = !std::mem::replace(&mut table.wants_inbox, true);
@@ -278,7 +279,7 @@ impl Keeper {
         let cleanup = || Cleanup {
             name: state.name.clone(),
             action: state.release_action(now),
-            until: now + state.longest_ttl().max(NOT_AFTER),
+            until: now + state.longest_ttl().max(CLEANUP_LIFE),
             notice: self.end_notice(state, now),
         };
         let (let_go, was_running) = {
@@ -318,7 +319,7 @@ impl Keeper {
             self.wake_by(table, due);
             return LetGo { is_passed: true, was_kept: true, rings: false, wakeup };
         }
-        table.ended.add(state.id, state.grant_token(), &state.name);
+        table.ended.add(state.request(), state.grant_token(), &state.name);
         let renewing = table.leases.remove(state);
         let was_kept = renewing.is_some();
         let mut rings = false;
@@ -357,7 +358,7 @@ impl Keeper {
     /// itself.
     pub(super) fn end_notice(&self, state: &LeaseState, now: Instant) -> Option<String> {
         let held = now.saturating_since(state.granted_at);
-        let is_published = self.store.inner.capabilities().queued && held >= POLL_INTERVAL;
+        let is_published = self.store.inner.capabilities().queued && held >= ASK_INTERVAL;
         is_published.then(|| end_notice(state.grant_token()))
     }
 
@@ -445,9 +446,10 @@ impl Held {
             Ok(timed) => {
                 state.finish();
                 keeper.publish(&state.name, keeper.end_notice(state, now)).await;
-                match renewal_outcome(&timed.answer.reply, state.grant_token()) {
-                    Some(Err(reason)) => Err(state.lost(reason)),
-                    Some(Ok(_)) | None => Ok(()),
+                match &timed.answer.reply {
+                    Reply::Ended(true) => Ok(()),
+                    Reply::Ended(false) => Err(state.lost(LossReason::Vanished)),
+                    other => Err(unexpected_reply(other).into()),
                 }
             }
             // The drop of this lease leaves the release to the keeper.

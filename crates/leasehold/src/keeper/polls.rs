@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::bugs::{self, Bug};
 use leasehold_core::model::CLAIM_WINDOW;
+use leasehold_core::time::micros;
 use leasehold_core::{
-    Action, BoxFuture, FencingToken, HolderId, Instant, LockName, Mode, Place, Renewal, Reply,
-    Result, StoreError,
+    Action, BoxFuture, End, FencingToken, Grant, HolderId, Instant, LockName, Mode, Place, Renewal,
+    Reply, Result, StoreError,
 };
 
 use super::handoff::Handoff;
@@ -53,10 +53,11 @@ impl Keeper {
     // ---- polls
 
     /// Asks the store about a waiter.
-    pub(super) fn poll(self: &Arc<Self>, Poll { name, id, ttl }: Poll) -> BoxFuture<'static, ()> {
+    pub(super) fn poll(self: &Arc<Self>, Poll { name, take }: Poll) -> BoxFuture<'static, ()> {
         let keeper = Arc::clone(self);
         Box::pin(async move {
-            let result = keeper.store.apply(&name, Action::Poll { id, ttl }).await;
+            let id = take.request.id;
+            let result = keeper.store.apply(&name, Action::Take(take)).await;
             keeper.polled(&name, id, result);
             keeper.table().queues.answered(id);
         })
@@ -74,9 +75,6 @@ impl Keeper {
             Err(cause) if cause.kind().is_outage() => {
                 let is_news = {
                     let mut table = self.table();
-                    if cause.may_have_executed() {
-                        table.queues.may_hold(id);
-                    }
                     table.queues.poll_later(name, &cause, now)
                 };
                 if is_news {
@@ -95,37 +93,28 @@ impl Keeper {
                     waiter
                 };
                 if let Some(waiter) = waiter {
-                    let until = self.store.valid_until(&timed, grant, waiter.attempt.options.ttl);
-                    self.enter(waiter, grant.token, until, true, now);
+                    let until = self.store.valid_until(&timed, waiter.attempt.options.ttl);
+                    self.enter(waiter, grant, until, true, now);
                 }
             }
             Reply::Queued(place) => {
-                let more = timed.answer.more;
-                let goes_on = self.table().queues.still_waiting(name, place, more, now);
+                let goes_on = self.table().queues.still_waiting(name, id, place, now);
                 if goes_on {
                     self.report_first_waiter(name, Some(place.ahead), None);
                 }
             }
-            Reply::Gone => {
+            Reply::Closed | Reply::Revoked => {
                 let waiter = {
                     let mut table = self.table();
                     let waiter = table.queues.take(id);
-                    table.queues.recheck_all(name, now);
+                    table.queues.poll_next(name, now);
                     table.queues.gone(name, id, now);
                     waiter
                 };
                 if let Some(waiter) = waiter {
-                    if waiter.attempt.unanswered {
-                        // A late copy of the acquire must not put the attempt into the queue again.
-                        self.cancel(&waiter);
-                    } else if waiter.may_hold {
-                        // A hold that was claimed, and then revoked, would keep the name taken. A
-                        // cancel would leave a tombstone, so that this client could not take back
-                        // an earlier lease of the name.
-                        let (cooldown, unanswered) = (Duration::ZERO, false);
-                        let release = Action::Release { id, cooldown, unanswered };
-                        self.clean(name.clone(), release, waiter.attempt.options.ttl);
-                    }
+                    // A late copy of a request must not put the attempt into the queue again, and a
+                    // hold that was claimed, and then revoked, must not keep the name taken.
+                    self.cancel(&waiter);
                     // The send fails if the caller has given up.
                     let _ = waiter.turn.send(Ok(Step::Join));
                 }
@@ -139,7 +128,7 @@ impl Keeper {
         let first = {
             let table = self.table();
             let first = table.queues.first_of(name).map(|waiter| &waiter.attempt);
-            first.map(|attempt| (attempt.mode, attempt.options.label.clone()))
+            first.map(|attempt| (attempt.request.mode, attempt.options.label.clone()))
         };
         if let Some((mode, label)) = first {
             let request = RequestFacts { name, mode, label: label.as_deref() };
@@ -157,7 +146,7 @@ impl Keeper {
             let behind: Vec<_> = waiters
                 .iter()
                 .flat_map(|waiter| {
-                    table.queues.gone(name, waiter.attempt.id, now);
+                    table.queues.gone(name, waiter.attempt.request.id, now);
                     table.queues.take_behind(name, waiter.attempt.ticket)
                 })
                 .collect();
@@ -171,35 +160,28 @@ impl Keeper {
 
     // ---- grants
 
-    /// Handles a message that an attempt was granted a lease, with its start and end by the store's
-    /// clock. The waiter gets the lease immediately if that is sound; otherwise the keeper asks the
+    /// Handles a message that an attempt was granted a lease, with its start by the store's clock.
+    /// The waiter gets the lease immediately if that is sound; otherwise the keeper asks the
     /// store first.
-    pub(super) fn announced(
-        self: &Arc<Self>,
-        id: HolderId,
-        nonce: u64,
-        token: FencingToken,
-        (granted_us, deadline_us): (u64, u64),
-    ) {
+    pub(super) fn announced(self: &Arc<Self>, id: HolderId, token: FencingToken, granted_us: u64) {
         let now = self.store.now();
         let mut table = self.table();
         if table.leases.get(id).is_some() {
             return; // another copy of the message, or an answer, came first
         }
-        if let Some(name) = table.ended.granted_again(id, token) {
+        if let Some((name, request)) = table.ended.granted_again(id, token) {
             drop(table);
-            let release = Action::Release { id, cooldown: Duration::ZERO, unanswered: false };
-            return self.clean(name, release, CLAIM_WINDOW);
+            let end = Action::End(End::new(request));
+            return self.clean(name, end, CLAIM_WINDOW);
         }
-        let is_meant = |nonce_of| nonce_of == nonce || bugs::is_on(Bug::GrantMatchedByName);
-        let waiter = table.queues.asking.get(&id);
-        let Some(waiter) = waiter.filter(|waiter| is_meant(waiter.attempt.nonce)) else { return };
+        let Some(waiter) = table.queues.asking.get(&id) else { return };
         // Without renewals, nothing would confirm the grant in the background.
         let may_enter = waiter.attempt.options.renewal == Renewal::Auto
             && !self.store.inner.capabilities().claims_first;
         let newest = self.store.newest(&waiter.attempt.name).filter(|_| may_enter);
         let until = newest.and_then(|newest| {
             let bounds = &self.store.bounds;
+            let deadline_us = granted_us.saturating_add(micros(CLAIM_WINDOW));
             bounds.valid_by_message(newest.lease, now, granted_us, deadline_us)
         });
         let Some(until) = until.filter(|until| *until > now) else {
@@ -208,7 +190,7 @@ impl Keeper {
         let waiter = table.queues.take(id);
         drop(table);
         if let Some(waiter) = waiter {
-            self.enter(waiter, token, until, false, now);
+            self.enter(waiter, Grant::new(token), until, false, now);
         }
     }
 
@@ -217,7 +199,7 @@ impl Keeper {
     pub(super) fn enter(
         self: &Arc<Self>,
         waiter: Waiter,
-        token: FencingToken,
+        grant: Grant,
         valid_until: Instant,
         confirmed: bool,
         now: Instant,
@@ -237,7 +219,7 @@ impl Keeper {
             if !confirmed {
                 renewing.renew_by(now + CONFIRM_AFTER);
             }
-            self.hold(&mut table, attempt, token, (renewing, handoff), now)
+            self.hold(&mut table, attempt, grant, (renewing, handoff), now)
         };
         let _ = turn.send(Ok(Step::Held(held)));
     }

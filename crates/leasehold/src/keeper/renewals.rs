@@ -1,5 +1,5 @@
 //! The messages of the keeper to a store about held leases: renewals, many in one request; leases
-//! that the store has forgotten; and the holders of leases that were passed on.
+//! that the store has forgotten; and who holds.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -8,14 +8,13 @@ use std::time::Duration;
 use futures_util::future::{Either, join_all};
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::{
-    Acquire, Action, BoxFuture, Grant, LossReason, Operation, Reclaim, Reply, Result, StoreError,
-    StoreErrorKind,
+    Action, Answer, BoxFuture, Description, LossReason, Operation, Reply, Result, StoreError, Take,
 };
 
 use super::lease::LeaseState;
 use super::state::{Held, Keeper};
 use crate::event::Event;
-use crate::replies::{renewal_outcome, unexpected_reply, unusable_reply};
+use crate::replies::{outcome, unexpected_reply, unusable_reply};
 use crate::store::clocked::TimedAnswer;
 
 /// The delay after which the keeper repeats the report of a holder to a store that has not
@@ -32,7 +31,8 @@ impl Keeper {
         let keeper = Arc::clone(self);
         Box::pin(async move {
             let now = keeper.store.now();
-            let operation = Operation::Renew(states.iter().map(|state| state.renewal()).collect());
+            let renewal = |state: &Arc<LeaseState>| (state.name.clone(), state.keep(state.ttl()));
+            let operation = Operation::Keep(states.iter().map(renewal).collect());
             let result = keeper.store.execute_at(operation, now, Some(now + timeout)).await;
             let forgotten = keeper.renewed(&states, result);
             let reclaims = forgotten.iter().map(|(state, reason)| keeper.reclaim(state, *reason));
@@ -59,8 +59,8 @@ impl Keeper {
         };
         let (mut extended, mut forgotten) = (Vec::new(), Vec::new());
         for (state, reply) in states.iter().zip(replies) {
-            match renewal_outcome(reply, state.grant_token()) {
-                Some(Ok(grant)) => extended.push((&**state, grant)),
+            match outcome(reply) {
+                Some(Ok(())) => extended.push(&**state),
                 Some(Err(reason)) => match self.holder_of(state) {
                     holder if self.may_reclaim(&holder, reason) => forgotten.push((holder, reason)),
                     _ => self.lose(state, reason),
@@ -81,21 +81,21 @@ impl Keeper {
     /// the lease may have been passed on since the renewal was sent.
     pub(super) fn extend<'a>(
         &self,
-        granted: impl IntoIterator<Item = (&'a LeaseState, Grant)>,
+        renewed: impl IntoIterator<Item = &'a LeaseState>,
         timed: &TimedAnswer,
     ) {
         let now = self.store.now();
         let (mut extended, mut over) = (Vec::new(), Vec::new());
         {
             let mut table = self.table();
-            for (state, grant) in granted {
+            for state in renewed {
                 let Some(holder) = table.leases.get(state.id).cloned() else { continue };
                 if holder.signal.is_over(now) {
                     over.push(holder);
                     continue;
                 }
-                holder.renewal_succeeded(timed.answer.now.token_us);
-                let valid_until = self.store.valid_until(timed, grant, holder.ttl());
+                holder.renewal_succeeded();
+                let valid_until = self.store.valid_until(timed, holder.ttl());
                 let until = table.leases.update(holder.id, now, |renewing| {
                     renewing.succeeded(now, valid_until);
                     renewing.valid_until()
@@ -144,17 +144,11 @@ impl Keeper {
     // ---- what the store has forgotten
 
     /// Whether a lease that the store does not have, or no longer has, may be taken back. This is
-    /// allowed only while its holder can rely on the lease and no later holder is known. Readers
-    /// and permits that held the name together with this holder do not count as later holders.
-    /// After the lease has ended, perhaps the store granted the name again, and has forgotten that,
-    /// too.
+    /// allowed only while its holder can rely on the lease. After the lease has ended, perhaps the
+    /// store granted the name again, and has forgotten that, too.
     fn may_reclaim(&self, state: &LeaseState, reason: LossReason) -> bool {
-        let is_last = match reason {
-            LossReason::Expired | LossReason::Vanished => true,
-            LossReason::Superseded { by } => state.was_held_beside(by),
-            _ => false,
-        };
-        self.store.inner.capabilities().reclaims && is_last && state.signal.check().is_none()
+        let is_unknown = matches!(reason, LossReason::Expired | LossReason::Vanished);
+        self.store.inner.capabilities().reclaims && is_unknown && state.signal.check().is_none()
     }
 
     /// Asks for a lease by its token, and records the answer.
@@ -170,13 +164,8 @@ impl Keeper {
         let ttl = state.ttl();
         let now = self.store.now();
         let deadline = (now + ttl / 6).min(state.signal.valid_until());
-        let nonce = self.table().seed();
-        let request = Acquire::new(state.id, state.mode(), ttl)
-            .with_nonce(nonce)
-            .with_not_after(self.store.not_after_us(&state.name, now))
-            .with_info(self.info_of(state));
-        let action = Action::Reclaim(Reclaim::new(state.grant_token(), request));
-        let operation = Operation::On { name: state.name.clone(), action };
+        let take = Take::new(state.request().clone(), ttl).with_claim(Some(state.grant_token()));
+        let operation = Operation::On { name: state.name.clone(), action: Action::Take(take) };
         let result = self.store.execute_at(operation, now, Some(deadline)).await;
         let failure = result.as_ref().err().cloned();
         self.reclaimed(state, reason, result);
@@ -191,43 +180,65 @@ impl Keeper {
         result: Result<TimedAnswer, StoreError>,
     ) {
         let timed = match result {
-            Ok(timed) if timed.answer.reply != Reply::Late => timed,
+            Ok(timed) => timed,
             Err(error) if !error.kind().is_transient() => return self.lose(state, reason),
-            Ok(_) => {
-                let why = "the holder came too late to take back what the store has forgotten";
-                let cause = StoreError::new(StoreErrorKind::Timeout, why);
-                return self.renewals_failed([state], &cause);
-            }
             Err(cause) => return self.renewals_failed([state], &cause),
         };
-        match renewal_outcome(&timed.answer.reply, state.grant_token()) {
-            Some(Ok(grant)) => self.extend([(&**state, grant)], &timed),
+        match outcome(&timed.answer.reply) {
+            Some(Ok(())) => self.extend([&**state], &timed),
             Some(Err(found)) => self.lose(state, found),
             None => self.lose(state, reason),
         }
     }
 
-    // ---- who has a lease that was passed on
+    // ---- who has a lease
 
-    /// Tells the store who has a lease. If a lease is passed on inside this process, the store
-    /// knows only its first holder.
-    pub(super) fn tell(self: &Arc<Self>, state: Arc<LeaseState>) -> BoxFuture<'static, ()> {
+    /// Tells the store who has these leases, all in one request. If a lease is passed on inside
+    /// this process, the store knows only its first holder, and of a quick grant it knows nothing.
+    pub(super) fn tell(self: &Arc<Self>, states: Vec<Arc<LeaseState>>) -> BoxFuture<'static, ()> {
         let keeper = Arc::clone(self);
         Box::pin(async move {
-            let action = Action::Describe { id: state.id, info: keeper.info_of(&state) };
-            let result = keeper.store.apply(&state.name, action).await;
-            keeper.told(&state, result);
+            let told = states.into_iter().map(|state| {
+                let description = Description::new(state.grant_token(), keeper.info_of(&state));
+                (state, description)
+            });
+            let told: Vec<_> = told.collect();
+            // A time of zero leaves the deadline as it is: the renewals move it.
+            let keeps = told.iter().map(|(state, description)| {
+                let keep = state
+                    .keep(Duration::ZERO)
+                    .with_description(Some(Box::new(description.clone())));
+                (state.name.clone(), keep)
+            });
+            let result = keeper.store.execute(Operation::Keep(keeps.collect())).await;
+            keeper.told(told, result);
         })
     }
 
-    /// Records whether the store now knows the holder. If the store does not have the lease, or no
+    /// Records whether the store now knows the holders. If the store does not have a lease, or no
     /// longer has it, the renewal finds that out.
-    fn told(&self, state: &LeaseState, result: Result<TimedAnswer, StoreError>) {
-        if result.is_err_and(|error| error.kind().is_transient()) {
-            let mut table = self.table();
-            if let Some(due) = table.leases.tell_at(state, self.store.now() + TELL_AGAIN) {
-                self.wake_by(&mut table, due);
+    fn told(
+        &self,
+        told: Vec<(Arc<LeaseState>, Description)>,
+        result: Result<TimedAnswer, StoreError>,
+    ) {
+        match result {
+            Ok(TimedAnswer { answer: Answer { reply: Reply::Many(replies), .. }, .. }) => {
+                for ((state, description), reply) in told.into_iter().zip(replies) {
+                    if matches!(reply, Reply::Kept { .. }) {
+                        state.described(description);
+                    }
+                }
             }
+            Err(error) if error.kind().is_transient() => {
+                let (mut table, at) = (self.table(), self.store.now() + TELL_AGAIN);
+                for (state, _) in told {
+                    if let Some(due) = table.leases.tell_at(&state, at) {
+                        self.wake_by(&mut table, due);
+                    }
+                }
+            }
+            Ok(_) | Err(_) => {}
         }
     }
 }
@@ -242,10 +253,10 @@ impl Held {
         replies: &[Reply],
     ) -> Result<()> {
         let Some(Self { keeper, .. }) = held.first() else { return Ok(()) };
-        let (mut granted, mut others) = (Vec::new(), Vec::new());
+        let (mut renewed, mut others) = (Vec::new(), Vec::new());
         for (held, reply) in held.iter().zip(replies) {
-            match renewal_outcome(reply, held.state.grant_token()) {
-                Some(Ok(grant)) => granted.push((&*held.state, grant)),
+            match outcome(reply) {
+                Some(Ok(())) => renewed.push(&*held.state),
                 Some(Err(reason)) => others.push(Either::Left(held.not_held(reason, another))),
                 None => {
                     let error = unusable_reply(&held.state.name, reply).into();
@@ -254,9 +265,9 @@ impl Held {
             }
         }
         if let Some(ttl) = another {
-            keeper.change_ttl(granted.iter().map(|(state, _)| *state), ttl);
+            keeper.change_ttl(renewed.iter().copied(), ttl);
         }
-        keeper.extend(granted, timed);
+        keeper.extend(renewed, timed);
         join_all(others).await.into_iter().collect()
     }
 

@@ -165,15 +165,11 @@ impl Running {
         for poll in due.polls {
             self.jobs.push(self.keeper.poll(poll));
         }
-        for state in due.leases.untold {
-            self.jobs.push(self.keeper.tell(state));
+        let shard = |state: &LeaseState| self.keeper.store.inner.shard(&state.name);
+        for batch in batches(due.leases.untold, |state| shard(state)) {
+            self.jobs.push(self.keeper.tell(batch));
         }
-        let mut shards: BTreeMap<u64, Vec<_>> = BTreeMap::new();
-        for renewal in due.leases.renewals {
-            let shard = self.keeper.store.inner.shard(&renewal.0.name);
-            shards.entry(shard).or_default().push(renewal);
-        }
-        for batch in shards.values().flat_map(|renewals| renewals.chunks(BATCH)) {
+        for batch in batches(due.leases.renewals, |(state, _)| shard(state)) {
             let timeout = batch.iter().map(|(_, timeout)| *timeout).min().unwrap_or_default();
             let states = batch.iter().map(|(state, _)| Arc::clone(state)).collect();
             self.jobs.push(self.keeper.renew(states, timeout));
@@ -202,19 +198,17 @@ impl Running {
     fn message(&mut self, message: Message) {
         let keeper = &self.keeper;
         match message {
-            Message::Granted { attempt, nonce, token, now_us: granted_us, deadline_us } => {
-                keeper.announced(keeper.id(attempt), nonce, token, (granted_us, deadline_us));
+            Message::Granted { attempt, token, now_us } => {
+                keeper.announced(keeper.id(attempt), token, now_us);
             }
-            Message::Revoked { attempt, token, .. } => {
+            Message::Revoked { attempt, .. } => {
                 let id = keeper.id(attempt);
                 let state = {
                     let mut table = keeper.table();
                     table.queues.end_kept(id);
                     table.leases.get(id).cloned()
                 };
-                if let Some(state) = state
-                    && token.micros() == state.grant_token().micros()
-                {
+                if let Some(state) = state {
                     keeper.lose(&state, LossReason::Revoked);
                 }
             }
@@ -230,6 +224,15 @@ impl Running {
             }
         }
     }
+}
+
+/// Sorts work by shards, and splits it into requests.
+fn batches<T: Clone>(work: Vec<T>, shard: impl Fn(&T) -> u64) -> Vec<Vec<T>> {
+    let mut shards: BTreeMap<u64, Vec<T>> = BTreeMap::new();
+    for item in work {
+        shards.entry(shard(&item)).or_default().push(item);
+    }
+    shards.values().flat_map(|items| items.chunks(BATCH)).map(<[T]>::to_vec).collect()
 }
 
 impl Listener {

@@ -10,8 +10,8 @@ use std::time::Duration;
 use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::renewal::Renewing;
 use leasehold_core::{
-    Action, ClientId, FencingToken, HolderId, HolderInfo, Instant, LeaseOptions, LockName,
-    StoreError,
+    Action, ClientId, FencingToken, HolderId, HolderInfo, Instant, LeaseOptions, LockName, Request,
+    StoreError, Take,
 };
 use tokio::sync::{Notify, oneshot};
 
@@ -38,8 +38,6 @@ pub(crate) struct Keeper {
     pub(super) table: Mutex<Table>,
     /// The number of attempts so far.
     pub(super) attempts: AtomicU64,
-    /// The seed of the secret numbers of attempts.
-    pub(super) secret: u64,
     pub(super) seeds: AtomicU64,
     /// The number of clients and locks that could ask for more.
     pub(super) handles: AtomicUsize,
@@ -89,7 +87,7 @@ pub(super) struct Cleanup {
 
 /// The attempts that were released last, each with its token.
 #[derive(Debug, Default)]
-pub(super) struct RecentlyEnded(pub(super) VecDeque<(HolderId, FencingToken, LockName)>);
+pub(super) struct RecentlyEnded(pub(super) VecDeque<(Request, FencingToken, LockName)>);
 
 // ---- what callers have
 
@@ -130,8 +128,7 @@ pub(crate) enum Step {
 /// The caller asks the store on behalf of its queue, with this attempt.
 #[derive(Debug)]
 pub(crate) struct Ask {
-    pub(crate) id: HolderId,
-    pub(crate) nonce: u64,
+    pub(crate) request: Request,
     /// The store may have the attempt: the former first caller has sent it.
     pub(crate) is_known: bool,
     /// The queue has just released a lease, because its slice was over.
@@ -155,7 +152,7 @@ pub(crate) type Turn = Result<Step, StoreError>;
 #[derive(Debug)]
 pub(crate) enum Left {
     /// The caller's attempt, which nobody else looks after.
-    Own { id: HolderId, unanswered: bool },
+    Own { request: Request, unanswered: bool },
     /// The queue has the place, or there is none.
     PassedOn,
     /// The turn is on its way to the caller, or another caller has taken the place.
@@ -217,8 +214,6 @@ pub(super) struct Waiter {
     /// A message announced the grant while a poll was in flight, whose answer may not include the
     /// grant.
     pub(super) is_announced: bool,
-    /// A poll was not answered, and may have claimed the grant.
-    pub(super) may_hold: bool,
 }
 
 /// Callers that ask for the same lease: the first of them holds or asks, and the others are behind.
@@ -253,26 +248,24 @@ pub(super) struct KeptForNext {
     pub(super) cleanup: Box<Cleanup>,
 }
 
-/// The places of this client in the store's queue. They are served in the order of their sequence
-/// numbers, so a poll for the first of them makes up for any lost message.
+/// The places of this client in the store's queue. All of them are polled together: the store
+/// passes over a waiter that has not asked for too long.
 #[derive(Debug)]
 pub(super) struct Places {
     pub(super) members: BTreeSet<(u64, HolderId)>,
-    /// Members that may have lost their place, because another member has lost its place.
-    pub(super) recheck: VecDeque<HolderId>,
     pub(super) due: Instant,
+    /// No poll since the last due time was answered.
     pub(super) in_flight: bool,
     pub(super) backoff: Backoff,
     /// The failures of polls since the last poll that succeeded.
     pub(super) failures: FailureStreak,
 }
 
-/// A poll for a waiter, with the ttl that the waiter wants.
+/// A poll for a waiter: it takes again, with the place that it has.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Poll {
     pub(super) name: LockName,
-    pub(super) id: HolderId,
-    pub(super) ttl: Duration,
+    pub(super) take: Take,
 }
 
 /// The seat of callers at a store without queues. The first caller has the seat, and with it the

@@ -45,9 +45,9 @@ impl Keeper {
             (step, mem::replace(&mut table.running, true))
         };
         if !was_running {
-            let Attempt { name, ticket, id, .. } = &*attempt;
+            let Attempt { name, ticket, request, .. } = &*attempt;
             self.start().inspect_err(|_| {
-                self.leave(name, *ticket, *id);
+                self.leave(name, *ticket, request.id);
             })?;
         }
         Ok(step)
@@ -67,7 +67,8 @@ impl Keeper {
         let Some(line) = line(&mut queues.by_name, &attempt.name) else {
             if waits {
                 attempt.ticket = Some(ticket);
-                let head = Head::Asking { front: ticket, attempt: Some(attempt.id), seen: now };
+                let head =
+                    Head::Asking { front: ticket, attempt: Some(attempt.request.id), seen: now };
                 queues.open_line(&attempt.name, Line::new(terms, head));
             }
             return queues.ask(attempt);
@@ -77,7 +78,7 @@ impl Keeper {
         }
         match &mut line.head {
             Head::Asking { front, attempt: asked, seen } if before == Some(*front) => {
-                (*asked, *seen, attempt.ticket) = (Some(attempt.id), now, before);
+                (*asked, *seen, attempt.ticket) = (Some(attempt.request.id), now, before);
                 queues.ask(attempt)
             }
             Head::LetGo => self.after_let_go(table, attempt, waits.then_some(ticket), now),
@@ -133,7 +134,7 @@ impl Keeper {
         match ticket {
             Some(front) => {
                 attempt.ticket = ticket;
-                line.head = Head::Asking { front, attempt: Some(attempt.id), seen: now };
+                line.head = Head::Asking { front, attempt: Some(attempt.request.id), seen: now };
             }
             None => queues.close_line(&attempt.name),
         }
@@ -161,10 +162,10 @@ impl Keeper {
     /// attempt no longer belongs to this caller.
     pub(crate) fn withdraw(&self, attempt: &Attempt) -> bool {
         let mut table = self.table();
-        let is_own = table.queues.take_of(attempt.id, attempt.ticket).is_some();
+        let is_own = table.queues.take_of(attempt.request.id, attempt.ticket).is_some();
         if is_own {
             // This does not count as a sign of life of the caller.
-            table.queues.gone(&attempt.name, attempt.id, Instant::default());
+            table.queues.gone(&attempt.name, attempt.request.id, Instant::default());
             self.wake_for_queues(&mut table);
         }
         is_own
@@ -203,14 +204,8 @@ impl Waiter {
         let (sender, turn) = oneshot::channel();
         // The attempt is about to be sent, and is then unanswered at first.
         let attempt = Attempt { unanswered: true, ..attempt.clone() };
-        let waiter = Self {
-            attempt,
-            turn: sender,
-            sequence: None,
-            in_flight: false,
-            is_announced: false,
-            may_hold: false,
-        };
+        let waiter =
+            Self { attempt, turn: sender, sequence: None, in_flight: false, is_announced: false };
         (waiter, turn)
     }
 
@@ -253,14 +248,14 @@ impl Line {
         };
         let known = attempt.and_then(|id| asking.get_mut(&id));
         let is_known = known.is_some();
-        let id = attempt.filter(|_| is_known).unwrap_or(next.attempt.id);
+        let id = attempt.filter(|_| is_known).unwrap_or(next.attempt.request.id);
         self.head = Head::Asking { front: ticket, attempt: Some(id), seen: now };
         let (sender, turn) = oneshot::channel();
         let Some(waiter) = known else {
-            let nonce = next.attempt.nonce;
+            let request = next.attempt.request.clone();
             let to = next.turn;
             asking.insert(id, Waiter { turn: sender, ..next });
-            let ask = Ask { id, nonce, is_known, yields, release: None, turn };
+            let ask = Ask { request, is_known, yields, release: None, turn };
             return Some(Wakeup { turn: Some((to, Step::Ask(ask))), replaced: None });
         };
         (waiter.attempt.ticket, waiter.attempt.is_taken_over) = (Some(ticket), true);
@@ -272,8 +267,8 @@ impl Line {
         }
         waiter.attempt.unanswered = true;
         let replaced = Some(mem::replace(&mut waiter.turn, sender));
-        let nonce = waiter.attempt.nonce;
-        let ask = Ask { id, nonce, is_known, yields, release: None, turn };
+        let request = waiter.attempt.request.clone();
+        let ask = Ask { request, is_known, yields, release: None, turn };
         Some(Wakeup { turn: Some((next.turn, Step::Ask(ask))), replaced })
     }
 
@@ -358,10 +353,10 @@ impl LocalQueues {
     /// The step of a caller that asks the store itself. Its attempt is registered, so that the end
     /// of the client cancels it.
     fn ask(&mut self, attempt: &Attempt) -> Step {
-        let (id, nonce) = (attempt.id, attempt.nonce);
+        let request = attempt.request.clone();
         let (waiter, turn) = Waiter::new(attempt);
-        self.asking.insert(id, waiter);
-        Step::Ask(Ask { id, nonce, is_known: false, yields: false, release: None, turn })
+        self.asking.insert(request.id, waiter);
+        Step::Ask(Ask { request, is_known: false, yields: false, release: None, turn })
     }
 
     fn leave(
@@ -392,8 +387,10 @@ impl LocalQueues {
             }
         }
         let own = self.take_of(id, ticket);
-        let replaced = own.as_ref().map(|own| (own.attempt.id, own.attempt.unanswered));
-        let left = replaced.map_or(Left::HadTurn, |(id, unanswered)| Left::Own { id, unanswered });
+        let replaced =
+            own.as_ref().map(|own| (own.attempt.request.clone(), own.attempt.unanswered));
+        let left = replaced
+            .map_or(Left::HadTurn, |(request, unanswered)| Left::Own { request, unanswered });
         (left, Wakeup { turn: None, replaced: own.map(|own| own.turn) })
     }
 

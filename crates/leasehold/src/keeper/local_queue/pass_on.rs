@@ -44,7 +44,7 @@ impl LocalQueues {
     /// for one slice.
     pub(in crate::keeper) fn granted(&mut self, attempt: &Attempt, now: Instant) {
         let Some(terms) = self.terms(attempt) else { return };
-        let held = Head::Held { id: attempt.id, slice_until: now + self.slice };
+        let held = Head::Held { id: attempt.request.id, slice_until: now + self.slice };
         match line(&mut self.by_name, &attempt.name) {
             Some(line) => {
                 if let Head::Asking { front, .. } = line.head

@@ -1,13 +1,13 @@
 //! The places of a client in the store's queues, and when the store is polled for them.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::mem;
 use std::time::Duration;
 
 use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::bugs::{self, Bug};
-use leasehold_core::model::POLL_INTERVAL;
-use leasehold_core::{HolderId, Instant, LockName, Place, StoreError};
+use leasehold_core::model::ASK_INTERVAL;
+use leasehold_core::{HolderId, Instant, LockName, Place, StoreError, Take};
 
 use crate::failures::FailureStreak;
 use crate::keeper::lease::Attempt;
@@ -24,7 +24,6 @@ impl Places {
         let (first, longest) = POLL_BACKOFF;
         Self {
             members: BTreeSet::new(),
-            recheck: VecDeque::new(),
             due,
             in_flight: false,
             backoff: Backoff::new(first, longest),
@@ -74,7 +73,7 @@ impl LocalQueues {
         place: Place,
         now: Instant,
     ) -> Option<Instant> {
-        let id = attempt.id;
+        let id = attempt.request.id;
         let waiter = self.asking.get_mut(&id)?;
         let name = waiter.attempt.name.clone();
         // If the caller was skipped, the request of the next caller in line may be under way.
@@ -109,17 +108,13 @@ impl LocalQueues {
             let places = self.by_name.get_mut(&name).and_then(|queue| queue.places.as_mut());
             let Some(places) = places else { continue };
             places.in_flight = true;
-            let next = loop {
-                match places.recheck.pop_front() {
-                    Some(id) if self.asking.contains_key(&id) => break Some(id),
-                    Some(_) => {}
-                    None => break places.members.first().map(|(_, id)| *id),
-                }
+            let members = places.members.iter().map(|(_, id)| *id);
+            let members: Vec<_> = match bugs::is_on(Bug::OnlyHeadIsPolled) {
+                true => members.take(1).collect(),
+                false => members.collect(),
             };
-            // If a poll for the waiter is under way, its answer says when the name is due next.
-            if let Some(id) = next {
-                self.poll(id);
-            }
+            // If a poll for a waiter is under way, its answer says when the name is due next.
+            members.into_iter().for_each(|id| self.poll(id));
         }
         mem::take(&mut self.polls)
     }
@@ -131,15 +126,10 @@ impl LocalQueues {
             return;
         }
         (waiter.in_flight, waiter.is_announced) = (true, false);
-        let (name, ttl) = (waiter.attempt.name.clone(), waiter.attempt.options.ttl);
-        self.polls.push(Poll { name, id, ttl });
-    }
-
-    /// Records that a poll for the waiter was not answered, and may have claimed its grant.
-    pub(in crate::keeper) fn may_hold(&mut self, id: HolderId) {
-        if let Some(waiter) = self.asking.get_mut(&id) {
-            waiter.may_hold = true;
-        }
+        let Attempt { name, request, options, .. } = &waiter.attempt;
+        let take = Take::new(request.clone(), options.ttl);
+        let take = take.with_waits(true).with_place(waiter.sequence);
+        self.polls.push(Poll { name: name.clone(), take });
     }
 
     /// Records that a message announced the grant of a waiter. The waiter is polled for
@@ -161,47 +151,42 @@ impl LocalQueues {
         }
     }
 
+    /// Plans the next polls: not later than another answer to the last polls has asked for.
     fn poll_at(&mut self, name: &LockName, at: Instant) {
         let Some(places) = self.places(name) else { return };
-        places.in_flight = false;
+        let at = if mem::take(&mut places.in_flight) { at } else { at.min(places.due) };
         let before = mem::replace(&mut places.due, at);
         self.polled.remove(before, name.clone());
         self.polled.insert(at, name.clone());
     }
 
-    /// Records that the polled member still waits at this place. Returns true if the polls before
+    /// Records that the polled waiter still waits, at this place. Returns true if the polls before
     /// had failed.
     pub(in crate::keeper) fn still_waiting(
         &mut self,
         name: &LockName,
+        id: HolderId,
         place: Place,
-        more: bool,
         now: Instant,
     ) -> bool {
+        let before = self.asking.get_mut(&id).map(|waiter| waiter.sequence.replace(place.sequence));
         let mut had_failed = false;
         if let Some(places) = self.places(name) {
-            places.recheck.clear();
+            if let Some(before) = before.flatten().filter(|before| *before != place.sequence) {
+                places.members.remove(&(before, id));
+                places.members.insert((place.sequence, id));
+            }
             places.backoff.reset();
             had_failed = places.failures.end();
         }
-        let delay = if more { Duration::ZERO } else { patience(place, &mut self.jitter) };
+        let delay = patience(place, &mut self.jitter);
         self.poll_at(name, now + delay);
         had_failed
     }
 
-    /// Plans the next poll: the polled member was granted, so the next one may have been, too.
+    /// Plans the next polls: a waiter was granted or has ended, so the next one may have been
+    /// granted, too.
     pub(in crate::keeper) fn poll_next(&mut self, name: &LockName, now: Instant) {
-        self.poll_at(name, now);
-    }
-
-    /// Plans polls for all members: the polled member was not in the queue, so the others may not
-    /// be either.
-    pub(in crate::keeper) fn recheck_all(&mut self, name: &LockName, now: Instant) {
-        if let Some(places) = self.places(name)
-            && places.recheck.is_empty()
-        {
-            places.recheck = places.members.iter().map(|(_, id)| *id).collect();
-        }
         self.poll_at(name, now);
     }
 
@@ -254,5 +239,5 @@ fn patience(place: Place, jitter: &mut Jitter) -> Duration {
         _ if bugs::is_on(Bug::OnlyHeadIsPolled) => return Duration::from_hours(1),
         _ => return jitter.between(place.retry_after * 4 / 5, place.retry_after),
     };
-    (place.retry_after + jitter.between(low, high)).min(POLL_INTERVAL)
+    (place.retry_after + jitter.between(low, high)).min(ASK_INTERVAL)
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures_util::future::{Either, FutureExt as _, pending, select};
 use leasehold_core::backoff::Jitter;
-use leasehold_core::model::POLL_INTERVAL;
+use leasehold_core::model::ASK_INTERVAL;
 use leasehold_core::{Instant, LockName};
 use tokio::sync::OwnedMutexGuard;
 
@@ -172,7 +172,7 @@ impl Poller {
         let (low, high) = (Duration::from_millis(1), Duration::from_millis(5));
         let freed = retry_after + self.jitter.between(low, high);
         let (least, most) = match self.releases_are_published {
-            true => (POLL_INTERVAL * 4 / 5, POLL_INTERVAL),
+            true => (ASK_INTERVAL * 4 / 5, ASK_INTERVAL),
             false => PAUSE,
         };
         let pause = freed.min(self.jitter.between(least, most));
@@ -269,7 +269,7 @@ mod tests {
         let mut asked = 0;
         for _ in 0..20 {
             memory.publish(&name, "0").await.unwrap();
-            let waiting = poller.wait(&keeper.store, POLL_INTERVAL, Duration::ZERO);
+            let waiting = poller.wait(&keeper.store, ASK_INTERVAL, Duration::ZERO);
             asked += usize::from(waiting.now_or_never().is_some());
         }
         asked
