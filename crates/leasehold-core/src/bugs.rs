@@ -46,8 +46,6 @@ bugs! {
     GrantMatchedByName = "grant-matched-by-name",
     /// The keeper lives on the runtime of the first caller, and dies with it.
     KeeperOnCallersRuntime = "keeper-on-callers-runtime",
-    /// A name without holders forgets its last token.
-    LastTokenForgotten = "last-token-forgotten",
     /// A renewal revives a hold whose time is over.
     LateRenewalRevives = "late-renewal-revives",
     /// A lease is passed on inside a process although too little of its validity is left.
@@ -68,8 +66,6 @@ bugs! {
     PublishMayFail = "publish-may-fail",
     /// A release ends any present hold, even another holder's (Lua).
     ReleaseWithoutOwnerCheck = "release-without-owner-check",
-    /// The sequence numbers of waiters begin again while somebody waits.
-    SequenceWraps = "sequence-wraps",
     /// One call of a script has keys of several slots.
     SlotsInOneCall = "slots-in-one-call",
     /// The inbox is opened after joining the queue, and the client does not ask for earlier

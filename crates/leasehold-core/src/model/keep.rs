@@ -9,6 +9,7 @@
 use super::Step;
 use super::record::{Gate, State};
 use super::take::millis;
+use crate::bugs::{self, Bug};
 use crate::holder::HolderId;
 use crate::request::{Keep, Refusal, Reply};
 
@@ -18,7 +19,7 @@ impl Step<'_> {
         if !self.record.is_held_by(id) {
             return self.keep_share(id, ttl_ms);
         }
-        if self.left_ms() == 0 {
+        if self.left_ms() == 0 && !bugs::is_on(Bug::LateRenewalRevives) {
             return Reply::NotHeld;
         }
         if self.record.is_revoked() {

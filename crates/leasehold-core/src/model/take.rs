@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::Step;
 use super::limits::MAX_WAITING;
 use super::record::{Gate, Last, State, Waiter};
+use crate::bugs::{self, Bug};
 use crate::holder::{LOCK_CAPACITY, Mode};
 use crate::request::{Grant, Place, Refusal, Reply, Take};
 use crate::token::FencingToken;
@@ -43,7 +44,8 @@ impl Step<'_> {
         }
         self.end_shares();
         let mode = take.request.mode;
-        if self.record.queue.is_empty() && !self.is_shut() && self.fits(mode) {
+        let is_first = self.record.queue.is_empty() || bugs::is_on(Bug::NewcomerBarges);
+        if is_first && !self.is_shut() && self.fits(mode) {
             let token = self.draw(take.ballot_us);
             self.grant(&take.request, token, (millis(take.ttl), true));
             return granted(token);
@@ -91,6 +93,9 @@ impl Step<'_> {
         if self.record.is_revoked() {
             return Some(Reply::Revoked);
         }
+        if let Some(reply) = self.cannot_pass_on(take).filter(|_| is_handed_out) {
+            return Some(reply);
+        }
         let token = token.unwrap_or_else(|| self.draw(take.ballot_us));
         if let Some(hold) = self.record.hold() {
             (hold.id, hold.token) = (id, Some(token));
@@ -116,6 +121,9 @@ impl Step<'_> {
         if self.record.closed.contains(&from) {
             return Some(Reply::Revoked);
         }
+        if let Some(reply) = self.cannot_pass_on(take) {
+            return Some(reply);
+        }
         let token = self.draw(take.ballot_us);
         let mut share = self.record.shares.remove(&from)?;
         (share.request, share.token) = (take.request.clone(), token);
@@ -123,6 +131,15 @@ impl Step<'_> {
         self.close(from);
         self.keep_share(take.request.id, millis(take.ttl));
         Some(granted(token))
+    }
+
+    /// Why nobody can be granted a new token for a lease that was handed out.
+    fn cannot_pass_on(&self, take: &Take) -> Option<Reply> {
+        if take.ballot_us.is_some_and(|ballot_us| self.is_too_far_ahead(ballot_us)) {
+            return Some(Reply::Refused(Refusal::Ballot));
+        }
+        let after_ms = self.rules.grants_after_ms().filter(|_| self.rules.held_back)?;
+        Some(Reply::Busy { retry_after: Duration::from_millis(after_ms) })
     }
 
     /// The capacity that holders have; `asked` if there are none.

@@ -327,8 +327,8 @@ mod tests {
                 State::Shared { capacity: 7 },
             ];
             for state in states {
-                let mut record = Record::default();
-                record.gate = Some(Gate { state, until_ms: 9 });
+                let gate = Some(Gate { state, until_ms: 9 });
+                let mut record = Record { gate, ..Record::default() };
                 let request = Request::new(id(3), Mode::Shared, info.clone());
                 let waiter = Waiter { request: request.clone(), asked_ms: 8 };
                 record.queue.insert(77, waiter);
