@@ -19,7 +19,6 @@ use crate::token::FencingToken;
 
 /// A request to a store. The request is one atomic step for each name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "nearly all are on one name, which needs no box")]
 #[non_exhaustive]
 pub enum Operation {
     /// Keeps many leases in one call; the answer is [`Reply::Many`], in the same order.
