@@ -110,16 +110,16 @@ impl Record {
         self.gate.is_none() && self.queue.is_empty() && self.closed.is_empty()
     }
 
-    /// Whether somebody holds or awaits the name.
+    /// Whether somebody holds or awaits the name, or it is taken by nobody for a while.
     pub fn is_in_use(&self, now: Now) -> bool {
-        let mut live = self.clone();
-        live.expire(now.lease_us / 1_000);
-        let is_taken = live.gate.is_some_and(|gate| match gate.state {
+        let now_ms = now.lease_us / 1_000;
+        let gate = self.gate.as_ref().filter(|gate| gate.until_ms >= now_ms);
+        let is_taken = gate.is_some_and(|gate| match &gate.state {
             State::Closed => false,
-            State::Cooling { until_ms, .. } => until_ms > now.lease_us / 1_000,
+            State::Cooling { until_ms, .. } => *until_ms > now_ms,
             State::Awaited(_) | State::Held(_) | State::Revoked(_) | State::Shared { .. } => true,
         });
-        is_taken || !live.queue.is_empty()
+        is_taken || !self.queue.is_empty() && self.queue_until_ms >= now_ms
     }
 
     /// Drops what has ended.

@@ -47,7 +47,7 @@ fn a_caller_that_limits_its_hold_or_asks_for_something_else_is_a_stranger_to_the
         |call| call.options.max_hold = Some(TTL),
         |call| call.options.renewal = Renewal::Off,
         |call| call.options.ttl = TTL * 2,
-        |call| call.mode = Mode::Shared,
+        |call| call.request.mode = Mode::Shared,
         |call| call.joins = false,
     ];
     for (number, change) in strangers.into_iter().enumerate() {
@@ -81,11 +81,11 @@ fn the_next_in_line_takes_over_the_attempt_of_the_first_who_gives_up() {
     let (second_ticket, mut second) = scene.behind(2);
     scene.leave_to_the_next(ticket, 1);
     let mut ask = asks(&mut second);
-    assert_eq!((ask.id, ask.nonce, ask.is_known, ask.yields), (id(1), 1, true, false));
+    assert_eq!((ask.request.id, ask.is_known, ask.yields), (id(1), true, false));
     let (_, mut third) = scene.behind(3);
     scene.leave_to_the_next(second_ticket, 1);
     assert!(ask.turn.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Closed));
-    assert_eq!(asks(&mut third).id, id(1));
+    assert_eq!(asks(&mut third).request.id, id(1));
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn only_an_empty_line_cancels_its_attempt() {
     scene.leave_to_the_next(ticket, 1);
     drop(asks(&mut second));
     match scene.leave(second_ticket, 1) {
-        Left::Own { id: own, .. } => assert_eq!(own, id(1), "that of the first caller"),
+        Left::Own { request, .. } => assert_eq!(request.id, id(1), "that of the first caller"),
         other => panic!("{other:?}"),
     }
     assert!(scene.table().is_idle());
@@ -154,7 +154,7 @@ fn a_first_who_shows_no_sign_of_life_is_skipped_once_somebody_is_behind() {
     scene.take_due(later);
     assert!(waits(&mut second));
     scene.take_due(later + CLAIM_WINDOW);
-    assert_eq!(asks(&mut second).id, id(1), "with what was asked already");
+    assert_eq!(asks(&mut second).request.id, id(1), "with what was asked already");
     assert!(scene.0.shows_life(&first).is_none());
 }
 
@@ -175,7 +175,7 @@ fn the_answer_to_a_first_who_was_skipped_is_not_that_to_the_next_who_asked_in_it
     let (ticket, _first) = scene.first(1);
     let (next, mut second) = scene.behind(2);
     scene.take_due(start() + CLAIM_WINDOW);
-    assert_eq!(asks(&mut second).id, id(1));
+    assert_eq!(asks(&mut second).request.id, id(1));
     let place = Place::new(7, 1, Duration::from_secs(1));
     for (ticket, is_unanswered) in [(ticket, true), (next, false)] {
         scene.table().queues.queued(&answered(1, Some(ticket)), place, start()).unwrap();
@@ -208,5 +208,6 @@ fn an_answer_to_the_first_concerns_all_behind_it_and_no_other_line() {
         "it is not the first"
     );
     let behind = scene.table().queues.take_behind(&name(), Some(ticket));
-    assert_eq!(behind.iter().map(|call| call.attempt.id).collect::<Vec<_>>(), [id(2), id(3)]);
+    let ids: Vec<_> = behind.iter().map(|call| call.attempt.request.id).collect();
+    assert_eq!(ids, [id(2), id(3)]);
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use leasehold_core::renewal::Renewing;
 use leasehold_core::token::TOKEN_EPOCH_US;
 use leasehold_core::{
-    Action, Bounds, ClientId, FakeClock, FencingToken, HolderId, HolderInfo, Instant, LeaseOptions,
-    LockName, Mode, Renewal,
+    Action, Bounds, ClientId, End, FakeClock, FencingToken, Grant, HolderId, HolderInfo, Instant,
+    LeaseOptions, LockName, Mode, Renewal, Request,
 };
 use tokio::sync::oneshot;
 
@@ -38,6 +38,10 @@ fn id(attempt: u64) -> HolderId {
     HolderId { client: ClientId(1), attempt }
 }
 
+fn request(attempt: u64) -> Request {
+    Request::new(id(attempt), Mode::Exclusive, HolderInfo::default())
+}
+
 fn start() -> Instant {
     Instant::from_origin(Duration::from_secs(1_000))
 }
@@ -48,16 +52,14 @@ fn granted(attempt: u64) -> FencingToken {
 }
 
 fn cleanup() -> Cleanup {
-    let action = Action::Cancel { id: id(0), unanswered: false };
+    let action = Action::End(End::new(request(0)));
     Cleanup { name: name(), action, until: start() + TTL, notice: None }
 }
 
 fn call(attempt: u64) -> Attempt {
     Attempt {
         name: name(),
-        id: id(attempt),
-        nonce: attempt,
-        mode: Mode::Exclusive,
+        request: request(attempt),
         options: LeaseOptions::default(),
         pulse: None,
         joins: true,
@@ -130,7 +132,7 @@ impl Scene {
         let renewing = Renewing::new(TTL, Renewal::Auto, now + TTL, now, token.get());
         let signal = Signal::new(Arc::new(FakeClock::new()), now + TTL);
         table.queues.granted(&attempt, now);
-        let state = LeaseState::new(attempt, token, signal, now);
+        let state = LeaseState::new(attempt, Grant::new(token), signal, now);
         table.leases.add(Arc::clone(&state), renewing, Handoff::Done);
         state
     }

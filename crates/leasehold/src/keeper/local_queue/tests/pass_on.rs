@@ -45,7 +45,7 @@ fn when_the_slice_is_over_the_next_asks_for_another_lease_with_its_own_attempt()
     let end = start() + SLICE;
     scene.release(&state, end);
     let ask = asks(&mut second);
-    assert_eq!((ask.id, ask.nonce, ask.is_known, ask.yields), (id(2), 2, false, true));
+    assert_eq!((ask.request.id, ask.is_known, ask.yields), (id(2), false, true));
     assert!(waits(&mut third));
     let next = scene.grant(2, Some(ticket), end);
     assert!(next.token() > state.token());
@@ -79,7 +79,7 @@ fn a_lease_is_passed_on_as_often_as_a_token_has_room_for_that() {
     assert!(state.token() < granted(2), "below what the store grants next");
     let (_, mut next) = scene.behind(5_000);
     scene.release(&state, start());
-    assert_eq!(asks(&mut next).id, id(5_000));
+    assert_eq!(asks(&mut next).request.id, id(5_000));
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_lease_that_has_run_out_is_passed_to_nobody_and_the_next_in_line_asks() {
     let state = scene.held();
     let (_, mut second) = scene.behind(2);
     assert!(scene.take_due(start() + TTL).is_empty());
-    assert_eq!(asks(&mut second).id, id(2));
+    assert_eq!(asks(&mut second).request.id, id(2));
     assert!(!scene.table().leases.keeps(&state));
 }
 
@@ -130,7 +130,7 @@ fn a_lease_that_is_not_fetched_until_the_slice_is_over_is_given_back() {
     assert!(scene.let_go(&state, None, start()).is_passed);
     let passed = scene.kept(&state);
     assert!(scene.take_due(start() + CLAIM_WINDOW).is_empty());
-    assert_eq!(asks(&mut third).id, id(3));
+    assert_eq!(asks(&mut third).request.id, id(3));
     assert!(!scene.table().leases.keeps(&passed));
 }
 
@@ -141,7 +141,7 @@ fn a_lease_that_is_handed_out_leaves_the_line_and_the_next_asks_the_store() {
     let (_, mut second) = scene.behind(2);
     assert!(scene.forget(&state));
     let ask = asks(&mut second);
-    assert_eq!((ask.id, ask.is_known, ask.yields), (id(2), false, false));
+    assert_eq!((ask.request.id, ask.is_known, ask.yields), (id(2), false, false));
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn a_lease_that_is_not_what_was_granted_any_more_leaves_the_line() {
     let (_, mut second) = scene.behind(2);
     let wakeup = scene.table().queues.lease_ended(&state, start(), false);
     wakeup.deliver();
-    assert_eq!(asks(&mut second).id, id(2));
+    assert_eq!(asks(&mut second).request.id, id(2));
     assert!(scene.table().leases.keeps(&state), "its holder has it still");
     let (_, mut third) = scene.behind(3);
     scene.release(&state, start());

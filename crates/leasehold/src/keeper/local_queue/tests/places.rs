@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use leasehold_core::renewal::Renewing;
 use leasehold_core::{
-    FakeClock, FencingToken, Instant, LockName, LossReason, Mode, Place, Renewal, StoreError,
-    StoreErrorKind,
+    FakeClock, FencingToken, Grant, HolderInfo, Instant, LockName, LossReason, Mode, Place,
+    Renewal, Request, StoreError, StoreErrorKind,
 };
 
 use super::{Attempt, SLICE, TTL, answered, call, id, keeper};
@@ -30,7 +30,8 @@ fn idle_keeper() -> Arc<Keeper> {
 }
 
 fn attempt(number: u64, on: &str, mode: Mode) -> Attempt {
-    Attempt { name: name(on), mode, joins: false, ..call(number) }
+    let request = Request::new(id(number), mode, HolderInfo::default());
+    Attempt { name: name(on), request, joins: false, ..call(number) }
 }
 
 /// Adds a lease that was granted at 0 s.
@@ -45,7 +46,7 @@ fn add_lease(
     let renewing = Renewing::new(TTL, Renewal::Auto, until, at(0), number);
     let signal = Signal::new(Arc::new(FakeClock::new()), until);
     let token = FencingToken::from_micros(number);
-    let state = LeaseState::new(attempt(number, on, mode), token, signal, at(0));
+    let state = LeaseState::new(attempt(number, on, mode), Grant::new(token), signal, at(0));
     keeper.table().leases.add(Arc::clone(&state), renewing, handoff);
     state
 }
@@ -71,7 +72,7 @@ fn next_due(keeper: &Keeper) -> Option<Instant> {
 }
 
 fn polled(due: &Due) -> Vec<u64> {
-    due.polls.iter().map(|poll| poll.id.attempt).collect()
+    due.polls.iter().map(|poll| poll.take.request.id.attempt).collect()
 }
 
 #[test]
@@ -153,17 +154,34 @@ fn when_messages_may_be_lost_all_leases_are_renewed_within_a_second() {
     assert_eq!(take_due(&keeper, at(2)).leases.renewals.len(), 3);
 }
 
+/// The store passes over a waiter that has not asked for too long.
 #[test]
-fn a_name_is_polled_in_the_name_of_its_first_waiter_and_one_poll_at_a_time() {
+fn all_waiters_of_a_name_are_polled_together_and_one_poll_of_each_at_a_time() {
     let keeper = idle_keeper();
     for attempt in [1, 2] {
         add_waiter(&keeper, attempt, "a");
         queue(&keeper, attempt, attempt as u32 - 1, Duration::from_millis(500));
     }
     assert!(polled(&take_due(&keeper, at(0))).is_empty());
-    assert_eq!(polled(&take_due(&keeper, at(1))), [1]);
+    assert_eq!(polled(&take_due(&keeper, at(1))), [1, 2]);
     assert!(polled(&take_due(&keeper, at(5))).is_empty(), "no answer yet");
     assert_eq!(next_due(&keeper), None);
+}
+
+#[test]
+fn of_several_answers_the_one_that_asks_for_the_earliest_poll_counts() {
+    let keeper = idle_keeper();
+    for attempt in [1, 2] {
+        add_waiter(&keeper, attempt, "a");
+        queue(&keeper, attempt, attempt as u32 - 1, Duration::from_millis(500));
+    }
+    assert_eq!(polled(&take_due(&keeper, at(1))), [1, 2]);
+    for (attempt, retry_after) in [(1, Duration::from_millis(100)), (2, Duration::from_secs(1))] {
+        let place = Place::new(attempt, attempt as u32 - 1, retry_after);
+        keeper.table().queues.still_waiting(&name("a"), id(attempt), place, at(1));
+        keeper.table().queues.answered(id(attempt));
+    }
+    assert_eq!(polled(&take_due(&keeper, at(1) + Duration::from_millis(200))), [1, 2]);
 }
 
 /// The waiter before it may be dead, and the message with its own grant may have been lost.
@@ -173,22 +191,6 @@ fn a_waiter_that_is_not_the_first_in_the_queue_is_polled_for_too() {
     add_waiter(&keeper, 2, "a");
     queue(&keeper, 2, 1, Duration::from_secs(2));
     assert_eq!(polled(&take_due(&keeper, at(2))), [2]);
-}
-
-#[test]
-fn the_waiters_behind_one_that_has_lost_its_place_are_rechecked_one_by_one() {
-    let keeper = idle_keeper();
-    for attempt in 1..=3 {
-        add_waiter(&keeper, attempt, "a");
-        queue(&keeper, attempt, attempt as u32 - 1, Duration::from_millis(500));
-    }
-    assert_eq!(polled(&take_due(&keeper, at(1))), [1]);
-    keeper.table().queues.take(id(1)).unwrap();
-    keeper.table().queues.recheck_all(&name("a"), at(1));
-    assert_eq!(polled(&take_due(&keeper, at(1))), [2]);
-    keeper.table().queues.take(id(2)).unwrap();
-    keeper.table().queues.recheck_all(&name("a"), at(1));
-    assert_eq!(polled(&take_due(&keeper, at(1))), [3]);
 }
 
 #[test]
