@@ -1,6 +1,6 @@
 //! What one step does to a lease: it is handed out, forgotten, held back, revoked, or closed.
 
-use leasehold_core::model::{self, BALLOT_LEAD, MAX_CLOSED, Record};
+use leasehold_core::model::{self, ASK_INTERVAL, BALLOT_LEAD, MAX_CLOSED, Record};
 use leasehold_core::{
     Action, ClientId, FencingToken, HoldState, HolderId, HolderInfo, Mode, PassedOn, Refusal,
     Reply, Request, Take,
@@ -58,7 +58,7 @@ fn only_a_store_in_quarantine_gives_a_forgotten_lease_back() {
     assert_eq!(store.ask(claim.clone()), Reply::NotHeld);
     store.rules.in_quarantine = true;
     let place = place(&store.take(2, Mode::Exclusive));
-    assert_eq!(place.retry_after, store.rules.times.ask(), "nothing new");
+    assert_eq!(place.retry_after, ASK_INTERVAL, "nothing new");
     assert_eq!(store.ask(claim.clone()), Reply::NotHeld, "somebody waits");
     store.end(2);
     assert_eq!(store.ask(claim.clone()), granted(forgotten));

@@ -37,8 +37,8 @@ pub(super) fn end(client: u8) -> End {
     End::new(request(client, Mode::Exclusive))
 }
 
-pub(super) fn described(token: u64, info: HolderInfo) -> Option<Description> {
-    Some(Description::new(FencingToken::from_micros(token), info))
+pub(super) fn described(token: u64, info: HolderInfo) -> Option<Box<Description>> {
+    Some(Box::new(Description::new(FencingToken::from_micros(token), info)))
 }
 
 pub(super) fn granted(token: u64) -> Reply {

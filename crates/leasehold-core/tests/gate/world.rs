@@ -54,7 +54,7 @@ impl World {
             Kind::Keep { description } => {
                 let described = |token| {
                     let token = FencingToken::from_micros(token);
-                    Description::new(token, HolderInfo::default())
+                    Box::new(Description::new(token, HolderInfo::default()))
                 };
                 let keep = Keep::new(request(from), span(self.ttl));
                 self.keep(state, keep.with_description(description.map(described)))
