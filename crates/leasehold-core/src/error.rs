@@ -116,7 +116,7 @@ fn not_adopted(reason: LossReason) -> String {
 }
 
 fn held_by(holder: Option<&Holder>, others: u32, own: bool, waited: Duration) -> String {
-    let Some(Holder { info, held_for, state, ttl_left, .. }) = holder else {
+    let Some(Holder { id, info, held_for, state, ttl_left, .. }) = holder else {
         return String::new();
     };
     // A caller that waits for itself has held the lease since before the wait.
@@ -125,7 +125,10 @@ fn held_by(holder: Option<&Holder>, others: u32, own: bool, waited: Duration) ->
         false => "",
     };
     let label = info.label.as_deref().map(|label| format!(" ({label})")).unwrap_or_default();
-    let who = format!("{}:{}{label}", info.host, info.pid);
+    let who = match info.host.is_empty() && info.pid == 0 {
+        true => id.to_string(),
+        false => format!("{}:{}{label}", info.host, info.pid),
+    };
     let (left, held_for) = (show_duration(*ttl_left), show_duration(*held_for));
     let others = match others {
         0 => String::new(),

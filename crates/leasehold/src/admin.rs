@@ -79,12 +79,13 @@ impl Admin {
     /// The holders and the waiters of a name, and who released it last. A snapshot: stale once
     /// read.
     ///
-    /// A lease that is passed on inside a process ([`Lock`](crate::Lock#fairness)) is shown with
-    /// the last holder that the client has reported to the store. The client reports each holder
-    /// that keeps the lease for 100 ms: then label, token and start are those of that holder. While
-    /// the store cannot be reached, the client repeats the report every second.
+    /// A name that was free is taken by one command, which says only which attempt holds it. And a
+    /// lease that is passed on inside a process ([`Lock`](crate::Lock#fairness)) is shown with the
+    /// last holder that the client has reported to the store. The client reports each holder that
+    /// keeps the lease for 100 ms: then label, token and start are those of that holder. While the
+    /// store cannot be reached, the client repeats the report every second.
     ///
-    /// Cost: one round trip; on PostgreSQL two for a name that nobody holds.
+    /// Cost: one round trip.
     ///
     /// # Errors
     ///

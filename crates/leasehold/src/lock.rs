@@ -158,12 +158,12 @@ impl Lock {
         self.with(|options| options.min_hold = Some(least))
     }
 
-    /// The store remembers the last holder of the name for at least this long, counted from the
-    /// request. So an operator sees when a job ran last, or that it did not run. The default is
-    /// 2 min; the limit is 366 days.
+    /// The store says for this long after the release who held the name last, until somebody else
+    /// takes it. So an operator sees when a job ran last, or that it did not run. By default the
+    /// store forgets the holder with the release; the limit is 366 days.
     ///
-    /// Until then, the server keeps the record of the name: some 300 bytes. Layouts that are
-    /// shared with programs in other languages have no such record, and refuse the request.
+    /// Until then, a server keeps a key of some 150 bytes. Layouts that are shared with programs in
+    /// other languages have no such value, and refuse the request.
     pub fn remember(self, span: Duration) -> Self {
         self.with(|options| options.remember = Some(span))
     }
