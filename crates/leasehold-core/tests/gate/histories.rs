@@ -237,7 +237,8 @@ impl History {
                 }
             }
             (Action::Keep(keep), Reply::Kept { .. }) => {
-                let promise = self.promises.get_mut(&keep.request.id).expect("it holds");
+                let promise = self.promises.get_mut(&keep.request.id);
+                let Some(promise) = promise else { panic!("{keep:?} does not hold") };
                 assert!(promise.until_ms >= now_ms, "a hold that has ended was kept");
                 promise.until_ms = promise.until_ms.max(now_ms + TTL_MS);
             }
