@@ -29,9 +29,9 @@ use super::access::Access;
 use super::location::Location;
 use crate::mutex::Mutex;
 
-/// Bytes of one message on a pipe: six numbers. That is far below the size that a pipe writes
+/// Bytes of one message on a pipe: four numbers. That is far below the size that a pipe writes
 /// atomically (512 bytes in POSIX), so messages of several writers do not mix.
-pub(crate) const FRAME: usize = 48;
+pub(crate) const FRAME: usize = 32;
 
 /// A pipe that is made to see whether pipes can be made. It is kept, because some file systems take
 /// half a millisecond to make a pipe.
@@ -80,7 +80,7 @@ impl Liveness {
     }
 
     /// Whether named pipes can be made here. Without them, a dead process is noticed when its lease
-    /// ends, and waiters depend on their polls.
+    /// ends, and waiters depend on asking.
     pub(crate) fn has_pipes(&self) -> bool {
         self.has_pipes
     }
@@ -149,7 +149,7 @@ impl Liveness {
     }
 
     /// Writes a message to a client's pipe. The message is a hint: if it does not get through (no
-    /// reader, no room), the waiter's next poll makes up for it.
+    /// reader, no room), the waiter's next ask makes up for it.
     pub(crate) fn send(&self, id: ClientId, message: Message) {
         let Some(frame) = encode(message) else { return };
         if let Some(client) = self.client(id) {
@@ -268,13 +268,9 @@ impl PipeReader {
 
 fn encode(message: Message) -> Option<[u8; FRAME]> {
     let numbers = match message {
-        Message::Granted { attempt, nonce, token, now_us, deadline_us } => {
-            [GRANTED, attempt, nonce, token.get(), now_us, deadline_us]
-        }
-        Message::Revoked { attempt, nonce, token, forced } => {
-            let tag = if forced { REVOKED_BY_FORCE } else { REVOKED };
-            [tag, attempt, nonce, token.get(), 0, 0]
-        }
+        Message::Granted { attempt, token, now_us } => [GRANTED, attempt, token.get(), now_us],
+        Message::Revoked { attempt, forced: false } => [REVOKED, attempt, 0, 0],
+        Message::Revoked { attempt, forced: true } => [REVOKED_BY_FORCE, attempt, 0, 0],
         // The reader of a pipe notices by itself that it may have missed something.
         _ => return None,
     };
@@ -291,11 +287,11 @@ pub(crate) fn decode(frame: &[u8]) -> Message {
     for (number, bytes) in numbers.iter_mut().zip(frame.chunks_exact(8)) {
         *number = bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
     }
-    let [tag, attempt, nonce, token, now_us, deadline_us] = numbers;
+    let [tag, attempt, token, now_us] = numbers;
     match (tag, FencingToken::from_number(token)) {
-        (GRANTED, Some(token)) => Message::Granted { attempt, nonce, token, now_us, deadline_us },
-        (REVOKED | REVOKED_BY_FORCE, Some(token)) => {
-            Message::Revoked { attempt, nonce, token, forced: tag == REVOKED_BY_FORCE }
+        (GRANTED, Some(token)) => Message::Granted { attempt, token, now_us },
+        (REVOKED | REVOKED_BY_FORCE, _) => {
+            Message::Revoked { attempt, forced: tag == REVOKED_BY_FORCE }
         }
         _ => Message::Gap,
     }
@@ -308,11 +304,11 @@ mod tests {
     #[test]
     fn messages_survive_the_pipe() {
         let token = FencingToken::from_micros(1_800_000_000_000_000);
-        let (attempt, nonce) = (7, u64::MAX);
+        let attempt = u64::MAX;
         for message in [
-            Message::Granted { attempt, nonce, token, now_us: 5, deadline_us: 6 },
-            Message::Revoked { attempt, nonce, token, forced: false },
-            Message::Revoked { attempt, nonce, token, forced: true },
+            Message::Granted { attempt, token, now_us: 5 },
+            Message::Revoked { attempt, forced: false },
+            Message::Revoked { attempt, forced: true },
         ] {
             assert_eq!(decode(&encode(message).unwrap()), message);
         }

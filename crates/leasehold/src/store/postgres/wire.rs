@@ -5,11 +5,11 @@ use leasehold_core::model::Record;
 use leasehold_core::{LockName, StoreError};
 use tokio_postgres::Row;
 
-/// Reads the record in an answer of the function `read_1`.
+/// Reads the record in an answer of the function `read_2`.
 ///
 /// # Errors
 ///
 /// If the record cannot be read.
 pub fn record(name: &LockName, row: &Row) -> Result<Record, StoreError> {
-    super::record::read(name, row, 1)
+    super::record::read(name, row.get("record"))
 }
