@@ -55,12 +55,15 @@ impl Step<'_> {
     pub(super) fn keep_share(&mut self, id: HolderId, ttl_ms: u64) -> Reply {
         let (now_ms, grace_ms) = (self.now_ms(), self.rules.times.grace_ms);
         let contended = !self.record.queue.is_empty();
-        let is_revoked = self.record.closed.contains(&id);
-        let Some(share) = self.record.shares.get_mut(&id) else { return Reply::NotHeld };
+        let is_closed = self.record.closed.contains(&id);
+        let Some(share) = self.record.shares.get_mut(&id) else {
+            // It was ended by force, perhaps.
+            return if is_closed { Reply::Revoked } else { Reply::NotHeld };
+        };
         if share.deadline_ms < now_ms {
             return Reply::NotHeld;
         }
-        if is_revoked {
+        if is_closed {
             return Reply::Revoked;
         }
         share.deadline_ms = share.deadline_ms.max(now_ms + ttl_ms);

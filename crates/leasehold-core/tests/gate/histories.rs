@@ -233,7 +233,7 @@ impl History {
                 grants.push((grant.token.micros(), take.request.id, now_ms + TTL_MS));
                 if let Some(from) = take.from {
                     self.promises.remove(&from);
-                    self.over.insert(from, now_ms);
+                    self.over.entry(from).or_insert(now_ms);
                 }
             }
             (Action::Keep(keep), Reply::Kept { .. }) => {

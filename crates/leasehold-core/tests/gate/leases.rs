@@ -27,7 +27,7 @@ fn a_lease_that_was_handed_out_as_a_value_is_taken_over_once() {
         assert_eq!(store.ask(over(2, mode)), granted(newer), "a copy");
         assert_eq!(store.ask(over(3, mode)), Reply::NotHeld);
         assert_eq!(store.take(1, mode), Reply::Closed, "a late copy of the first acquire");
-        assert_eq!(store.keep(1), Reply::NotHeld);
+        assert_eq!(store.keep(1), Reply::Revoked);
         assert_eq!(store.keep(2), Reply::Kept { contended: mode == Mode::Exclusive });
         let status = store.look();
         assert_eq!((status.holders.len(), status.holders[0].id), (1, id(2)));
@@ -195,7 +195,7 @@ fn a_hold_that_was_ended_by_force_does_not_come_back() {
         store.take(2, Mode::Exclusive);
         let (reply, told) = store.step(&Action::Revoke { id: id(1), force: true });
         assert_eq!((reply, told), (Reply::Ended(true), vec![2]));
-        assert_eq!(store.keep(1), Reply::NotHeld);
+        assert_eq!(store.keep(1), Reply::Revoked, "if it has not heard the message");
         assert_eq!(store.take(1, mode), Reply::Closed, "a late copy");
         assert_eq!(store.revoke(1, true), Reply::Ended(false), "it is not there any more");
     }
