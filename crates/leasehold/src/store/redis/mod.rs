@@ -1,4 +1,4 @@
-//! Redis or Valkey: one hash per lock, one script per operation.
+//! Redis or Valkey: a string for each lock that is held, and one script per operation.
 //!
 //! [`Redis`] is the store, [`RedisOptions`] are its options, and [`Redis::MANUAL`] is the manual
 //! for operators.
@@ -28,8 +28,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use leasehold_core::{
-    Action, Answer, BoxFuture, ClientId, LockName, Operation, RenewLease, StoreError,
-    StoreErrorKind,
+    Action, Answer, BoxFuture, ClientId, Keep, LockName, Operation, StoreError, StoreErrorKind,
 };
 use tokio::time::{Instant, timeout_at};
 
@@ -138,6 +137,7 @@ impl Redis {
         admission: Option<Arc<dyn Admission>>,
     ) -> leasehold_core::Result<Self> {
         settings.check()?;
+        let is_node = admission.is_some();
         let durability = Durability::new(&settings);
         let topology = Arc::new(Topology::new(&settings, durability.clone(), admission)?);
         let warnings = Arc::new(Warnings::default());
@@ -153,7 +153,8 @@ impl Redis {
         warnings.add_trouble(apart);
         let prefix = settings.prefix().to_owned();
         let layout: Box<dyn Layout> = match settings.layout {
-            LayoutName::Native => Box::new(Native { prefix }),
+            LayoutName::Native if is_node => Box::new(Native::of_node(prefix)),
+            LayoutName::Native => Box::new(Native::new(prefix, !topology.has_one_clock())),
             LayoutName::Plain => Box::new(Plain { prefix }),
             LayoutName::Redisson | LayoutName::RedissonFenced => Box::new(Redisson {
                 prefix: settings.lock_prefix().to_owned(),
@@ -207,7 +208,7 @@ impl Redis {
         }
         match operation {
             Operation::On { name, action } => self.act(&name, &action).await,
-            Operation::Renew(leases) => Box::pin(self.renew(&leases)).await,
+            Operation::Keep(leases) => Box::pin(self.keep(&leases)).await,
             operation => Box::pin(self.list(operation)).await,
         }
     }
@@ -251,8 +252,8 @@ impl Redis {
         self.topology()?.run(&self.layout.act(name, action)?).await
     }
 
-    async fn renew(&self, leases: &[RenewLease]) -> Result<Answer, StoreError> {
-        let together = async |leases| self.topology()?.run(&self.layout.renew(leases)).await;
+    async fn keep(&self, leases: &[(LockName, Keep)]) -> Result<Answer, StoreError> {
+        let together = async |leases| self.topology()?.run(&self.layout.keep(leases)).await;
         match &*self.topology {
             Topology::Standalone(..) | Topology::Sentinel(_) => together(leases).await,
             // In a cluster, a script may only use keys of one slot, and while a slot moves, its

@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock, Weak};
 
-use leasehold_core::{Effect, StoreError};
+use leasehold_core::StoreError;
 use redis::{Cmd, Pipeline, Value};
 
 use super::policy::{Durability, Judged, Verdict};
@@ -14,12 +14,12 @@ use super::quarantine::{self, Pause, Quarantine};
 use super::replication::{self, WAIT_SLACK};
 use super::wait_batch::WaitBatcher;
 use crate::mutex::Mutex;
-use crate::store::redis::connection::call::{Call, ScriptText};
+use crate::store::redis::connection::call::{Call, Effect, ScriptText};
 use crate::store::redis::connection::dial::Dialer;
 use crate::store::redis::connection::eval::{self, Failure, Loads};
 use crate::store::redis::connection::pushes::PushSender;
 use crate::store::redis::connection::{Connection, error};
-use crate::store::redis::layout::boot_key::Part;
+use crate::store::redis::layout::slot_key::Part;
 use crate::store::redis::options::Address;
 
 /// Opens connections to servers, with the conditions of the store.
@@ -99,6 +99,9 @@ impl Server {
         match (&self.durable, call.effect) {
             (Some(durable), Some(effect)) => {
                 Box::pin(durable.run(&self.connection, call, effect, asking)).await
+            }
+            (Some(durable), None) if call.script.guarded.is_some() => {
+                Box::pin(durable.serve(&self.connection, call, asking)).await
             }
             _ => Ok(call.answer(eval::run(&self.connection, call, asking).await?)?),
         }
@@ -263,6 +266,31 @@ impl Durable {
             (Some(pause), _) => Err(quarantine::refusal(server, pause).maybe_executed().into()),
             (None, Some(why)) => Err(replication::refusal(server, &why).maybe_executed().into()),
             (None, None) => Ok(answer),
+        }
+    }
+
+    /// Makes a call that may hand the name on.
+    async fn serve<A>(
+        &self,
+        connection: &Connection,
+        call: &Call<A>,
+        asking: bool,
+    ) -> Result<A, Failure> {
+        let Some(quarantine) = &self.durability.quarantine else {
+            return Ok(call.answer(eval::run(connection, call, asking).await?)?);
+        };
+        let part = quarantine.part(call.keys.first());
+        let guarded = quarantine.guard(call, part, connection.run_id().await?);
+        let (script, command) = guarded.unwrap_or_else(|| (call.script, call.command()));
+        let mut loads = Loads::default();
+        loop {
+            let value = match asking {
+                true => eval::ask(connection, command.clone()).await?,
+                false => connection.send(&command).await?,
+            };
+            if !loads.helped(connection, script, &value).await? {
+                return Ok(call.answer(eval::check(connection, value)?)?);
+            }
         }
     }
 

@@ -1,36 +1,37 @@
-//! The keys of boot records: one for a server, or one in each slot of a cluster.
+//! Keys that a store has once for a server, or once in each slot of a cluster: boot records, and
+//! counters of tokens.
 
 use std::sync::OnceLock;
 
-use super::key;
 use super::slot::{SLOTS, slot, tag};
 
 /// How many numbers are tried: far more than are needed to find one for each slot.
 const MOST_NUMBERS: u32 = 1 << 20;
 
-/// The part that a boot record is about: a slot of a cluster, or otherwise the whole server.
+/// The part that a key is about: a slot of a cluster, or otherwise the whole server.
 pub(crate) type Part = Option<u16>;
 
-/// The keys of the boot records of one store.
-#[derive(Debug)]
-pub(crate) struct BootKeys {
+/// The keys of one kind.
+#[derive(Clone, Debug)]
+pub(crate) struct SlotKeys {
     server: Vec<u8>,
     in_cluster: bool,
     /// The number in the key of each slot, computed on first use.
     numbers: OnceLock<Vec<Option<u32>>>,
 }
 
-impl BootKeys {
-    pub(crate) fn new(prefix: &str, in_cluster: bool) -> Self {
-        Self { server: key::boot(prefix), in_cluster, numbers: OnceLock::new() }
+impl SlotKeys {
+    /// Keys that begin with that for a server.
+    pub(crate) fn new(server: Vec<u8>, in_cluster: bool) -> Self {
+        Self { server, in_cluster, numbers: OnceLock::new() }
     }
 
-    /// The part whose boot record applies to a key.
+    /// The part of a key.
     pub(crate) fn part(&self, key: Option<&Vec<u8>>) -> Part {
         key.filter(|_| self.in_cluster).map(|key| slot(key))
     }
 
-    /// The parts with a boot record, for a server that serves these slots.
+    /// The parts with a key, for a server that serves these slots.
     pub(crate) fn parts(&self, slots: &[u16]) -> Vec<Part> {
         match self.in_cluster {
             true => slots
@@ -42,7 +43,7 @@ impl BootKeys {
         }
     }
 
-    /// The key of a record.
+    /// The key of a part.
     pub(crate) fn key(&self, part: Part) -> Vec<u8> {
         let number = part.and_then(|slot| self.number(slot));
         number.map_or_else(|| self.server.clone(), |number| self.numbered(number))
@@ -77,12 +78,13 @@ impl BootKeys {
 
 #[cfg(test)]
 mod tests {
+    use super::super::key;
     use super::*;
 
     #[test]
-    fn the_record_of_a_slot_is_in_that_slot() {
+    fn the_key_of_a_slot_is_in_that_slot() {
         for prefix in ["lh:", "", "a{b", "a{}b:"] {
-            let keys = BootKeys::new(prefix, true);
+            let keys = SlotKeys::new(key::boot(prefix), true);
             let slots: Vec<u16> = (0..SLOTS).collect();
             for (part, expected) in keys.parts(&slots).into_iter().zip(&slots) {
                 assert_eq!(part, Some(*expected));
@@ -94,8 +96,8 @@ mod tests {
     }
 
     #[test]
-    fn where_all_keys_have_one_hash_tag_one_slot_has_a_record() {
-        let keys = BootKeys::new("{app}:", true);
+    fn where_all_keys_have_one_hash_tag_one_slot_has_a_key() {
+        let keys = SlotKeys::new(key::boot("{app}:"), true);
         let all: Vec<u16> = (0..SLOTS).collect();
         let lock = b"{app}:a".to_vec();
         assert_eq!(keys.parts(&all), [keys.part(Some(&lock))]);
@@ -103,8 +105,8 @@ mod tests {
     }
 
     #[test]
-    fn a_server_without_slots_has_one_record() {
-        let keys = BootKeys::new("lh:", false);
+    fn a_server_without_slots_has_one_key() {
+        let keys = SlotKeys::new(key::boot("lh:"), false);
         assert_eq!(keys.part(Some(&b"lh:a".to_vec())), None);
         assert_eq!(keys.parts(&[]), [None]);
         assert_eq!(keys.key(None), b"lh:%boot");

@@ -1,0 +1,1 @@
+local shut_us = 0
