@@ -62,6 +62,17 @@ pub enum State {
     },
 }
 
+impl State {
+    /// Whether somebody has the name, or nobody may have it yet.
+    pub fn is_in_use(&self, now_ms: u64) -> bool {
+        match self {
+            Self::Closed => false,
+            Self::Cooling { until_ms, .. } => *until_ms > now_ms,
+            Self::Awaited(_) | Self::Held(_) | Self::Revoked(_) | Self::Shared { .. } => true,
+        }
+    }
+}
+
 /// One exclusive hold.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Hold {
@@ -114,11 +125,7 @@ impl Record {
     pub fn is_in_use(&self, now: Now) -> bool {
         let now_ms = now.lease_us / 1_000;
         let gate = self.gate.as_ref().filter(|gate| gate.until_ms >= now_ms);
-        let is_taken = gate.is_some_and(|gate| match &gate.state {
-            State::Closed => false,
-            State::Cooling { until_ms, .. } => *until_ms > now_ms,
-            State::Awaited(_) | State::Held(_) | State::Revoked(_) | State::Shared { .. } => true,
-        });
+        let is_taken = gate.is_some_and(|gate| gate.state.is_in_use(now_ms));
         is_taken || !self.queue.is_empty() && self.queue_until_ms >= now_ms
     }
 

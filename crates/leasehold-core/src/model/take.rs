@@ -89,17 +89,17 @@ impl Step<'_> {
         if hold.id != id && !is_handed_out {
             return None;
         }
-        let (before, token) = (hold.id, hold.token.filter(|_| !is_handed_out));
+        let (before, old) = (hold.id, hold.token.filter(|_| !is_handed_out));
         if self.record.is_revoked() {
             return Some(Reply::Revoked);
         }
         if let Some(reply) = self.cannot_pass_on(take).filter(|_| is_handed_out) {
             return Some(reply);
         }
-        let token = token.unwrap_or_else(|| self.draw(take.ballot_us));
+        let token = old.unwrap_or_else(|| self.draw(take.ballot_us));
         if let Some(hold) = self.record.hold() {
             (hold.id, hold.token) = (id, Some(token));
-            if is_handed_out {
+            if old.is_none() {
                 hold.info = take.request.info.clone();
             }
         }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold_core::{Acquire, Action, Answer, ClientId, HolderId, LockName, Mode, RenewLease};
+use leasehold_core::{
+    Action, Answer, ClientId, End, HolderId, HolderInfo, Keep, LockName, Mode, Request, Take,
+};
 use redis::Value;
 
 use super::connection::bundle;
@@ -41,7 +43,7 @@ fn layouts() -> [Box<dyn Layout>; 4] {
         fenced,
     };
     [
-        Box::new(Native { prefix: prefix.clone() }),
+        Box::new(Native::new(&*prefix, false)),
         Box::new(Plain { prefix: prefix.clone() }),
         Box::new(redisson(false)),
         Box::new(redisson(true)),
@@ -55,9 +57,9 @@ fn name() -> Option<LockName> {
 /// A call of every kind.
 fn calls(layout: &dyn Layout, actions: &[Action]) -> Vec<Call<Answer>> {
     let Some(name) = name() else { return Vec::new() };
-    let lease = RenewLease::new(name.clone(), id(1), TTL);
+    let lease = (name.clone(), Keep::new(request(1, Mode::Exclusive), TTL));
     let on = actions.iter().filter_map(|action| layout.act(&name, action).ok());
-    on.chain([layout.renew(std::slice::from_ref(&lease))]).collect()
+    on.chain([layout.keep(std::slice::from_ref(&lease))]).collect()
 }
 
 /// Reads bytes as the reply to each kind of call.
@@ -119,9 +121,9 @@ fn read(value: &Value, actions: &[Action]) {
 pub(in crate::store) fn message(bytes: &[u8]) {
     let _ = reply::message(bytes);
     for layout in layouts() {
-        let _ = layout.is_lock(bytes);
+        let _ = layout.is_lock(bytes, 1);
         if let Some(name) = layout.name(bytes) {
-            assert_eq!(layout.key(&name), bytes, "one name, one key");
+            assert!(bytes.starts_with(&layout.key(&name)), "one name, one key");
         }
     }
     if let Ok(details) = std::str::from_utf8(bytes) {
@@ -163,8 +165,12 @@ fn id(client: u128) -> HolderId {
     HolderId { client: ClientId(client), attempt: 1 }
 }
 
+fn request(client: u128, mode: Mode) -> Request {
+    Request::new(id(client), mode, HolderInfo::default())
+}
+
 fn acquire(client: u128, mode: Mode) -> Action {
-    Action::Acquire(Acquire::new(id(client), mode, TTL).with_wait(true))
+    Action::Take(Take::new(request(client, mode), TTL).with_waits(true))
 }
 
 /// The acquires before the call: none, the caller first, another client first, or two readers
@@ -181,8 +187,7 @@ fn acquires(which: u8) -> Vec<Action> {
 
 /// The calls after it: all holders release, waiters are granted, and one more client comes.
 fn releases() -> Vec<Action> {
-    let (cooldown, unanswered) = (Duration::ZERO, false);
-    let release = |client| Action::Release { id: id(client), cooldown, unanswered };
-    let last = [Action::Inspect { limit: 9 }, acquire(5, Mode::Exclusive)];
+    let release = |client| Action::End(End::new(request(client, Mode::Exclusive)));
+    let last = [Action::Look { limit: 9 }, acquire(5, Mode::Exclusive)];
     (1..=4).map(release).chain(last).collect()
 }

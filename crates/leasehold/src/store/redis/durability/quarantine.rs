@@ -39,8 +39,8 @@ use crate::store::redis::connection::call::{Call, ScriptText};
 use crate::store::redis::connection::eval::{self, Failure, is_unknown_script, run};
 use crate::store::redis::connection::{Connection, error};
 use crate::store::redis::layout::key;
-use crate::store::redis::layout::slot_key::{Part, SlotKeys};
 use crate::store::redis::layout::script::Script;
+use crate::store::redis::layout::slot_key::{Part, SlotKeys};
 
 /// How long a client that has found a quarantine relies on that without asking again: 250 ms. So
 /// the waiters of one client together ask four times a second, and soon notice that an operator has

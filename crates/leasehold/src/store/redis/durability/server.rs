@@ -254,6 +254,7 @@ impl Durable {
             && call.script.guarded.is_some()
             && let Some(pause) = quarantine.note(connection, part, value.clone())?
         {
+            self.note_begun(quarantine, part, Some(pause));
             return Err(quarantine::refusal(connection.server(), pause).into());
         }
         let answer = call.answer(value)?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::model::{self, Gate, Record, Rules, Share, State, Waiter, text};
+use leasehold_core::model::{self, Gate, Record, Rules, Share, Waiter, text};
 use leasehold_core::{
     Action, Answer, FencingToken, Grant, Message, Now, Place, Refusal, Reply, StoreError,
     StoreErrorKind,

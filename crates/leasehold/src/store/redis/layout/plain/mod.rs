@@ -9,9 +9,7 @@
 
 pub(crate) mod value;
 
-use leasehold_core::{
-    Action, Answer, Description, End, Keep, LockName, Mode, StoreError, Take,
-};
+use leasehold_core::{Action, Answer, Description, End, Keep, LockName, Mode, StoreError, Take};
 use redis::Cmd;
 
 use super::script::Script;
