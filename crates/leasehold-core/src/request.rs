@@ -156,7 +156,8 @@ pub struct Take {
     /// [`BALLOT_LEAD`]: crate::model::BALLOT_LEAD
     pub ballot_us: Option<u64>,
     /// The attempt that handed its lease out as a value: the caller takes the lease over, with a
-    /// new token. Only one caller succeeds, and the answer to all others is [`Reply::NotHeld`].
+    /// new token. Only one caller succeeds. The answer to all others is [`Reply::Closed`] while the
+    /// store remembers that, and [`Reply::NotHeld`] later.
     pub from: Option<HolderId>,
     /// The token of a lease of the caller that the store may have forgotten. A store in quarantine
     /// gives the lease back; the answer of any other store, or after a later holder, is

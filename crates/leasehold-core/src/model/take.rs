@@ -33,8 +33,11 @@ impl Step<'_> {
         if let Some(reply) = self.take_again(take) {
             return reply;
         }
-        if take.from.is_some() {
-            return Reply::NotHeld;
+        if let Some(from) = take.from {
+            // A quorum asks a node that never had the lease to grant the name, but not a node from
+            // which the lease has been taken over.
+            let was_ended = self.record.closed.contains(&from);
+            return if was_ended { Reply::Closed } else { Reply::NotHeld };
         }
         if let Some(refusal) = self.refusal(take) {
             return Reply::Refused(refusal);

@@ -2,33 +2,41 @@
 //!
 //! A caller asks all nodes for the same attempt, and holds the lock if a majority of them grants
 //! it. Two majorities have a node in common, and no node grants twice. [`Round`] counts the answers
-//! to an acquire, and [`RenewTally`] the answers to a renewal. [`quorum_validity`] computes how
-//! long the lease is valid, and [`Ballots`] chooses the token to propose.
+//! to an acquire, and [`RenewTally`] the answers to a renewal. [`Ballots`] chooses the token to
+//! propose. Each of these answers lasts for the ttl from its request on, so a majority of them
+//! keeps the lease for the ttl from the first request on.
 //!
 //! # Why tokens are in order
 //!
-//! *Success* of an acquisition X means two things. First, before X's caller learned of the grant, a
-//! majority of nodes stored a last token of at least p(X), where p(X) is X's token. They did so
-//! *while X held there*, by the grant or by a commit. Second, p(X) is at least the token with which
-//! each of these nodes granted X.
+//! *Success* of an acquisition X means two things. First, before X's caller learned of the grant,
+//! the counters of a majority of nodes were at least p(X), where p(X) is X's token. They were so
+//! *while X held there*, by the grant or by a description. Second, p(X) is at least the token with
+//! which each of these nodes granted X.
 //!
-//! **If no node's last token ever goes down, successful acquisitions have distinct tokens. Their
-//! order is the order of the grants on every common node, and the order in real time.** No clock,
-//! delay, pause or ttl matters. Take A and B and a node of both majorities that granted A before B.
-//! That node stored A's token while A held, so before the node granted B. Then it granted B with a
-//! number above its last token, so p(B) > p(A). Numbers have only one order, so the order is the
-//! same on every common node. If A learned of its grant before B asked, it is also the order in
-//! real time.
+//! **If no node's counter ever goes back, successful acquisitions have distinct tokens. Their order
+//! is the order of the grants on every common node, and the order in real time.** No clock, delay,
+//! pause or ttl matters. Take A and B and a node of both majorities that granted A before B. The
+//! counter of that node was at least A's token while A held, so before the node granted B. Then it
+//! granted B with a number above its counter, so p(B) > p(A). Numbers have only one order, so the
+//! order is the same on every common node. If A learned of its grant before B asked, it is also the
+//! order in real time.
+//!
+//! A node may have one counter for many names. Their grants only raise it further.
 //!
 //! This is true because A and B cannot hold together. Readers could: the common node may grant B
-//! before A's commit arrives there, and both would have one number. So a quorum has only mutexes.
+//! before A's description arrives there, and both would have one number. So a quorum has only
+//! mutexes.
 //!
 //! It would not be enough to use the highest token that the nodes granted by themselves: see
 //! [`Keep`](crate::Keep).
 //!
 //! **A renewal that a majority grants proves that nobody had learned of a higher token before it
-//! was sent.** Otherwise somebody else would have held since then on each node of another majority,
-//! and a node renews only for its holder.
+//! was sent**, if each of these nodes had granted the lease before its holder learned of it.
+//! Otherwise somebody else would have held since then on each node of another majority, and a node
+//! renews only for its holder. So a node that lacks a lease does not give it back, unless the node
+//! is in quarantine: somebody else may have held there since. A node may also grant a lease late,
+//! when its holder has learned of it from others. Such a node proves that only while no clock of a
+//! node is set forward.
 //!
 //! Both statements need nodes that do not forget. A node that was restarted without its data,
 //! flushed or failed over may have forgotten leases. It must grant nothing new until the longest of
@@ -42,6 +50,15 @@
 //! next caller a wait, and does not break the order. The list of ended attempts guards against such
 //! copies.
 //!
+//! # Why callers do not refuse each other for ever
+//!
+//! A ballot is a lower bound. A node whose counter is ahead, by the ballots of others, grants a
+//! higher token, and the caller raises the tokens of the other nodes to it. So a node refuses no
+//! ballot because of the ballots of others, and need not say how far its counter is. It refuses
+//! only a ballot far ahead of both its clock and its counter. Then some clock is wrong, and the
+//! caller reads the clocks of the nodes again. Callers that have split the votes come again after a
+//! random delay.
+//!
 //! `tests/quorum` in this crate searches small worlds for a counterexample, with [`step`] as the
 //! nodes and these counts as the clients.
 //!
@@ -50,12 +67,10 @@
 mod ballot;
 mod renewal;
 mod round;
-mod validity;
 
 pub use self::ballot::Ballots;
 pub use self::renewal::{NodeVote, RenewTally};
 pub use self::round::{Round, Trace, Verdict, Vote};
-pub use self::validity::{NodeHold, quorum_validity};
 
 /// The number of nodes that are a majority of `nodes`.
 pub const fn majority(nodes: usize) -> usize {

@@ -37,9 +37,8 @@ impl From<&Reply> for NodeVote {
 
 /// The votes of the nodes on one lease in one renewal.
 ///
-/// A renewal that fails on some nodes does not end the lease.
-/// [`quorum_validity`](super::quorum_validity) computes how long the lease lasts, from the answers
-/// of all nodes, including earlier ones.
+/// A renewal that fails on some nodes does not end the lease: it lasts for as long as the last
+/// renewal that a majority has granted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RenewTally {
     nodes: usize,
