@@ -74,7 +74,7 @@ impl Request {
 /// What a reply may give its caller. From this, a server that must not grant anything yet, such as
 /// one that was restarted, knows which replies to hold back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub(crate) enum Effect {
     /// A lease that nobody held, or that another holder has handed out.
     Grant,
     /// A lease that was granted while its caller waited.

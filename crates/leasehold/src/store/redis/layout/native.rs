@@ -3,7 +3,7 @@
 
 use leasehold_core::model::text;
 use leasehold_core::{
-    Action, Answer, Description, End, HolderInfo, Keep, LockName, Mode, Request, StoreError, Take,
+    Action, Answer, Description, End, Keep, LockName, Mode, Request, StoreError, Take,
 };
 use redis::Cmd;
 
@@ -74,7 +74,7 @@ impl Native {
     }
 
     fn end(&self, End { request, known, closes, cooldown, remember, .. }: &End) -> Vec<Vec<u8>> {
-        let said = said(request, known.as_ref());
+        let said = said(request, known.as_deref());
         let closes = u8::from(*closes).to_string().into_bytes();
         let own = [said, text::request(request).into_bytes(), self.inboxes()];
         [&own[..], &[millis(*cooldown), millis(*remember), closes]].concat()
@@ -151,8 +151,9 @@ impl Native {
             keys.push(self.counter(gate));
         }
         let args = leases.iter().flat_map(|(_, Keep { request, ttl, known, description, .. })| {
-            let described = description.as_ref().map(|description| describe(request, description));
-            [said(request, known.as_ref()), millis(*ttl), described.unwrap_or_default()]
+            let described =
+                description.as_deref().map(|description| describe(request, description));
+            [said(request, known.as_deref()), millis(*ttl), described.unwrap_or_default()]
         });
         let call = Call::new(Script::Keep.text(), keys, args.collect(), decode);
         call.with_effect(Some(Effect::Renewal), is_granted)
@@ -177,9 +178,4 @@ fn describe(request: &Request, description: &Description) -> Vec<u8> {
 /// The value that takes a free name.
 pub(crate) fn fresh(request: &Request) -> Vec<u8> {
     text::held(request.id, None).into_bytes()
-}
-
-/// Whether nothing is known of a holder.
-pub(crate) fn is_bare(info: &HolderInfo) -> bool {
-    text::facts(info).is_empty()
 }

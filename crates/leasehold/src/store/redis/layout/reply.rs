@@ -23,10 +23,10 @@ pub(crate) fn taken(value: Value) -> Result<Answer, StoreError> {
     let mut words = text.split(' ');
     let found = take(&mut words).filter(|_| words.next().is_none());
     let (reply, now_us) = found.ok_or_else(unexpected_reply)?;
-    let answer = Answer::untimed(undamaged(reply)?);
+    let reply = undamaged(reply)?;
     Ok(match now_us {
-        Some(now_us) => Answer { now: Some(now(now_us)), ..answer },
-        None => answer,
+        Some(now_us) => Answer::new(now(now_us), reply),
+        None => Answer::untimed(reply),
     })
 }
 

@@ -18,10 +18,17 @@ end
 if not more[1] then return table.concat(replies) end
 --@include gate
 
-local function keep_share(gate, request, ttl)
+-- Of a hold that was ended by force, the list of ended attempts is left.
+local function is_closed(gate, said)
+  return call('LPOS', gate .. ':x', match(said, '^. (%S+)'))
+end
+
+local function keep_share(gate, said, ttl)
+  local request = sub(said, 3)
   local deadline = call('ZSCORE', gate .. ':h', request)
-  if not deadline or tonumber(deadline) < now_ms then return '-' end
-  if call('LPOS', gate .. ':x', match(request, '^%S+')) then return 'r' end
+  if not deadline then return is_closed(gate, said) and 'r' or '-' end
+  if tonumber(deadline) < now_ms then return '-' end
+  if is_closed(gate, said) then return 'r' end
   extend_share(gate, request, ttl)
   return call('EXISTS', gate .. ':q') == 1 and 'w' or 'h'
 end
@@ -40,8 +47,10 @@ end
 local function keep(gate, known, ttl, said)
   local state, rest = read(gate)
   if state == 'd' then return 'x' end
-  if state == 's' then return keep_share(gate, sub(known, 3), ttl) end
-  if not match(state, '[hwr]') or match(rest, '^%S+') ~= match(known, '^. (%S+)') then return '-' end
+  if state == 's' then return keep_share(gate, known, ttl) end
+  if not match(state, '[hwr]') or match(rest, '^%S+') ~= match(known, '^. (%S+)') then
+    return is_closed(gate, known) and 'r' or '-'
+  end
   if left(gate, state, rest) == 0 then return '-' end
   if state == 'r' then return 'r' end
   if said ~= '' then

@@ -113,7 +113,7 @@ fn take(Take { request, ttl, ballot_us, from, .. }: &Take) -> Vec<Vec<u8>> {
 }
 
 fn keep(Keep { request, ttl, description, .. }: &Keep) -> [Vec<u8>; 3] {
-    let said = description.as_ref().map(|Description { token, info, .. }| {
+    let said = description.as_deref().map(|Description { token, info, .. }| {
         [number(token.micros()), value::end(info)].concat() //
     });
     [value::begin(request.id), millis(*ttl), said.unwrap_or_default()]

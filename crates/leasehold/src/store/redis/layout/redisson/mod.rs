@@ -158,7 +158,7 @@ fn looked_fenced(value: Value) -> Result<Answer, StoreError> {
 }
 
 fn kept(Keep { request, ttl, description, .. }: &Keep) -> [Vec<u8>; 3] {
-    let said = description.as_ref().map(|Description { info, .. }| value::end(info));
+    let said = description.as_deref().map(|Description { info, .. }| value::end(info));
     [text(&names::owner(request.id)), millis(*ttl), said.unwrap_or_default()]
 }
 
