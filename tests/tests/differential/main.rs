@@ -1,7 +1,7 @@
 //! The scripts on a real server mean what the model means: random histories are played to both,
 //! and after every step the reply, the messages and the whole record are compared. The layout
 //! `redisson` is compared with what Redisson means, and the layout `plain` with what the Redis
-//! documentation does. The store on PostgreSQL, with its quick paths, is compared in the same way.
+//! documentation does.
 
 #[cfg(test)]
 mod attempts;
@@ -19,8 +19,6 @@ mod history;
 mod place;
 #[cfg(test)]
 mod plain;
-#[cfg(test)]
-mod postgres;
 #[cfg(test)]
 mod redisson;
 #[cfg(test)]

@@ -237,9 +237,7 @@ async fn a_restart_of_the_machine_ends_all_leases_and_no_token() {
     let first = token(on(&place.open(), "a", acquire(ALICE, 1, true)).await);
     let store = place.boot("second");
     place.clock.step_wall(-3_600_000_000);
-    let Reply::Status(status) = on(&store, "a", Action::Look { limit: 9 }).await else {
-        panic!()
-    };
+    let Reply::Status(status) = on(&store, "a", Action::Look { limit: 9 }).await else { panic!() };
     assert!(status.holders.is_empty());
     assert!(token(on(&store, "a", acquire(BOB, 1, false)).await) > first);
 }

@@ -14,7 +14,6 @@ mod options;
 mod record;
 mod schema;
 mod step;
-pub mod wire;
 
 use std::fmt;
 use std::sync::Arc;

@@ -23,7 +23,8 @@ BEGIN
     OR gone = newest
   THEN
     RAISE EXCEPTION 'leasehold: the lease of % with token % is over', fence.name, fence.token
-      USING ERRCODE = 'LH001', CONSTRAINT = 'LH001', DETAIL = format('The newest token is %s.', newest),
+      USING ERRCODE = 'LH001', CONSTRAINT = 'LH001',
+        DETAIL = coalesce('The newest token is ' || newest, 'Nobody holds it') || '.',
         HINT = 'Take the lease before the transaction begins, and begin anew with a new one.';
   END IF;
   -- This advisory lock only shows which transaction holds the name back. If it is not free, this
