@@ -14,7 +14,7 @@ use crate::report::{Failure, NO, Outcome, escaped, print, print_json};
 use crate::runtime::block_on;
 use crate::store_choice::Choice;
 use crate::store_url::StoreUrl;
-use crate::watch::{Row, Wait, deadlocks};
+use crate::watch::{Row, Wait, deadlocks, lease};
 
 /// The words for the levels that are counted.
 const DANGER: &str = "danger";
@@ -120,8 +120,7 @@ fn in_locks(place: &str, locks: &[(LockName, Row)]) -> Vec<Finding> {
     let rows: Vec<_> = locks.iter().map(|(name, row)| (name, row)).collect();
     let mut findings = Vec::new();
     for deadlock in deadlocks(&rows) {
-        let revoke =
-            |it: &Wait<'_>| format!("`leasehold revoke {} --token {}`", it.name, it.holder.token);
+        let revoke = |it: &Wait<'_>| format!("`leasehold revoke {} {}`", it.name, lease(it.holder));
         let revokes = deadlock.0.iter().map(revoke).collect::<Vec<_>>().join(" or ");
         let found = format!("probably a deadlock: {deadlock}");
         let risk = "they wait for ever, because the leases that they hold are renewed";

@@ -4,12 +4,13 @@ use leasehold::admin::{ForeignHolder, HoldState, Holder, LastHolder, Status, Wai
 use leasehold::time::show_duration;
 use leasehold::{FencingToken, LockName};
 
-use super::status_view::{StatusView, foreign_words, mode, state};
+use super::status_view::{StatusView, foreign_words, mode, state, token};
 use crate::args::Show;
 use crate::connection::ask;
 use crate::moment::{began_ms, local, now_ms};
 use crate::report::{Failure, NO, Outcome, escaped, print, print_json};
 use crate::table::{Column, room, table};
+use crate::watch::process;
 
 /// The columns of the holders.
 const HOLDERS: [Column; 8] = [
@@ -77,14 +78,12 @@ pub(crate) fn show(args: &Show) -> Outcome {
 /// Whether the lease with this token holds the lock, and nobody has told its holder to stop.
 fn is_held_with(token: FencingToken, status: &Status) -> bool {
     let mut holders = status.holders.iter();
-    holders.any(|holder| holder.token == token && holder.state == HoldState::Claimed)
+    holders.any(|holder| holder.token == Some(token) && holder.state == HoldState::Claimed)
 }
 
 fn print_tables(name: &LockName, status: &Status, seen_ms: u64) -> Result<(), Failure> {
     if status.is_free() {
-        let last = status.last_token.map(|token| format!("; its last token was {token}"));
-        let name = escaped(name.as_str());
-        print(format_args!("{name} is free{}", last.unwrap_or_default()))?;
+        print(format_args!("{} is free", escaped(name.as_str())))?;
     } else {
         let foreign = status.foreign.iter().map(foreign_row);
         let holders = status.holders.iter().map(|holder| holder_row(holder, seen_ms));
@@ -108,13 +107,13 @@ fn print_tables(name: &LockName, status: &Status, seen_ms: u64) -> Result<(), Fa
 fn holder_row(holder: &Holder, seen_ms: u64) -> [String; 8] {
     let has_ended = if holder.state == HoldState::Cooldown { " (ended)" } else { "" };
     [
-        format!("{}:{}{has_ended}", holder.info.host, holder.info.pid),
+        format!("{}{has_ended}", process(holder.id, &holder.info)),
         mode(holder.mode),
         state(holder.state).to_owned(),
         local(began_ms(seen_ms, holder.held_for), seen_ms),
         show_duration(holder.held_for),
         show_duration(holder.ttl_left),
-        holder.token.to_string(),
+        token(holder.token),
         holder.info.label.clone().unwrap_or_default(),
     ]
 }
@@ -128,7 +127,7 @@ fn foreign_row(foreign: &ForeignHolder) -> [String; 8] {
 fn waiter_row(waiter: &Waiter, seen_ms: u64) -> [String; 6] {
     [
         waiter.position.to_string(),
-        format!("{}:{}", waiter.info.host, waiter.info.pid),
+        process(waiter.id, &waiter.info),
         mode(waiter.mode),
         local(began_ms(seen_ms, waiter.waited), seen_ms),
         show_duration(waiter.waited),
@@ -138,7 +137,7 @@ fn waiter_row(waiter: &Waiter, seen_ms: u64) -> [String; 6] {
 
 fn last_row(last: &LastHolder) -> [String; 3] {
     [
-        format!("{}:{}", last.info.host, last.info.pid),
+        process(last.id, &last.info),
         format!("{} ago", show_duration(last.ended_ago)),
         last.info.label.clone().unwrap_or_default(),
     ]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::admin::{HoldState, Holder, HolderId, HolderInfo, Status};
+use leasehold::admin::{HoldState, Holder, HolderId, HolderInfo, LeaseId, Status};
 use leasehold::error::StoreError;
 use leasehold::lease::Mode;
 use leasehold::{Error, FencingToken, LockName};
@@ -184,9 +184,14 @@ impl Row {
         }
     }
 
-    /// The token that revokes the oldest hold.
+    /// The token of the oldest hold, if it is known.
     pub(crate) fn token(&self) -> Option<FencingToken> {
-        self.status.holders.first().map(|holder| holder.token)
+        self.status.holders.first().and_then(|holder| holder.token)
+    }
+
+    /// What revokes the oldest hold.
+    pub(crate) fn lease(&self) -> Option<LeaseId> {
+        self.status.holders.first().map(lease)
     }
 
     /// The label of the first holder, or why the record cannot be read.
@@ -207,9 +212,22 @@ impl Row {
     }
 }
 
+/// What revokes a hold: its token, or the holder's id while the token is not known.
+pub(crate) fn lease(holder: &Holder) -> LeaseId {
+    holder.token.map_or(LeaseId::Holder(holder.id), LeaseId::Token)
+}
+
+/// A process in words: its host and number, or its attempt while nothing else is known.
+pub(crate) fn process(id: HolderId, info: &HolderInfo) -> String {
+    match info.host.is_empty() && info.pid == 0 {
+        true => id.to_string(),
+        false => format!("{}:{}", info.host, info.pid),
+    }
+}
+
 /// A holder in words. If its process has ended, the words say so, so that nobody looks for the
 /// process.
 fn first_words(first: &Holder) -> String {
     let cooldown = if first.state == HoldState::Cooldown { "cooldown of " } else { "" };
-    format!("{cooldown}{}:{}", first.info.host, first.info.pid)
+    format!("{cooldown}{}", process(first.id, &first.info))
 }

@@ -164,7 +164,7 @@ async fn a_hold_is_revoked_after_a_question_and_only_then() {
     assert_eq!(place.view.mode, Mode::Table);
     let demand = place.keys("ry");
     let name = LockName::new("a").unwrap();
-    assert_eq!(demand, Some(Demand::Revoke { name, token: held.token() }));
+    assert_eq!(demand, Some(Demand::Revoke { name, lease: held.token().into() }));
     assert_eq!(place.keys("q"), Some(Demand::Quit));
 }
 
