@@ -6,9 +6,9 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::quorum::{Ballots, RenewTally, majority};
-use leasehold_core::time::micros;
-use leasehold_core::{Answer, Clock, Instant, LockName, Now, Reply, StoreError, StoreErrorKind};
+use leasehold_core::{Action, Clock, Instant, LockName, Operation, StoreError, StoreErrorKind};
 
+use super::fan_out::FanOut;
 use super::leases::Leases;
 use super::node::{Node, no_answer, seed};
 use crate::mutex::Mutex;
@@ -78,6 +78,28 @@ impl Nodes {
         self.records_tokens().then(|| self.ballots.lock().next(clocks, self.clock.wall_us()))
     }
 
+    /// Reads the clocks of a majority of the nodes, unless they are known: a ballot by a wrong clock
+    /// of this machine would be refused.
+    pub(super) async fn know_clocks(&self, name: &LockName, limit: Duration) {
+        let now = self.clock.now();
+        let knows = |index: &usize| self.nodes[*index].token_us(now).is_some();
+        let known = (0..self.len()).filter(knows).count();
+        let mut missing = self.needed.saturating_sub(known);
+        if missing == 0 || !self.records_tokens() {
+            return;
+        }
+        let look = Operation::On { name: name.clone(), action: Action::Look { limit: 0 } };
+        let mut fan_out = FanOut::new(self, now + limit);
+        for index in (0..self.len()).filter(|index| !knows(index)) {
+            fan_out.ask(index, look.clone());
+        }
+        while missing > 0
+            && let Some((_, outcome)) = fan_out.next().await
+        {
+            missing -= usize::from(outcome.is_ok());
+        }
+    }
+
     pub(super) fn between(&self, low: Duration, high: Duration) -> Duration {
         self.jitter.lock().between(low, high)
     }
@@ -92,13 +114,6 @@ impl Nodes {
 
     pub(super) fn all_can(&self, can: fn(Capabilities) -> bool) -> bool {
         self.nodes.iter().all(|node| can(node.store.inner.capabilities()))
-    }
-
-    /// An answer at the client's own time: leases of a quorum end by the client's clock, because
-    /// each node has a different one.
-    pub(super) fn answer(&self, at: Instant, reply: Reply) -> Answer {
-        let now = Now { lease_us: micros(at.since_origin()), token_us: self.clock.wall_us() };
-        Answer::new(now, reply)
     }
 
     /// How many of the answering nodes must have a hold or a name so that, together with all silent

@@ -67,7 +67,8 @@ if share and deadline >= now_ms and match(share, '^%S+ (%S+)') == what then
   extend_share(gate, request, ttl)
   return 'G ' .. token
 end
-if from then return 'N' end
+-- A node from which a lease was taken over says so.
+if from then return call('LPOS', gate .. ':x', from) and 'C' or 'N' end
 
 -- The name may be in use as another kind of lock.
 local LOCK = 'LOCK_CAPACITY'

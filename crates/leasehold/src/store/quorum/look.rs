@@ -18,15 +18,14 @@ pub(super) async fn run(
     name: &LockName,
     limit: u32,
 ) -> Result<Answer, StoreError> {
-    let started = nodes.clock.now();
     let is_certain = |replies: &Replies| is_certain(nodes.len(), nodes.needed, &statuses(replies));
-    let operation = Operation::On { name: name.clone(), action: Action::Inspect { limit } };
+    let operation = Operation::On { name: name.clone(), action: Action::Look { limit } };
     let replies = ask(nodes, operation, is_certain).await;
     let seen = statuses(&replies);
     if seen.len() < nodes.needed {
         return Err(replies.undecided(nodes, name.as_str()));
     }
-    Ok(nodes.answer(started, Reply::Status(Box::new(merge(nodes, &seen)))))
+    Ok(Answer::untimed(Reply::Status(Box::new(merge(nodes, &seen)))))
 }
 
 fn statuses(replies: &Replies) -> Vec<&Status> {
@@ -77,7 +76,6 @@ fn merge(nodes: &Nodes, seen: &[&Status]) -> Status {
     let held = holders(seen).into_values().filter(|reports| reports.len() >= least);
     Status::default()
         .with_holders(held.map(|reports| agreed(reports)).collect())
-        .with_last_token(seen.iter().filter_map(|status| status.last_token).max())
         .with_foreign(foreign(nodes, seen))
         .with_last_holder(last_holder(seen, least))
 }
@@ -139,7 +137,7 @@ mod tests {
             let id = HolderId { client: ClientId(1), attempt: 1 };
             let info = HolderInfo::new("here", 1).with_label(Some((*label).to_owned()));
             let token = FencingToken::from_micros(1_800_000_000_000_000);
-            let holder = Holder::new(id, Mode::Exclusive, token)
+            let holder = Holder::new(id, Mode::Exclusive, Some(token))
                 .with_info(info)
                 .with_ttl_left(Duration::from_secs(label.len() as u64));
             Status::default().with_holders(vec![holder])
