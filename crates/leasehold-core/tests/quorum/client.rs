@@ -26,6 +26,7 @@ impl State {
             Kind::Claim(_) => self.hear_of_claim(world, request, reply),
             Kind::Describe(token) => self.hear_of_description(world, request, token, reply),
             Kind::End { .. } => {}
+            Kind::Join(_) => self.hear_of_join(world, request, reply),
             Kind::Keep => self.hear_of_renewal(world, request, reply),
             Kind::Take { .. } => self.hear_of_take(world, request, reply),
         }
@@ -147,7 +148,7 @@ impl State {
         if let (Phase::Holding(lease), Reply::NotHeld) = (&client.phase, reply)
             && (world.end == 0 || time < lease.until)
         {
-            // If the node has forgotten the lease, it gives it back.
+            // If the node knows that it may have forgotten the lease, it gives it back.
             let token = lease.token;
             client.unanswered[request.node] += 1;
             self.send(request.from, request.node, Kind::Claim(token));
@@ -157,11 +158,28 @@ impl State {
     }
 
     fn hear_of_claim(&mut self, world: &World, request: Request, reply: &Reply) {
+        let time = self.time;
         let client = &mut self.clients[usize::from(request.from)];
-        if matches!(client.phase, Phase::Holding(_)) {
+        let Phase::Holding(lease) = &client.phase else { return };
+        if *reply == Reply::NotHeld && world.joins && (world.end == 0 || time < lease.until) {
+            // Otherwise, the node may grant the name as it does to anybody.
+            let token = lease.token;
+            self.send(request.from, request.node, Kind::Join(token));
+        } else {
             client.unanswered[request.node] = client.unanswered[request.node].saturating_sub(1);
+            self.count(world, request, reply);
         }
-        self.count(world, request, reply);
+    }
+
+    fn hear_of_join(&mut self, world: &World, request: Request, reply: &Reply) {
+        let is_in_quarantine = self.time < self.nodes[request.node].quarantined_until;
+        let client = &mut self.clients[usize::from(request.from)];
+        let Phase::Holding(_) = &client.phase else { return };
+        client.unanswered[request.node] = client.unanswered[request.node].saturating_sub(1);
+        match reply {
+            Reply::Busy { .. } if !is_in_quarantine => self.count(world, request, &Reply::NotHeld),
+            reply => self.count(world, request, reply),
+        }
     }
 
     /// Counts one node's answer to a renewal.
@@ -187,8 +205,7 @@ impl State {
         }
         let is_overtaken = renewal.newest.is_some_and(|newest| newest > lease.token);
         self.was_overtaken |= renewal.tally.is_extended() && is_overtaken;
-        let is_first = world.in_turn && request.from == 0;
-        self.was_told_of_loss |= is_first && renewal.tally.is_lost();
+        self.was_told_of_loss |= world.in_turn && renewal.tally.is_lost();
         self.nodes[request.node].is_behind = false;
     }
 }

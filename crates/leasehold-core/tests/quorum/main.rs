@@ -34,10 +34,10 @@ fn fails_without(protection: Protection, world: World, property: &'static str) {
     breaks(&world, property);
 }
 
-/// A holder that waits for no answer, and another client.
+/// A holder whom only two nodes grant the lease, and another client.
 fn answered() -> World {
-    let ballots = &[1];
-    World { is_held: true, is_answered: true, renewals: 1, ballots, ..World::timeless() }
+    let held = World { is_held: true, is_answered: true, renewals: 1, ..World::timeless() };
+    World { joins: false, ballots: &[1], ..held }
 }
 
 #[test]
@@ -70,6 +70,7 @@ fn a_lease_that_is_extended_was_not_overtaken_when_it_asked() {
 #[test]
 fn a_lease_that_a_node_grants_late_proves_nothing_once_a_clock_has_jumped() {
     breaks(&World { is_answered: false, ..answered() }, PROVEN);
+    breaks(&World { joins: true, ..answered() }, PROVEN);
 }
 
 #[test]
@@ -128,6 +129,11 @@ fn without_the_memory_of_ended_attempts_a_late_take_is_granted_to_one() {
 fn without_counting_what_is_unanswered_a_release_closes_nothing_where_it_must() {
     let held = World { is_held: true, renewals: 1, ballots: &[1], ..World::timeless() };
     fails_without(Protection::Unanswered, held, ENDED_STAYS_ENDED);
+}
+
+#[test]
+fn without_asking_nodes_that_lack_a_lease_for_it_nodes_that_forget_in_turn_end_it() {
+    breaks(&World { joins: false, ..in_turn() }, KEPT);
 }
 
 #[test]

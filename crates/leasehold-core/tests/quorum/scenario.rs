@@ -51,6 +51,8 @@ pub(crate) struct World {
     pub(crate) ends_travel: bool,
     /// How often each holder renews.
     pub(crate) renewals: u8,
+    /// Whether a holder asks nodes that lack its lease to grant the name anew.
+    pub(crate) joins: bool,
     /// How many times a node's clock jumps beyond every lease.
     pub(crate) jumps: u8,
     /// How many times a node forgets everything.
@@ -81,6 +83,7 @@ impl World {
             is_answered: false,
             ends_travel: false,
             renewals: 0,
+            joins: true,
             jumps: 1,
             crashes: 0,
             in_turn: false,

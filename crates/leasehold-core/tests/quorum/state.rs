@@ -22,9 +22,7 @@ pub(crate) struct State {
     pub(super) told: Vec<Told>,
     /// A lease was extended although a higher token had been reported when its holder asked.
     pub(super) was_overtaken: bool,
-    /// The first holder was told of a loss, in a world in which nodes forget one after another. A
-    /// node that has forgotten may be given a late claim of the first holder, so a later one may
-    /// lose that node.
+    /// A holder was told of a loss, in a world in which nodes forget one after another.
     pub(super) was_told_of_loss: bool,
     pub(super) jumps: u8,
     pub(super) crashes: u8,
@@ -53,7 +51,7 @@ pub(super) struct Client {
     pub(super) newest: Option<FencingToken>,
     /// When the round began.
     pub(super) began: u64,
-    /// How many takes and claims of it each node has not answered. They may still be executed,
+    /// How many takes of it each node has not answered. They may still be executed,
     /// whatever the node answers to a later request.
     pub(super) unanswered: [u8; NODES],
     /// Nodes that have executed the end of its attempt.
@@ -127,6 +125,7 @@ pub(super) enum Kind {
     Claim(FencingToken),
     Describe(FencingToken),
     End { closes: bool },
+    Join(FencingToken),
     Keep,
     Take { ballot_us: u64 },
 }
@@ -162,7 +161,8 @@ impl State {
     /// Whether a node has not answered the last renewal of a client.
     pub(super) fn is_renewing(&self, client: u8) -> bool {
         self.requests.iter().any(|request| {
-            request.from == client && matches!(request.kind, Kind::Claim(_) | Kind::Keep)
+            request.from == client
+                && matches!(request.kind, Kind::Claim(_) | Kind::Join(_) | Kind::Keep)
         })
     }
 

@@ -37,9 +37,12 @@ impl World {
             Kind::Claim(token) => Action::Take(Take::new(request, ttl).with_claim(Some(token))),
             Kind::Describe(token) => {
                 let description = Description::new(token, HolderInfo::default());
-                Action::Keep(Keep::new(request, ttl).with_description(Some(description)))
+                Action::Keep(Keep::new(request, ttl).with_description(Some(Box::new(description))))
             }
             Kind::End { closes } => Action::End(End::new(request).with_closes(closes)),
+            Kind::Join(token) => {
+                Action::Take(Take::new(request, ttl).with_ballot(Some(token.micros())))
+            }
             Kind::Keep => Action::Keep(Keep::new(request, ttl)),
             Kind::Take { ballot_us } => {
                 Action::Take(Take::new(request, ttl).with_ballot(Some(ballot_us)))
@@ -54,7 +57,9 @@ impl World {
         let is_in_quarantine = time < node.quarantined_until;
         let obeys = match request.kind {
             Kind::Claim(_) => is_in_quarantine || !self.has(Protection::ClaimInQuarantine),
-            Kind::Take { .. } => is_in_quarantine && self.has(Protection::RefusalFirst),
+            Kind::Join(_) | Kind::Take { .. } => {
+                is_in_quarantine && self.has(Protection::RefusalFirst)
+            }
             Kind::Describe(_) | Kind::End { .. } | Kind::Keep => is_in_quarantine,
         };
         let rules = Rules { times: TIMES, held_back: false, in_quarantine: obeys };
@@ -68,8 +73,11 @@ impl World {
             *counter = 0;
         }
         forget_times(record);
-        let is_refused = is_in_quarantine && matches!(request.kind, Kind::Take { .. });
-        if is_refused { Reply::Busy { retry_after: Duration::ZERO } } else { reply }
+        let is_new = matches!(request.kind, Kind::Join(_) | Kind::Take { .. });
+        match is_in_quarantine && is_new {
+            true => Reply::Busy { retry_after: Duration::ZERO },
+            false => reply,
+        }
     }
 
     /// Executes requests that end an attempt immediately.
@@ -182,7 +190,8 @@ impl Model for World {
             let mut execute =
                 |is_heard, stays| events.push(Event::Execute { index, is_heard, stays });
             // Only a client sends these again, and not after an answer.
-            let is_single = matches!(request.kind, Kind::Claim(_) | Kind::Take { .. });
+            let is_single =
+                matches!(request.kind, Kind::Claim(_) | Kind::Join(_) | Kind::Take { .. });
             execute(true, false);
             if state.copies > 0 && !is_single {
                 execute(true, true);

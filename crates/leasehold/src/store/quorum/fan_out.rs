@@ -3,7 +3,6 @@
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
-use leasehold_core::quorum::{NodeVote, RenewTally};
 use leasehold_core::{BoxFuture, Instant, Operation, Reply, StoreError};
 
 use super::node::{NodeReply, no_answer};
@@ -87,13 +86,6 @@ impl Replies {
 
     pub(super) fn count(&self, of: impl Fn(&Reply) -> bool) -> usize {
         self.answers.iter().filter(|reply| of(reply)).count()
-    }
-
-    /// What the replies say about one lease.
-    pub(super) fn tally(&self, nodes: &Nodes) -> RenewTally {
-        let mut tally = nodes.tally();
-        self.answers.iter().for_each(|reply| tally.add(NodeVote::from(reply)));
-        tally
     }
 
     /// The error if too few nodes answered for the outcome to be known.
