@@ -52,27 +52,21 @@ async fn ask(asked: &Asked<'_>, lease: &Lease) -> Result<Held> {
         own.join(false, store.now())?;
         let adoption = |take: Take| take.with_from(Some(lease.holder));
         let error = match own.send(adoption, store.now(), until).await {
-            Ok(timed) => match &timed.answer.reply {
-                Reply::Closed => {
-                    own.renumber();
-                    StoreError::new(StoreErrorKind::Timeout, "the store answers too late")
-                }
-                reply => {
-                    let grant = outcome(reply, lease)?;
-                    let valid_until = store.valid_until(&timed, lease.ttl);
-                    own.take_is_waiter();
-                    let held = keeper.keep(&own.attempt, grant, valid_until, timed.received);
-                    // If the client was closed, the drop of the attempt cancels it once more.
-                    let held = held.ok_or(Error::Closed)?;
-                    // From now on, a release takes care of late copies.
-                    own.finish();
-                    return match Held::mark_delivered(slice::from_ref(&held)) {
-                        true => Ok(held),
-                        // The lease has ended meanwhile.
-                        false => Err(keeper.ensure_open().err().unwrap_or_else(|| held.ended())),
-                    };
-                }
-            },
+            Ok(timed) => {
+                let grant = outcome(&timed.answer.reply, lease)?;
+                let valid_until = store.valid_until(&timed, lease.ttl);
+                own.take_is_waiter();
+                let held = keeper.keep(&own.attempt, grant, valid_until, timed.received);
+                // If the client was closed, the drop of the attempt cancels it once more.
+                let held = held.ok_or(Error::Closed)?;
+                // From now on, a release takes care of late copies.
+                own.finish();
+                return match Held::mark_delivered(slice::from_ref(&held)) {
+                    true => Ok(held),
+                    // The lease has ended meanwhile.
+                    false => Err(keeper.ensure_open().err().unwrap_or_else(|| held.ended())),
+                };
+            }
             Err(error) if error.kind().is_outage() => error,
             Err(error) => return Err(failure(error, lease, &own)),
         };
@@ -88,7 +82,7 @@ fn outcome(reply: &Reply, Lease { name, token, mode, .. }: &Lease) -> Result<Gra
     let not_adopted = |reason| Err(Error::not_adopted(name.clone(), *token, reason));
     match reply {
         Reply::Granted(grant) => Ok(*grant),
-        Reply::NotHeld => not_adopted(LossReason::Vanished),
+        Reply::Closed | Reply::NotHeld => not_adopted(LossReason::Vanished),
         Reply::Revoked => not_adopted(LossReason::Revoked),
         Reply::Refused(refusal) => Err(refused(name, *mode, *refusal).into()),
         other => Err(unexpected_reply(other).into()),
