@@ -4,9 +4,7 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{
-    Error, Grant, Lease, LossReason, Reply, Result, StoreError, StoreErrorKind, Take,
-};
+use leasehold_core::{Error, Grant, Lease, LossReason, Reply, Result, StoreError, Take};
 
 use super::call::CallEvents;
 use super::request::{Asked, Limit, OwnAttempt};
