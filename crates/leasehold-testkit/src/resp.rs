@@ -124,9 +124,9 @@ mod tests {
 
     #[test]
     fn requests_and_pushes_are_told_by_their_first_words() {
-        let acquire = Script::Acquire.sha1();
-        let request = format!("*3\r\n$7\r\nevalsha\r\n$40\r\n{acquire}\r\n$1\r\n0\r\n");
-        assert_eq!(script(request.as_bytes()), Some(Script::Acquire));
+        let take = Script::Take.sha1();
+        let request = format!("*3\r\n$7\r\nevalsha\r\n$40\r\n{take}\r\n$1\r\n0\r\n");
+        assert_eq!(script(request.as_bytes()), Some(Script::Take));
         assert!(has_reply(request.as_bytes()));
         let subscribe = b"*2\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n";
         assert!(script(subscribe).is_none() && !has_reply(subscribe));

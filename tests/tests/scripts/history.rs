@@ -223,13 +223,12 @@ impl History {
         let Some(action) = self.action(id, mode, verb, now_us) else {
             return if mode == Mode::Exclusive { self.set(server, id, now) } else { Ok(()) };
         };
-        let outcome =
-            model::step(&mut self.record, &mut self.counter, now, Rules::USUAL, &action);
+        let outcome = model::step(&mut self.record, &mut self.counter, now, Rules::USUAL, &action);
         let theirs = server.apply(&action);
         self.learn(id, &outcome);
-        is_same(&outcome.reply, &theirs)
-            .then_some(())
-            .ok_or_else(|| format!("the model replied {:?}, the script {theirs:?}", outcome.reply))?;
+        is_same(&outcome.reply, &theirs).then_some(()).ok_or_else(|| {
+            format!("the model replied {:?}, the script {theirs:?}", outcome.reply)
+        })?;
         let heard = server.heard();
         match outcome.messages == heard {
             true => Ok(()),
@@ -326,7 +325,13 @@ fn is_same(ours: &Reply, theirs: &Reply) -> bool {
 /// What a status shows, but for times.
 fn shown(status: &Status) -> String {
     let holders = status.holders.iter().map(|holder| {
-        format!("{:?} {:?} {:?} {:?}", (holder.id, holder.mode), holder.state, holder.token, holder.info)
+        format!(
+            "{:?} {:?} {:?} {:?}",
+            (holder.id, holder.mode),
+            holder.state,
+            holder.token,
+            holder.info
+        )
     });
     let mut holders: Vec<_> = holders.collect();
     holders.sort_unstable();

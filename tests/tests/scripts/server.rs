@@ -40,7 +40,8 @@ impl Server {
             .filter(|script| ours.contains(script))
             .map(|script| (script.sha1(), script.assemble(TEST_CLOCK)))
             .collect();
-        let look = Script::Look.source().replace("call('TIME')", "call('MGET', '{name}:s', '{name}:us')");
+        let look =
+            Script::Look.source().replace("call('TIME')", "call('MGET', '{name}:s', '{name}:us')");
         scripts.push((Script::Look.sha1(), look));
         let load = |(sha1, source): (&'static str, String)| {
             (sha1, cmd("SCRIPT").arg("LOAD").arg(source).query(&mut connection).unwrap())

@@ -144,18 +144,15 @@ pub(crate) fn status(value: Value) -> Result<Answer, StoreError> {
 /// the record: `None` if that is damaged.
 type Looked = (Now, u32, Option<(String, u64)>, Option<Record>);
 
+/// Members of a sorted set, with their scores.
+type Members = Vec<(String, u64)>;
+
+/// The reply of `look.lua`.
+type LookReply = (Value, Option<String>, i64, u32, Members, Members, Vec<u64>, Vec<String>);
+
 fn looked(value: Value) -> Option<Looked> {
-    type Pairs = Vec<(String, u64)>;
-    let (asked, gate, life_ms, waiting, waiters, shares, tokens, closed): (
-        Value,
-        Option<String>,
-        i64,
-        u32,
-        Pairs,
-        Pairs,
-        Vec<u64>,
-        Vec<String>,
-    ) = FromRedisValue::from_redis_value(value).ok()?;
+    let (asked, gate, life_ms, waiting, waiters, shares, tokens, closed) =
+        LookReply::from_redis_value(value).ok()?;
     let now = time(asked)?;
     // A key without an end is no gate of ours, and is shown all the same.
     let gate = gate.map(|gate| (gate, u64::try_from(life_ms).unwrap_or(u64::MAX / 2)));

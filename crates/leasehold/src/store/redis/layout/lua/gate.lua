@@ -173,7 +173,7 @@ local function serve(gate, counter, prefix, used, capacity, last, own, ttl, ball
     local request, is_own = first[1], first[1] == own
     if not request then break end
     local attempt, what = match(request, '^(%S+) (%S+)')
-    local asked = math.max(call('HGET', gate .. ':w', attempt) or 0, math.floor(first[2] / 1000))
+    local asked = call('HGET', gate .. ':w', attempt) or math.floor(first[2] / 1000)
     if not is_own and asked + ASK + WINDOW < now_ms then
       leave(gate, request)
     elseif not fits(what, used, capacity) then

@@ -28,11 +28,14 @@ local is_held = state == 'h' or state == 'w' or state == 'r'
 local holder, token = match(rest, '^(%S+) ?(%d*)')
 local is_handed_out = is_held and holder ~= attempt and holder == from
 local left_ms = left(gate, state, rest)
+local offered = ballot or claim
+local is_ballot_too_high = offered and is_too_far_ahead(counter, offered)
 
 -- A copy of a request that was granted gets the same grant again. A lease that was handed out is
 -- taken over once.
 if is_held and (holder == attempt or is_handed_out) then
   if state == 'r' then return 'R' end
+  if is_handed_out and is_ballot_too_high then return 'V' end
   if shut_us > 0 and not claim then return shut_us end
   if is_handed_out or token == '' then
     token = draw(counter, ballot)
@@ -57,6 +60,7 @@ local share, deadline
 if from and state == 's' then share, deadline = share_of(gate, from) end
 if share and deadline >= now_ms and match(share, '^%S+ (%S+)') == what then
   if call('LPOS', gate .. ':x', from) then return 'R' end
+  if is_ballot_too_high then return 'V' end
   token = draw(counter, ballot)
   end_share(gate, share)
   call('ZADD', gate .. ':h', text(deadline), request)
@@ -77,7 +81,7 @@ local in_force = is_held and LOCK or state == 's' and match(rest, ' (%d+)') or l
 if (in_force == LOCK) ~= (limit == LOCK) or in_force ~= limit and is_try then
   return 'M ' .. in_force
 end
-if (ballot or claim) and is_too_far_ahead(counter, ballot or claim) then return 'V' end
+if is_ballot_too_high then return 'V' end
 if place == '0' and call('ZCARD', queue) >= MAX_WAITING then return 'F' end
 if claim and shut_us == 0 then return 'N' end
 
@@ -112,9 +116,11 @@ elseif is_new then
 end
 call('ZADD', queue, place, request)
 call('PEXPIRE', queue, QUEUE)
-if is_again or not is_new then
+if is_again or not is_new or tonumber(place) > now then
   call('HSET', gate .. ':w', attempt, text(now_ms))
   outlive(gate .. ':w', QUEUE)
+else
+  call('HDEL', gate .. ':w', attempt) -- its place says when it asked
 end
 if is_open then
   token = serve(gate, counter, prefix, used, capacity, last, request, ttl, ballot)
