@@ -174,8 +174,3 @@ fn describe(request: &Request, description: &Description) -> Vec<u8> {
     let held = text::held(request.id, Some(description));
     held.splitn(3, ' ').nth(2).unwrap_or_default().as_bytes().to_vec()
 }
-
-/// The value that takes a free name.
-pub(crate) fn fresh(request: &Request) -> Vec<u8> {
-    text::held(request.id, None).into_bytes()
-}
