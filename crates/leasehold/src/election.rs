@@ -102,8 +102,8 @@ impl Election {
         loop {
             let (keeper, guard) = (keeper.clone(), lock.acquire().await?);
             let leadership = Leadership { keeper, guard, messages: AtomicU64::new(0) };
-            // A candidate that is not polled while it tells its observers does not lead.
-            if leadership.guard.deliver_after(leadership.publish_value(&value)).await {
+            leadership.publish_value(&value).await;
+            if leadership.guard.is_held() {
                 return Ok(leadership);
             }
         }

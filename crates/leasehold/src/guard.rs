@@ -58,12 +58,6 @@ impl Guard {
         (!held.is_empty()).then(|| Self { held: Arc::new(held) })
     }
 
-    /// Does `work` before the caller has this guard. Returns false if the leases were given back,
-    /// because the call was not polled meanwhile, or have ended.
-    pub(crate) async fn deliver_after(&self, work: impl Future<Output = ()>) -> bool {
-        Held::deliver_after(&self.held, work).await
-    }
-
     fn first(&self) -> &Held {
         &self.held[0] // there is at least one
     }
@@ -276,7 +270,7 @@ impl Guard {
 
     /// Takes the leases out of their lines: the next caller of this client asks for a new lease.
     fn leave_line(&self) {
-        self.held.iter().for_each(|held| held.keeper.leave_line(held));
+        self.held.iter().for_each(|held| held.keeper.leave_gate(held));
     }
 
     /// A second guard on the same lease: re-entry. It is explicit, because a task, unlike a thread,

@@ -341,8 +341,17 @@ impl Lock {
         keeper.store.bounds.check(options.ttl, options.least_validity())?;
         let events = CallEvents::begin(keeper, names.all(), mode, options.label.as_deref());
         let (started, call, joins) = (events.started, events.first, self.joins);
-        let asked =
-            |name| Asked { keeper, name, mode, options, pulse: None, joins, limit, started, call };
+        let asked = |name| Asked {
+            keeper,
+            name,
+            mode,
+            options,
+            gathers: false,
+            joins,
+            limit,
+            started,
+            call,
+        };
         match names {
             LockNames::One(name) => {
                 let held = acquire::acquire(asked(name)).await;

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use leasehold_core::{Error, Grant, Lease, LossReason, Reply, Result, StoreError, Take};
 
-use super::call::CallEvents;
+use super::events::CallEvents;
 use super::request::{Asked, Limit, OwnAttempt};
 use super::retry::Retry;
-use crate::keeper::{Held, Keeper};
+use crate::keeper::{Held, Keeper, Validity};
 use crate::replies::{refused, unexpected_reply};
 
 /// The time for which a store that does not answer is asked again: 5 s, the same as
@@ -30,7 +30,7 @@ pub(crate) async fn adopt(keeper: &Arc<Keeper>, lease: Lease) -> Result<Held> {
         name: &lease.name,
         mode: lease.mode,
         options: &options,
-        pulse: None,
+        gathers: false,
         joins: false,
         limit: Limit::Within(PATIENCE.min(lease.ttl)),
         started: events.started,
@@ -46,23 +46,21 @@ async fn ask(asked: &Asked<'_>, lease: &Lease) -> Result<Held> {
     // An attempt that is dropped while the store may have it is cancelled. Then the lease ends if
     // the attempt has adopted it; otherwise the lease is unchanged.
     let (mut own, mut retry) = (OwnAttempt::new(asked), Retry::new(keeper.jitter(), asked.started));
+    own.register()?;
     loop {
-        own.join(false, store.now())?;
         let adoption = |take: Take| take.with_from(Some(lease.holder));
         let error = match own.send(adoption, store.now(), until).await {
             Ok(timed) => {
                 let grant = outcome(&timed.answer.reply, lease)?;
-                let valid_until = store.valid_until(&timed, lease.ttl);
-                own.take_is_waiter();
-                let held = keeper.keep(&own.attempt, grant, valid_until, timed.received);
-                // If the client was closed, the drop of the attempt cancels it once more.
+                let until = store.valid_until(&timed, lease.ttl);
+                let granted = (grant, Validity { until, is_claimed: true });
+                let held = keeper.grant(&own.attempt, None, granted, timed.received);
+                // If the client was closed, the drop of the attempt ends it once more.
                 let held = held.ok_or(Error::Closed)?;
-                // From now on, a release takes care of late copies.
                 own.finish();
-                return match Held::mark_delivered(slice::from_ref(&held)) {
-                    true => Ok(held),
-                    // The lease has ended meanwhile.
-                    false => Err(keeper.ensure_open().err().unwrap_or_else(|| held.ended())),
+                return match held.state.signal.is_over(store.now()) {
+                    true => Err(keeper.ensure_open().err().unwrap_or_else(|| held.ended())),
+                    false => Ok(held),
                 };
             }
             Err(error) if error.kind().is_outage() => error,

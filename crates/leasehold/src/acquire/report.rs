@@ -19,6 +19,11 @@ pub(super) struct Reported {
 }
 
 impl Reported {
+    /// The error of the last request, if that failed.
+    pub(super) fn failure(&self) -> Option<StoreError> {
+        self.failures.cause().cloned()
+    }
+
     /// The cause of an error that ends a call. The error of a request that was cut off at the limit
     /// says less than the error before it.
     pub(super) fn cause_of(&self, error: StoreError) -> StoreError {
@@ -50,6 +55,13 @@ impl Asked<'_> {
         let capacity = place.other_capacity;
         let cause = capacity.map(|capacity| waits_for_capacity(self.name, self.mode, capacity));
         self.report(Some(place.ahead), self.own_in_the_way(Some(id)), cause.as_ref());
+    }
+
+    /// Reports that the call still waits, if the requests before had failed.
+    pub(super) fn report_goes_on(&self, reported: &mut Reported, ahead: u32) {
+        if reported.failures.end() {
+            self.report(Some(ahead), None, None);
+        }
     }
 
     /// Reports that the call stands in line behind others of its client, which may have a lease.

@@ -9,7 +9,6 @@ use leasehold_core::{
     LeaseOptions, LockName, LossReason, Mode, PassedOn, Renewal, Request, StoreError,
 };
 
-use super::handoff::Pulse;
 use crate::event::LeaseFacts;
 use crate::failures::FailureStreak;
 use crate::lost::{End, Signal};
@@ -32,8 +31,6 @@ pub(crate) struct LeaseState {
     delivered: OnceLock<Instant>,
     /// A caller or the keeper has taken on the release, or the lease was handed out.
     finished: AtomicBool,
-    /// The next caller in line has the lease.
-    was_passed_on: AtomicBool,
     /// The number of times that the lease was passed on since the grant. The token of this guard is
     /// higher than that of the grant by that number.
     passed_on: PassedOn,
@@ -52,8 +49,6 @@ struct Changing {
     /// The ttl of the renewals, and the longest ttl so far.
     ttl: Duration,
     longest_ttl: Duration,
-    /// The least time for which the name stays taken; zero if the name is free at the release.
-    min_hold: Duration,
     /// A copy of the acquire, or of a reclaim, was never answered and may still arrive.
     unanswered: bool,
     /// The label that others see.
@@ -77,14 +72,9 @@ pub(super) enum Observed {
 }
 
 /// A name that was free is taken by one command, which does not say who holds it. If a lease was
-/// passed on, or its place in the store's queue was taken over, the store does not know the new
-/// holder. The keeper reports a holder that has had the lease for 100 ms. Most holders have released
+/// passed on, the store does not know the new holder. The keeper reports a holder that has had the lease for 100 ms. Most holders have released
 /// by then, and each report costs a request.
 const TELL_AFTER: Duration = Duration::from_millis(100);
-
-/// The number of a place in line. The caller with the lowest number is served first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Ticket(pub(super) u64);
 
 /// An attempt to get a lease, with the request of its caller.
 #[derive(Clone, Debug)]
@@ -92,19 +82,16 @@ pub(crate) struct Attempt {
     pub(crate) name: LockName,
     pub(crate) request: Request,
     pub(crate) options: LeaseOptions,
-    /// The pulse of the call, if the call gathers several names.
-    pub(crate) pulse: Option<Arc<Pulse>>,
-    /// The attempt may stand in line with other callers of its client that ask for the same lease.
+    /// The call gathers several names, and delivers their leases together.
+    pub(crate) gathers: bool,
+    /// The attempt may stand at a gate, with other callers of its client that ask for the same
+    /// lease.
     pub(crate) joins: bool,
-    /// The place of its caller in line, if it has one.
-    pub(crate) ticket: Option<Ticket>,
-    /// A copy of its acquire was not answered, as far as is known.
+    /// A copy of its request was not answered, as far as is known.
     pub(crate) unanswered: bool,
-    /// Its caller has taken it over: the store may show the label of the caller before.
-    pub(crate) is_taken_over: bool,
 }
 
-/// The terms of a line: the ttl that all its callers ask for. A caller with another ttl asks the
+/// What all callers at a gate ask for: the ttl of the lease. A caller with another ttl asks the
 /// store itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Terms {
@@ -112,8 +99,8 @@ pub(super) struct Terms {
 }
 
 impl Terms {
-    /// The terms of an attempt that may stand in line. It may not stand in line if an option
-    /// concerns a single grant: a limit of the hold, `remember`, or renewals by the holder.
+    /// The terms of an attempt, if a lease of it may be passed on. An option that concerns a single
+    /// grant forbids that: a limit of the hold, `remember`, or renewals by the holder.
     pub(super) fn of(attempt: &Attempt) -> Option<Self> {
         let LeaseOptions { ttl, renewal, max_hold, min_hold, remember, .. } = attempt.options;
         let joins = attempt.joins
@@ -134,18 +121,16 @@ impl LeaseState {
         signal: Arc<Signal>,
         now: Instant,
     ) -> Arc<Self> {
-        let Attempt { name, request, options, unanswered, is_taken_over, .. } = attempt;
+        let Attempt { name, request, options, unanswered, .. } = attempt;
         let changing = Changing {
             ttl: options.ttl,
             longest_ttl: options.ttl,
-            min_hold: options.min_hold.unwrap_or_default(),
             unanswered,
             shown_label: options.label.clone(),
             known: described.then(|| Box::new(Description::new(token, request.info.clone()))),
             failures: FailureStreak::default(),
         };
-        let tells = is_taken_over || !described;
-        let (passed_on, tell_at) = (PassedOn::default(), tells.then(|| now + TELL_AFTER));
+        let (passed_on, tell_at) = (PassedOn::default(), (!described).then(|| now + TELL_AFTER));
         Self::of((name, request, token), options, changing, (passed_on, tell_at), signal, now)
     }
 
@@ -166,7 +151,6 @@ impl LeaseState {
             signal,
             delivered: OnceLock::new(),
             finished: AtomicBool::new(false),
-            was_passed_on: AtomicBool::new(false),
             passed_on,
             tell_at,
             grant_token,
@@ -191,7 +175,6 @@ impl LeaseState {
             Changing {
                 ttl: options.ttl,
                 longest_ttl: before.longest_ttl,
-                min_hold: options.min_hold.unwrap_or_default(),
                 unanswered: before.unanswered,
                 shown_label: options.label.clone(),
                 known: before.known.clone(),
@@ -245,10 +228,6 @@ impl LeaseState {
     /// Changes the ttl of the renewals to one that [may](Self::may_last) be kept already.
     pub(super) fn set_ttl(&self, ttl: Duration) {
         self.changing().ttl = ttl;
-    }
-
-    pub(crate) fn set_min_hold(&self, least: Duration) {
-        self.changing().min_hold = least;
     }
 
     pub(crate) fn mode(&self) -> Mode {
@@ -318,18 +297,8 @@ impl LeaseState {
         !self.finished.swap(true, Ordering::AcqRel)
     }
 
-    /// Records, under the lock of the table, that the next caller in line has the lease.
-    pub(super) fn mark_passed_on(&self) {
-        self.was_passed_on.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether the next caller in line has the lease, and the duty to release it.
-    pub(super) fn was_passed_on(&self) -> bool {
-        self.was_passed_on.load(Ordering::Relaxed)
-    }
-
     /// Records that the caller has the lease. The hold counts from `from`.
-    pub(super) fn mark_delivered(&self, from: Instant) {
+    pub(crate) fn mark_delivered(&self, from: Instant) {
         self.delivered.get_or_init(|| from);
     }
 
@@ -343,7 +312,8 @@ impl LeaseState {
     }
 
     pub(super) fn release_action(&self, now: Instant) -> Action {
-        let Changing { min_hold, unanswered, known, .. } = &*self.changing();
+        let min_hold = self.options.min_hold.unwrap_or_default();
+        let Changing { unanswered, known, .. } = &*self.changing();
         let cooldown = self
             .delivered
             .get()

@@ -35,7 +35,7 @@ impl Section {
         assert!(guard.is_held(), "it ends with this");
         assert!(!self.is_taken.swap(true, Ordering::AcqRel), "two are in it");
         assert!(self.last_token.fetch_max(token, Ordering::AcqRel) < token, "tokens grow");
-        self.is_taken.store(false, Ordering::Release);
+        self.is_taken.swap(false, Ordering::Release);
         self.visitors.fetch_add(1, Ordering::AcqRel);
     }
 }

@@ -138,61 +138,7 @@ async fn a_request_that_is_out_is_asked_again_by_the_next_when_its_caller_is_dro
     drop(guard);
     third.granted().release().await.unwrap();
     settle().await;
-    assert_eq!(world.asked(), ["release"]);
-}
-
-#[tokio::test]
-async fn a_caller_that_is_not_polled_holds_up_nobody_behind_it() {
-    let world = World::new();
-    let client = world.client().await;
-    Call::new(&client).granted().release().await.unwrap();
-    world.hold_back(Some("acquire"));
-    let mut first = Call::waiting(&client).await;
-    let mut second = Call::waiting(&client).await;
-    let mut third = Call::waiting(&client).await;
-    world.hold_back(None);
-    world.clock.advance(Duration::from_secs(2));
-    settle().await;
-    let guard = second.granted();
-    drop(guard);
-    settle().await;
-    // The lease went to the third caller, which does not fetch it in time.
-    world.clock.advance(Duration::from_secs(2));
-    settle().await;
-    let guard = Call::new(&world.client().await).granted();
-    assert!(third.poll().is_none(), "it was too late");
-    assert!(first.poll().is_none(), "it joins anew");
-    guard.release().await.unwrap();
-    settle().await;
-    third.granted().release().await.unwrap();
-    settle().await;
-    drop(first.granted());
-}
-
-#[tokio::test]
-async fn a_first_that_is_not_polled_after_a_release_is_skipped_in_two_seconds() {
-    for drops in [false, true] {
-        let world = World::new();
-        let client = world.client().await;
-        let guard = Call::new(&client).granted();
-        let mut first = Call::waiting(&client).await;
-        let mut second = Call::waiting(&client).await;
-        // All leases are renewed once when the inbox is open. After that, the keeper sleeps for a
-        // third of the ttl.
-        world.clock.advance(Duration::from_secs(1));
-        settle().await;
-        match drops {
-            true => drop(guard),
-            false => guard.release().await.unwrap(),
-        }
-        settle().await;
-        assert!(second.poll().is_none(), "it is the turn of the first");
-        world.clock.advance(Duration::from_secs(2));
-        settle().await;
-        drop(second.granted());
-        settle().await;
-        drop(first.granted());
-    }
+    assert_eq!(world.asked(), ["release", "cancel"]);
 }
 
 #[tokio::test]

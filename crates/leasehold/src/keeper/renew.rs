@@ -1,4 +1,4 @@
-//! The messages of the keeper to a store about held leases: renewals, many in one request; leases
+//! Renew: what the keeper tells a store about held leases. Renewals, many in one request; leases
 //! that the store has forgotten; and who holds.
 
 use std::future::ready;
@@ -8,11 +8,13 @@ use std::time::Duration;
 use futures_util::future::{Either, join_all};
 use leasehold_core::bugs::{self, Bug};
 use leasehold_core::{
-    Action, Answer, BoxFuture, Description, LossReason, Operation, Reply, Result, StoreError, Take,
+    Action, Answer, BoxFuture, Description, HolderInfo, LossReason, Operation, Reply, Result,
+    StoreError, Take,
 };
 
+use super::Keeper;
+use super::held::Held;
 use super::lease::LeaseState;
-use super::state::{Held, Keeper};
 use crate::event::Event;
 use crate::replies::{outcome, unexpected_reply, unusable_reply};
 use crate::store::clocked::TimedAnswer;
@@ -42,7 +44,7 @@ impl Keeper {
 
     /// Records the answers to renewals, and returns the leases that have to be taken back.
     fn renewed(
-        &self,
+        self: &Arc<Self>,
         states: &[Arc<LeaseState>],
         result: Result<TimedAnswer, StoreError>,
     ) -> Vec<(Arc<LeaseState>, LossReason)> {
@@ -80,7 +82,7 @@ impl Keeper {
     /// Extends the leases whose renewals were granted. Each extension is for the present holder:
     /// the lease may have been passed on since the renewal was sent.
     pub(super) fn extend<'a>(
-        &self,
+        self: &Arc<Self>,
         renewed: impl IntoIterator<Item = &'a LeaseState>,
         timed: &TimedAnswer,
     ) {
@@ -115,7 +117,7 @@ impl Keeper {
     /// Records that the renewals of these leases were not answered, or not with an answer that this
     /// client understands.
     pub(super) fn renewals_failed<'a>(
-        &self,
+        self: &Arc<Self>,
         states: impl IntoIterator<Item = &'a Arc<LeaseState>>,
         cause: &StoreError,
     ) {
@@ -152,7 +154,11 @@ impl Keeper {
     }
 
     /// Asks for a lease by its token, and records the answer.
-    async fn reclaim(&self, state: &Arc<LeaseState>, reason: LossReason) -> Result<(), StoreError> {
+    async fn reclaim(
+        self: &Arc<Self>,
+        state: &Arc<LeaseState>,
+        reason: LossReason,
+    ) -> Result<(), StoreError> {
         // If the guard is dropped from here on, its release must win even if it arrives before the
         // reclaim.
         let state = &{
@@ -174,7 +180,7 @@ impl Keeper {
 
     /// Records the result of a reclaim. If no answer came, the next renewal finds out.
     fn reclaimed(
-        &self,
+        self: &Arc<Self>,
         state: &Arc<LeaseState>,
         reason: LossReason,
         result: Result<TimedAnswer, StoreError>,
@@ -192,6 +198,11 @@ impl Keeper {
     }
 
     // ---- who has a lease
+
+    /// The facts about the holder of this lease that others see.
+    fn info_of(&self, state: &LeaseState) -> HolderInfo {
+        self.info(state.shown_label()).with_passed_on(state.passed_on_since())
+    }
 
     /// Tells the store who has these leases, all in one request. If a lease is passed on inside
     /// this process, the store knows only its first holder, and of a quick grant it knows nothing.

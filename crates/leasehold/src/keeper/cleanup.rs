@@ -1,31 +1,26 @@
-//! Cleanups: releases and cancels that must still reach the store although nobody waits for them;
-//! and ends of leases that a store may have forgotten.
+//! Cleanup: the ends of holds and of waits that must still reach the store although nobody waits
+//! for them.
 //!
 //! After a failover to a replica that missed the last writes, the store still has the places of
 //! waiters that those writes served. Their client lives, so the store would grant each of them in
-//! turn, and wait for the claim window each time. So the client gives such a grant back as soon as
-//! a message announces it.
+//! turn, and wait for the claim window each time. So the client ends such a grant as soon as a
+//! message announces it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::backoff::{Backoff, Jitter};
-use leasehold_core::model::CLAIM_WINDOW;
 use leasehold_core::{
     Action, BoxFuture, End, FencingToken, HolderId, Instant, LockName, Request, StoreError,
     StoreErrorKind,
 };
 
-use super::lease::Attempt;
-use super::state::{Cleanup, Keeper, KeptForNext, PendingRelease, RecentlyEnded, Table, Waiter};
+use super::Keeper;
 use crate::replies::may_pass;
 
 /// The first and the longest delay before a cleanup is tried again.
 const CLEANUP_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
-
-/// The time that a caller has for a release that it has taken on: 2 s, as long as the first caller
-/// of a line may ask without a sign of life.
-const RELEASE_PATIENCE: Duration = CLAIM_WINDOW;
 
 /// The shortest time for which a cleanup is tried again: 10 s, although the lease may have ended.
 /// Until then, a place in a queue may still stand.
@@ -35,78 +30,30 @@ pub(super) const CLEANUP_LIFE: Duration = Duration::from_secs(10);
 /// waiters of one client.
 const REMEMBERED: usize = 1024;
 
-impl PendingRelease {
-    /// Sends the cleanup, once.
-    pub(crate) async fn send(mut self) {
-        let Some(cleanup) = self.cleanup.as_deref() else { return };
-        if self.keeper.store.apply(&cleanup.name, cleanup.action.clone()).await.is_ok()
-            && let Some(cleanup) = self.cleanup.take()
-        {
-            let is_own = {
-                let mut table = self.keeper.table();
-                let is_own = table.taken_on.remove(&self.key).is_some();
-                table.unfinished -= usize::from(is_own);
-                is_own
-            };
-            if is_own {
-                let Cleanup { name, notice, .. } = *cleanup;
-                self.keeper.tell_cleaned();
-                self.keeper.publish(&name, notice).await;
-            }
-        }
-    }
+/// An action that must still reach the store although nobody waits for it.
+#[derive(Clone, Debug)]
+pub(super) struct Cleanup {
+    pub(super) name: LockName,
+    pub(super) action: Action,
+    /// From this instant on, the action is no longer needed: the lease or the place has ended by
+    /// itself.
+    pub(super) until: Instant,
+    /// The notice that is published under the name, once the action is done.
+    pub(super) notice: Option<String>,
 }
 
-impl Drop for PendingRelease {
-    fn drop(&mut self) {
-        if self.cleanup.is_some() {
-            let mut table = self.keeper.table();
-            let cleanup = table.taken_on.remove(&self.key);
-            table.cleanups.extend(cleanup);
-            self.keeper.wake.notify_one();
-        }
-    }
-}
-
-impl Table {
-    /// The time at which the keeper sends the first release that a caller has taken on.
-    pub(super) fn overdue_at(&self) -> Option<Instant> {
-        self.taken_on.first_key_value().map(|((at, _), _)| *at)
-    }
-
-    /// Takes out the releases that their callers have not done in time.
-    pub(super) fn take_overdue(&mut self, now: Instant) -> Vec<Cleanup> {
-        let mut overdue = Vec::new();
-        while self.overdue_at().is_some_and(|at| at <= now) {
-            overdue.extend(self.taken_on.pop_first().map(|(_, cleanup)| cleanup));
-        }
-        overdue
-    }
-}
+/// The attempts that were released last, each with its token.
+#[derive(Debug, Default)]
+pub(super) struct RecentlyEnded(VecDeque<(Request, FencingToken, LockName)>);
 
 impl Keeper {
-    /// Leaves the release of a lease to a caller. The caller may not be polled, so the keeper sends
-    /// the release, too, if it is not done in time. A second release changes nothing.
-    pub(super) fn leave_release(
-        self: &Arc<Self>,
-        table: &mut Table,
-        kept: KeptForNext,
-        now: Instant,
-    ) -> PendingRelease {
-        let KeptForNext { state, cleanup, .. } = kept;
-        let key = (now + RELEASE_PATIENCE, state.id);
-        table.taken_on.insert(key, Cleanup::clone(&cleanup));
-        self.wake_by(table, key.0);
-        PendingRelease { keeper: Arc::clone(self), key, cleanup: Some(cleanup) }
-    }
-
-    /// Sends `action` to the store until it arrives, for as long as it matters.
-    pub(crate) fn clean(self: &Arc<Self>, name: LockName, action: Action, ttl: Duration) {
+    /// Ends an attempt at the store, however often that must be tried, for as long as it matters.
+    pub(crate) fn clean(self: &Arc<Self>, name: LockName, end: End, ttl: Duration) {
         let until = self.store.now() + ttl.max(CLEANUP_LIFE);
         let was_running = {
             let mut table = self.table();
             table.unfinished += 1;
-            table.cleanups.push(Cleanup { name, action, until, notice: None });
+            table.cleanups.push(Cleanup { name, action: Action::End(end), until, notice: None });
             std::mem::replace(&mut table.running, true)
         };
         self.wake.notify_one();
@@ -117,19 +64,12 @@ impl Keeper {
         }
     }
 
-    /// Cancels the place that a waiter has at the store. The waiter has been taken from the table.
-    pub(super) fn cancel(self: &Arc<Self>, waiter: &Waiter) {
-        let Attempt { name, request, options, unanswered, .. } = &waiter.attempt;
-        let end = End::new(request.clone()).with_closes(*unanswered);
-        self.clean(name.clone(), Action::End(end), options.ttl);
-    }
-
     /// Tries the cleanup until it is done or does not matter any more.
     pub(super) fn cleanup(self: &Arc<Self>, cleanup: Cleanup) -> BoxFuture<'static, ()> {
         let keeper = Arc::clone(self);
         let (first, longest) = CLEANUP_BACKOFF;
         let (mut backoff, mut jitter) =
-            (Backoff::new(first, longest), Jitter::new(self.table().seed()));
+            (Backoff::new(first, longest), Jitter::new(self.table().jitter.next_u64()));
         Box::pin(async move {
             let Cleanup { name, action, until, notice } = cleanup;
             loop {
@@ -152,10 +92,10 @@ impl Keeper {
     /// Whether a cleanup that failed may succeed later. A missing right may be given back, but a
     /// caller of `close` does not wait for that.
     fn is_worth_trying_again(&self, kind: StoreErrorKind) -> bool {
-        if self.is_closed() { kind.is_transient() } else { may_pass(kind) }
+        if self.table().closed { kind.is_transient() } else { may_pass(kind) }
     }
 
-    pub(super) fn cleaned(&self, result: Result<(), StoreError>) {
+    fn cleaned(&self, result: Result<(), StoreError>) {
         {
             let mut table = self.table();
             table.unfinished -= 1;
@@ -163,12 +103,15 @@ impl Keeper {
                 table.given_up = Some(error);
             }
         }
-        self.tell_cleaned();
-    }
-
-    fn tell_cleaned(&self) {
         self.cleaned.notify_waiters();
         self.settled.notify_all();
+    }
+
+    /// Publishes a notice. It is only a hint, because watchers of the name also ask the store.
+    pub(super) async fn publish(&self, name: &LockName, notice: Option<String>) {
+        if let Some(notice) = notice {
+            let _ = self.store.inner.publish(name, &notice).await;
+        }
     }
 }
 
@@ -180,9 +123,9 @@ impl RecentlyEnded {
         self.0.push_back((request.clone(), token, name.clone()));
     }
 
-    /// The name and the request of an ended attempt that was granted again. A message that is only late does not
-    /// count: it has the token of the ended lease, or a lower one if the holder became the writer
-    /// after the message was sent.
+    /// The name and the request of an ended attempt that was granted again. A message that is only
+    /// late does not count: it has the token of the ended lease, or a lower one if the holder
+    /// became the writer after the message was sent.
     pub(super) fn granted_again(
         &self,
         id: HolderId,
