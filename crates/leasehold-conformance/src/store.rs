@@ -384,7 +384,8 @@ pub async fn an_adopted_lease_is_its_adopters_and_nobody_elses(subject: &Subject
     let token = granted(bench.adopt(first, holder, ALONE).await).token;
     assert!(token > handed_out);
     assert_eq!(granted(bench.adopt(first, holder, ALONE).await).token, token, "a copy");
-    assert_eq!(bench.adopt(second, holder, ALONE).await, Reply::NotHeld);
+    let late = bench.adopt(second, holder, ALONE).await;
+    assert!(matches!(late, Reply::Closed | Reply::NotHeld), "{late:?}");
     assert!(!matches!(bench.renew(holder).await, Reply::Kept { .. }));
     assert!(!bench.release(holder).await);
     assert_eq!(bench.holders().await, [first]);
@@ -438,7 +439,7 @@ pub async fn an_operator_sees_who_holds_and_who_waits(subject: &Subject) {
     let (bench, holder, waiter) = (Bench::new(subject), somebody(), somebody());
     let token = bench.take(holder, ALONE).await.token;
     bench.wait_if_queued(waiter, ALONE).await;
-    subject.pass(Duration::from_millis(20)).await;
+    subject.pass(Duration::from_millis(30)).await;
     let status = bench.status().await;
     let [held] = &status.holders[..] else { panic!("{status:?}") };
     assert_eq!((held.id, held.mode, held.token), (holder, ALONE, Some(token)));
