@@ -158,28 +158,35 @@ impl State {
     }
 
     fn hear_of_claim(&mut self, world: &World, request: Request, reply: &Reply) {
+        let may_join = world.joins && !self.nodes[request.node].is_in_quarantine(self.time);
         let time = self.time;
         let client = &mut self.clients[usize::from(request.from)];
         let Phase::Holding(lease) = &client.phase else { return };
-        if *reply == Reply::NotHeld && world.joins && (world.end == 0 || time < lease.until) {
-            // Otherwise, the node may grant the name as it does to anybody.
+        if *reply == Reply::NotHeld && may_join && (world.end == 0 || time < lease.until) {
+            // The node may grant the name as it does to anybody.
             let token = lease.token;
             self.send(request.from, request.node, Kind::Join(token));
         } else {
-            client.unanswered[request.node] = client.unanswered[request.node].saturating_sub(1);
-            self.count(world, request, reply);
+            self.hear_the_last(world, request, reply);
         }
     }
 
     fn hear_of_join(&mut self, world: &World, request: Request, reply: &Reply) {
-        let is_in_quarantine = self.time < self.nodes[request.node].quarantined_until;
-        let client = &mut self.clients[usize::from(request.from)];
-        let Phase::Holding(_) = &client.phase else { return };
-        client.unanswered[request.node] = client.unanswered[request.node].saturating_sub(1);
+        let is_in_quarantine = self.nodes[request.node].is_in_quarantine(self.time);
         match reply {
-            Reply::Busy { .. } if !is_in_quarantine => self.count(world, request, &Reply::NotHeld),
-            reply => self.count(world, request, reply),
+            Reply::Busy { .. } if !is_in_quarantine => {
+                self.hear_the_last(world, request, &Reply::NotHeld);
+            }
+            reply => self.hear_the_last(world, request, reply),
         }
+    }
+
+    /// Hears of the last request of a renewal to a node that lacks the lease.
+    fn hear_the_last(&mut self, world: &World, request: Request, reply: &Reply) {
+        let client = &mut self.clients[usize::from(request.from)];
+        let unanswered = &mut client.unanswered[request.node];
+        *unanswered = unanswered.saturating_sub(1);
+        self.count(world, request, reply);
     }
 
     /// Counts one node's answer to a renewal.

@@ -94,7 +94,7 @@ fn in_turn() -> World {
         in_turn: true,
         renewals: 2,
         jumps: 0,
-        ballots: &[1, 20],
+        ballots: &[1],
         ..World::timeless()
     }
 }
@@ -102,6 +102,7 @@ fn in_turn() -> World {
 #[test]
 fn nodes_that_forget_in_turn_beside_another_client_keep_the_holder() {
     holds_in(&in_turn());
+    holds_in_large(&World { ballots: &[1, 20], ..in_turn() });
     holds_in_large(&World { crashes: 3, renewals: 3, ..in_turn() });
 }
 

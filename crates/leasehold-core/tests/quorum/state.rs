@@ -141,6 +141,10 @@ impl Kind {
 }
 
 impl Node {
+    pub(super) fn is_in_quarantine(&self, time: u64) -> bool {
+        time < self.quarantined_until
+    }
+
     /// Tokens come from the caller's ballot here, so only the clock of leases jumps.
     pub(super) fn now(&self, time: u64) -> Now {
         let lease_us = START_US + (time + self.ahead) * 1_000_000;

@@ -54,7 +54,7 @@ impl World {
     fn apply(&self, state: &mut State, request: Request) -> Reply {
         let time = state.time;
         let node = &mut state.nodes[request.node];
-        let is_in_quarantine = time < node.quarantined_until;
+        let is_in_quarantine = node.is_in_quarantine(time);
         let obeys = match request.kind {
             Kind::Claim(_) => is_in_quarantine || !self.has(Protection::ClaimInQuarantine),
             Kind::Join(_) | Kind::Take { .. } => {
