@@ -6,7 +6,6 @@ use futures_util::future::join_all;
 use leasehold::Error;
 use leasehold::admin::Status;
 use leasehold::lease::Mode;
-use leasehold::store::protocol::Reply;
 
 use crate::bench::{AFTER_SHORT, Bench, somebody};
 use crate::subject::{Subject, must};

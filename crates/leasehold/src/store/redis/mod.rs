@@ -28,7 +28,8 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use leasehold_core::{
-    Action, Answer, BoxFuture, ClientId, Keep, LockName, Operation, StoreError, StoreErrorKind,
+    Action, Answer, BoxFuture, ClientId, Keep, LockName, Operation, Refusal, Reply, StoreError,
+    StoreErrorKind, Take,
 };
 use tokio::time::{Instant, timeout_at};
 
@@ -249,6 +250,11 @@ impl Redis {
     }
 
     async fn act(&self, name: &LockName, action: &Action) -> Result<Answer, StoreError> {
+        if let Action::Take(Take { request, .. }) = action
+            && request.mode.weight() > request.mode.capacity()
+        {
+            return Ok(Answer::untimed(Reply::Refused(Refusal::Weight)));
+        }
         self.topology()?.run(&self.layout.act(name, action)?).await
     }
 
