@@ -376,25 +376,25 @@ impl Gates {
     }
 
     /// Keeps a lease that was let go, for a caller that comes before the keeper releases it.
-    /// Returns the release as the error if the lease has no gate.
+    /// Returns the release if the lease has no gate.
     pub(super) fn keep_for_next(
         &mut self,
         state: &Arc<LeaseState>,
         renewing: Option<Renewing>,
         cleanup: Cleanup,
-    ) -> Result<(), Cleanup> {
+    ) -> Option<Cleanup> {
         let gate = self.by_name.get_mut(&state.name);
-        let (Some(renewing), Some(gate)) = (renewing, gate) else { return Err(cleanup) };
-        let Head::Held { id, slice_until } = gate.head else { return Err(cleanup) };
+        let (Some(renewing), Some(gate)) = (renewing, gate) else { return Some(cleanup) };
+        let Head::Held { id, slice_until } = gate.head else { return Some(cleanup) };
         if id != state.id {
-            return Err(cleanup);
+            return Some(cleanup);
         }
         if !std::mem::replace(&mut gate.is_listed, true) {
             self.let_go.push(state.name.clone());
         }
         let state = Arc::clone(state);
         gate.let_go = Some(Box::new(KeptForNext { state, renewing, slice_until, cleanup }));
-        Ok(())
+        None
     }
 
     /// Records that a lease which was let go has ended: no caller may take it over.

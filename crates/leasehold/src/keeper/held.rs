@@ -242,9 +242,7 @@ impl Keeper {
         if let Some(cleanup) = cleanup {
             table.unfinished += 1;
             let kept = renewing.filter(|_| !table.closed);
-            if let Err(cleanup) = table.gates.keep_for_next(state, kept, cleanup) {
-                table.cleanups.push(cleanup);
-            }
+            table.cleanups.extend(table.gates.keep_for_next(state, kept, cleanup));
         }
         let wakeup = match was_kept {
             true => self.lease_ended(table, state),
