@@ -44,7 +44,7 @@ const LAYERS: [(&str, &[&str]); 9] = [
     (
         "crates/leasehold/src/store",
         &[
-            "finding protocol secret traits",
+            "finding message protocol secret traits",
             "pace warnings",
             "clocked options tls",
             "url",

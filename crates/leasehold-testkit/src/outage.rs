@@ -10,6 +10,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use leasehold::Client;
+use nix::time::ClockId;
+use nix::unistd::Pid;
 use tokio::task::JoinSet;
 
 use crate::harness::{LOOK_EVERY, PATIENCE, must};
@@ -89,18 +91,12 @@ impl Usage {
     /// If the process has ended.
     pub fn of(pid: u32) -> io::Result<Self> {
         let nonsense = || io::Error::new(ErrorKind::InvalidData, format!("/proc/{pid}"));
-        let mut cpu = Duration::ZERO;
-        for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
-            // The first number of this file is time on a processor, in ns (Documentation/
-            // scheduler/sched-stats.rst). A thread may end during this loop.
-            let text = fs::read_to_string(thread?.path().join("schedstat")).unwrap_or_default();
-            let used = text.split_whitespace().next().unwrap_or("0");
-            cpu += Duration::from_nanos(used.parse().map_err(|_| nonsense())?);
-        }
+        // The clock of a process also counts the threads that have ended.
+        let clock = ClockId::pid_cpu_clock_id(Pid::from_raw(pid.cast_signed()))?;
         let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
         let anonymous = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
         let kb = anonymous.and_then(|kb| kb.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-        Ok(Self { cpu, memory: kb.ok_or_else(nonsense)? * 1024 })
+        Ok(Self { cpu: clock.now()?.into(), memory: kb.ok_or_else(nonsense)? * 1024 })
     }
 }
 

@@ -17,8 +17,8 @@ pub(crate) fn machine() -> String {
     format!("{} × {model}, Linux {}", names.count(), kernel.trim())
 }
 
-/// Processor time that the threads of a process have used so far, to the nanosecond: a hundred
-/// processes that each use less than a tick of the clock must not add up to nothing.
+/// Processor time that a process has used so far, to the nanosecond: a hundred processes that each
+/// use less than a tick of the clock must not add up to nothing.
 pub(crate) fn cpu(pid: u32) -> Outcome<Duration> {
     Ok(Usage::of(pid)?.cpu)
 }

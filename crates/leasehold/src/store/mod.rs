@@ -20,6 +20,8 @@ mod finding;
 #[doc(hidden)]
 pub mod fuzzing;
 mod memory;
+#[cfg(any(feature = "file", feature = "postgres"))]
+mod message;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod options;
 #[cfg(any(feature = "postgres", feature = "redis"))]

@@ -37,6 +37,8 @@ pub(crate) struct Database {
     /// The files to which the paths led when the database was opened.
     pub(crate) files: Files,
     disk_space: DiskSpace,
+    /// Whether an operation may wait, for another program, or for the disk if the file has to grow.
+    pub(crate) may_wait: bool,
 }
 
 impl Database {
@@ -51,7 +53,7 @@ impl Database {
         let found = Files::at(location);
         let (files, _) = found.map_err(|error| location.io_error("look at it", error))?;
         let site = Arc::clone(site);
-        let database = Self { site, connection, log_pages, files, disk_space };
+        let database = Self { site, connection, log_pages, files, disk_space, may_wait: true };
         let left_pages: u32 = database.pragma("PRAGMA wal_checkpoint(NOOP)", |row| row.get(1))?;
         if is_alone && left_pages >= LONG_LEFT_LOG_PAGES {
             database.shorten_log()?;
@@ -75,16 +77,19 @@ impl Database {
     }
 
     /// Runs `work` in one transaction: all of it is done, or nothing. If there is no room for it at
-    /// first, `work` runs again.
+    /// first and this may wait, `work` runs again.
     pub(crate) fn write<T>(
         &mut self,
         reserve: Reserve,
         work: impl Fn(&FileTransaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
+        let patience = if self.may_wait { BUSY_TIMEOUT } else { Duration::ZERO };
+        let set = self.connection.busy_timeout(patience);
+        set.map_err(|error| self.site.location.database_error(error))?;
         self.check_files()?;
         for step in disk_space::steps() {
             match self.try_write(reserve, &work) {
-                Err(error) if error.kind() == StoreErrorKind::Full => {}
+                Err(error) if error.kind() == StoreErrorKind::Full && self.may_wait => {}
                 done => return done,
             }
             let log = &self.site.location.log;
@@ -141,7 +146,7 @@ impl Database {
 
 fn connect(path: &Path, log_pages: Arc<AtomicU32>) -> rusqlite::Result<Connection> {
     // SQLITE_OPEN_CREATE is missing, because the file exists already, with the right mode. SQLite
-    // need not lock the connection itself, because one thread uses it.
+    // need not lock the connection itself, because one thread at a time uses it.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;

@@ -11,12 +11,8 @@ use rustix::io::Errno;
 use tokio::io::Interest;
 use tokio::net::unix::pipe::Sender;
 
-use super::liveness::{FRAME, Liveness, LocalClient, PipeReader, decode};
-use crate::store::Inbox;
-
-/// The largest number of bytes in one read: as many whole messages as fit into the smallest
-/// possible pipe, which has one page.
-const READ: usize = 4096 / FRAME * FRAME;
+use super::liveness::{Liveness, LocalClient, PipeReader};
+use crate::store::{Inbox, message};
 
 /// The inbox of a client of a file store.
 #[derive(Debug)]
@@ -53,16 +49,10 @@ impl FileInbox {
                 Some(async move { end.ready(Interest::ERROR).await.map(|_| *client) })
             })
             .collect();
-        let mut buffer = [0; READ];
         tokio::select! {
-            read = pipe.read(&mut buffer) => {
-                let length = read?;
-                arrived.extend(buffer[..length].chunks(FRAME).map(decode));
-                if length == READ {
-                    // The pipe may have been full, and a full pipe turns messages away.
-                    arrived.push_back(Message::Gap);
-                }
-            }
+            lines = pipe.read() => arrived.extend(lines?.into_iter().map(|line| {
+                line.and_then(|line| message::decode(&line)).unwrap_or(Message::Gap)
+            })),
             Some(client) = broken.next() => {
                 let client = client?;
                 drop(broken);

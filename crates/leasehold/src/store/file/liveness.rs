@@ -19,7 +19,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use leasehold_core::{ClientId, FencingToken, Message, StoreError};
+use leasehold_core::{ClientId, Message, StoreError};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, fstat, open, openat, unlinkat};
 use rustix::io::Errno;
 use tokio::net::unix::pipe::Receiver;
@@ -28,18 +28,19 @@ use tokio::sync::Notify;
 use super::access::Access;
 use super::location::Location;
 use crate::mutex::Mutex;
+use crate::store::message;
 
-/// Bytes of one message on a pipe: four numbers. That is far below the size that a pipe writes
-/// atomically (512 bytes in POSIX), so messages of several writers do not mix.
-pub(crate) const FRAME: usize = 32;
+/// The size of the smallest pipe: one page. On Linux, a pipe writes a line of at most this length
+/// at once (pipe(7)), so lines of several writers do not mix.
+pub(crate) const PAGE: usize = 4096;
+
+/// If a read returns this many bytes, the pipe may have been too full for another message to its
+/// client: such a line has less than 128 bytes. A pipe that is too full refuses the line.
+const NEARLY_FULL: usize = PAGE - 128;
 
 /// A pipe that is made to see whether pipes can be made. It is kept, because some file systems take
 /// half a millisecond to make a pipe.
 const TRIAL: &str = "trial";
-
-const GRANTED: u64 = 1;
-const REVOKED: u64 = 2;
-const REVOKED_BY_FORCE: u64 = 3;
 
 /// The directory beside the database, and the clients that live in this process.
 #[derive(Debug)]
@@ -151,11 +152,12 @@ impl Liveness {
     /// Writes a message to a client's pipe. The message is a hint: if it does not get through (no
     /// reader, no room), the waiter's next ask makes up for it.
     pub(crate) fn send(&self, id: ClientId, message: Message) {
-        let Some(frame) = encode(message) else { return };
+        let Some(text) = message::encode(&message) else { return };
+        let line = text + "\n";
         if let Some(client) = self.client(id) {
-            let _ = rustix::io::write(&client.pipe, &frame);
+            let _ = rustix::io::write(&client.pipe, line.as_bytes());
         } else if let Ok(end) = self.writer_to(&id.to_string()) {
-            let _ = rustix::io::write(&end, &frame);
+            let _ = rustix::io::write(&end, line.as_bytes());
         }
     }
 
@@ -238,62 +240,40 @@ impl LocalClient {
 pub(crate) struct PipeReader {
     pipe: OwnedFd,
     receiver: Option<Receiver>,
+    /// The beginning of a line whose end is not read yet.
+    rest: Vec<u8>,
 }
 
 impl PipeReader {
     pub(crate) fn new(pipe: OwnedFd) -> Self {
-        Self { pipe, receiver: None }
+        Self { pipe, receiver: None, rest: Vec::new() }
     }
 
-    /// Waits for bytes and reads them. An error comes from the runtime: it has no I/O driver, or no
-    /// descriptor is left.
+    /// Waits for lines and reads them; `None` stands for lines that are perhaps missing. An error
+    /// comes from the runtime: it has no I/O driver, or no descriptor is left.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future loses nothing.
-    pub(crate) async fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+    pub(crate) async fn read(&mut self) -> io::Result<Vec<Option<String>>> {
         let receiver = match &mut self.receiver {
             Some(receiver) => receiver,
             none => none.insert(Receiver::from_owned_fd(self.pipe.try_clone()?)?),
         };
-        loop {
+        let mut page = [0; PAGE];
+        let length = loop {
             receiver.readable().await?;
-            match receiver.try_read(buffer) {
+            match receiver.try_read(&mut page) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                read => return read,
+                read => break read?,
             }
-        }
-    }
-}
-
-fn encode(message: Message) -> Option<[u8; FRAME]> {
-    let numbers = match message {
-        Message::Granted { attempt, token, now_us } => [GRANTED, attempt, token.get(), now_us],
-        Message::Revoked { attempt, forced: false } => [REVOKED, attempt, 0, 0],
-        Message::Revoked { attempt, forced: true } => [REVOKED_BY_FORCE, attempt, 0, 0],
-        // The reader of a pipe notices by itself that it may have missed something.
-        _ => return None,
-    };
-    let mut frame = [0; FRAME];
-    for (bytes, number) in frame.chunks_exact_mut(8).zip(numbers) {
-        bytes.copy_from_slice(&number.to_le_bytes());
-    }
-    Some(frame)
-}
-
-/// Reads a message. Bytes that are no message become a gap.
-pub(crate) fn decode(frame: &[u8]) -> Message {
-    let mut numbers = [0; FRAME / 8];
-    for (number, bytes) in numbers.iter_mut().zip(frame.chunks_exact(8)) {
-        *number = bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
-    }
-    let [tag, attempt, token, now_us] = numbers;
-    match (tag, FencingToken::from_number(token)) {
-        (GRANTED, Some(token)) => Message::Granted { attempt, token, now_us },
-        (REVOKED | REVOKED_BY_FORCE, _) => {
-            Message::Revoked { attempt, forced: tag == REVOKED_BY_FORCE }
-        }
-        _ => Message::Gap,
+        };
+        self.rest.extend(&page[..length]);
+        let end = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let whole: Vec<u8> = self.rest.drain(..end).collect();
+        let text = String::from_utf8_lossy(&whole);
+        let lines = text.lines().map(|line| Some(line.to_owned()));
+        Ok(lines.chain((length >= NEARLY_FULL).then_some(None)).collect())
     }
 }
 
@@ -301,17 +281,20 @@ pub(crate) fn decode(frame: &[u8]) -> Message {
 mod tests {
     use super::*;
 
-    #[test]
-    fn messages_survive_the_pipe() {
-        let token = FencingToken::from_micros(1_800_000_000_000_000);
-        let attempt = u64::MAX;
-        for message in [
-            Message::Granted { attempt, token, now_us: 5 },
-            Message::Revoked { attempt, forced: false },
-            Message::Revoked { attempt, forced: true },
-        ] {
-            assert_eq!(decode(&encode(message).unwrap()), message);
-        }
-        assert_eq!(decode(&[0xff; FRAME]), Message::Gap);
+    #[tokio::test]
+    async fn lines_come_out_of_a_pipe_one_by_one_and_a_full_page_may_be_a_gap() {
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        rustix::io::ioctl_fionbio(&reader, true).unwrap();
+        let mut reader = PipeReader::new(reader);
+        let mut read = async |bytes: &[u8]| {
+            rustix::io::write(&writer, bytes).unwrap();
+            reader.read().await.unwrap()
+        };
+        let line = |text: &str| Some(text.to_owned());
+        assert_eq!(read(b"one\n\ntwo\nth").await, [line("one"), line(""), line("two")]);
+        assert_eq!(read(b"re").await, []);
+        assert_eq!(read(b"e\n").await, [line("three")]);
+        let long = "x".repeat(NEARLY_FULL - 1);
+        assert_eq!(read(format!("{long}\n").as_bytes()).await, [line(&long), None]);
     }
 }

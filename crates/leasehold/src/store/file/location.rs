@@ -119,17 +119,17 @@ impl Location {
 
     /// The finding about a database of another user in a directory where all users may create
     /// files.
-    pub(crate) fn others_database(&self) -> Option<[String; 3]> {
+    pub(crate) fn others_database(&self) -> Option<String> {
         let [found, place] = [&*self.database, self.directory()].map(fs::metadata);
         let (owner, place) = (found.ok()?.uid(), place.ok()?.mode());
         let is_others = owner != geteuid().as_raw() && owner != 0 && place & 0o1002 == 0o1002;
         is_others.then(|| {
-            let shown = self.database.display();
-            [
-                format!("file:{shown} belongs to user {owner}, in a directory where all may write"),
-                "that user decides who else has these locks, and can end them".to_owned(),
-                "name a path in a directory that others cannot write to".to_owned(),
-            ]
+            format!(
+                "file:{} belongs to user {owner}, in a directory where all may write: that user \
+                 decides who else has these locks, and can end them: name a path in a directory \
+                 that others cannot write to",
+                self.database.display()
+            )
         })
     }
 

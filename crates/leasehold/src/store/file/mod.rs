@@ -11,8 +11,8 @@
 //! | `PATH.clients/<32 hex>` | a pipe per living client: [`liveness`] |
 //! | `PATH.clients/news-…` | a pipe per subscriber to the messages about a name: [`subscription`] |
 //!
-//! All these files have the mode and the group of `PATH`: see [`access`]. One [`thread`] executes
-//! all operations.
+//! All these files have the mode and the group of `PATH`: see [`access`]. Callers execute
+//! their operations, and a [`thread`] those that have to wait.
 
 mod access;
 mod database;
@@ -110,7 +110,8 @@ impl File {
 
     /// Opens a database while the caller's runtime goes on.
     pub(super) async fn connect(options: FileOptions) -> Result<Self, Error> {
-        let executor = Executor::connect(options, boot()?, Arc::new(SystemClock::new())).await?;
+        let clock = Arc::new(SystemClock::new());
+        let executor = Executor::connect(options.path, boot()?, clock).await?;
         Ok(Self { executor: Arc::new(executor) })
     }
 
@@ -125,7 +126,7 @@ impl File {
         clock: impl Clock,
         boot: String,
     ) -> Result<Self, Error> {
-        let executor = Executor::open(options.into(), boot, Arc::new(clock))?;
+        let executor = Executor::open(options.into().path, boot, Arc::new(clock))?;
         Ok(Self { executor: Arc::new(executor) })
     }
 
@@ -248,9 +249,8 @@ impl Store for File {
     }
 
     fn warnings(&self) -> Vec<String> {
-        let others = self.executor.site.location.others_database().map(|said| said.join(": "));
         let no_pipes = (!self.liveness().has_pipes()).then(|| NO_PIPES.to_owned());
-        no_pipes.into_iter().chain(others).collect()
+        no_pipes.into_iter().chain(self.executor.site.location.others_database()).collect()
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use leasehold_core::InvalidInput;
 use leasehold_core::model::{Rules, Times};
 
-/// Waiters ask only every 10 s, so that a hundred of them cost less than one hundredth of a
+/// Waiters ask only every 10 s, so that a hundred of them cost about one hundredth of a
 /// processor. At other stores, asking finds lost messages and deaths. Here a message is lost only
 /// with the process that sent it, and the deaths that concern a waiter wake it. So asking only has
 /// to find waiters that hang.

@@ -386,20 +386,27 @@ fn a_place_where_nothing_may_be_written_is_said_to_be_denied() {
     mode(&place.directory.path().join("locks.db.clients"), 0o700);
 }
 
+/// If the call waited in this thread, nobody could ever let it go on.
+async fn waits_until(store: &File, go_on: impl FnOnce()) {
+    let mut waits = Box::pin(on(store, "a", acquire(ALICE, 1, true)));
+    tokio::select! {
+        biased;
+        _ = &mut waits => panic!("it did not wait"),
+        () = tokio::task::yield_now() => go_on(),
+    }
+    token(waits.await);
+}
+
 #[tokio::test]
 async fn an_operation_waits_for_its_turn_without_stopping_its_runtime() {
     let place = Place::new();
     let store = place.open();
     let write_lock = place.write_lock();
-    let guard = write_lock.lock().unwrap();
-    let mut waits = Box::pin(on(&store, "a", acquire(ALICE, 1, true)));
-    // If the call waited in this thread, nobody could ever give up the lock.
-    tokio::select! {
-        biased;
-        _ = &mut waits => panic!("it did not wait"),
-        () = tokio::task::yield_now() => drop(guard),
-    }
-    token(waits.await);
+    let guard = write_lock.lock(true).unwrap();
+    waits_until(&store, || drop(guard)).await;
+    let program = Connection::open(place.path()).unwrap();
+    program.execute_batch("BEGIN IMMEDIATE").unwrap();
+    waits_until(&store, || program.execute_batch("COMMIT").unwrap()).await;
 }
 
 #[test]
@@ -407,7 +414,7 @@ fn opening_gives_up_behind_a_process_that_is_stopped_in_its_transaction() {
     let place = Place::new();
     drop(place.open());
     let write_lock = place.write_lock();
-    let stopped = write_lock.lock().unwrap();
+    let stopped = write_lock.lock(true).unwrap();
     let Error::Store(error) = place.refusal() else { panic!("not of the store") };
     drop(stopped);
     assert_eq!(error.kind(), StoreErrorKind::Timeout, "{error}");

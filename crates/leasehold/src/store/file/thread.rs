@@ -1,12 +1,16 @@
-//! The thread of a store, which executes all operations, one after the other, under the write lock.
+//! The operations of a store, one after the other, each under the write lock.
 //!
-//! A thread may wait for the write lock while the caller's runtime goes on, and it may wait for the
-//! disk. So it opens the database, serves the callers, tidies, and closes the database.
+//! A transaction takes less time than the way to another thread and back. So a caller does its
+//! transaction itself if nothing keeps it waiting. The caller's runtime must go on meanwhile, so
+//! only the thread of the store may wait: for the write lock, for another program, or for the disk.
+//! This thread opens the database, does what callers could not do at once, and tidies.
 
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
@@ -23,13 +27,11 @@ use super::disk_space::Reserve;
 use super::error::{interrupted, no_turn};
 use super::liveness::Liveness;
 use super::location::Location;
-use super::options::FileOptions;
 use super::transaction::{FileTransaction, Site, TIDY_INTERVAL_US};
 use super::users::Users;
 use super::write_lock::WriteLock;
 use super::{schema, subscription};
 use crate::clock::SystemClock;
-use crate::mutex::Mutex;
 use crate::process::{MadeIn, PerProcess};
 
 /// The longest wait of an operation, or of opening the store, for its turn: 5 s. A process holds
@@ -53,12 +55,13 @@ type Job = Box<dyn FnOnce(&mut Worker) + Send>;
 pub(super) struct Executor {
     pub(super) site: Arc<Site>,
     made_in: MadeIn,
+    worker: Arc<Mutex<Worker>>,
     jobs: Sender<Job>,
-    /// This end breaks when the thread has closed the database.
+    /// This end breaks when the thread no longer uses the database.
     ended: Mutex<Receiver<()>>,
 }
 
-/// What the thread works with.
+/// What one caller, or the thread, works with at a time.
 #[derive(Debug)]
 struct Worker {
     site: Arc<Site>,
@@ -75,32 +78,24 @@ struct Worker {
 
 impl Executor {
     /// Opens a store, and blocks meanwhile.
-    pub(super) fn open(
-        options: FileOptions,
-        boot: String,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self, Error> {
-        let path = options.path.clone();
+    pub(super) fn open(path: PathBuf, boot: String, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let (report, opened) = mpsc::channel();
-        let (jobs, ended) = start(options, boot, clock, move |site| drop(report.send(site)))?;
-        let site = opened.recv_timeout(PATIENCE).map_err(|error| match error {
+        start(path.clone(), boot, clock, move |opened| drop(report.send(opened)))?;
+        opened.recv_timeout(PATIENCE).map_err(|error| match error {
             RecvTimeoutError::Disconnected => interrupted(&path),
             RecvTimeoutError::Timeout => no_turn(&path),
-        })??;
-        Ok(Self { site, made_in: MadeIn::this(), jobs, ended: Mutex::new(ended) })
+        })?
     }
 
     /// Opens a store while the caller's runtime goes on.
     pub(super) async fn connect(
-        options: FileOptions,
+        path: PathBuf,
         boot: String,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
-        let path = options.path.clone();
         let (report, opened) = oneshot::channel();
-        let (jobs, ended) = start(options, boot, clock, move |site| drop(report.send(site)))?;
-        let site = in_time(opened, &path).await??;
-        Ok(Self { site, made_in: MadeIn::this(), jobs, ended: Mutex::new(ended) })
+        start(path.clone(), boot, clock, move |opened| drop(report.send(opened)))?;
+        in_time(opened, &path).await?
     }
 
     /// Refuses a store that was opened before a fork: it belongs to the parent.
@@ -122,35 +117,61 @@ impl Executor {
         &self,
         work: impl Fn(&FileTransaction<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.ask(|worker| worker.in_turn(|_, database| database.write(Reserve::Keep, work))).await
+        self.ask(move |worker| worker.in_turn(|_, database| database.write(Reserve::Keep, &work)))
+            .await
     }
 
     /// Registers a client of this process as alive.
     pub(super) async fn register(&self, client: ClientId) -> Result<(), StoreError> {
-        self.refuse_in_child()?;
-        if self.site.liveness.client(client).is_some() {
-            return Ok(());
-        }
         self.ask(move |worker| worker.in_turn(|site, _| site.register(client))).await
     }
 
-    /// Has some work done on the thread.
+    /// Does some work: here if nothing keeps it waiting, otherwise on the thread.
     async fn ask<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Worker) -> Result<T, StoreError> + Send + 'static,
+        work: impl Fn(&mut Worker) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         self.refuse_in_child()?;
+        if let Some(done) = self.try_here(&work) {
+            return done;
+        }
         let (reply, receiver) = oneshot::channel();
-        let job: Job = Box::new(move |worker| {
+        self.send(Box::new(move |worker| {
             // A caller that has gone asks again if it still wants this.
             if !reply.is_closed() {
-                let _ = reply.send(work(worker));
+                let _ = reply.send(worker.attempt(&work));
             }
-        });
-        // If the thread has ended, the job is dropped, and so is the other end.
-        let _ = self.jobs.send(job);
+        }));
         let answered = in_time(receiver, &self.site.location.database).await;
         answered.map_err(StoreError::maybe_executed)?
+    }
+
+    /// Does some work in the caller's thread. Returns `None` if the work would have to wait; then
+    /// it has written nothing. No caller overtakes those that wait for the thread.
+    fn try_here<T>(
+        &self,
+        work: &impl Fn(&mut Worker) -> Result<T, StoreError>,
+    ) -> Option<Result<T, StoreError>> {
+        if self.site.queued.load(Ordering::Relaxed) > 0 {
+            return None;
+        }
+        let mut worker = self.worker.try_lock().ok()?;
+        worker.database.may_wait = false;
+        let done = worker.attempt(work);
+        if worker.is_tidying_due() {
+            self.send(Box::new(|_| ()));
+        }
+        let waits = |kind| matches!(kind, StoreErrorKind::Full | StoreErrorKind::Timeout);
+        match done {
+            Err(error) if waits(error.kind()) && !error.may_have_executed() => None,
+            done => Some(done),
+        }
+    }
+
+    fn send(&self, job: Job) {
+        self.site.queued.fetch_add(1, Ordering::Relaxed);
+        // If the thread has ended, the job is dropped, and so is the end for its answer.
+        let _ = self.jobs.send(job);
     }
 }
 
@@ -159,40 +180,48 @@ impl Drop for Executor {
         // The thread sees that nobody asks any more.
         let jobs = std::mem::replace(&mut self.jobs, mpsc::channel().0);
         if self.made_in.is_another() {
-            // The thread, its channel and the locks of files are the parent's.
-            return std::mem::forget((jobs, Arc::clone(&self.site)));
+            // The thread, its channel, the connection and the locks of files are the parent's.
+            return std::mem::forget((jobs, Arc::clone(&self.worker)));
         }
         drop(jobs);
-        let _ = self.ended.get_mut().recv_timeout(LAST_PATIENCE);
+        let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let _ = ended.recv_timeout(LAST_PATIENCE);
     }
 }
 
-/// Starts a thread that opens a database, reports whether it has, and serves the first channel. The
-/// second channel breaks when the thread has closed the database.
+/// Starts a thread that opens a database, reports the store, and serves it.
 fn start(
-    options: FileOptions,
+    path: PathBuf,
     boot: String,
     clock: Arc<dyn Clock>,
-    report: impl FnOnce(Result<Arc<Site>, Error>) + Send + 'static,
-) -> Result<(Sender<Job>, Receiver<()>), StoreError> {
+    report: impl FnOnce(Result<Executor, Error>) + Send + 'static,
+) -> Result<(), StoreError> {
     let (jobs, queue) = mpsc::channel();
     let (ending, ended) = mpsc::channel();
     let run = move || {
-        match Worker::open(&options.path, boot, clock) {
-            Ok(worker) => {
-                report(Ok(Arc::clone(&worker.site)));
-                worker.serve(&queue);
-            }
-            Err(error) => report(Err(error)),
+        let worker = match Worker::open(&path, boot, clock) {
+            Ok(worker) => worker,
+            Err(error) => return report(Err(error)),
+        };
+        let (site, made_in) = (Arc::clone(&worker.site), MadeIn::this());
+        let (worker, ended) = (Arc::new(Mutex::new(worker)), Mutex::new(ended));
+        report(Ok(Executor { site, made_in, worker: Arc::clone(&worker), jobs, ended }));
+        while let Ok(job) = queue.recv() {
+            // Work that panics is caught before this mutex is unlocked, so nothing poisons it.
+            let mut worker = worker.lock().unwrap_or_else(PoisonError::into_inner);
+            worker.database.may_wait = true;
+            worker.run(job);
+            // An error here comes again in the next operation, which has a caller to report it to.
+            let _ = worker.tidy_if_due(&queue);
         }
+        drop(worker);
         drop(ending);
     };
     let started = std::thread::Builder::new().name("leasehold-file".to_owned()).spawn(run);
-    started.map_err(|error| {
+    started.map(drop).map_err(|error| {
         let text = format!("the thread of the file store could not be started: {error}");
         StoreError::new(StoreErrorKind::Full, text).with_source(error)
-    })?;
-    Ok((jobs, ended))
+    })
 }
 
 /// Waits for an answer of the thread, by the system's clock even if a test moves the store's.
@@ -217,8 +246,9 @@ impl Worker {
         let opened = WriteLock::open(liveness.directory(), access);
         let write_lock = opened.map_err(|error| location.beside_error(error))?;
         let users = Users::open(&location, &boot).map_err(around)?;
-        let site = Arc::new(Site { location: location.clone(), boot, clock, liveness });
-        let guard = write_lock.lock().map_err(|error| lock_error(&location, error))?;
+        let queued = AtomicUsize::new(0);
+        let site = Arc::new(Site { location: location.clone(), boot, clock, liveness, queued });
+        let guard = write_lock.lock(true).map_err(|error| lock_error(&location, error))?;
         let are_others = users.agree(&location)?;
         location.create_database()?;
         let open = Arc::clone(OPEN.this());
@@ -233,29 +263,33 @@ impl Worker {
         Ok(Self { site, write_lock, database, _users: users, _open: open, tidy_at_us: 0 })
     }
 
-    /// Serves the callers until all of them have gone.
-    fn serve(mut self, jobs: &Receiver<Job>) {
-        while let Ok(job) = jobs.recv() {
-            self.run(job);
-            // An error here comes again in the next operation, which has a caller to report it to.
-            let _ = self.tidy_if_due(jobs);
-        }
-    }
-
     fn run(&mut self, job: Job) {
-        // The work of another crate may panic. Its transaction is undone, and its caller finds the
-        // channel closed.
-        let _ = catch_unwind(AssertUnwindSafe(|| job(self)));
+        job(self);
+        self.site.queued.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Waits for the write lock, and does some work under it.
+    /// Does some work, perhaps of another crate. If that panics, its transaction is undone.
+    fn attempt<T>(
+        &mut self,
+        work: &impl Fn(&mut Self) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let done = catch_unwind(AssertUnwindSafe(|| work(self)));
+        done.unwrap_or_else(|_| Err(interrupted(&self.site.location.database).maybe_executed()))
+    }
+
+    /// Takes the write lock, and does some work under it.
     fn in_turn<T>(
         &mut self,
         work: impl FnOnce(&Site, &mut Database) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let Self { site, write_lock, database, .. } = self;
-        let _guard = write_lock.lock().map_err(|error| lock_error(&site.location, error))?;
+        let taken = write_lock.lock(database.may_wait);
+        let _guard = taken.map_err(|error| lock_error(&site.location, error))?;
         work(site, database)
+    }
+
+    fn is_tidying_due(&self) -> bool {
+        self.database.has_long_log() || self.tidy_at_us <= self.site.now().lease_us
     }
 
     fn tidy_if_due(&mut self, jobs: &Receiver<Job>) -> Result<(), StoreError> {
@@ -277,12 +311,12 @@ impl Worker {
         // This happens under the write lock, as does making and opening a client's pipe. A client
         // whose pipe is made but not yet open looks dead: without the lock, it would be reaped with
         // the lease that it acquires a moment later.
-        let failed = |site: &Site, error| site.location.io_error("look beside it", error);
-        let dead =
-            self.in_turn(|site, _| site.liveness.dead().map_err(|error| failed(site, error)))?;
         // A listener's pipe needs no lock: it gets its name once it is open.
-        let removed = subscription::remove_unread(&self.site.liveness);
-        removed.map_err(|error| failed(&self.site, error))?;
+        let dead = self.in_turn(|site, _| {
+            let removed = subscription::remove_unread(&site.liveness);
+            let dead = removed.and_then(|()| site.liveness.dead());
+            dead.map_err(|error| site.location.io_error("look beside it", error))
+        })?;
         let mut next = Some(String::new());
         while let Some(from) = next {
             let part = |transaction: &FileTransaction<'_>| transaction.tidy(&from, &dead);
@@ -336,6 +370,9 @@ fn refuse_in_child(location: &Location) -> Result<(), StoreError> {
     if is_open { Err(location.forked()) } else { Ok(()) }
 }
 
-fn lock_error(location: &Location, error: std::io::Error) -> StoreError {
-    location.io_error("take the write lock beside it", error)
+fn lock_error(location: &Location, error: io::Error) -> StoreError {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => no_turn(&location.database),
+        _ => location.io_error("take the write lock beside it", error),
+    }
 }

@@ -17,8 +17,8 @@
 //! it needs.
 
 use std::error::Error as _;
-use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use leasehold_core::model::{Outcome, Record, Records, UnreadableRecord};
 use leasehold_core::{
@@ -60,6 +60,8 @@ pub(crate) struct Site {
     pub(crate) boot: String,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) liveness: Arc<Liveness>,
+    /// The number of jobs for the thread of the store.
+    pub(crate) queued: AtomicUsize,
 }
 
 impl Site {
@@ -85,6 +87,7 @@ impl Site {
 
 /// A transaction under way. To another crate it is a transaction in its own tables: see
 /// [`File::transact`](crate::store::File::transact).
+#[derive(Debug)]
 pub struct FileTransaction<'a> {
     transaction: Transaction<'a>,
     site: &'a Site,
@@ -318,11 +321,5 @@ impl Records for &FileTransaction<'_> {
             let refusal = unreadable.copied().map(UnreadableRecord::refusal).ok_or(error)?;
             Ok(Outcome { reply: Reply::Refused(refusal), messages: Vec::new() })
         })
-    }
-}
-
-impl fmt::Debug for FileTransaction<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FileTransaction").field("now", &self.now).finish_non_exhaustive()
     }
 }

@@ -37,10 +37,15 @@ impl WriteLock {
         self.0.metadata()
     }
 
-    /// Waits for the lock. That takes long only if a process was stopped while it had the lock.
-    pub(crate) fn lock(&self) -> io::Result<WriteLockGuard<'_>> {
+    /// Takes the lock, or waits for it. That takes long only if a process was stopped while it had
+    /// the lock. A caller that may not wait gets the error `WouldBlock`.
+    pub(crate) fn lock(&self, may_wait: bool) -> io::Result<WriteLockGuard<'_>> {
+        let operation = match may_wait {
+            true => FlockOperation::LockExclusive,
+            false => FlockOperation::NonBlockingLockExclusive,
+        };
         loop {
-            match flock(&self.0, FlockOperation::LockExclusive) {
+            match flock(&self.0, operation) {
                 Ok(()) => return Ok(WriteLockGuard(self)),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),

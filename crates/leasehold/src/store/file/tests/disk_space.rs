@@ -14,7 +14,7 @@ fn what_is_set_aside_is_there_whatever_was_written_and_copied() {
     let access = Access::of(&place.path()).unwrap();
     let liveness = Arc::new(Liveness::open(&location, access).unwrap());
     let clock = Arc::new(place.clock.clone());
-    let site = Arc::new(Site { location, boot: "first".into(), clock, liveness });
+    let site = Arc::new(Site { location, boot: "first".into(), clock, liveness, queued: 0.into() });
     let mut database = Database::open(&site, true).unwrap();
     for round in 0..40 {
         let pages = database

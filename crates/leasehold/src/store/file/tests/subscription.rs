@@ -15,7 +15,8 @@ async fn news_reach_all_who_listen_to_the_name_and_leave_no_pipe_behind() {
         files.filter(|file| file.starts_with("news-")).collect::<Vec<_>>()
     };
     // The pipe of a listener that was killed: it exists, and nobody reads it.
-    let dead = format!("{}0", pipes().iter().find(|file| teller_reaches(file, "a")).unwrap());
+    let dead =
+        format!("{}0", pipes().iter().find(|file| file.starts_with(&mark(&name("a")))).unwrap());
     let side = place.directory.path().join("locks.db.clients");
     rustix::fs::mkfifoat(rustix::fs::CWD, side.join(&dead), rustix::fs::Mode::RUSR).unwrap();
     for news in ["one", "two"] {
@@ -28,6 +29,17 @@ async fn news_reach_all_who_listen_to_the_name_and_leave_no_pipe_behind() {
     assert!(!pipes().contains(&dead));
     drop((heard, other));
     assert!(pipes().is_empty());
+}
+
+#[tokio::test]
+async fn the_longest_name_and_value_fit_a_pipe() {
+    let place = Place::new();
+    let store = place.open();
+    let name = name(&"n".repeat(leasehold_core::name::MAX_NAME_BYTES));
+    let mut heard = store.subscribe(&name).await.unwrap().unwrap();
+    let value = "v".repeat(2 * leasehold_core::holder::MAX_INFO_BYTES);
+    store.publish(&name, &value).await.unwrap();
+    assert_eq!(heard.next().await, Some(value));
 }
 
 #[tokio::test]
@@ -44,11 +56,6 @@ async fn tidying_removes_the_pipes_of_listeners_that_were_killed() {
         tokio::task::yield_now().await;
     }
     let files = fs::read_dir(&side).unwrap().map(|entry| entry.unwrap().file_name());
-    let left = files.filter(|file| teller_reaches(&file.to_string_lossy(), "a")).count();
+    let left = files.filter(|file| file.to_string_lossy().starts_with(&mark(&name("a")))).count();
     assert_eq!(left, 1, "somebody listens there");
-}
-
-/// Whether messages about this name are written to a pipe.
-fn teller_reaches(file: &str, text: &str) -> bool {
-    file.starts_with(&mark(&name(text)))
 }

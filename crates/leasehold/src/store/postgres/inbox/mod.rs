@@ -170,7 +170,7 @@ impl Inboxes {
         let receivers = self.receivers.lock();
         for (client, inbox) in &receivers.inboxes {
             if message::inbox(*client) == channel
-                && let Some(message) = message::decode(payload)
+                && let Some(message) = crate::store::message::decode(payload)
             {
                 // The send fails if the client has gone; it is forgotten later.
                 let _ = inbox.send(message);
@@ -204,7 +204,7 @@ impl Inboxes {
     /// sent, its receiver finds out by asking.
     pub(crate) async fn tell(&self, messages: &[Addressed]) {
         let told = messages.iter().filter_map(|(client, message)| {
-            Some((message::inbox(*client), message::encode(message)?))
+            Some((message::inbox(*client), crate::store::message::encode(message)?))
         });
         let (channels, payloads): (Vec<_>, Vec<_>) = told.unzip();
         if !channels.is_empty() {
