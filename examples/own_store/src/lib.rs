@@ -44,7 +44,9 @@ struct Shared {
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("records", &self.contents.records.len()).finish_non_exhaustive()
+        f.debug_struct("Shared")
+            .field("records", &self.contents.records.len())
+            .finish_non_exhaustive()
     }
 }
 
