@@ -5,15 +5,13 @@ use std::time::Duration;
 
 use leasehold::Client;
 use leasehold::error::{StoreError, StoreErrorKind};
-use leasehold::store::protocol::Rules;
 use leasehold::time::{Clock, FakeClock, SystemClock};
 use leasehold_conformance::{Subject, conformance};
 use own_store::OwnStore;
 use tempfile::TempDir;
 
 fn open(directory: &TempDir, clock: impl Clock) -> Result<OwnStore, StoreError> {
-    let (path, rules) = (directory.path().join("locks"), Rules::new());
-    OwnStore::open(path, clock, rules)
+    OwnStore::open(directory.path().join("locks"), clock)
 }
 
 /// The cases, each with a clock that stands still until the case moves it.
