@@ -130,7 +130,7 @@ async fn a_lost_reply_of_adopt_at_a_majority_gives_the_same_grant() {
     for fault in [Fault::BreakReply(0), Fault::LoseReply, Fault::RepeatRequest] {
         let guard = must(soon(near.mutex(&name).ttl(TTL).acquire()).await);
         let lease = must(guard.into_lease());
-        let struck = [0, 1].map(|index| network.proxies[index].strike(1, Script::Adopt, fault));
+        let struck = [0, 1].map(|index| network.proxies[index].strike(1, Script::Take, fault));
         let guard = must(soon(far.adopt(lease.clone())).await);
         for lost in struck {
             soon(lost.happened()).await;

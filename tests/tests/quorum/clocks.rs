@@ -52,9 +52,8 @@ async fn h4_a_node_whose_clock_is_a_minute_ahead_is_no_part_of_a_majority() {
     assert!(right.micros() < token.micros() + 50_000_000, "nobody was carried along");
 }
 
-/// Tokens stay in order beyond the memory of the nodes on one condition. That memory is longer than
-/// two leads of a ballot plus the difference of the clocks. It is 30 s at least, and nodes believe
-/// each other up to one lead. A client that connects gets an error about clocks beyond that, and a
+/// Tokens stay in order beyond the memory of a node on one condition. Its quarantine is longer than
+/// two leads of a ballot plus the difference of the clocks. Nodes believe each other up to one lead. A client that connects gets an error about clocks beyond that, and a
 /// warning about clocks near it.
 #[tokio::test]
 async fn h4_clocks_of_nodes_that_are_far_apart_are_said_on_connecting() {
@@ -149,7 +148,7 @@ async fn h12_a_poisoned_ballot_is_refused_and_not_remembered() {
     let id = HolderId { client: ClientId(666), attempt: 1 };
     let poison = request(id).with_ttl(TTL).with_ballot(Some(1 << 52));
     for node in &nodes {
-        let action = Action::Acquire(poison.clone());
+        let action = Action::Take(poison.clone());
         let operation = Operation::On { name: name.clone(), action };
         let reply = must(node.execute(operation).await).reply;
         assert_eq!(reply, Reply::Refused(Refusal::Ballot));
