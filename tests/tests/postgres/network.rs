@@ -40,7 +40,7 @@ impl Scene {
     /// The token with which the name is held, as the server knows it.
     async fn token(&self) -> Option<FencingToken> {
         let status = must(self.near.admin().inspect(NAME).await);
-        status.holders.first().map(|holder| holder.token)
+        status.holders.first().and_then(|holder| holder.token)
     }
 
     /// Loses the answer that the proxy keeps from its client.
