@@ -79,7 +79,7 @@ async fn c4_a_server_that_loads_its_data_costs_no_lease_and_grants_nothing() {
     });
     let refused = async {
         loop {
-            let (name, action) = (LockName::new(NAME).unwrap(), Action::Inspect { limit: 1 });
+            let (name, action) = (LockName::new(NAME).unwrap(), Action::Look { limit: 1 });
             if let Err(error) = store.execute(Operation::On { name, action }).await
                 && error.to_string().contains("loading")
             {

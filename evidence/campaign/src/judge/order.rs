@@ -5,13 +5,15 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use leasehold_core::FencingToken;
-use leasehold_core::model::DEAD_AFTER;
+use leasehold_core::model::Times;
 
 use super::story::{Story, Violation};
 
-/// A waiter loses its place if it was not seen for this time. It is a little less, because of the
+/// A waiter is passed over if it has not asked for this time. It is a little less, because of the
 /// differences of clocks and the times of travel.
-const KEEPS_ITS_PLACE: Duration = DEAD_AFTER.saturating_sub(Duration::from_millis(200));
+const KEEPS_ITS_PLACE: Duration = Duration::from_millis(
+    Times::USUAL.ask_ms + Times::USUAL.window_ms - 200, //
+);
 
 /// The violations of the order among waiters that were seen in a queue.
 pub(super) fn violations(story: &Story) -> Vec<Violation> {
