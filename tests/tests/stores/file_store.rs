@@ -18,9 +18,6 @@ use leasehold_testkit::{fresh_number, must};
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
-/// Far longer than any of these tests takes: leases end by a death, not by time.
-const TTL: Duration = Duration::from_secs(600);
-
 /// One client on a store, without the library.
 struct Contender {
     store: File,

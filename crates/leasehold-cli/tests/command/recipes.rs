@@ -75,7 +75,7 @@ fn a_nightly_job_that_did_not_run_or_was_ended_is_told(place: &Place) {
     told(&check);
     let _holder = place.holder("nightly-report", &[]);
     let token = place.token("nightly-report").unwrap();
-    place.end(&["revoke", "nightly-report", "--token", &token, "--force"]);
+    place.end(&["revoke", "nightly-report", &token, "--force"]);
     assert!(place.show("nightly-report")["last"].is_null(), "it was not released");
     told(&check);
     let crontab = block(RECIPES, section, "text");

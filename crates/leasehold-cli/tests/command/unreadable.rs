@@ -59,7 +59,7 @@ fn show_and_run_say_the_same_sentence() {
     place.end(&["run", "v6", "-n", "--", "true"]).assert_failed(69, SENTENCE);
     place.end(&["show", "v6"]).assert_failed(69, SENTENCE);
     let token = place.token("good").unwrap();
-    place.end(&["revoke", "v6", "--token", &token]).assert_failed(69, SENTENCE);
+    place.end(&["revoke", "v6", &token]).assert_failed(69, SENTENCE);
 }
 
 #[test]

@@ -257,7 +257,7 @@ async fn those_who_wait_for_each_other_are_marked_and_a_click_draws_their_circle
     browser.run("document.querySelector('#lock-body button:enabled').click()").await;
     browser.until("document.querySelector('#lock-body button:disabled')").await;
     browser.picture("deadlock.png").await;
-    place.end(&["revoke", "a", "--token", &place.token("a").unwrap()]).assert_silent(0);
+    place.end(&["revoke", "a", &place.token("a").unwrap()]).assert_silent(0);
     browser.until(&format!("{marked}.length === 0")).await;
     assert_eq!(browser.errors().await, [""; 0]);
     browser.close().await;
