@@ -7,8 +7,7 @@ use leasehold::Client;
 use leasehold::store::redis_wire::Script;
 use leasehold::store::{Redis, Store};
 use leasehold_core::{
-    Action, Answer, ClientId, End, HolderId, LockName, Operation, Reply, StoreError,
-    StoreErrorKind,
+    Action, Answer, ClientId, End, HolderId, LockName, Operation, Reply, StoreError, StoreErrorKind,
 };
 use leasehold_testkit::harness::{request, retry, soon};
 use leasehold_testkit::{Fault, Proxy, RedisServer, options_of};

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use leasehold::admin::{ClientId, HolderId};
 use leasehold::store::{File, Store};

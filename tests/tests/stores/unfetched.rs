@@ -118,7 +118,10 @@ async fn max_hold_counts_from_the_grant_and_not_from_when_it_was_fetched() {
 async fn check_holds(scene: &Scene, guard: &Guard) {
     must(guard.ensure_held());
     let holders = scene.status("a").await.holders;
-    assert_eq!(holders.iter().map(|holder| holder.token).collect::<Vec<_>>(), [Some(guard.token())]);
+    assert_eq!(
+        holders.iter().map(|holder| holder.token).collect::<Vec<_>>(),
+        [Some(guard.token())]
+    );
     must(scene.subject.drive(guard.renew()).await);
 }
 
