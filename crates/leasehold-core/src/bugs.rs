@@ -88,21 +88,15 @@ pub const PATCHES: [(Bug, &str, &str); 4] = [
     ),
     (
         Bug::PublishMayFail,
-        "redis.pcall('PUBLISH', ARGV[1] .. string.format(HEX, \
-         struct.unpack('>I4I4I4I4', id)), payload)",
-        "redis.call('PUBLISH', ARGV[1] .. string.format(HEX, \
-         struct.unpack('>I4I4I4I4', id)), payload)",
+        "redis.pcall('PUBLISH', prefix .. match(attempt, '^[^-]+'), message)",
+        "redis.call('PUBLISH', prefix .. match(attempt, '^[^-]+'), message)",
     ),
     (
         Bug::ReleaseWithoutOwnerCheck,
-        "and string.sub(state, HOLDER_AT, HOLDER_AT + 23) == id then",
-        "then",
+        "local held = match(state, '[hwr]') and match(rest, '^%S+') == attempt",
+        "local held = match(state, '[hwr]') ~= nil",
     ),
-    (
-        Bug::TokenAsText,
-        "if token <= TOKEN_EPOCH then token = TOKEN_EPOCH + 1 end",
-        "token = tonumber('' .. math.max(token, TOKEN_EPOCH + 1))",
-    ),
+    (Bug::TokenAsText, "return format('%.0f', number)", "return '' .. number"),
 ];
 
 /// Whether a bug is switched on: never in a published build.

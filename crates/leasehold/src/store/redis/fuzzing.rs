@@ -101,9 +101,9 @@ pub(in crate::store) fn packed_reply(bytes: &[u8], actions: &[Action]) {
 fn read(value: &Value, actions: &[Action]) {
     for call in layouts().iter().flat_map(|layout| calls(&**layout, actions)) {
         drop(call.answer(value.clone()));
+        drop(bundle::replies(&call, 3, value.clone()));
     }
     let _ = reply::time(value.clone());
-    drop(bundle::replies(3, value.clone()));
     drop(role::field(value, "role"));
     let asked = Address { host: "asked".to_owned(), port: 6379 };
     if let Some(map) = cluster::slots::Map::parse(value.clone(), &asked) {

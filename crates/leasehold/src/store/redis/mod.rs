@@ -6,6 +6,7 @@
 mod checks;
 mod clocks;
 mod connection;
+mod contention;
 mod doctor;
 mod durability;
 #[cfg(fuzzing)]
@@ -28,20 +29,21 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use leasehold_core::{
-    Action, Answer, BoxFuture, ClientId, Keep, LockName, Operation, Refusal, Reply, StoreError,
-    StoreErrorKind, Take,
+    Action, Answer, BoxFuture, ClientId, FencingToken, Grant, Keep, LockName, Operation, Refusal,
+    Reply, StoreError, StoreErrorKind, Take,
 };
 use tokio::time::{Instant, timeout_at};
 
 use self::checks::ConnectCheck;
 use self::clocks::ServerClock;
 use self::connection::dial::Admission;
+use self::contention::Contention;
 pub(super) use self::doctor::examine;
 use self::durability::Durability;
 use self::layout::native::Native;
 use self::layout::plain::{Plain, keys_note};
 use self::layout::redisson::Redisson;
-use self::layout::{Layout, key, reply};
+use self::layout::{Layout, Set, key, reply};
 use self::list::{Listing, list, page};
 pub use self::options::{LayoutName, RedisOptions, Replicas};
 use self::pubsub::cluster_inbox::ClusterInbox;
@@ -68,6 +70,7 @@ pub struct Redis {
     topology: Arc<Topology>,
     warnings: Arc<Warnings>,
     durability: Option<Arc<Durability>>,
+    contention: Contention,
     clock_offset: Duration,
     /// The primary's clock as it was read on connecting, if there is only one primary.
     clock: Option<ServerClock>,
@@ -171,6 +174,7 @@ impl Redis {
             topology,
             warnings,
             durability,
+            contention: Contention::default(),
             clock_offset,
             clock,
         })
@@ -250,12 +254,49 @@ impl Redis {
     }
 
     async fn act(&self, name: &LockName, action: &Action) -> Result<Answer, StoreError> {
-        if let Action::Take(Take { request, .. }) = action
-            && request.mode.weight() > request.mode.capacity()
-        {
-            return Ok(Answer::untimed(Reply::Refused(Refusal::Weight)));
+        if let Action::Take(take) = action {
+            let mode = take.request.mode;
+            if mode.weight() > mode.capacity() {
+                return Ok(Answer::untimed(Reply::Refused(Refusal::Weight)));
+            }
+            if let Some(token) = self.set(name, take).await? {
+                let grant = Grant::new(token).with_described(false);
+                return Ok(Answer::untimed(Reply::Granted(grant)));
+            }
         }
-        self.topology()?.run(&self.layout.act(name, action)?).await
+        let answer = self.topology()?.run(&self.layout.act(name, action)?).await?;
+        if let Reply::Busy { .. } | Reply::Kept { contended: true } | Reply::Queued(_) =
+            answer.reply
+        {
+            self.contention.note(name);
+        }
+        Ok(answer)
+    }
+
+    /// Takes a name of which nothing is known by setting its value. Returns its token; `None` if a
+    /// script has to be asked.
+    async fn set(&self, name: &LockName, take: &Take) -> Result<Option<FencingToken>, StoreError> {
+        // What a grant needs beside its script, the other commands would need, too.
+        if self.durability.is_some() || self.contention.is_likely(name) {
+            return Ok(None);
+        }
+        let Some(set) = self.layout.set(name, take) else { return Ok(None) };
+        match self.topology()?.run(&set).await? {
+            Set::Numbered(token) => return Ok(Some(token)),
+            Set::Taken => self.contention.note(name),
+            // The script gives a number to the attempt that has the name. While a slot moves, it
+            // cannot run.
+            Set::Unnumbered if self.topology.has_one_clock() => {}
+            Set::Unnumbered => {
+                let Some(draw) = self.layout.draw(name) else { return Ok(None) };
+                let drawn =
+                    self.topology()?.run(&draw).await.map_err(StoreError::maybe_executed)?;
+                if let Set::Numbered(token) = drawn {
+                    return Ok(Some(token));
+                }
+            }
+        }
+        Ok(None)
     }
 
     async fn keep(&self, leases: &[(LockName, Keep)]) -> Result<Answer, StoreError> {

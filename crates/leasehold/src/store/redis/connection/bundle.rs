@@ -5,6 +5,7 @@ use std::ptr;
 use redis::Value;
 
 use super::call::{Own, Request};
+use super::error;
 
 /// The largest number of names that share a call: 64. So no call blocks the server, and with it
 /// other clients, for more than some 100 µs if nobody waits for the names.
@@ -103,8 +104,15 @@ fn may_share(a: &Request, b: &Request) -> bool {
 }
 
 /// Writes the call for all requests of a bundle: first what is the own of each, and then the rest.
-pub(crate) fn write<'a>(bundle: impl Iterator<Item = &'a Request> + Clone, output: &mut Vec<u8>) {
-    let Some(first) = bundle.clone().next() else { return };
+/// Returns the number of replies if it is not one.
+pub(crate) fn write<'a>(
+    bundle: impl Iterator<Item = &'a Request> + Clone,
+    output: &mut Vec<u8>,
+) -> Option<usize> {
+    let first = bundle.clone().next()?;
+    if first.script.sets {
+        return Some(write_sets(first, bundle, output));
+    }
     let (own_keys, own_args) = match own_of(first) {
         Some(args) => (1, args),
         None => (first.keys.len(), first.args.len()),
@@ -125,6 +133,36 @@ pub(crate) fn write<'a>(bundle: impl Iterator<Item = &'a Request> + Clone, outpu
     digits(&mut count, key_count);
     word(output, &count);
     keys().chain(args()).for_each(|bytes| word(output, bytes));
+    None
+}
+
+/// Writes the SETs of a bundle, and the call of the script that draws their numbers, in one MULTI.
+fn write_sets<'a>(
+    first: &Request,
+    bundle: impl Iterator<Item = &'a Request> + Clone,
+    output: &mut Vec<u8>,
+) -> usize {
+    let sets = bundle.clone().count();
+    let mut command = |words: &[&[u8]]| {
+        line(output, b'*', words.len());
+        words.iter().for_each(|bytes| word(output, bytes));
+    };
+    command(&[b"MULTI"]);
+    for request in bundle {
+        if let ([key, ..], [value, ttl, ..]) = (&request.keys[..], &request.args[..]) {
+            command(&[b"SET", key, value, b"NX", b"PX", ttl]);
+        }
+    }
+    let counter = first.keys.get(1).map(Vec::as_slice).unwrap_or_default();
+    command(&[
+        b"EVALSHA",
+        first.script.sha1.as_bytes(),
+        b"1",
+        counter,
+        sets.to_string().as_bytes(),
+    ]);
+    command(&[b"EXEC"]);
+    sets + 3
 }
 
 fn line(output: &mut Vec<u8>, kind: u8, count: usize) {
@@ -147,16 +185,55 @@ fn word(output: &mut Vec<u8>, bytes: &[u8]) {
     output.extend_from_slice(b"\r\n");
 }
 
-/// The reply to each of `count` requests, from the reply to all of them. A refusal of the whole
-/// call refuses each request. If the reply is not from one of our scripts, no request gets a reply.
-pub(crate) fn replies(count: usize, reply: Value) -> Vec<Value> {
-    match reply {
+/// The reply to each of `count` requests like this one, from the reply to all of them. `None` if the
+/// server has refused the whole call before it did anything: then each request is sent alone.
+pub(crate) fn replies(request: &Request, count: usize, reply: Value) -> Option<Vec<Value>> {
+    if request.script.sets {
+        return set_replies(count, reply);
+    }
+    Some(match reply {
         reply if count == 1 => vec![reply],
+        // The user may not use one of the keys. A script that has begun may have executed some of
+        // the requests.
+        Value::ServerError(no) if no.code() == "NOPERM" && !error::is_in_script(&no) => {
+            return None;
+        }
         Value::BulkString(letters) if letters.len() == count => {
             letters.into_iter().map(|letter| Value::BulkString(vec![letter])).collect()
         }
         Value::ServerError(refusal) => vec![Value::ServerError(refusal); count],
         _ => vec![Value::Nil; count],
+    })
+}
+
+/// The reply to each SET of a transaction: its number; nil if there was the key; OK if it was set,
+/// but no number was drawn.
+fn set_replies(count: usize, reply: Value) -> Option<Vec<Value>> {
+    let Value::Array(mut all) = reply else { return Some(vec![reply; count]) };
+    match all.pop() {
+        Some(Value::Array(mut sets)) if sets.len() == count + 1 => {
+            let last = match sets.pop() {
+                Some(Value::Int(last)) => Some(last),
+                _ => None,
+            };
+            let numbered = sets.into_iter().zip((1 - count as i64)..);
+            let reply = |(set, behind)| match (set, last) {
+                (Value::Okay, Some(last)) => Value::Int(last + behind),
+                (set, _) => set,
+            };
+            Some(numbered.map(reply).collect())
+        }
+        // The server tells the reason in front of the refusal. A redirection counts only if it is
+        // that of the key itself, and not that of the counter.
+        Some(Value::ServerError(refusal)) if count == 1 => {
+            let mut refused = all.into_iter().take(2);
+            let why = refused.find(|reply| matches!(reply, Value::ServerError(_)));
+            let is_of_another = ["ASK", "EXECABORT", "TRYAGAIN"].contains(&refusal.code());
+            let rest = if is_of_another { Value::Nil } else { Value::ServerError(refusal) };
+            Some(vec![why.unwrap_or(rest)])
+        }
+        Some(Value::ServerError(_)) => None,
+        _ => Some(vec![Value::Array(Vec::new()); count]),
     }
 }
 
@@ -253,10 +330,49 @@ mod tests {
     #[test]
     fn everybody_gets_the_own_reply_and_all_get_a_refusal() {
         let text = |text: &str| Value::BulkString(text.into());
-        assert_eq!(replies(1, text("a")), [text("a")]);
-        assert_eq!(replies(2, text("ab")), [text("a"), text("b")]);
-        assert_eq!(replies(3, text("ab")), [Value::Nil, Value::Nil, Value::Nil], "too few");
+        let request = request(&ACQUIRE, "a");
+        let replies = |count, reply| replies(&request, count, reply);
+        assert_eq!(replies(1, text("a")).unwrap(), [text("a")]);
+        assert_eq!(replies(2, text("ab")).unwrap(), [text("a"), text("b")]);
+        assert_eq!(replies(3, text("ab")).unwrap(), [Value::Nil, Value::Nil, Value::Nil]);
         let refusal = redis::parse_redis_value(b"-OOM full\r\n").unwrap();
-        assert_eq!(replies(2, refusal.clone()), [refusal.clone(), refusal]);
+        assert_eq!(replies(2, refusal.clone()).unwrap(), [refusal.clone(), refusal]);
+        let denied = redis::parse_redis_value(b"-NOPERM no\r\n").unwrap();
+        assert_eq!(replies(2, denied), None, "each alone");
+    }
+
+    static SET: LazyLock<ScriptText> =
+        LazyLock::new(|| ScriptText { sets: true, ..script("draw", true) });
+
+    #[test]
+    fn names_are_set_in_one_transaction_and_the_numbers_follow_their_order() {
+        let [a, b] = ["a", "b"].map(|key| {
+            let args = vec![b"h 1".to_vec(), b"9".to_vec()];
+            Request { script: &SET, keys: vec![key.into(), b"counter".to_vec()], args }
+        });
+        let mut output = Vec::new();
+        assert_eq!(write([&a, &b].into_iter(), &mut output), Some(5));
+        let mut both = redis::pipe();
+        both.atomic();
+        both.add_command(a.set().unwrap()).add_command(b.set().unwrap());
+        both.cmd("EVALSHA").arg(&SET.sha1).arg(1).arg("counter").arg(2);
+        assert_eq!(output, both.get_packed_pipeline());
+        let replies = |count, replies: &[u8]| {
+            let read = |text: &[u8]| redis::parse_redis_value(text).unwrap();
+            let mut all = vec![read(b"+OK\r\n")];
+            all.extend(vec![read(b"+QUEUED\r\n"); count + 1]);
+            all.push(read(replies));
+            set_replies(count, Value::Array(all))
+        };
+        let numbers = replies(2, b"*3\r\n+OK\r\n+OK\r\n:7\r\n").unwrap();
+        assert_eq!(numbers, [Value::Int(6), Value::Int(7)]);
+        let numbers = replies(2, b"*3\r\n_\r\n+OK\r\n:7\r\n").unwrap();
+        assert_eq!(numbers, [Value::Nil, Value::Int(7)]);
+        let numbers = replies(1, b"*2\r\n+OK\r\n-NOSCRIPT no\r\n").unwrap();
+        assert_eq!(numbers, [Value::Okay]);
+        assert_eq!(replies(2, b"-EXECABORT no\r\n"), None, "each alone");
+        assert_eq!(replies(1, b"-EXECABORT no\r\n").unwrap(), [Value::Nil]);
+        let moved = redis::parse_redis_value(b"-MOVED 7 h:1\r\n").unwrap();
+        assert_eq!(replies(1, b"-MOVED 7 h:1\r\n").unwrap(), [moved]);
     }
 }

@@ -21,6 +21,9 @@ pub struct ScriptText {
     /// has the own keys and arguments of all, and then the shared ones. Its reply has a letter for
     /// each.
     pub own: Option<Own>,
+    /// Whether a call sets its first key in front of the script, unless there is that key: both are
+    /// one transaction. The script has the call's second key, and the number of calls.
+    pub sets: bool,
     /// The same script, but it first checks whether the server may have forgotten something. Its
     /// keys end with the boot record, and its arguments with the server's run id and the span of a
     /// quarantine.
@@ -32,7 +35,7 @@ impl ScriptText {
     pub(crate) fn new(source: String) -> Self {
         let sha1 = Sha1::from(&source).digest().to_string();
         let is_read_only = source.starts_with("#!lua flags=no-writes\n");
-        Self { source, sha1, is_read_only, own: None, guarded: None }
+        Self { source, sha1, is_read_only, own: None, sets: false, guarded: None }
     }
 }
 
@@ -60,6 +63,18 @@ impl Request {
     /// The command that makes the call.
     pub(crate) fn command(&self) -> Cmd {
         self.with(self.script, &[], &[])
+    }
+
+    /// The command that sets the first key, if the script does that.
+    pub(crate) fn set(&self) -> Option<Cmd> {
+        let ([key, ..], [value, ttl, ..], true) =
+            (&self.keys[..], &self.args[..], self.script.sets)
+        else {
+            return None;
+        };
+        let mut set = redis::cmd("SET");
+        set.arg(key).arg(value).arg("NX").arg("PX").arg(ttl);
+        Some(set)
     }
 
     /// The command that calls a script with more keys and arguments behind those of this call.

@@ -4,8 +4,10 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
+use futures_util::future::join;
 use leasehold_core::StoreError;
 use redis::{Cmd, Pipeline, Value};
 
@@ -42,7 +44,7 @@ impl ServerDialer {
             let main = Arc::downgrade(&connection);
             Box::new(Durable::new(Arc::clone(durability), dialer, address.clone(), main))
         });
-        Ok(Server { connection, durable })
+        Ok(Server { connection, durable, has_draw: AtomicBool::new(false) })
     }
 
     /// Records that a replica has taken over from a primary.
@@ -76,6 +78,8 @@ impl Deref for ServerDialer {
 pub(crate) struct Server {
     connection: Arc<Connection>,
     durable: Option<Box<Durable>>,
+    /// Whether the script that follows a SET was loaded over this connection.
+    has_draw: AtomicBool,
 }
 
 impl Deref for Server {
@@ -103,8 +107,24 @@ impl Server {
             (Some(durable), None) if call.script.guarded.is_some() => {
                 Box::pin(durable.serve(&self.connection, call, asking)).await
             }
+            _ if call.script.sets => self.set(call, asking).await,
             _ => Ok(call.answer(eval::run(&self.connection, call, asking).await?)?),
         }
+    }
+
+    /// Sets a name. A server without the script sets it without a number, so the script is loaded
+    /// in front of the first call.
+    async fn set<A>(&self, call: &Call<A>, asking: bool) -> Result<A, Failure> {
+        let running = eval::run(&self.connection, call, asking);
+        let value = match self.has_draw.swap(true, Ordering::Relaxed) {
+            true => running.await?,
+            // Without the script, the name is set all the same.
+            false => join(eval::load(&self.connection, call.script), running).await.1?,
+        };
+        if value == Value::Okay {
+            self.has_draw.store(false, Ordering::Relaxed);
+        }
+        Ok(call.answer(value)?)
     }
 
     /// Checks a newly connected server, which serves these slots of a cluster. Returns warnings

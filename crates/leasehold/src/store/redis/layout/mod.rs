@@ -14,7 +14,7 @@ pub(crate) mod slot_key;
 use std::fmt;
 use std::time::Duration;
 
-use leasehold_core::{Action, Answer, Keep, LockName, Reply, StoreError, Take};
+use leasehold_core::{Action, Answer, FencingToken, Keep, LockName, Reply, StoreError, Take};
 use redis::Cmd;
 
 use super::connection::call::{Call, Effect};
@@ -31,6 +31,18 @@ pub trait Layout: fmt::Debug + Send + Sync {
 
     /// The call that keeps many leases.
     fn keep(&self, leases: &[(LockName, Keep)]) -> Call<Answer>;
+
+    /// The call that sets the value of a free name, if that takes it.
+    fn set(&self, name: &LockName, take: &Take) -> Option<Call<Set>> {
+        let _ = (name, take);
+        None
+    }
+
+    /// The call that draws a number for a name that was set without one.
+    fn draw(&self, name: &LockName) -> Option<Call<Set>> {
+        let _ = name;
+        None
+    }
 
     /// The key of a lock.
     fn key(&self, name: &LockName) -> Vec<u8>;
@@ -53,6 +65,17 @@ pub trait Layout: fmt::Debug + Send + Sync {
 
     /// Whether a value that `peek` read at this time belongs to a lock that is in use.
     fn is_lock(&self, value: &[u8], now_us: u64) -> bool;
+}
+
+/// What became of a name that was to be set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Set {
+    /// It was set, and has this token.
+    Numbered(FencingToken),
+    /// It has a value already.
+    Taken,
+    /// It was set, but no number was drawn.
+    Unnumbered,
 }
 
 /// Whether an answer grants anything.

@@ -10,7 +10,7 @@ use redis::Cmd;
 use super::script::Script;
 use super::slot::slot;
 use super::slot_key::SlotKeys;
-use super::{Layout, effect, is_granted, key, millis, reply};
+use super::{Layout, Set, effect, is_granted, key, millis, reply};
 use crate::store::redis::connection::call::{Call, Effect};
 
 /// The number of counters of a node of a quorum. A node has several, because a client proposes one
@@ -109,6 +109,24 @@ impl Layout for Native {
     fn keep(&self, leases: &[(LockName, Keep)]) -> Call<Answer> {
         let leases: Vec<_> = leases.iter().map(|(name, keep)| (self.key(name), keep)).collect();
         self.keep_all(&leases, reply::many_kept)
+    }
+
+    fn set(&self, name: &LockName, take: &Take) -> Option<Call<Set>> {
+        let Take { request, ttl, place, ballot_us, from, claim, .. } = take;
+        let is_plain = place.is_none() && ballot_us.is_none() && from.is_none() && claim.is_none();
+        // A label is shown at once: it may be what a leader says.
+        if !is_plain || request.mode != Mode::Exclusive || request.info.label.is_some() {
+            return None;
+        }
+        let gate = self.key(name);
+        let (counter, value) = (self.counter(&gate), text::held(request.id, None).into_bytes());
+        let args = vec![value, millis(*ttl)];
+        Some(Call::new(Script::setting(), vec![gate, counter], args, reply::set))
+    }
+
+    fn draw(&self, name: &LockName) -> Option<Call<Set>> {
+        let (counter, one) = (self.counter(&self.key(name)), b"1".to_vec());
+        Some(Call::new(Script::Draw.text(), vec![counter], vec![one], reply::set))
     }
 
     fn key(&self, name: &LockName) -> Vec<u8> {

@@ -9,6 +9,8 @@ use leasehold_core::{
 };
 use redis::{FromRedisValue, Value};
 
+use super::Set;
+
 /// Reads a reply.
 pub(crate) type Decode = fn(Value) -> Result<Answer, StoreError>;
 
@@ -53,6 +55,23 @@ fn take<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<(Reply, Option<
         _ => return None,
     };
     Some((reply, None))
+}
+
+/// Decodes the reply to a SET with a number.
+///
+/// # Errors
+///
+/// [`Corrupt`](StoreErrorKind::Corrupt) for another reply.
+pub(crate) fn set(value: Value) -> Result<Set, StoreError> {
+    match value {
+        Value::Int(number) => {
+            let number = u64::try_from(number).map_err(|_| unexpected_reply())?;
+            Ok(Set::Numbered(FencingToken::from_micros(number)))
+        }
+        Value::Nil => Ok(Set::Taken),
+        Value::Okay => Ok(Set::Unnumbered),
+        _ => Err(unexpected_reply()),
+    }
 }
 
 /// Decodes the reply to a keep.

@@ -47,6 +47,7 @@ type Constant = (&'static str, String);
 /// waits for another: a child that is forked at that moment does not have that other thread.
 static CONSTANTS: OnceBox<Vec<Constant>> = OnceBox::new();
 static TEXTS: OnceBox<Texts> = OnceBox::new();
+static SETTING: OnceBox<ScriptText> = OnceBox::new();
 
 /// The text of each script.
 type Texts = [ScriptText; Script::ALL.len()];
@@ -194,6 +195,15 @@ impl Script {
     /// The text of the script and its hash.
     pub fn text(self) -> &'static ScriptText {
         &TEXTS.get_or_init(|| Box::new(make_texts()))[self as usize]
+    }
+
+    /// The script that draws numbers for names that are set in front of it.
+    pub(crate) fn setting() -> &'static ScriptText {
+        let make = || {
+            let own = Some(Own { args: 2, of: 2 });
+            ScriptText { own, sets: true, ..ScriptText::new(Self::Draw.assemble(CLOCK)) }
+        };
+        SETTING.get_or_init(|| Box::new(make()))
     }
 
     /// The text for SCRIPT LOAD.

@@ -75,7 +75,10 @@ async fn requests_that_fill_a_call_are_written_by_the_latest_caller_before_the_d
         };
         match number {
             0 => assert_eq!(written, packed(&["1", "0", "0", "inbox:"])),
-            MOST_IN_A_CALL => assert!(written.ends_with(&[key.as_bytes(), b"\r\n"].concat())),
+            MOST_IN_A_CALL => {
+                let end = format!("{key}\r\n$6\r\ninbox:\r\n");
+                assert!(written.ends_with(end.as_bytes()), "{}", written.escape_ascii());
+            }
             _ => assert!(written.is_empty(), "{written:?}"),
         }
     }
