@@ -168,7 +168,6 @@ macro_rules! conformance {
             line::a_lease_goes_from_caller_to_caller_without_the_store;
             line::a_try_in_line_is_busy_without_the_store;
             line::clients_take_turns_and_so_do_the_callers_of_each;
-            line::the_place_at_the_store_outlives_the_caller_that_asked_for_it;
             line::a_lease_that_was_passed_on_is_revoked_by_the_token_of_its_grant;
             line::who_keeps_a_lease_that_was_passed_on_is_shown_and_revoked;
             waiting::who_waits_for_a_lease_of_the_same_client_is_told_so;

@@ -181,27 +181,6 @@ pub async fn clients_take_turns_and_so_do_the_callers_of_each(subject: &Subject)
     must(subject.drive(last.release()).await);
 }
 
-/// A caller that gives up leaves its place at the store to the next in line.
-pub async fn the_place_at_the_store_outlives_the_caller_that_asked_for_it(subject: &Subject) {
-    if !subject.can().local_tokens || !subject.can().queued {
-        return;
-    }
-    let holder = Lined::new(subject, ENDLESS).await;
-    let (one, two) = (Lined::new(subject, ENDLESS).await, Lined::new(subject, ENDLESS).await);
-    let name = subject.fresh_name("line/place");
-    let guard = must(subject.drive(holder.lock(&name).acquire()).await);
-    let first = one.join(subject, &name).await;
-    let second = one.join(subject, &name).await;
-    let behind = two.join(subject, &name).await;
-    first.abort();
-    assert!(subject.drive(first).await.is_err());
-    must(subject.drive(guard.release()).await);
-    let guard = granted(subject, second).await;
-    assert!(!behind.is_finished());
-    must(subject.drive(guard.release()).await);
-    must(subject.drive(granted(subject, behind).await.release()).await);
-}
-
 /// An operator who revokes the shown token asks the present holder to stop, even before the store
 /// knows that holder.
 pub async fn a_lease_that_was_passed_on_is_revoked_by_the_token_of_its_grant(subject: &Subject) {

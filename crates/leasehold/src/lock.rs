@@ -350,7 +350,7 @@ impl Lock {
             name,
             mode,
             options,
-            gathers: false,
+            gathers: None,
             joins,
             limit,
             started,

@@ -30,7 +30,7 @@ pub(crate) async fn adopt(keeper: &Arc<Keeper>, lease: Lease) -> Result<Held> {
         name: &lease.name,
         mode: lease.mode,
         options: &options,
-        gathers: false,
+        gathers: None,
         joins: false,
         limit: Limit::Within(PATIENCE.min(lease.ttl)),
         started: events.started,

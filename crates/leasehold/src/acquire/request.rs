@@ -10,7 +10,7 @@ use leasehold_core::{
     Result, StoreError, StoreErrorKind, Take,
 };
 
-use crate::keeper::{Attempt, Keeper, Mailbox};
+use crate::keeper::{Attempt, Keeper, Mailbox, Polled};
 use crate::store::clocked::TimedAnswer;
 
 /// If no answer comes, a try asks again for 2 s: enough for four requests with the default timeout.
@@ -35,8 +35,9 @@ pub(crate) struct Asked<'a> {
     pub(crate) name: &'a LockName,
     pub(crate) mode: Mode,
     pub(crate) options: &'a LeaseOptions,
-    /// Whether the call gathers several names, and delivers their leases together.
-    pub(crate) gathers: bool,
+    /// If the call gathers several names and delivers their leases together, when it was polled
+    /// last.
+    pub(crate) gathers: Option<Arc<Polled>>,
     /// Whether this caller stands at its client's gate: callers there pass the lease on to each
     /// other.
     pub(crate) joins: bool,
@@ -115,7 +116,7 @@ impl OwnAttempt {
             name: asked.name.clone(),
             request: asked.request(),
             options: asked.options.clone(),
-            gathers: asked.gathers,
+            gathers: asked.gathers.clone(),
             joins: asked.joins,
             unanswered: false,
         };

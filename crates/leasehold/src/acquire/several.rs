@@ -11,6 +11,7 @@
 //! up to 500 ms. So at least one call gets all its names.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
@@ -20,7 +21,7 @@ use leasehold_core::{Error, Instant, InvalidInput, LockName, Result};
 use super::call;
 use super::request::{Asked, Limit};
 use crate::failures::no_answer;
-use crate::keeper::{Held, Keeper};
+use crate::keeper::{Held, Keeper, Polled};
 
 /// The largest number of names in one lock: 64. Each of them is a lease that is renewed. A caller
 /// that needs more should use one name for the whole.
@@ -62,7 +63,9 @@ pub(crate) async fn acquire_all(names: &[LockName], like: Asked<'_>) -> Result<O
     sorted.sort();
     let does_not_wait = like.limit == Limit::Within(Duration::ZERO);
     let limit = if does_not_wait { Limit::Try } else { like.limit };
-    let like = Asked { gathers: true, limit, ..like };
+    let polled = Polled::new(like.options.ttl);
+    let clock = &*like.keeper.store.clock;
+    let like = Asked { gathers: Some(Arc::clone(&polled)), limit, ..like };
     let request = |name| {
         let nth = names.iter().take_while(|other| *other != name).count() as u64;
         Asked { name, call: like.call + nth, ..like.clone() }
@@ -74,7 +77,8 @@ pub(crate) async fn acquire_all(names: &[LockName], like: Asked<'_>) -> Result<O
         like,
         does_not_wait,
     };
-    let Some(mut held) = gathering.run().await? else { return Ok(None) };
+    let gathered = polled.of(clock, gathering.run()).await?;
+    let Some(mut held) = gathered else { return Ok(None) };
     held.sort_by_key(|held| names.iter().position(|name| *name == held.state.name));
     Ok(Some(held))
 }

@@ -266,7 +266,7 @@ impl Keeper {
         state.mark_delivered(now);
         // The answer to a renewal may have come while nobody had the lease.
         renewing.resume(now);
-        let due = table.leases.add(Arc::clone(&state), renewing, false);
+        let due = table.leases.add(Arc::clone(&state), renewing, None);
         // The release of the lease is not sent.
         table.unfinished -= 1;
         self.wake_by(table, due);

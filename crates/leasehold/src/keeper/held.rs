@@ -60,13 +60,14 @@ impl Keeper {
         (grant, validity): (Grant, Validity),
         now: Instant,
     ) -> Option<Held> {
-        let limit = attempt.options.max_hold.filter(|_| !attempt.gathers).map(|limit| now + limit);
+        let limit =
+            attempt.options.max_hold.filter(|_| attempt.gathers.is_none()).map(|limit| now + limit);
         let state = {
             let mut table = self.table();
             table.calls.remove(&attempt.request.id.attempt)?;
             table.granted(attempt, &mut front, now);
             let (ttl, renewal) = (attempt.options.ttl, attempt.options.renewal);
-            let renewal = if attempt.gathers { Renewal::Auto } else { renewal };
+            let renewal = if attempt.gathers.is_some() { Renewal::Auto } else { renewal };
             let seed = table.jitter.next_u64();
             let mut renewing = Renewing::new(ttl, renewal, validity.until, now, seed);
             if !validity.is_claimed {
@@ -77,13 +78,13 @@ impl Keeper {
             }
             let signal = Signal::new(Arc::clone(&self.store.clock), validity.until);
             let state = LeaseState::new(attempt.clone(), grant, signal, now);
-            let due = table.leases.add(Arc::clone(&state), renewing, attempt.gathers);
+            let due = table.leases.add(Arc::clone(&state), renewing, attempt.gathers.clone());
             // Revocations arrive in the inbox.
             let opens_inbox = !std::mem::replace(&mut table.wants_inbox, true);
             self.wake_by(&mut table, if opens_inbox { now } else { due });
             state
         };
-        if !attempt.gathers {
+        if attempt.gathers.is_none() {
             state.mark_delivered(now);
         }
         limit_to(&state, limit);

@@ -9,6 +9,7 @@ use leasehold_core::{
     LeaseOptions, LockName, LossReason, Mode, PassedOn, Renewal, Request, StoreError,
 };
 
+use super::polled::Polled;
 use crate::event::LeaseFacts;
 use crate::failures::FailureStreak;
 use crate::lost::{End, Signal};
@@ -82,8 +83,8 @@ pub(crate) struct Attempt {
     pub(crate) name: LockName,
     pub(crate) request: Request,
     pub(crate) options: LeaseOptions,
-    /// The call gathers several names, and delivers their leases together.
-    pub(crate) gathers: bool,
+    /// If the call gathers several names, when it was polled last.
+    pub(crate) gathers: Option<Arc<Polled>>,
     /// The attempt may stand at a gate, with other callers of its client that ask for the same
     /// lease.
     pub(crate) joins: bool,

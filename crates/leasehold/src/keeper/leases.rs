@@ -11,6 +11,7 @@ use leasehold_core::{FencingToken, HolderId, Instant, LockName, LossReason, Mode
 
 use super::due_queue::DueQueue;
 use super::lease::LeaseState;
+use super::polled::Polled;
 
 /// If messages may have been lost, all leases are renewed within 1 s. For ten thousand leases, that
 /// is a hundred calls.
@@ -29,8 +30,8 @@ pub(super) struct Leases {
 struct KeptLease {
     state: Arc<LeaseState>,
     renewing: Renewing,
-    /// The call gathers other names with this one, and renews them meanwhile.
-    is_gathered: bool,
+    /// If the call gathers other names with this one, when it was polled last.
+    gathers: Option<Arc<Polled>>,
     /// The time at which to report the present holder to the store, if that is still to do.
     tell_at: Option<Instant>,
     due: Instant,
@@ -57,11 +58,19 @@ impl KeptLease {
         self.tell_at.map_or(wake_at, |at| at.min(wake_at))
     }
 
-    /// The work that is due for the lease now. A lease that its caller has not fetched is not
-    /// renewed: the caller may not be polled any more.
+    /// Whether the caller of the lease is there: it has the lease, or it is polled.
+    fn is_wanted(&self, now: Instant) -> bool {
+        match &self.gathers {
+            Some(polled) => polled.is_recent(now),
+            None => self.state.is_delivered(),
+        }
+    }
+
+    /// The work that is due for the lease now. A lease that nobody wants is not renewed.
     fn tick(&mut self, now: Instant) -> Tick {
         match self.renewing.tick(now) {
-            Tick::Send { .. } if !self.is_gathered && !self.state.is_delivered() => {
+            Tick::Send { .. } if !self.is_wanted(now) => {
+                // It is looked at again soon.
                 self.renewing.failed(now);
                 Tick::Wait
             }
@@ -117,14 +126,14 @@ impl Leases {
         &mut self,
         state: Arc<LeaseState>,
         renewing: Renewing,
-        is_gathered: bool,
+        gathers: Option<Arc<Polled>>,
     ) -> Instant {
         let (id, tell_at) = (state.id, state.tell_at);
         let due = renewing.wake_at();
         let due = tell_at.map_or(due, |at| at.min(due));
         self.due.insert(due, id);
         self.by_name.insert((state.name.clone(), id));
-        self.entries.insert(id, KeptLease { state, renewing, is_gathered, tell_at, due });
+        self.entries.insert(id, KeptLease { state, renewing, gathers, tell_at, due });
         due
     }
 
@@ -191,7 +200,7 @@ impl Leases {
         let mut due = Instant::from_origin(Duration::MAX);
         for state in states {
             let Some(entry) = self.entries.get_mut(&state.id) else { continue };
-            entry.is_gathered = false;
+            entry.gathers = None;
             entry.renewing.set_renewal(entry.state.options.renewal);
             if let Some(limit) = limit {
                 entry.renewing.limit_to(limit);

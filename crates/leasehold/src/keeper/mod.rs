@@ -12,6 +12,7 @@ mod lease;
 mod leases;
 mod mailbox;
 mod observe;
+mod polled;
 mod renew;
 mod run;
 
@@ -37,6 +38,7 @@ pub(crate) use self::held::{Held, Validity};
 pub(crate) use self::lease::{Attempt, LeaseState};
 use self::leases::Leases;
 pub(crate) use self::mailbox::{Mailbox, Told};
+pub(crate) use self::polled::Polled;
 use crate::background;
 use crate::event::Event;
 use crate::mutex::Mutex;

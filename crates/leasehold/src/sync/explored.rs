@@ -103,6 +103,11 @@ impl AtomicU64 {
         point();
         self.0.load(order)
     }
+
+    pub(crate) fn store(&self, value: u64, order: Ordering) {
+        point();
+        self.0.store(value, order);
+    }
 }
 
 impl AtomicUsize {
