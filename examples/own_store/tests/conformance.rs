@@ -54,7 +54,7 @@ async fn what_is_held_outlives_the_store() {
 #[test]
 fn a_damaged_file_is_refused() {
     let directory = tempfile::tempdir().unwrap();
-    fs::write(directory.path().join("locks"), "no locks").unwrap();
+    fs::write(directory.path().join("locks"), "these are no locks").unwrap();
     let refused = open(&directory, FakeClock::new()).unwrap_err();
     assert_eq!(refused.kind(), StoreErrorKind::Corrupt);
 }
