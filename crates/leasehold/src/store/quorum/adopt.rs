@@ -31,8 +31,13 @@ pub(super) async fn run(
         }
         Verdict::Refused => {
             attempt.let_go(&round).await?;
-            let refused = round.refusal().map(Reply::Refused);
-            Ok(Answer::untimed(refused.unwrap_or_else(|| attempt.without.loss())))
+            let is_closed = round.count(|vote| vote == Vote::Closed) > 0
+                && round.count(|vote| matches!(vote, Vote::Busy(_))) == 0;
+            Ok(Answer::untimed(match round.refusal() {
+                Some(refusal) => Reply::Refused(refusal),
+                None if is_closed => Reply::Closed,
+                None => attempt.without.loss(),
+            }))
         }
         Verdict::Commit { .. } | Verdict::Open | Verdict::TooFew => {
             let granted = round.count(|vote| matches!(vote, Vote::Granted(_)));

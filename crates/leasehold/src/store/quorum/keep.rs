@@ -95,14 +95,18 @@ fn is_undecided(reply: &Reply) -> bool {
 }
 
 fn reply(nodes: &Nodes, started: Instant, keep: &Keep, tally: &RenewTally) -> Reply {
+    let mut leases = nodes.leases.lock();
+    let known = leases.get_mut(keep.request.id);
     if tally.is_extended() {
-        if let Some(known) = nodes.leases.lock().get_mut(keep.request.id) {
+        if let Some(known) = known {
             known.until = known.until.max(started + keep.ttl);
         }
         // Nobody waits at a node.
         Reply::Kept { contended: false }
     } else if tally.is_lost() {
-        tally.loss()
+        // Nodes may remember that the attempt has ended. If its client has ended it, that is no
+        // word of an operator.
+        known.map_or(Reply::NotHeld, |_| tally.loss())
     } else {
         let undecided = Reply::Busy { retry_after: Duration::ZERO };
         tally.refusal().map_or(undecided, Reply::Refused)
