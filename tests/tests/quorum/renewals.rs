@@ -105,7 +105,7 @@ async fn h9_a_node_that_has_granted_a_newer_token_is_not_taken_back() {
     assert!(taken.token() > guard.token());
     must(guard.renew().await.map(drop));
     let seen = fleet.seen_by(0, &name).await;
-    assert_eq!(seen.holders.iter().map(|h| h.token).collect::<Vec<_>>(), [Some(taken.token())]);
+    assert_eq!(seen.holders.iter().map(|h| h.id).collect::<Vec<_>>(), [taken.holder()]);
     must(taken.release().await);
     must(guard.renew().await.map(drop));
     // The node is free now, and grants the name to the holder as to anybody.
