@@ -82,7 +82,7 @@ async fn renew(guard: &Guard) {
 
 async fn held_with(client: &Client, guard: &Guard) -> Option<FencingToken> {
     let status = must(client.admin().inspect(guard.name()).await);
-    status.holders.first().map(|holder| holder.token)
+    status.holders.first().and_then(|holder| holder.token)
 }
 
 /// How many boot records a node has.

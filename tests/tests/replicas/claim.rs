@@ -27,7 +27,7 @@ impl Store for Claims {
     }
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
-        let is_claim = matches!(operation, Operation::On { action: Action::Poll { .. }, .. });
+        let is_claim = matches!(operation, Operation::On { action: Action::Keep(_), .. });
         if is_claim && self.are_refused.load(Ordering::Relaxed) {
             let error = StoreError::new(StoreErrorKind::NotReplicated, "refused by the test");
             return Box::pin(async { Err(error) });

@@ -71,6 +71,15 @@ local function outlive(key, life)
   if call('PEXPIRE', key, life, 'GT') == 0 then call('PEXPIRE', key, life, 'NX') end
 end
 
+-- The end of a gate moves, and never comes earlier. It is written even if it stays: the client waits
+-- for replicas to acknowledge this write, and a script without a write would count as acknowledged
+-- immediately.
+local function prolong(gate, life)
+  if call('PEXPIRE', gate, life, 'GT') == 1 then return end
+  local at = call('PEXPIRETIME', gate)
+  if at > 0 then call('PEXPIREAT', gate, at) end
+end
+
 local function leave(gate, request)
   local waited = call('ZREM', gate .. ':q', request)
   if waited == 1 then call('HDEL', gate .. ':w', match(request, '^%S+')) end
@@ -80,9 +89,9 @@ end
 -- The end of a shared hold moves, and never comes earlier.
 local function extend_share(gate, request, ttl)
   call('ZADD', gate .. ':h', 'GT', text(now_ms + ttl), request)
-  for _, key in ipairs({ gate, gate .. ':h', gate .. ':w' }) do
-    call('PEXPIRE', key, ttl + GRACE, 'GT')
-  end
+  call('PEXPIRE', gate .. ':h', ttl + GRACE, 'GT')
+  call('PEXPIRE', gate .. ':w', ttl + GRACE, 'GT')
+  prolong(gate, ttl + GRACE)
 end
 
 local function weight_of(request)

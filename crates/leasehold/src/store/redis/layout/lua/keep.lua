@@ -8,8 +8,8 @@
 local names, replies, more = #ARGV / 3, {}, {}
 local values = redis.call('MGET', unpack(KEYS, 1, names))
 for at = 1, names do
-  if values[at] == ARGV[3 * at - 2] and ARGV[3 * at] == '' then
-    redis.call('PEXPIRE', KEYS[at], ARGV[3 * at - 1], 'GT')
+  if values[at] == ARGV[3 * at - 2] and ARGV[3 * at] == ''
+    and redis.call('PEXPIRE', KEYS[at], ARGV[3 * at - 1], 'GT') == 1 then
     replies[at] = 'h'
   else
     more[#more + 1] = at
@@ -59,7 +59,7 @@ local function keep(gate, known, ttl, said)
     call('SET', gate, state .. described(rest, said), 'KEEPTTL')
     raise(counter, token)
   end
-  call('PEXPIRE', gate, ttl + (state == 'h' and 0 or GRACE), 'GT')
+  prolong(gate, ttl + (state == 'h' and 0 or GRACE))
   return state
 end
 

@@ -16,8 +16,11 @@ local attempt, what, facts = match(request, '^(%S+) (%S+)(.*)')
 local from, ballot, claim = match(more, 'f (%S+)'), match(more, 'b (%d+)'), match(more, 'c (%d+)')
 local is_try, is_new = place == '-', place == '-' or place == '0'
 
--- In a quarantine, waiters keep their places. A refusal leaves no trace.
-if shut_us > 0 and is_new and not claim then return shut_us end
+-- In a quarantine, waiters keep the places that they have. A refusal leaves no trace: behind a new
+-- waiter, no holder could take its lease back.
+if shut_us > 0 and not claim and (is_new or not call('ZSCORE', queue, request)) then
+  return shut_us
+end
 if call('LPOS', gate .. ':x', attempt) then
   leave(gate, request)
   return 'C'
@@ -46,7 +49,7 @@ if is_held and (holder == attempt or is_handed_out) then
     close(gate, from)
     state = 'w'
   end
-  call('PEXPIRE', gate, ttl + (state == 'h' and 0 or GRACE), 'GT')
+  prolong(gate, ttl + (state == 'h' and 0 or GRACE))
   return 'G ' .. token
 end
 if state == 's' then
