@@ -27,7 +27,11 @@ impl Store for Claims {
     }
 
     fn execute(&self, operation: Operation) -> BoxFuture<'_, Result<Answer, StoreError>> {
-        let is_claim = matches!(operation, Operation::On { action: Action::Keep(_), .. });
+        let is_claim = match &operation {
+            Operation::On { action: Action::Take(take), .. } => take.place.is_some(),
+            Operation::On { action, .. } => matches!(action, Action::Keep(_)),
+            _ => false,
+        };
         if is_claim && self.are_refused.load(Ordering::Relaxed) {
             let error = StoreError::new(StoreErrorKind::NotReplicated, "refused by the test");
             return Box::pin(async { Err(error) });
