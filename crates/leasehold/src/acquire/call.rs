@@ -238,9 +238,9 @@ impl<'a> Call<'a> {
                 Either::Right(_) => Told::Ask,
             }
         };
-        let told = match select(pin!(told), asked.at_limit()).await {
-            Either::Left((told, _)) => told,
-            Either::Right(_) => return Err(Box::pin(self.leave()).await),
+        let told = match select(asked.at_limit(), pin!(told)).await {
+            Either::Left(_) => return Err(Box::pin(self.leave()).await),
+            Either::Right((told, _)) => told,
         };
         self.read_clock();
         Ok(match told {
