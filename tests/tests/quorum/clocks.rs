@@ -130,6 +130,19 @@ async fn h11_a_client_whose_clock_is_ten_minutes_off_is_served_like_any_other() 
     assert!(ahead_us < 10_000_000, "tokens are as the nodes' clocks are, not as the clients'");
 }
 
+/// The first tokens that it proposes are refused by all nodes.
+#[tokio::test]
+async fn h11_a_client_whose_clock_has_gained_a_minute_reads_those_of_the_nodes_again() {
+    let (ours, theirs) = (FakeClock::new(), FakeClock::new());
+    let (subject, nodes) = (subject(&ours), memory_nodes(3, &theirs));
+    let client = client(&nodes, ours.clone()).await;
+    let before = take_turns(&subject, &[&client]).await;
+    ours.advance(Duration::from_secs(60));
+    let after = take_turns(&subject, &[&client]).await;
+    assert!(before.iter().chain(&after).is_sorted_by(|a, b| a < b), "{before:?}, {after:?}");
+    assert!(after.iter().all(|token| token.micros() < theirs.wall_us() + 10_000_000));
+}
+
 /// Two clients whose clocks stand still propose the same ballots all the time.
 #[tokio::test]
 async fn h13_equal_ballots_give_no_token_twice() {

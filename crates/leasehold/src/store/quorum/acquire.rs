@@ -30,9 +30,9 @@ const SPLIT_RETRY: Duration = Duration::from_millis(20);
 
 /// An acquire or an adoption under way.
 pub(super) struct AcquireRounds<'a> {
-    pub(super) nodes: &'a Arc<Nodes>,
-    pub(super) name: &'a LockName,
-    pub(super) take: &'a Take,
+    nodes: &'a Arc<Nodes>,
+    name: &'a LockName,
+    take: &'a Take,
     started: Instant,
     run: Run<'a>,
     /// Whether the end of this attempt may still be on its way to a node. Then no further round may
