@@ -33,17 +33,12 @@ bugs! {
     BootOfAnotherRun = "boot-of-another-run",
     /// A lease is timed by a clock that stands still while the machine is suspended.
     ClockStopsAsleep = "clock-stops-asleep",
-    /// A client uses its own wall clock as the bound until which the store may queue or grant for
-    /// it.
-    ClientClockInQueue = "client-clock-in-queue",
     /// A token is the previous token plus one, without regard to time.
     CountedToken = "counted-token",
     /// A dropped wait stays in the queue.
     DropWithoutCancel = "drop-without-cancel",
     /// A renewal that fails ends the lease at once.
     FailedRenewalEnds = "failed-renewal-ends",
-    /// The message of a grant counts without the attempt's secret.
-    GrantMatchedByName = "grant-matched-by-name",
     /// The keeper lives on the runtime of the first caller, and dies with it.
     KeeperOnCallersRuntime = "keeper-on-callers-runtime",
     /// A renewal revives a hold whose time is over.
@@ -52,6 +47,8 @@ bugs! {
     LocalHandOffTooLate = "local-hand-off-too-late",
     /// A new caller is granted a free lock although others wait.
     NewcomerBarges = "newcomer-barges",
+    /// The time to claim a grant is counted from the arrival of its message.
+    MessageFromArrival = "message-from-arrival",
     /// A grant counts although too little of its validity is left when the reply arrives.
     NoCheckAfterReply = "no-check-after-reply",
     /// A quorum uses the highest token of its nodes, and does not tell the other nodes.

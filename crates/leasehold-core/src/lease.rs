@@ -7,6 +7,7 @@ use std::time::Duration;
 #[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 
+use crate::bugs::{self, Bug};
 use crate::holder::{HolderId, Mode};
 use crate::name::{InvalidInput, LockName};
 use crate::text::show_duration;
@@ -84,6 +85,10 @@ impl Bounds {
         granted_us: u64,
         deadline_us: u64,
     ) -> Option<Instant> {
+        if bugs::is_on(Bug::MessageFromArrival) {
+            let window = Duration::from_micros(deadline_us.saturating_sub(granted_us));
+            return Some(self.valid_until(now, window));
+        }
         let since_reply = Duration::from_micros(granted_us.checked_sub(newest.server_us)?);
         if since_reply > now.saturating_since(newest.sent).mul_f64(1.0 + self.drift) {
             return None;

@@ -36,6 +36,22 @@ impl<R: AsyncRead + Unpin> Frames<R> {
     }
 }
 
+/// The commands of a request that begins with this one: a transaction is one request.
+pub(crate) async fn request<R: AsyncRead + Unpin>(
+    first: Vec<u8>,
+    frames: &mut Frames<R>,
+) -> io::Result<Vec<Vec<u8>>> {
+    let is = |frame: &[u8], name: &[u8]| {
+        word(frame, 0).is_some_and(|word| word.eq_ignore_ascii_case(name))
+    };
+    let is_transaction = is(&first, b"MULTI");
+    let mut parts = vec![first];
+    while is_transaction && !is(&parts[parts.len() - 1], b"EXEC") {
+        parts.push(frames.next().await?.ok_or(ErrorKind::UnexpectedEof)?);
+    }
+    Ok(parts)
+}
+
 /// How long the first frame is; none if it has not arrived as a whole.
 pub(crate) fn length(bytes: &[u8]) -> io::Result<Option<usize>> {
     let (mut at, mut values) = (0, 1);

@@ -30,7 +30,7 @@ const REPLY_LOST: [Fault; 5] = [
 async fn b1_a_lost_reply_of_acquire_gives_the_same_grant() {
     for fault in REPLY_LOST {
         let scene = Scene::new().await;
-        let lost = scene.proxy.strike(1, Script::Take, fault);
+        let lost = scene.proxy.strike(1, Script::Draw, fault);
         let lock = scene.far.mutex(NAME).ttl(LONG);
         let acquiring = tokio::spawn(async move { lock.acquire().await });
         soon(lost.happened()).await;
@@ -176,7 +176,7 @@ async fn b5_an_acquire_that_arrives_after_its_cancel_grants_nothing() {
     let scene = Scene::new().await;
     // The requests that a client sends only on its first call must not count.
     drop(soon(scene.far.mutex("b").acquire()).await.unwrap());
-    let held = scene.proxy.strike(1, Script::Take, Fault::HoldRequest);
+    let held = scene.proxy.strike(1, Script::Draw, Fault::HoldRequest);
     let cancelled = scene.proxy.strike(1, Script::End, Fault::RepeatRequest);
     // Too short for a new connection: the old one may be silent for longer.
     let patience = Duration::from_secs(1);
@@ -195,7 +195,7 @@ async fn b5_an_acquire_that_nobody_cancelled_grants_whenever_it_comes() {
     let scene = Scene::new().await;
     let store = Redis::open(options_of(&scene.proxy.url())).await.unwrap();
     let request = request(HolderId { client: ClientId(1), attempt: 1 }).with_waits(true);
-    let held = scene.proxy.strike(1, Script::Take, Fault::HoldRequest);
+    let held = scene.proxy.strike(1, Script::Draw, Fault::HoldRequest);
     let (name, action) = (LockName::new(NAME).unwrap(), Action::Take(request));
     let error = store.execute(Operation::On { name, action }).await.unwrap_err();
     assert!(error.may_have_executed() && error.kind() == StoreErrorKind::Timeout, "{error}");
@@ -213,7 +213,7 @@ async fn b6_requests_that_arrive_twice_change_nothing_more() {
     let another = async || connect(&format!("{}?timeout=2s", scene.proxy.url())).await;
     let twice = |script| soon(scene.proxy.strike(1, script, Fault::RepeatRequest).happened());
 
-    let acquired = twice(Script::Take);
+    let acquired = twice(Script::Draw);
     let guard = scene.far.mutex(NAME).ttl(LONG).acquire().await.unwrap();
     acquired.await;
     assert_eq!(scene.tokens(NAME).await, [guard.token()]);
@@ -297,9 +297,9 @@ async fn b9_a_holder_that_is_not_heard_is_told_although_messages_come() {
 async fn b10_no_reply_is_taken_for_another_after_a_broken_one() {
     for fault in REPLY_LOST {
         let scene = Scene::new().await;
-        let lost = scene.proxy.strike(2, Script::Take, fault);
+        let lost = scene.proxy.strike(2, Script::Draw, fault);
         // These calls may be lost with the connection before their fault.
-        drop([5, 11].map(|nth| scene.proxy.strike(nth, Script::Take, fault)));
+        drop([5, 11].map(|nth| scene.proxy.strike(nth, Script::Draw, fault)));
         let names: Vec<String> = (0..30).map(|number| format!("n{number}")).collect();
         let acquiring = names.iter().map(|name| {
             let lock = scene.far.mutex(name.as_str()).ttl(LONG);
@@ -325,7 +325,7 @@ async fn b10_no_reply_is_taken_for_another_after_a_broken_one() {
 async fn b10_a_connection_with_a_broken_reply_is_replaced() {
     for fault in REPLY_LOST {
         let scene = Scene::new().await;
-        let lost = scene.proxy.strike(1, Script::Take, fault);
+        let lost = scene.proxy.strike(1, Script::Draw, fault);
         let guard = soon(scene.far.mutex(NAME).ttl(LONG).acquire()).await.unwrap();
         soon(lost.happened()).await;
         for _ in 0..20 {
