@@ -161,7 +161,7 @@ impl Cluster {
     pub fn fresh_name(&self, node: usize) -> (LockName, u16) {
         loop {
             let name = format!("cluster/{:032x}", fresh_number());
-            let slot = must(self.slot_of(&format!("lh:{name}")));
+            let slot = must(self.slot_of(&name));
             if must(self.owner(slot)) == node {
                 return (must(LockName::new(name)), slot);
             }

@@ -66,7 +66,7 @@ fn replicate(cluster: &Cluster, node: usize) {
     let mut connection = must(cluster.node(node).connection());
     // WAIT counts the replicas that have the last write of this connection.
     let (name, _) = cluster.fresh_name(node);
-    must(redis::cmd("SET").arg(format!("lh:{name}")).arg(1).exec(&mut connection));
+    must(redis::cmd("SET").arg(format!("lh:{{{name}}}:other")).arg(1).exec(&mut connection));
     let has_it: u32 = must(redis::cmd("WAIT").arg(1).arg(0).query(&mut connection));
     assert_eq!(has_it, 1);
 }

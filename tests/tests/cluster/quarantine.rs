@@ -261,7 +261,7 @@ async fn e2_while_a_slot_moves_nothing_new_is_granted_and_nothing_is_in_its_way(
     let cluster = three_alone();
     let (holder, other) = two(&cluster).await;
     let (tag, slot) = cluster.fresh_name(0);
-    let name = |what: &str| must(LockName::new(format!("{{lh:{tag}}}/{what}")));
+    let name = |what: &str| must(LockName::new(format!("{{{tag}}}/{what}")));
     let held = take(&holder, &name("old")).await;
     let moving = must(cluster.begin_move(slot, 1));
     assert_quarantined(&ask(&other, &name("new")).await);

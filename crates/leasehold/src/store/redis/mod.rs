@@ -29,8 +29,8 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use leasehold_core::{
-    Action, Answer, BoxFuture, ClientId, FencingToken, Grant, Keep, LockName, Operation, Refusal,
-    Reply, StoreError, StoreErrorKind, Take,
+    Action, Answer, BoxFuture, ClientId, End, FencingToken, Grant, Keep, LockName, Operation,
+    Refusal, Reply, StoreError, StoreErrorKind, Take,
 };
 use tokio::time::{Instant, timeout_at};
 
@@ -264,6 +264,11 @@ impl Redis {
                 return Ok(Answer::untimed(Reply::Granted(grant)));
             }
         }
+        if let Action::End(end) = action
+            && self.end_alone(name, end).await?
+        {
+            return Ok(Answer::untimed(Reply::Ended(true)));
+        }
         let answer = self.topology()?.run(&self.layout.act(name, action)?).await?;
         if let Reply::Busy { .. } | Reply::Kept { contended: true } | Reply::Queued(_) =
             answer.reply
@@ -271,6 +276,17 @@ impl Redis {
             self.contention.note(name);
         }
         Ok(answer)
+    }
+
+    /// Ends a hold in a cluster, where its slot may be moving, if nobody waits.
+    async fn end_alone(&self, name: &LockName, end: &End) -> Result<bool, StoreError> {
+        if self.topology.has_one_clock() || self.contention.is_likely(name) {
+            return Ok(false);
+        }
+        match self.layout.end_alone(name, end) {
+            Some(call) => self.topology()?.run(&call).await,
+            None => Ok(false),
+        }
     }
 
     /// Takes a name of which nothing is known by setting its value. Returns its token; `None` if a

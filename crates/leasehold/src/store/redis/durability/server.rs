@@ -249,7 +249,7 @@ impl Durable {
         let part = quarantine.and_then(|quarantine| quarantine.part(call.keys.first()));
         if let Some(quarantine) = quarantine {
             // A waiter is allowed to poll during a quarantine, so that it keeps its place.
-            let is_newcomer = effect != Effect::HandOver && effect.is_new();
+            let is_newcomer = effect == Effect::Grant;
             if !asking {
                 self.visit(quarantine, connection, part).await?;
             }
@@ -264,12 +264,25 @@ impl Durable {
         if let (Some(quarantine), Ok(verdict)) = (quarantine, &verdict) {
             self.note_begun(quarantine, part, verdict.pause);
         }
-        let value = eval::check(connection, value).inspect_err(|failure| {
-            // Ask again once the slot is back: the other server may have forgotten something.
-            if let Failure::NotServed { .. } = failure {
-                self.asked.lock().remove(&part);
+        let value = match eval::check(connection, value) {
+            Ok(value) => value,
+            Err(failure) => {
+                if let Failure::NotServed { refusal, .. } = &failure {
+                    // Ask again once the slot is back: the other server may have forgotten
+                    // something.
+                    self.asked.lock().remove(&part);
+                    // Some of the keys are at the other server, perhaps the boot record.
+                    if quarantine.is_some()
+                        && effect == Effect::Grant
+                        && refusal.code() == "TRYAGAIN"
+                    {
+                        let server = connection.server();
+                        return Err(quarantine::refusal(server, Pause::Moving).into());
+                    }
+                }
+                return Err(failure);
             }
-        })?;
+        };
         if let (Some(quarantine), Value::Int(_)) = (quarantine, &value)
             && call.script.guarded.is_some()
             && let Some(pause) = quarantine.note(connection, part, value.clone())?

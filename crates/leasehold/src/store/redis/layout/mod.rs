@@ -14,7 +14,7 @@ pub(crate) mod slot_key;
 use std::fmt;
 use std::time::Duration;
 
-use leasehold_core::{Action, Answer, FencingToken, Keep, LockName, Reply, StoreError, Take};
+use leasehold_core::{Action, Answer, End, FencingToken, Keep, LockName, Reply, StoreError, Take};
 use redis::Cmd;
 
 use super::connection::call::{Call, Effect};
@@ -41,6 +41,13 @@ pub trait Layout: fmt::Debug + Send + Sync {
     /// The call that draws a number for a name that was set without one.
     fn draw(&self, name: &LockName) -> Option<Call<Set>> {
         let _ = name;
+        None
+    }
+
+    /// The call that ends a hold by the key of its gate alone, if nobody waits. While a slot moves,
+    /// a call with more keys is refused.
+    fn end_alone(&self, name: &LockName, end: &End) -> Option<Call<bool>> {
+        let _ = (name, end);
         None
     }
 

@@ -129,6 +129,15 @@ impl Layout for Native {
         Some(Call::new(Script::Draw.text(), vec![counter], vec![one], reply::set))
     }
 
+    fn end_alone(&self, name: &LockName, end: &End) -> Option<Call<bool>> {
+        let leaves_something = end.closes || !end.cooldown.is_zero() || !end.remember.is_zero();
+        if leaves_something || end.request.mode != Mode::Exclusive {
+            return None;
+        }
+        let keys = vec![self.key(name)];
+        Some(Call::new(Script::ending(), keys, self.end(end), reply::ended_alone))
+    }
+
     fn key(&self, name: &LockName) -> Vec<u8> {
         key::key(&self.prefix, name)
     }

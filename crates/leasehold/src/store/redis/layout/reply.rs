@@ -124,6 +124,19 @@ pub(crate) fn ended(value: Value) -> Result<Answer, StoreError> {
     Ok(Answer::untimed(undamaged(reply)?))
 }
 
+/// Decodes the reply to an end by the key of the gate alone: whether that sufficed.
+///
+/// # Errors
+///
+/// [`Corrupt`](StoreErrorKind::Corrupt) if the reply is not from one of our scripts.
+pub(crate) fn ended_alone(value: Value) -> Result<bool, StoreError> {
+    match words(value)?.as_str() {
+        "1" => Ok(true),
+        "?" => Ok(false),
+        _ => Err(unexpected_reply()),
+    }
+}
+
 fn undamaged(reply: Reply) -> Result<Reply, StoreError> {
     match reply {
         Reply::Refused(Refusal::Damaged) => Err(damaged()),

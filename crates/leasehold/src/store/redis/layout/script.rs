@@ -48,6 +48,7 @@ type Constant = (&'static str, String);
 static CONSTANTS: OnceBox<Vec<Constant>> = OnceBox::new();
 static TEXTS: OnceBox<Texts> = OnceBox::new();
 static SETTING: OnceBox<ScriptText> = OnceBox::new();
+static ENDING: OnceBox<ScriptText> = OnceBox::new();
 
 /// The text of each script.
 type Texts = [ScriptText; Script::ALL.len()];
@@ -204,6 +205,11 @@ impl Script {
             ScriptText { own, sets: true, ..ScriptText::new(Self::Draw.assemble(CLOCK)) }
         };
         SETTING.get_or_init(|| Box::new(make()))
+    }
+
+    /// The script that ends a hold by the key of its gate alone: it grants nothing.
+    pub(crate) fn ending() -> &'static ScriptText {
+        ENDING.get_or_init(|| Box::new(ScriptText::new(Self::End.assemble(CLOCK))))
     }
 
     /// The text for SCRIPT LOAD.

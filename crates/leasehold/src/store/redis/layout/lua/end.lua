@@ -1,13 +1,14 @@
 -- Ends holds or waits, and hands the names on.
 --
--- KEYS  1 … n the gates   n + 1 the counter
+-- KEYS  1 … n the gates   n + 1 the counter; without it, only what the caller knows is ended
 -- ARGV  2 for each of them: what the gate says, as far as the caller knows (`h ATTEMPT [TOKEN
 --       FACTS]`), and the request
 --       then: prefix of inboxes; for how long the name stays taken (ms); for how long it says who
 --       held it (ms); 1 if a copy of a request may still arrive, or 0
 -- reply a letter for each: 1 ended · 0 there was nothing · x the value of the gate is not ours
+--       ? for all, if the counter is needed
 --@include guard
-local names, replies, free, more = #KEYS - 1, {}, {}, {}
+local names, replies, free, more = (#ARGV - 4) / 2, {}, {}, {}
 local prefix, cool, remember, closes = unpack(ARGV, 2 * names + 1)
 local leaves_nothing = cool == '0' and remember == '0' and closes == '0'
 local values = redis.call('MGET', unpack(KEYS, 1, names))
@@ -21,6 +22,7 @@ for at = 1, names do
 end
 if free[1] then redis.call('DEL', unpack(free)) end
 if not more[1] then return table.concat(replies) end
+if not KEYS[names + 1] then return '?' end
 --@include gate
 
 local counter = KEYS[names + 1]

@@ -154,7 +154,9 @@ local function grant(gate, request, token, life, is_own, used, capacity)
     return used + weight, tonumber(limit)
   end
   local state = 'w'
-  if is_own and call('EXISTS', gate .. ':q', gate .. ':x') == 0 then state = 'h' end
+  -- While a slot moves, each command has one key.
+  local others = call('EXISTS', gate .. ':q') + call('EXISTS', gate .. ':x')
+  if is_own and others == 0 then state = 'h' end
   local value = state .. ' ' .. attempt .. ' ' .. token .. facts
   call('SET', gate, value, 'PX', life + (state == 'w' and GRACE or 0))
 end

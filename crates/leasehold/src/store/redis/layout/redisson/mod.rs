@@ -8,6 +8,8 @@ pub(crate) mod limits;
 mod names;
 pub(crate) mod owners;
 
+use std::time::Duration;
+
 use leasehold_core::token::TOKEN_EPOCH_US;
 use leasehold_core::{
     Action, Answer, Description, End, FencingToken, HolderId, Keep, LockName, Mode, Reply,
@@ -42,6 +44,7 @@ impl Layout for Redisson {
         let (script, keys, args, decode) = match action {
             Action::End(end) => self.end(&names, end),
             Action::Keep(keep) => {
+                check(name, keep.request.mode, keep.ttl)?;
                 let keys = vec![names.hold(keep.request.id)];
                 (Script::RedissonKeep, keys, kept(keep).to_vec(), reply::kept as reply::Decode)
             }
@@ -51,7 +54,7 @@ impl Layout for Redisson {
             }
             Action::Revoke { id, force } => self.revoke(&names, *id, *force),
             Action::Take(take) => {
-                check(name, take)?;
+                check(name, take.request.mode, take.ttl)?;
                 self.take(&names, take)
             }
             _ => return Err(StoreError::unknown_request()),
@@ -179,10 +182,10 @@ fn fence(mut answer: Answer) -> Answer {
 }
 
 /// Refuses requests that Redisson's locks do not support.
-fn check(name: &LockName, take: &Take) -> Result<(), StoreError> {
-    match take.request.mode {
+fn check(name: &LockName, mode: Mode, ttl: Duration) -> Result<(), StoreError> {
+    match mode {
         Mode::Exclusive => Ok(()),
-        Mode::Shared if take.ttl > WATCHDOG => Err(StoreError::new(
+        Mode::Shared if ttl > WATCHDOG => Err(StoreError::new(
             StoreErrorKind::Unsupported,
             format!(
                 "{name}: with layout=redisson a reader's ttl is 30s at the most, because the \
