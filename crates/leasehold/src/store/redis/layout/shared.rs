@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::{HolderId, LockName, StoreError, StoreErrorKind};
+use leasehold_core::{HolderId, LockName, Now, StoreError, StoreErrorKind};
 
 /// The lock with this key. Nothing is escaped, because other programs escape nothing.
 pub(super) fn name(prefix: &str, key: &[u8]) -> Option<LockName> {
@@ -26,9 +26,10 @@ pub(super) fn revoked(id: HolderId, force: bool) -> Vec<u8> {
     format!("R {id} {}", u8::from(force)).into_bytes()
 }
 
-/// The time until a key ends, from the answer to PTTL; `None` if there is no end.
-pub(super) fn ttl_left(pttl: i64) -> Option<Duration> {
-    u64::try_from(pttl).ok().map(Duration::from_millis)
+/// The time until a key ends, from the answer to PEXPIRETIME; `None` if there is no end.
+pub(super) fn ttl_left(end_ms: i64, now: Now) -> Option<Duration> {
+    let end_us = u64::try_from(end_ms).ok()?.saturating_mul(1_000);
+    Some(Duration::from_micros(end_us.saturating_sub(now.lease_us)))
 }
 
 /// The error for a request that the locks of a layout do not support.

@@ -61,18 +61,18 @@ pub(crate) fn end(info: &HolderInfo) -> Vec<u8> {
 /// Decodes the reply of `plain/look.lua`.
 pub(crate) fn looked(reply: Value) -> Result<Answer, StoreError> {
     let found = <(Value, Vec<u8>, i64)>::from_redis_value(reply).ok();
-    let (now, value, pttl) = found
-        .and_then(|(asked, value, pttl)| Some((reply::time(asked)?, value, pttl)))
+    let (now, value, end_ms) = found
+        .and_then(|(asked, value, end_ms)| Some((reply::time(asked)?, value, end_ms)))
         .ok_or_else(reply::unexpected_reply)?;
-    Ok(Answer::new(now, Reply::Status(Box::new(status(&value, pttl, now)))))
+    Ok(Answer::new(now, Reply::Status(Box::new(status(&value, end_ms, now)))))
 }
 
-/// The status by a value, and the answer to PTTL.
-fn status(value: &[u8], pttl: i64, now: Now) -> Status {
-    if pttl == -2 {
+/// The status by a value, and the answer to PEXPIRETIME.
+fn status(value: &[u8], end_ms: i64, now: Now) -> Status {
+    if end_ms == -2 {
         return Status::default();
     }
-    let ttl_left = shared::ttl_left(pttl);
+    let ttl_left = shared::ttl_left(end_ms, now);
     if let Some(holder) = parse(value, now, ttl_left.unwrap_or_default()) {
         return Status::default().with_holders(vec![holder]);
     }
@@ -132,8 +132,8 @@ mod tests {
 
     const NOW_US: u64 = 1_800_000_000_000_000;
 
-    fn inspected(value: &[u8], pttl: i64) -> Status {
-        status(value, pttl, Now { lease_us: NOW_US, token_us: NOW_US })
+    fn inspected(value: &[u8], end_ms: i64) -> Status {
+        status(value, end_ms, Now { lease_us: NOW_US, token_us: NOW_US })
     }
 
     fn value(id: HolderId, token_us: u64, info: &HolderInfo) -> Vec<u8> {
@@ -145,7 +145,7 @@ mod tests {
         let id = HolderId { client: ClientId(u128::MAX), attempt: (1 << 53) - 1 };
         for label in [None, Some(String::new()), Some("nightly\timport ünï".to_owned())] {
             let info = HolderInfo::new("db 7", u32::MAX).with_label(label);
-            let status = inspected(&value(id, NOW_US - 5, &info), 7);
+            let status = inspected(&value(id, NOW_US - 5, &info), (NOW_US / 1_000) as i64 + 7);
             let [holder] = &status.holders[..] else { panic!("{status:?}") };
             assert_eq!((holder.id, &holder.info), (id, &info));
             assert_eq!(holder.token, Some(FencingToken::from_micros(NOW_US - 5)));
@@ -177,7 +177,8 @@ mod tests {
             assert_eq!(foreign.ttl_left, None, "a key without an end");
             assert!(!foreign.value.contains(char::is_control), "{theirs:?}");
         }
-        let foreign = inspected("ü".repeat(1_000).as_bytes(), 1).foreign.unwrap();
+        let foreign =
+            inspected("ü".repeat(1_000).as_bytes(), (NOW_US / 1_000) as i64 + 1).foreign.unwrap();
         assert_eq!(foreign.value, "ü".repeat(SHOWN_CHARACTERS));
         assert_eq!(foreign.ttl_left, Some(Duration::from_millis(1)));
     }

@@ -13,19 +13,19 @@ type Owner = (Vec<u8>, Vec<u8>, Vec<u8>, i64);
 /// Decodes the reply of `redisson/look.lua`.
 pub(crate) fn looked(reply: Value) -> Result<Answer, StoreError> {
     let found = <(Value, i64, u8, Vec<Owner>)>::from_redis_value(reply).ok();
-    let found = found.and_then(|(asked, pttl, reads, owners)| {
-        Some((reply::time(asked)?, pttl, reads == 1, owners)) //
+    let found = found.and_then(|(asked, end_ms, reads, owners)| {
+        Some((reply::time(asked)?, end_ms, reads == 1, owners)) //
     });
-    let (now, pttl, reads, owners) = found.ok_or_else(reply::unexpected_reply)?;
-    Ok(Answer::new(now, Reply::Status(Box::new(status(now, pttl, reads, owners)))))
+    let (now, end_ms, reads, owners) = found.ok_or_else(reply::unexpected_reply)?;
+    Ok(Answer::new(now, Reply::Status(Box::new(status(now, end_ms, reads, owners)))))
 }
 
-fn status(now: Now, pttl: i64, reads: bool, owners: Vec<Owner>) -> Status {
+fn status(now: Now, end_ms: i64, reads: bool, owners: Vec<Owner>) -> Status {
     let mut status = Status::default();
     let mut others = Vec::new();
-    for (field, entries, value, entry_pttl) in owners {
+    for (field, entries, value, entry_end_ms) in owners {
         let field = String::from_utf8_lossy(&field);
-        let entry_left = shared::ttl_left(entry_pttl);
+        let entry_left = shared::ttl_left(entry_end_ms, now);
         if reads && entry_left.is_none() {
             continue; // a dead reader; another reader lives
         }
@@ -37,14 +37,14 @@ fn status(now: Now, pttl: i64, reads: bool, owners: Vec<Owner>) -> Status {
             None => others.push(named(&field, reads, &String::from_utf8_lossy(&entries))),
         }
     }
-    let is_foreign = pttl != -2 && (status.holders.is_empty() || !others.is_empty());
+    let is_foreign = end_ms != -2 && (status.holders.is_empty() || !others.is_empty());
     status.foreign = is_foreign.then(|| {
         let value = match others.is_empty() {
             true => "a hash without owners".to_owned(),
             false => others.join(", "),
         };
         let mode = if reads { Mode::Shared } else { Mode::Exclusive };
-        ForeignHolder::new(value, shared::ttl_left(pttl)).with_mode(mode)
+        ForeignHolder::new(value, shared::ttl_left(end_ms, now)).with_mode(mode)
     });
     status
 }

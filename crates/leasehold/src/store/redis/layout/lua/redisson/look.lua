@@ -17,7 +17,7 @@ for index = 1, #fields, 2 do
     local owner = string.gsub(field, ':write$', '')
     local key = base .. ':' .. owner .. ':rwlock_timeout:' .. entries
     owners[#owners + 1] =
-      { field, entries, redis.call('GET', key) or '', redis.call('PTTL', key) }
+      { field, entries, redis.call('GET', key) or '', redis.call('PEXPIRETIME', key) }
   end
 end
-return { redis.call('TIME'), redis.call('PTTL', lock), reads, owners }
+return { redis.call('TIME'), redis.call('PEXPIRETIME', lock), reads, owners }

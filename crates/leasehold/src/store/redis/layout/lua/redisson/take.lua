@@ -39,5 +39,5 @@ if is_free or (reads and redis.call('HGET', lock, 'mode') == 'read') then
 end
 -- A key ends when its last millisecond is over. A waiter for a key without an end asks now and
 -- then.
-local left = redis.call('PTTL', lock)
-return 'B ' .. (left < 0 and ASK or left + 1)
+local until_ms = redis.call('PEXPIRETIME', lock)
+return 'B ' .. (until_ms < 0 and ASK or math.max(0, until_ms + 1 - math.floor(now / 1000)))
