@@ -42,8 +42,8 @@ async fn h10_an_acquire_that_arrives_after_its_round_has_failed_grants_nothing()
     }
 }
 
-/// A node that was not needed has not heard of the take when a renewal arrives. It is asked to grant
-/// the name anew. The first take arrives after the release and grants nothing.
+/// A node that was not needed has not heard of the take when a renewal arrives. It is asked to
+/// grant the name anew. The first take arrives after the release and grants nothing.
 #[tokio::test]
 async fn h10_an_acquire_that_arrives_after_a_renewal_and_the_release_grants_nothing() {
     let fleet = Fleet::start(3);

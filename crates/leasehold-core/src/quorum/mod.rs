@@ -40,10 +40,10 @@
 //!
 //! Both statements need nodes that do not forget. A node that was restarted without its data,
 //! flushed or failed over may have forgotten leases. It must grant nothing new until the longest of
-//! them has ended; holders may [claim](crate::Take::claim) theirs meanwhile. After that, it grants no
-//! token that is lower than its clock minus [`BALLOT_LEAD`](crate::model::BALLOT_LEAD). So the
-//! order depends on the clocks of the nodes: their difference must be less than the time of that
-//! wait minus twice the lead.
+//! them has ended. Meanwhile, it gives holders back what they [claim](crate::Take::claim). After
+//! that, it grants no token that is lower than its clock minus
+//! [`BALLOT_LEAD`](crate::model::BALLOT_LEAD). So the order depends on the clocks of the nodes:
+//! their difference must be less than the time of that wait minus twice the lead.
 //!
 //! The order of tokens does not depend on what nodes remember of ended attempts. If a late copy of
 //! a request is granted, it raises the counter, and no caller learns of the grant. That costs the

@@ -227,10 +227,10 @@ impl<'a> AcquireRounds<'a> {
         Answer::untimed(Reply::Granted(Grant::new(token)))
     }
 
-    /// Ends the attempt at all nodes that have granted it, or may have granted it without an answer.
-    /// Waits for the nodes that hold the lease: otherwise the minority that this attempt still holds
-    /// would be in the way of a retry. Returns false, and ends nothing, if another caller has the
-    /// attempt now.
+    /// Ends the attempt at all nodes that have granted it, or may have granted it without an
+    /// answer. Waits for the nodes that hold the lease: otherwise the minority that this attempt
+    /// still holds would be in the way of a retry. Returns false, and ends nothing, if another
+    /// caller has the attempt now.
     pub(super) async fn let_go(&mut self, round: &Round) -> Result<bool, StoreError> {
         let (nodes, Take { request, ttl, .. }) = (self.nodes, self.take);
         let (id, now) = (request.id, nodes.clock.now());
@@ -322,10 +322,10 @@ impl<'a> AcquireRounds<'a> {
 
 /// Sends the take to one node. Also returns whether the node had the lease to adopt.
 ///
-/// A node that never had the lease was not needed for its grant, and grants the name to any adopter.
-/// If it refused, two adopters could each get half of the nodes that have the lease, and neither
-/// would have a majority. Such nodes alone are not enough: if no node of a majority has the lease,
-/// the lease has ended.
+/// A node that never had the lease was not needed for its grant, and grants the name to any
+/// adopter. If it refused, two adopters could each get half of the nodes that have the lease, and
+/// neither would have a majority. Such nodes alone are not enough: if no node of a majority has the
+/// lease, the lease has ended. A node from which the lease was adopted grants nothing.
 async fn ask_one(
     nodes: &Nodes,
     index: usize,

@@ -1,5 +1,5 @@
-//! Keep: moves the deadlines of many leases on all nodes, says who holds, and restores leases that a
-//! node lacks.
+//! Keep: moves the deadlines of many leases on all nodes, says who holds, and restores leases that
+//! a node lacks.
 //!
 //! A call waits a little for the slower nodes, even if a majority has answered. The keeper makes
 //! the call, so no caller waits. The slower replies matter: a node that lacks the lease gets it

@@ -78,8 +78,8 @@ impl Nodes {
         self.records_tokens().then(|| self.ballots.lock().next(clocks, self.clock.wall_us()))
     }
 
-    /// Reads the clocks of a majority of the nodes, unless they are known: a ballot by a wrong clock
-    /// of this machine would be refused.
+    /// Reads the clocks of a majority of the nodes, unless they are known: a ballot by a wrong
+    /// clock of this machine would be refused.
     pub(super) async fn know_clocks(&self, name: &LockName, limit: Duration) {
         let now = self.clock.now();
         let knows = |index: &usize| self.nodes[*index].token_us(now).is_some();
