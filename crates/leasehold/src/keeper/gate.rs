@@ -21,8 +21,7 @@ use leasehold_core::{
 use tokio::sync::oneshot;
 
 use super::cleanup::Cleanup;
-use super::held::Held;
-use super::lease::{Attempt, LeaseState, Terms};
+use super::lease::{Attempt, Held, LeaseState, Terms};
 use super::mailbox::Mailbox;
 use super::{Keeper, Table};
 use crate::store::Subscription;

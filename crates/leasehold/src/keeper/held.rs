@@ -1,6 +1,5 @@
 //! A held lease: how it comes into the keeper's table, and out of it.
 
-use std::fmt;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use leasehold_core::{Error, Grant, Instant, LossReason, Renewal, Reply, Result};
 
 use super::cleanup::{CLEANUP_LIFE, Cleanup};
 use super::gate::{Front, Wakeup};
-use super::lease::{Attempt, LeaseState};
+use super::lease::{Attempt, Held, LeaseState};
 use super::{Keeper, Table};
 use crate::lost::{End, Signal};
 use crate::replies::{end_notice, may_pass, unexpected_reply};
@@ -23,13 +22,6 @@ use crate::replies::{end_notice, may_pass, unexpected_reply};
 /// renewal. If the lease is released by then, it needs no claim, so most hand-overs cost one script
 /// less.
 const CLAIM_AFTER: Duration = Duration::from_millis(100);
-
-/// A held lease. The last guard to end drops this value. The keeper then releases it, unless it was
-/// released or handed out before.
-pub(crate) struct Held {
-    pub(crate) keeper: Arc<Keeper>,
-    pub(crate) state: Arc<LeaseState>,
-}
 
 /// Until when a grant is valid, and whether it is claimed already.
 #[derive(Clone, Copy, Debug)]
@@ -358,12 +350,6 @@ impl Held {
 fn limit_to(state: &LeaseState, limit: Option<Instant>) {
     if let Some(limit) = limit {
         state.signal.limit_to(limit);
-    }
-}
-
-impl fmt::Debug for Held {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.state.fmt(f)
     }
 }
 

@@ -1,5 +1,6 @@
 //! An attempt to get a lease, and the state of a held lease that its guards and the keeper share.
 
+use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
@@ -9,12 +10,26 @@ use leasehold_core::{
     LeaseOptions, LockName, LossReason, Mode, PassedOn, Renewal, Request, StoreError,
 };
 
+use super::Keeper;
 use super::polled::Polled;
 use crate::event::LeaseFacts;
 use crate::failures::FailureStreak;
 use crate::lost::{End, Signal};
 use crate::mutex::Mutex;
 use crate::sync::AtomicBool;
+
+/// A held lease. The last guard to end drops this value. The keeper then releases it, unless it was
+/// released or handed out before.
+pub(crate) struct Held {
+    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) state: Arc<LeaseState>,
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.state.fmt(f)
+    }
+}
 
 /// The state of a lease, shared by its guards and the keeper.
 #[derive(Debug)]

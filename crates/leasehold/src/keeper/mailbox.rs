@@ -14,7 +14,7 @@ use crate::mutex::Mutex;
 pub(crate) enum Told {
     /// Messages may have been lost, or the client was closed: look again.
     Ask,
-    /// The store has granted the attempt, at this time of its own.
+    /// The store has granted the attempt, at this time by its clock.
     Granted { token: FencingToken, now_us: u64 },
 }
 

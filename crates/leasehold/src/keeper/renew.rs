@@ -13,8 +13,7 @@ use leasehold_core::{
 };
 
 use super::Keeper;
-use super::held::Held;
-use super::lease::LeaseState;
+use super::lease::{Held, LeaseState};
 use crate::event::Event;
 use crate::replies::{outcome, unexpected_reply, unusable_reply};
 use crate::store::clocked::TimedAnswer;
