@@ -53,9 +53,9 @@ async fn h4_a_node_whose_clock_is_a_minute_ahead_is_no_part_of_a_majority() {
 }
 
 /// Tokens stay in order beyond the memory of a node on one condition. Its quarantine is longer than
-/// two leads of a ballot plus the difference of the clocks. Nodes believe each other up to one lead.
-/// A client that connects gets an error about clocks beyond that, and a warning about clocks near
-/// it.
+/// two leads of a ballot plus the difference of the clocks. Nodes believe each other up to one
+/// lead. A client that connects gets an error about clocks beyond that, and a warning about clocks
+/// near it.
 #[tokio::test]
 async fn h4_clocks_of_nodes_that_are_far_apart_are_said_on_connecting() {
     let fleet = Fleet::start_with(3, &RedisServer::options().own_clock());

@@ -34,8 +34,8 @@ impl Step<'_> {
             return reply;
         }
         if let Some(from) = take.from {
-            // A quorum asks a node that never had the lease to grant the name, but not a node from
-            // which the lease has been taken over.
+            // A quorum asks a node that never had the lease to grant the name. A node from which
+            // the lease has been taken over is not asked.
             let was_ended = self.record.closed.contains(&from);
             return if was_ended { Reply::Closed } else { Reply::NotHeld };
         }

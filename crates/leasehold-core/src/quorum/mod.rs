@@ -3,8 +3,8 @@
 //! A caller asks all nodes for the same attempt, and holds the lock if a majority of them grants
 //! it. Two majorities have a node in common, and no node grants twice. [`Round`] counts the answers
 //! to an acquire, and [`RenewTally`] the answers to a renewal. [`Ballots`] chooses the token to
-//! propose. Each of these answers lasts for the ttl from its request on, so a majority of them
-//! keeps the lease for the ttl from the first request on.
+//! propose. An answer of a node lasts for the ttl, counted from its request. So a majority keeps
+//! the lease for the ttl, counted from the first request.
 //!
 //! # Why tokens are in order
 //!
@@ -31,8 +31,8 @@
 //! [`Keep`](crate::Keep).
 //!
 //! **A renewal that a majority grants proves that nobody had learned of a higher token before it
-//! was sent**, if each of these nodes had granted the lease before its holder learned of it.
-//! Otherwise somebody else would have held since then on each node of another majority, and a node
+//! was sent.** This is true if each of these nodes had granted the lease before its holder learned
+//! of it. Otherwise somebody else would have held since then on each node of another majority, and a node
 //! renews only for its holder. A node may also grant a lease late, when its holder has learned of
 //! it from others: because a request was late, or because the holder asks a node that lacks its
 //! lease for it. So a lease outlives the nodes that have granted it first. Such a node proves the
@@ -53,7 +53,7 @@
 //! # Why callers do not refuse each other for ever
 //!
 //! A ballot is a lower bound. A node whose counter is ahead, by the ballots of others, grants a
-//! higher token, and the caller raises the tokens of the other nodes to it. So a node refuses no
+//! higher token. Then the caller raises the tokens of the other nodes to it. So a node refuses no
 //! ballot because of the ballots of others, and need not say how far its counter is. It refuses
 //! only a ballot far ahead of both its clock and its counter. Then some clock is wrong, and the
 //! caller reads the clocks of the nodes again. Callers that have split the votes come again after a
