@@ -20,7 +20,7 @@ use crate::scene::{LONG, NAME, SHORT, Scene, connect, has_ended, loss, reliable_
 const REPLY_LOST: [Fault; 5] = [
     Fault::BreakReply(0),
     Fault::BreakReply(1),
-    Fault::BreakReply(9),
+    Fault::BreakReply(5),
     Fault::GarbleReply,
     Fault::LoseReply,
 ];
