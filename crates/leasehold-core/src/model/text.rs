@@ -18,7 +18,7 @@
 //! | `k` FREE \[ATTEMPT ENDED FACTS] | nobody's until FREE (ms); who held last, until when |
 //! | `x` | free, but not for the attempts that have ended |
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use super::record::{Gate, Hold, Last, Record, Share, State, Waiter};
@@ -85,7 +85,10 @@ pub fn read_facts(text: &str) -> Option<HolderInfo> {
         Some((pid, label)) => (pid, Some(label.to_owned())),
         None => (rest, None),
     };
-    let host = host.replace("%-", "").replace("%0", " ").replace("%5", "%");
+    let host = match host.contains('%') {
+        true => host.replace("%-", "").replace("%0", " ").replace("%5", "%"),
+        false => host.to_owned(),
+    };
     Some(HolderInfo::new(host, pid.parse().ok()?).with_label(label))
 }
 
@@ -106,10 +109,12 @@ fn with(mut text: String, more: &str) -> String {
 /// What a store must know of an attempt that waits, or shares.
 pub fn request(Request { id, mode, info }: &Request) -> String {
     let what = match mode {
-        Mode::Exclusive => "*".to_owned(),
-        Mode::Permits { .. } | Mode::Shared => format!("{}/{}", mode.weight(), mode.capacity()),
+        Mode::Exclusive => format!("{id} *"),
+        Mode::Permits { .. } | Mode::Shared => {
+            format!("{id} {}/{}", mode.weight(), mode.capacity())
+        }
     };
-    with(format!("{id} {what}"), &facts(info))
+    with(what, &facts(info))
 }
 
 /// Reads a request.
@@ -210,23 +215,21 @@ impl Record {
     /// The record as text, a line for each of its parts.
     pub fn to_text(&self) -> String {
         let mut text = VERSION.to_string();
-        let mut line = |line: &str| {
-            text.push('\n');
-            text.push_str(line);
+        let mut line = |line: fmt::Arguments<'_>| {
+            let _ = text.write_fmt(line); // a String takes everything
         };
         if let Some(Gate { state, until_ms }) = &self.gate {
-            line(&format!("gate {until_ms} {}", gate(state, self.used())));
+            line(format_args!("\ngate {until_ms} {}", gate(state, self.used())));
         }
-        for (place, waiter) in &self.queue {
-            let words = request(&waiter.request);
-            line(&format!("waits {place} {} {} {words}", self.queue_until_ms, waiter.asked_ms));
+        let until_ms = self.queue_until_ms;
+        for (place, Waiter { request: asked, asked_ms }) in &self.queue {
+            line(format_args!("\nwaits {place} {until_ms} {asked_ms} {}", request(asked)));
         }
-        for share in self.shares.values() {
-            let words = request(&share.request);
-            line(&format!("shares {} {} {words}", share.deadline_ms, share.token));
+        for Share { request: granted, token, deadline_ms } in self.shares.values() {
+            line(format_args!("\nshares {deadline_ms} {token} {}", request(granted)));
         }
         for id in &self.closed {
-            line(&format!("closed {} {id}", self.closed_until_ms));
+            line(format_args!("\nclosed {} {id}", self.closed_until_ms));
         }
         text
     }
