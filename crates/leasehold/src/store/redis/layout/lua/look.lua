@@ -6,7 +6,11 @@
 --       have ended
 local call, gate, last = redis.call, KEYS[1], ARGV[1] - 1
 local queue, shares, tokens = gate .. ':q', {}, {}
-local value = call('GET', gate)
+local value = redis.pcall('GET', gate)
+if type(value) == 'table' then
+  if string.sub(value.err, 1, 9) ~= 'WRONGTYPE' then error(value) end
+  value = value.err -- no gate says that
+end
 if value and string.sub(value, 1, 1) == 's' then
   shares = call('ZRANGE', gate .. ':h', 0, last, 'WITHSCORES')
   for at = 1, #shares, 2 do
