@@ -66,7 +66,11 @@ if share and deadline >= now_ms and match(share, '^%S+ (%S+)') == what then
   if is_ballot_too_high then return 'V' end
   token = draw(counter, ballot)
   end_share(gate, share)
-  call('ZADD', gate .. ':h', text(deadline), request)
+  if call('ZADD', gate .. ':h', text(deadline), request) == 0 then
+    -- Its own earlier hold, which is over, still counted.
+    local taken, limit = match(rest, '^(%d+) (%d+)')
+    call('SET', gate, 's ' .. text(taken - weight_of(request)) .. ' ' .. limit, 'KEEPTTL')
+  end
   call('HSET', gate .. ':w', attempt, token)
   outlive(gate .. ':h', deadline - now_ms + GRACE)
   outlive(gate .. ':w', deadline - now_ms + GRACE)
