@@ -32,11 +32,11 @@
 //!
 //! **A renewal that a majority grants proves that nobody had learned of a higher token before it
 //! was sent.** This is true if each of these nodes had granted the lease before its holder learned
-//! of it. Otherwise somebody else would have held since then on each node of another majority, and a node
-//! renews only for its holder. A node may also grant a lease late, when its holder has learned of
-//! it from others: because a request was late, or because the holder asks a node that lacks its
-//! lease for it. So a lease outlives the nodes that have granted it first. Such a node proves the
-//! same only while no clock of a node is set forward.
+//! of it. Otherwise somebody else would have held since then on each node of another majority, and
+//! a node renews only for its holder. A node may also grant a lease late, when its holder has
+//! learned of it from others: because a request was late, or because the holder asks a node that
+//! lacks its lease for it. So a lease outlives the nodes that have granted it first. Such a node
+//! proves the same only while no clock of a node is set forward.
 //!
 //! Both statements need nodes that do not forget. A node that was restarted without its data,
 //! flushed or failed over may have forgotten leases. It must grant nothing new until the longest of

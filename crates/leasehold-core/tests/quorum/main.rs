@@ -86,7 +86,8 @@ fn c1_a_node_that_forgets_makes_no_second_holder_and_gives_back_what_was_held() 
     holds_in_large(&World { delay: 1, ..crash });
 }
 
-/// A holder, another client, and nodes that forget one after the other.
+/// A holder, another client, and two nodes that forget one after the other. If three do, late claims
+/// of a former holder may be granted at two of them, and the next holder has lost both.
 fn in_turn() -> World {
     World {
         is_held: true,
@@ -103,7 +104,6 @@ fn in_turn() -> World {
 fn nodes_that_forget_in_turn_beside_another_client_keep_the_holder() {
     holds_in(&in_turn());
     holds_in_large(&World { ballots: &[1, 20], ..in_turn() });
-    holds_in_large(&World { crashes: 3, renewals: 3, ..in_turn() });
 }
 
 #[test]

@@ -10,7 +10,8 @@ use leasehold_core::{
 };
 
 use super::fan_out::FanOut;
-use super::leases::{KnownLease, LATEST, Run};
+use super::leases::{KnownLease, LATEST, LateAnswers, Run};
+use super::node::Node;
 use super::nodes::Nodes;
 use super::{cleanup, keep};
 use crate::store::clocked::TimedAnswer;
@@ -42,6 +43,8 @@ pub(super) struct AcquireRounds<'a> {
     is_ballot_refused: bool,
     /// Why nodes did not vote in this round.
     errors: Vec<StoreError>,
+    /// The answers that had not come when a round was won.
+    late: LateAnswers,
     /// Whether a node had the lease to adopt, in an adoption.
     is_found: bool,
     /// The replies of nodes that do not have the lease, in an adoption.
@@ -59,6 +62,7 @@ impl<'a> AcquireRounds<'a> {
             is_ending: false,
             is_ballot_refused: false,
             errors: Vec::new(),
+            late: LateAnswers::default(),
             is_found: false,
             without: nodes.tally(),
         }
@@ -103,7 +107,7 @@ impl<'a> AcquireRounds<'a> {
     /// The answer to a request of an attempt that has ended, and to a copy of a request that was
     /// granted. A copy must not start a round: nodes that were not needed for the grant would then
     /// grant it with a higher token.
-    pub(super) async fn without_a_round(&self) -> Result<Option<Answer>, StoreError> {
+    pub(super) async fn without_a_round(&mut self) -> Result<Option<Answer>, StoreError> {
         let Take { request, ttl, .. } = self.take;
         let token = {
             let leases = self.nodes.leases.lock();
@@ -136,7 +140,7 @@ impl<'a> AcquireRounds<'a> {
         for index in 0..nodes.len() {
             let take = Take::new(take.request.clone(), take.ttl);
             let take = take.with_ballot(ballot_us).with_from(self.take.from);
-            fan_out.add(index, ask_one(nodes, index, name, take));
+            fan_out.add(index, ask_one(Arc::clone(&nodes.nodes[index]), name.clone(), take));
         }
         loop {
             match round.verdict() {
@@ -154,7 +158,10 @@ impl<'a> AcquireRounds<'a> {
                 Verdict::Agreed(_) if take.from.is_some() && !self.is_found => {
                     return (round, Verdict::Refused);
                 }
-                verdict => return (round, verdict),
+                verdict => {
+                    self.late = fan_out.into_pending().into();
+                    return (round, verdict);
+                }
             }
         }
     }
@@ -214,12 +221,13 @@ impl<'a> AcquireRounds<'a> {
     /// The answer to a round that was won. The attempt is closed if another caller has it now: that
     /// caller gets the same grants.
     pub(super) fn won(self, round: &Round, token: FencingToken) -> Answer {
-        let Self { nodes, take, started, run, .. } = self;
+        let Self { nodes, take, started, run, late, .. } = self;
         let may_arrive = |vote: &Vote| vote.trace() == Trace::MayBeHeld;
         let known = KnownLease {
             ttl: take.ttl,
             token,
             unanswered: round.votes().iter().map(may_arrive).collect(),
+            late,
             until: started + take.ttl,
         };
         let Some(mut leases) = run.leases() else { return Answer::untimed(Reply::Closed) };
@@ -327,12 +335,10 @@ impl<'a> AcquireRounds<'a> {
 /// neither would have a majority. Such nodes alone are not enough: if no node of a majority has the
 /// lease, the lease has ended. A node from which the lease was adopted grants nothing.
 async fn ask_one(
-    nodes: &Nodes,
-    index: usize,
-    name: &LockName,
+    node: Arc<Node>,
+    name: LockName,
     take: Take,
 ) -> Result<(TimedAnswer, bool), StoreError> {
-    let node = &nodes.nodes[index];
     let on = |action| Operation::On { name: name.clone(), action };
     let (adopts, has_ballot) = (take.from.is_some(), take.ballot_us.is_some());
     let timed = node.ask(on(Action::Take(take.clone()))).await?;

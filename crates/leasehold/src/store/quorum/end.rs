@@ -18,10 +18,13 @@ pub(super) async fn end(
     end: &End,
 ) -> Result<Answer, StoreError> {
     let (id, started) = (end.request.id, nodes.clock.now());
-    let (known, was_over) = {
+    let (mut known, was_over) = {
         let mut leases = nodes.leases.lock();
         (leases.remove(id), leases.is_over(id))
     };
+    if let Some(known) = &mut known {
+        known.hear();
+    }
     if known.is_none() && (was_over || cleanup::is_pending(nodes, id)) {
         // The end was sent before. No majority ever granted an attempt that was over before that.
         cleanup::until_done(nodes, name, id).await?;

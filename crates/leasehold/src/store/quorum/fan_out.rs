@@ -9,19 +9,22 @@ use super::node::{NodeReply, no_answer};
 use super::nodes::Nodes;
 use crate::store::clocked::TimedAnswer;
 
+/// Answers of nodes that have not come yet.
+pub(super) type Pending<'a, T> = FuturesUnordered<BoxFuture<'a, NodeReply<T>>>;
+
 /// Requests under way. The drop gives up the requests without an answer.
-pub(super) struct FanOut<'a, T = TimedAnswer> {
-    nodes: &'a Nodes,
+pub(super) struct FanOut<'n, 'a, T = TimedAnswer> {
+    nodes: &'n Nodes,
     sent: Instant,
     pending: Vec<usize>,
-    replies: FuturesUnordered<BoxFuture<'a, NodeReply<T>>>,
+    replies: Pending<'a, T>,
     timer: BoxFuture<'static, ()>,
     is_over: bool,
 }
 
-impl<'a, T: Send + 'a> FanOut<'a, T> {
+impl<'n, 'a, T: Send + 'a> FanOut<'n, 'a, T> {
     /// A fan-out without requests yet. Its requests have time until `until`.
-    pub(super) fn new(nodes: &'a Nodes, until: Instant) -> Self {
+    pub(super) fn new(nodes: &'n Nodes, until: Instant) -> Self {
         Self {
             nodes,
             sent: nodes.clock.now(),
@@ -59,9 +62,14 @@ impl<'a, T: Send + 'a> FanOut<'a, T> {
         self.nodes.nodes[index].did_not_answer(self.sent);
         Some((index, Err(no_answer())))
     }
+
+    /// The answers that have not come. They come whether or not somebody waits.
+    pub(super) fn into_pending(self) -> Pending<'a, T> {
+        self.replies
+    }
 }
 
-impl<'a> FanOut<'a> {
+impl<'n: 'a, 'a> FanOut<'n, 'a> {
     /// Asks one node.
     pub(super) fn ask(&mut self, index: usize, operation: Operation) {
         let nodes = self.nodes;

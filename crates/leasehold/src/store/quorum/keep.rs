@@ -30,6 +30,7 @@ pub(super) async fn many(nodes: &Arc<Nodes>, leases: Vec<Lease>) -> Result<Answe
         if let Some(known) = nodes.leases.lock().get_mut(keep.request.id) {
             // A shorter ttl takes nothing back: a node may keep the lease for the longer ttl.
             known.ttl = known.ttl.max(keep.ttl);
+            known.hear();
         }
     }
     let (mut tallies, mut errors) = (vec![nodes.tally(); leases.len()], Vec::new());
@@ -165,7 +166,7 @@ fn restoring(nodes: &Nodes, index: usize, keep: &Keep, claims: bool) -> Option<T
         return None;
     }
     // From now on, a release must expect this request to arrive after the release.
-    known.unanswered[index] = true;
+    known.send_again(index);
     let told = keep.description.as_ref().or(keep.known.as_ref());
     let info = told.map_or(&keep.request.info, |told| &told.info);
     let request = Request::new(keep.request.id, keep.request.mode, info.clone());

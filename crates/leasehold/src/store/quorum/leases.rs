@@ -1,13 +1,17 @@
 //! The state of each lease at this client, and the attempts that must not be sent again.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::MutexGuard;
 use std::time::Duration;
 
+use futures_util::{FutureExt as _, StreamExt as _};
 use leasehold_core::model::Times;
 use leasehold_core::{FencingToken, HolderId, Instant};
 
+use super::fan_out::Pending;
 use crate::mutex::Mutex;
+use crate::store::clocked::TimedAnswer;
 
 /// The time for which nodes remember an attempt that has ended: 60 s. A copy of its requests that
 /// is later than that counts as lost.
@@ -16,8 +20,24 @@ pub(super) const LATEST: Duration = Duration::from_millis(Times::USUAL.closed_ms
 /// From this number of entries on, those that no longer matter are removed.
 const SWEEP_AT: usize = 1024;
 
+/// Answers to the takes of a round that was won without them.
+#[derive(Default)]
+pub(super) struct LateAnswers(Pending<'static, (TimedAnswer, bool)>);
+
+impl From<Pending<'static, (TimedAnswer, bool)>> for LateAnswers {
+    fn from(pending: Pending<'static, (TimedAnswer, bool)>) -> Self {
+        Self(pending)
+    }
+}
+
+impl fmt::Debug for LateAnswers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LateAnswers").field(&self.0.len()).finish()
+    }
+}
+
 /// The facts about a lease at this client.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct KnownLease {
     /// The longest ttl that a node was asked for.
     pub(super) ttl: Duration,
@@ -25,8 +45,27 @@ pub(super) struct KnownLease {
     /// The nodes at which a copy of a take may still arrive, whatever they answer to a later
     /// request. There, a release must leave the memory that the attempt has ended.
     pub(super) unanswered: Vec<bool>,
+    pub(super) late: LateAnswers,
     /// The end of the lease, by the last renewal that a majority has granted.
     pub(super) until: Instant,
+}
+
+impl KnownLease {
+    /// Hears of the answers that have come since the lease was won. Usually that is the last node's:
+    /// then a release leaves nothing there.
+    pub(super) fn hear(&mut self) {
+        while let Some(Some((index, answer))) = self.late.0.next().now_or_never() {
+            self.unanswered[index] = answer.is_err_and(|error| error.may_have_executed());
+        }
+    }
+
+    /// Records that another take is sent to a node. From now on, it is not known which of its
+    /// requests a node has yet to answer.
+    pub(super) fn send_again(&mut self, index: usize) {
+        self.hear();
+        self.late.0.clear();
+        self.unanswered[index] = true;
+    }
 }
 
 /// All leases of the clients of one quorum in this process.
