@@ -234,7 +234,7 @@ async fn a_primary_that_hangs_costs_no_lease_that_waits_for_replicas_if_one_take
     let failures = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&failures);
     let observer = move |event: &Event<'_>| {
-        if let Event::RoundTrip { operation: "renew", error: Some(_), .. } = event {
+        if let Event::RoundTrip { operation: "keep", error: Some(_), .. } = event {
             counted.fetch_add(1, Ordering::Relaxed);
         }
     };

@@ -193,7 +193,7 @@ async fn d4_after_a_failover_in_a_cluster_that_forgot_the_grant_the_holder_takes
     must(cluster.kill(0));
     must(cluster.cont(3));
     assert_eq!(must(cluster.until_taken_over(slot, 0)), 3);
-    let exists = must(cluster.node(3).command::<u64>(&format!("EXISTS lh:{name}")));
+    let exists = must(cluster.node(3).command::<u64>(&format!("EXISTS lh:{{{name}}}")));
     assert_eq!(exists, 0, "it was forgotten");
     assert_quarantined(&ask(&other, &name).await);
     renew(&held).await;
