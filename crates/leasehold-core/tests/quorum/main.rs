@@ -86,8 +86,8 @@ fn c1_a_node_that_forgets_makes_no_second_holder_and_gives_back_what_was_held() 
     holds_in_large(&World { delay: 1, ..crash });
 }
 
-/// A holder, another client, and two nodes that forget one after the other. If three do, late claims
-/// of a former holder may be granted at two of them, and the next holder has lost both.
+/// A holder, another client, and two nodes that forget one after the other. If three do, late
+/// claims of a former holder may be granted at two of them, and the next holder has lost both.
 fn in_turn() -> World {
     World {
         is_held: true,

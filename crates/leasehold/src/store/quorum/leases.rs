@@ -51,8 +51,8 @@ pub(super) struct KnownLease {
 }
 
 impl KnownLease {
-    /// Hears of the answers that have come since the lease was won. Usually that is the last node's:
-    /// then a release leaves nothing there.
+    /// Hears of the answers that have come since the lease was won. Usually that is the last
+    /// node's: then a release leaves nothing there.
     pub(super) fn hear(&mut self) {
         while let Some(Some((index, answer))) = self.late.0.next().now_or_never() {
             self.unanswered[index] = answer.is_err_and(|error| error.may_have_executed());
