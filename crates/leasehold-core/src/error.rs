@@ -124,11 +124,7 @@ fn held_by(holder: Option<&Holder>, others: u32, own: bool, waited: Duration) ->
         true => "; if it is the same task: use Guard::reenter",
         false => "",
     };
-    let label = info.label.as_deref().map(|label| format!(" ({label})")).unwrap_or_default();
-    let who = match info.host.is_empty() && info.pid == 0 {
-        true => id.to_string(),
-        false => format!("{}:{}{label}", info.host, info.pid),
-    };
+    let who = info.in_words(*id);
     let (left, held_for) = (show_duration(*ttl_left), show_duration(*held_for));
     let others = match others {
         0 => String::new(),

@@ -229,6 +229,21 @@ impl HolderInfo {
         with_label: label: Option<String>,
     }
 
+    /// The process in words, for people: its host and number, or the attempt `id` while nothing is
+    /// known about it.
+    pub fn process(&self, id: HolderId) -> String {
+        match self.host.is_empty() && self.pid == 0 {
+            true => id.to_string(),
+            false => format!("{}:{}", self.host, self.pid),
+        }
+    }
+
+    /// The process in words, with the label in brackets.
+    pub fn in_words(&self, id: HolderId) -> String {
+        let label = self.label.as_deref().map(|label| format!(" ({label})"));
+        self.process(id) + &label.unwrap_or_default()
+    }
+
     /// How many times the lease was passed on inside its process, and when the last time was.
     pub fn passed_on(&self) -> PassedOn {
         self.passed_on.as_deref().copied().unwrap_or_default()

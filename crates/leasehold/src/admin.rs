@@ -35,6 +35,13 @@ pub enum LeaseId {
     Token(FencingToken),
 }
 
+impl LeaseId {
+    /// The lease of this holder: its token, or the holder's id while the token is not known.
+    pub fn of(holder: &Holder) -> Self {
+        holder.token.map_or(Self::Holder(holder.id), Self::Token)
+    }
+}
+
 impl From<FencingToken> for LeaseId {
     fn from(token: FencingToken) -> Self {
         Self::Token(token)

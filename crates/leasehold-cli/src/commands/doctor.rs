@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use leasehold::admin::LeaseId;
 use leasehold::store::{Finding, Level, Topic, examine};
 use leasehold::{Client, Error, LockName};
 use serde::Serialize;
@@ -14,7 +15,7 @@ use crate::report::{Failure, NO, Outcome, escaped, print, print_json};
 use crate::runtime::block_on;
 use crate::store_choice::Choice;
 use crate::store_url::StoreUrl;
-use crate::watch::{Row, Wait, deadlocks, lease};
+use crate::watch::{Row, Wait, deadlocks};
 
 /// The words for the levels that are counted.
 const DANGER: &str = "danger";
@@ -120,7 +121,8 @@ fn in_locks(place: &str, locks: &[(LockName, Row)]) -> Vec<Finding> {
     let rows: Vec<_> = locks.iter().map(|(name, row)| (name, row)).collect();
     let mut findings = Vec::new();
     for deadlock in deadlocks(&rows) {
-        let revoke = |it: &Wait<'_>| format!("`leasehold revoke {} {}`", it.name, lease(it.holder));
+        let revoke =
+            |it: &Wait<'_>| format!("`leasehold revoke {} {}`", it.name, LeaseId::of(it.holder));
         let revokes = deadlock.0.iter().map(revoke).collect::<Vec<_>>().join(" or ");
         let found = format!("probably a deadlock: {deadlock}");
         let risk = "they wait for ever, because the leases that they hold are renewed";

@@ -6,7 +6,6 @@ use leasehold::lease::Mode;
 use leasehold::time::show_duration;
 
 use crate::report::escaped;
-use crate::watch::process;
 
 /// Joins names into one text, in the form in which CMD gets them.
 pub(crate) fn joined(names: &[LockName]) -> String {
@@ -27,7 +26,7 @@ pub(crate) fn blocker(mode: Mode, status: &Status) -> Option<String> {
         Mode::Shared => "to share it".to_owned(),
         _ => "to be alone with it".to_owned(),
     };
-    let (who, waited) = (process(first.id, &first.info), show_duration(first.waited));
+    let (who, waited) = (first.info.process(first.id), show_duration(first.waited));
     let held = held.map(|held| format!(", {held}")).unwrap_or_default();
     Some(format!("{who} waits before it, {for_what}, for {waited}{held}"))
 }
@@ -47,8 +46,7 @@ pub(crate) fn holders(status: &Status) -> Option<String> {
 
 /// Describes one holder of a lock, and the number of other holders.
 pub(crate) fn holder(first: &Holder, others: usize) -> String {
-    let label = first.info.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
-    let who = format!("{}{label}", process(first.id, &first.info));
+    let who = first.info.in_words(first.id);
     let others = and_more(others);
     match first.state {
         HoldState::Cooldown => {

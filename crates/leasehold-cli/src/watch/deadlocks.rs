@@ -10,11 +10,11 @@ use std::fmt;
 use std::time::Duration;
 
 use leasehold::LockName;
-use leasehold::admin::{ClientId, HoldState, Holder, HolderInfo, Waiter};
+use leasehold::admin::{ClientId, HoldState, Holder, Waiter};
 use leasehold::time::show_duration;
 
 use super::history::millis;
-use super::row::{Row, process};
+use super::row::Row;
 
 /// Waits of less than 10 s do not count, because they may be ordinary contention.
 const LEAST_WAIT: Duration = Duration::from_secs(10);
@@ -38,15 +38,10 @@ pub(crate) struct Wait<'a> {
 
 impl fmt::Display for Deadlock<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let with_label = |id, info: &HolderInfo| {
-            let label = info.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
-            format!("{}{label}", process(id, info))
-        };
         for (n, Wait { name, waiter, holder, .. }) in self.0.iter().enumerate() {
             let next = if n == 0 { "" } else { "; " };
-            let (who, waited) = (with_label(waiter.id, &waiter.info), show_duration(waiter.waited));
-            let (other, held) =
-                (with_label(holder.id, &holder.info), show_duration(holder.held_for));
+            let (who, waited) = (waiter.info.in_words(waiter.id), show_duration(waiter.waited));
+            let (other, held) = (holder.info.in_words(holder.id), show_duration(holder.held_for));
             write!(f, "{next}{who} has waited for {name} for {waited}, ")?;
             write!(f, "which {other} has held for {held}")?;
         }

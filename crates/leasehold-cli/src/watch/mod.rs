@@ -14,5 +14,5 @@ mod scanner;
 pub(crate) use self::deadlocks::{Deadlock, Wait, deadlocks};
 pub(crate) use self::history::{History, Who};
 pub(crate) use self::picture::{Availability, Order, Picture, Selection, Totals};
-pub(crate) use self::row::{ANOTHER, Row, lease, look, process};
+pub(crate) use self::row::{ANOTHER, Row, look};
 pub(crate) use self::scanner::{Timekeeper, Watcher};

@@ -191,7 +191,7 @@ impl Row {
 
     /// What revokes the oldest hold.
     pub(crate) fn lease(&self) -> Option<LeaseId> {
-        self.status.holders.first().map(lease)
+        self.status.holders.first().map(LeaseId::of)
     }
 
     /// The label of the first holder, or why the record cannot be read.
@@ -212,22 +212,9 @@ impl Row {
     }
 }
 
-/// What revokes a hold: its token, or the holder's id while the token is not known.
-pub(crate) fn lease(holder: &Holder) -> LeaseId {
-    holder.token.map_or(LeaseId::Holder(holder.id), LeaseId::Token)
-}
-
-/// A process in words: its host and number, or its attempt while nothing else is known.
-pub(crate) fn process(id: HolderId, info: &HolderInfo) -> String {
-    match info.host.is_empty() && info.pid == 0 {
-        true => id.to_string(),
-        false => format!("{}:{}", info.host, info.pid),
-    }
-}
-
 /// A holder in words. If its process has ended, the words say so, so that nobody looks for the
 /// process.
 fn first_words(first: &Holder) -> String {
     let cooldown = if first.state == HoldState::Cooldown { "cooldown of " } else { "" };
-    format!("{cooldown}{}", process(first.id, &first.info))
+    format!("{cooldown}{}", first.info.process(first.id))
 }

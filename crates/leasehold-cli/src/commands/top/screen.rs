@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use leasehold::LockName;
+use leasehold::admin::HolderInfo;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Style, Stylize as _};
@@ -13,7 +14,7 @@ use super::view::{Mode, View};
 use crate::commands::status_view::{mode, state, token};
 use crate::commands::totals::{away_in_words, in_seconds};
 use crate::report::escaped;
-use crate::watch::{self, Order, process};
+use crate::watch::{self, Order};
 
 /// The columns, each with the least width of the terminal at which it is shown.
 const COLUMNS: [Column; 8] = [
@@ -155,7 +156,7 @@ fn cells(view: &View, name: &LockName, row: &watch::Row, shown: &[bool]) -> Row<
 /// Draws the holders and the waiters of a lock.
 fn draw_details(frame: &mut Frame<'_>, view: &View, area: Rect) {
     let Some((name, row)) = view.chosen() else { return };
-    let who = |id, info| escaped(&process(id, info));
+    let who = |id, info: &HolderInfo| escaped(&info.process(id));
     let label = |label: &Option<String>| escaped(label.as_deref().unwrap_or_default());
     let holders = row.status.holders.iter().map(|holder| {
         Row::new([
