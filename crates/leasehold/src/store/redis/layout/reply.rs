@@ -291,13 +291,8 @@ mod tests {
 
     #[test]
     fn a_foreign_reply_is_an_error_after_which_nothing_is_certain() {
-        for reply in ["", "hello", "?", "G", "G x", "G 1 2", "Q 1 2 3", "B -1", "C 1", "h", "2"] {
-            let decodes: [(Decode, &str); 4] =
-                [(taken, ""), (kept, "h"), (ended, ""), (status, "")];
-            for (decode, own) in decodes {
-                if !own.is_empty() && reply == own {
-                    continue;
-                }
+        for reply in ["", "hello", "?", "G", "G x", "G 1 2", "Q 1 2 3", "B -1", "C 1", "2"] {
+            for decode in [taken, kept, ended, status] {
                 let error = decode(text(reply)).unwrap_err();
                 assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{reply:?}");
                 assert!(error.may_have_executed(), "{reply:?}");
