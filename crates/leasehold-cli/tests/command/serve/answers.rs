@@ -6,7 +6,8 @@ use super::served::Served;
 use crate::harness::{Background, Place, until};
 
 fn the_last_holder_is_as_show_prints_it(place: &Place) {
-    place.end(&["run", "x", "--label", "<b>first</b>", "--", "true"]).assert_silent(0);
+    let remembered = ["run", "x", "--label", "<b>first</b>", "--remember", "1h", "--", "true"];
+    place.end(&remembered).assert_silent(0);
     let served = Served::start(place, &[]);
     served.knows(0);
     let lock = served.json("/api/v1/locks/x");
