@@ -44,8 +44,8 @@ use crate::keeper::Handle;
 /// After 5 ms (the *slice*) the client lets other clients have their turn: its line goes to the end
 /// of the store's queue. If each holder keeps the lease for longer than the slice, each turn has
 /// one holder. If the first caller gives up, the next caller in line joins the store's queue in its
-/// place, at the end. If a guard was dropped and its release is not sent yet, a new caller gets that
-/// lease.
+/// place, at the end. If a guard was dropped and its release is not sent yet, a new caller gets
+/// that lease.
 ///
 /// A call drives itself: while its future is not polled, it asks for nothing and claims nothing,
 /// and the store serves others. But it holds up the callers behind it in its own line, and it keeps

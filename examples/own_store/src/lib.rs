@@ -3,8 +3,9 @@
 //!
 //! A store needs only this: [`OwnStore::execute`] applies the model to the record of a name in one
 //! atomic step, keeps the changes, and then posts the messages of that step. The records are in a
-//! plain file, as the text that [`Record::to_text`](leasehold::store::protocol::Record::to_text) returns, beside one number from which all tokens
-//! are drawn. A store with a database does the same inside a transaction.
+//! plain file, as the text that [`Record::to_text`](leasehold::store::protocol::Record::to_text)
+//! returns, beside one number from which all tokens are drawn. A store with a database does the
+//! same inside a transaction.
 //!
 //! Leases outlive the process. A restart of the machine sets the clock back. Then held leases end
 //! after their time to live at the latest, and tokens still grow.

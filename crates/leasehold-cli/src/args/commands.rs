@@ -128,8 +128,9 @@ pub(crate) struct Revoke {
     /// revoked
     ///
     /// The token of a fresh lease is shown after 100 ms, the holder's id (`show --json`) from the
-    /// first moment. A program may pass a lease on among its tasks. `show` and `revoke` know a task once it has
-    /// had the lease for 100 ms. From then on, `revoke` refuses the token of the task before.
+    /// first moment. A program may pass a lease on among its tasks. `show` and `revoke` know a task
+    /// once it has had the lease for 100 ms. From then on, `revoke` refuses the token of the task
+    /// before.
     #[arg(value_name = "TOKEN|HOLDER")]
     pub(crate) lease: LeaseId,
     /// Ends the lease now, without waiting for its holder. Two holders may then work at the same

@@ -3,8 +3,8 @@
 //! A description raises the token of the hold. By this, a majority of the nodes of a quorum agrees
 //! on one token, the highest that any of these nodes has granted. Without it, a quorum that used
 //! the highest of its nodes' own tokens could grant a lower token later. For example, the counters
-//! are 5, 10 and 4. The first two nodes grant one caller 6 and 11, and this caller uses 11. Then the
-//! first and the third node grant the next caller 7 and 5, and the next caller uses 7.
+//! are 5, 10 and 4. The first two nodes grant one caller 6 and 11, and this caller uses 11. Then
+//! the first and the third node grant the next caller 7 and 5, and the next caller uses 7.
 
 use super::Step;
 use super::record::{Gate, State};

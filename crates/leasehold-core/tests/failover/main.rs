@@ -37,7 +37,8 @@ struct World {
     acknowledged: usize,
     /// How many times a replica is promoted.
     failovers: u8,
-    /// How many times each client asks with its attempt; all of these questions may be open at the same time.
+    /// How many times each client asks with its attempt; all of these questions may be open at the
+    /// same time.
     questions: u8,
     taken_back: TakenBack,
 }

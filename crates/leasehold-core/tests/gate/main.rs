@@ -1,10 +1,10 @@
 //! One name whose gate is a plain key, in every order in which its steps can happen.
 //!
-//! [`leasehold_core::model`] says what a store does. Small worlds are searched exhaustively: clients take, wait,
-//! keep and end. Connections are given up while copies of requests are under way on them, messages
-//! come late or never, clients die, and an operator interferes. Each rule of the protocol is then
-//! taken away, and the search must find what goes wrong: otherwise it would prove nothing. Capacities and the counter have separate worlds. Random histories
-//! cover the rest.
+//! [`leasehold_core::model`] says what a store does. Small worlds are searched exhaustively:
+//! clients take, wait, keep and end. Connections are given up while copies of requests are under
+//! way on them, messages come late or never, clients die, and an operator interferes. Each rule of
+//! the protocol is then taken away, and the search must find what goes wrong: otherwise it would
+//! prove nothing. Capacities and the counter have separate worlds. Random histories cover the rest.
 
 mod capacities;
 mod counter;

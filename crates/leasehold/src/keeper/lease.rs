@@ -88,8 +88,8 @@ pub(super) enum Observed {
 }
 
 /// A name that was free is taken by one command, which does not say who holds it. If a lease was
-/// passed on, the store does not know the new holder. The keeper reports a holder that has had the lease for 100 ms. Most holders have released
-/// by then, and each report costs a request.
+/// passed on, the store does not know the new holder. The keeper reports a holder that has had the
+/// lease for 100 ms. Most holders have released by then, and each report costs a request.
 const TELL_AFTER: Duration = Duration::from_millis(100);
 
 /// An attempt to get a lease, with the request of its caller.

@@ -1,8 +1,8 @@
 //! A wrapper of a store, which takes a sample of the store's clock from every answer, and reports
 //! the requests.
 //!
-//! Each shard has one sample, its newest. By the sample, a client understands the time in a message,
-//! and whether the clock was set since the sample before.
+//! Each shard has one sample, its newest. By the sample, a client understands the time in a
+//! message, and whether the clock was set since the sample before.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard};

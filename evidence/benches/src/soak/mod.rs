@@ -65,8 +65,8 @@ pub(crate) struct Soak {
     pub(crate) names: u64,
     pub(crate) processes_killed: u64,
     pub(crate) connections_cut: u64,
-    /// Keys that were left when all had to be forgotten, but for the counter of tokens; old runs did
-    /// not check that.
+    /// Keys that were left when all had to be forgotten, but for the counter of tokens; old runs
+    /// did not check that.
     pub(crate) keys_left: Option<u64>,
     /// Seconds since the beginning, and a value for each measure.
     pub(crate) samples: Vec<(f64, Vec<f64>)>,

@@ -1,8 +1,7 @@
 //! Tests with the looks at several names: some form a deadlock, others only look like one.
 
 use leasehold::FencingToken;
-use leasehold::admin::HolderInfo;
-use leasehold::admin::{HolderId, Status};
+use leasehold::admin::{HolderId, HolderInfo, Status};
 use leasehold::lease::Mode;
 
 use super::*;

@@ -1,5 +1,5 @@
-//! The names for which somebody else asked a moment ago: a script is asked for them at once, since a
-//! SET would find a value there.
+//! The names for which somebody else asked a moment ago: a script is asked for them at once, since
+//! a SET would find a value there.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};

@@ -185,8 +185,8 @@ fn word(output: &mut Vec<u8>, bytes: &[u8]) {
     output.extend_from_slice(b"\r\n");
 }
 
-/// The reply to each of `count` requests like this one, from the reply to all of them. `None` if the
-/// server has refused the whole call before it did anything: then each request is sent alone.
+/// The reply to each of `count` requests like this one, from the reply to all of them. `None` if
+/// the server has refused the whole call before it did anything: then each request is sent alone.
 pub(crate) fn replies(request: &Request, count: usize, reply: Value) -> Option<Vec<Value>> {
     if request.script.sets {
         return set_replies(count, reply);

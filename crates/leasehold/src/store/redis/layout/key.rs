@@ -1,13 +1,13 @@
 //! Names of keys and channels: a prefix and an escaped name, and back.
 //!
-//! The key of a name `a` is `lh:{a}`, and its queue and the like have `:q`, `:w`, `:h` or `:x` after
-//! that. So all of them are in one slot of a cluster. A name with a hash tag keeps it, so that users
-//! can keep a lock in the slot of the data it protects: `lh:{user}/1`.
+//! The key of a name `a` is `lh:{a}`, and its queue and the like have `:q`, `:w`, `:h` or `:x`
+//! after that. So all of them are in one slot of a cluster. A name with a hash tag keeps it, so
+//! that users can keep a lock in the slot of the data it protects: `lh:{user}/1`.
 //!
 //! Two names never share a key. A `%` in a name is written `%25`, so the only `%` without a `25`
-//! are: `%7d`, for a `}` at the beginning, which would end the hash tag at once; and `%-` at the end
-//! of a name whose key would look like that of another name. Other records of leasehold have a `%`
-//! and a letter after the prefix, so no lock can have their keys.
+//! are: `%7d`, for a `}` at the beginning, which would end the hash tag at once; and `%-` at the
+//! end of a name whose key would look like that of another name. Other records of leasehold have a
+//! `%` and a letter after the prefix, so no lock can have their keys.
 
 use std::borrow::Cow;
 

@@ -1,8 +1,9 @@
 //! The layout `redisson`: the locks of Redisson, so that programs in Java and in Rust share the
 //! same locks. It excludes, and is excluded by, `RLock`, `RFencedLock` and `RReadWriteLock`.
 //!
-//! Like the layout `plain`, it has no queue. But a release is published, on the channels of Redisson and of leasehold; readers share; and an attempt that was
-//! given up leaves a trace until no copy of its acquire can arrive any more.
+//! Like the layout `plain`, it has no queue. But a release is published, on the channels of
+//! Redisson and of leasehold; readers share; and an attempt that was given up leaves a trace until
+//! no copy of its acquire can arrive any more.
 
 pub(crate) mod limits;
 mod names;
