@@ -4,7 +4,10 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{Error, InvalidInput, LeaseOptions, LockName, Mode, Renewal, Result, Status};
+use leasehold_core::{
+    Error, InvalidInput, LeaseOptions, LockName, Mode, Renewal, Result, Status, StoreError,
+    StoreErrorKind,
+};
 
 use crate::acquire::{self, Asked, CallEvents, Limit};
 use crate::admin::Admin;
@@ -343,6 +346,10 @@ impl Lock {
         let (mode, options) = (self.mode, &self.options);
         let keeper = self.keeper.here()?;
         keeper.store.bounds.check(options.ttl, options.least_validity())?;
+        if options.remember.is_some() && !keeper.store.inner.capabilities().recorded_tokens {
+            let why = "this layout remembers no last holder: leave out `remember`";
+            return Err(StoreError::new(StoreErrorKind::Unsupported, why).into());
+        }
         let events = CallEvents::begin(keeper, names.all(), mode, options.label.as_deref());
         let (started, call, joins) = (events.started, events.first, self.joins);
         let asked = |name| Asked {

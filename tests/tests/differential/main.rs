@@ -1,6 +1,6 @@
 //! The scripts of the layout `redisson` mean what Redisson means, and those of the layout `plain`
-//! what the Redis documentation does: random histories are played to models and to a real server,
-//! and after every action of ours the reply, the messages and all keys are compared.
+//! what the Redis documentation does. Random histories are played to models and to a real server.
+//! After every action of ours, the reply, the messages and all keys are compared.
 
 #[cfg(test)]
 mod attempts;

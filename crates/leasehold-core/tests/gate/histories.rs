@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use leasehold_core::model::{self, BATCH, Record, Times};
+use leasehold_core::model::{self, BATCH, Record, State, Times};
 use leasehold_core::{
     Action, ClientId, Description, End, FencingToken, HolderId, HolderInfo, Keep, Message, Mode,
     Reply, Request, Take,
@@ -357,8 +357,7 @@ fn holders(record: &Record, now_ms: u64) -> BTreeMap<HolderId, Option<u64>> {
     let shares = record.shares.iter().filter(|(_, share)| share.deadline_ms >= now_ms);
     let mut holders: BTreeMap<_, _> = shares.map(|(id, it)| (*id, Some(it.token))).collect();
     if let Some(gate) = &record.gate
-        && let model::State::Awaited(hold) | model::State::Held(hold) | model::State::Revoked(hold) =
-            &gate.state
+        && let State::Awaited(hold) | State::Held(hold) | State::Revoked(hold) = &gate.state
     {
         holders.insert(hold.id, hold.token);
     }

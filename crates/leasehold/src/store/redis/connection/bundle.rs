@@ -91,7 +91,7 @@ fn own_keys(request: &Request) -> &[Vec<u8>] {
     if own_of(request).is_some() { &request.keys[..1] } else { &request.keys }
 }
 
-/// The number of arguments that a request has of its own, if it may share a call.
+/// The number of arguments that a request does not share, if it may share a call.
 fn own_of(request: &Request) -> Option<usize> {
     let Own { args, of } = request.script.own?;
     (!request.keys.is_empty() && request.args.len() == of).then_some(args)

@@ -17,7 +17,7 @@ pub struct ScriptText {
     pub sha1: String,
     /// Whether a replica would run the script, too, and answer with old data.
     pub is_read_only: bool,
-    /// If calls for one name each may be joined into one: what each has of its own. The joined call
+    /// If calls for one name each may be joined into one: what they do not share. The joined call
     /// has the own keys and arguments of all, and then the shared ones. Its reply has a letter for
     /// each.
     pub own: Option<Own>,
@@ -39,7 +39,7 @@ impl ScriptText {
     }
 }
 
-/// What a call for one name has of its own, beside its first key.
+/// What a call for one name does not share with others, beside its first key.
 #[derive(Clone, Copy, Debug)]
 pub struct Own {
     /// The number of the name's own arguments, which come first.

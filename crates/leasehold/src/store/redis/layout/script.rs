@@ -184,7 +184,7 @@ fn make_texts() -> Texts {
 }
 
 impl Script {
-    /// What each name has of its own, if one call can serve many names.
+    /// What names do not share, if one call can serve many of them.
     const fn own(self) -> Option<Own> {
         match self {
             Self::End => Some(Own { args: 2, of: 6 }),

@@ -71,9 +71,8 @@ local function outlive(key, life)
   if call('PEXPIRE', key, life, 'GT') == 0 then call('PEXPIRE', key, life, 'NX') end
 end
 
--- The end of a gate moves, and never comes earlier. It is written even if it stays: the client waits
--- for replicas to acknowledge this write, and a script without a write would count as acknowledged
--- immediately.
+-- The end of a gate moves, and never comes earlier. It is written even if it stays: a client waits
+-- for replicas to acknowledge this write. A script without a write would count as acknowledged.
 local function prolong(gate, life)
   if call('PEXPIRE', gate, life, 'GT') == 1 then return end
   local at = call('PEXPIRETIME', gate)

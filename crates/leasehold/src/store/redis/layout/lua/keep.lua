@@ -2,7 +2,8 @@
 --
 -- KEYS  1 … n the gates   n + 1 the counter, if a hold is described
 -- ARGV  3 for each of them: what the gate says, as far as the caller knows (`h ATTEMPT [TOKEN
---       FACTS]`), or `s REQUEST` of a shared hold; ttl (ms); `TOKEN FACTS`, what it should say, or ''
+--       FACTS]`), or `s REQUEST` of a shared hold; ttl (ms); what it should say (`TOKEN FACTS`), or
+--       ''
 -- reply a letter for each: h kept · w kept, and somebody may wait · r revoked · - not held
 --       v the token is too far ahead of the clock · x the value of the gate is not ours
 local names, replies, more = #ARGV / 3, {}, {}

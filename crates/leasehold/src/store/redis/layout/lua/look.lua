@@ -18,4 +18,5 @@ if value and string.sub(value, 1, 1) == 's' then
   end
 end
 return { call('TIME'), value, call('PTTL', gate), call('ZCARD', queue),
-  call('ZRANGE', queue, 0, last, 'WITHSCORES'), shares, tokens, call('LRANGE', gate .. ':x', 0, -1) }
+  call('ZRANGE', queue, 0, last, 'WITHSCORES'), shares, tokens,
+  call('LRANGE', gate .. ':x', 0, -1) }
