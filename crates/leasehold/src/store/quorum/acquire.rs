@@ -9,7 +9,7 @@ use leasehold_core::{
     Refusal, Reply, StoreError, StoreErrorKind, Take,
 };
 
-use super::fan_out::FanOut;
+use super::fan_out::{FanOut, know_clocks};
 use super::leases::{KnownLease, LATEST, LateAnswers, Run};
 use super::node::Node;
 use super::nodes::Nodes;
@@ -130,7 +130,7 @@ impl<'a> AcquireRounds<'a> {
     /// Asks all nodes at the same time, and ends as soon as the outcome is certain.
     pub(super) async fn round(&mut self, timeout: Duration) -> (Round, Verdict) {
         let Self { nodes, name, take, .. } = *self;
-        nodes.know_clocks(name, timeout).await;
+        know_clocks(nodes, name, timeout).await;
         let now = nodes.clock.now();
         let ballot_us = nodes.ballot(now);
         let mut round = Round::new(nodes.len(), nodes.needed, ballot_us);

@@ -1,16 +1,15 @@
 //! One request to many nodes at the same time. Each node has only a limited time.
 
+use std::time::Duration;
+
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
-use leasehold_core::{BoxFuture, Instant, Operation, Reply, StoreError};
+use leasehold_core::{Action, BoxFuture, Instant, LockName, Operation, Reply, StoreError};
 
-use super::node::{NodeReply, no_answer};
+use super::node::{NodeReply, Pending, no_answer};
 use super::nodes::Nodes;
 use crate::store::clocked::TimedAnswer;
-
-/// Answers of nodes that have not come yet.
-pub(super) type Pending<'a, T> = FuturesUnordered<BoxFuture<'a, NodeReply<T>>>;
 
 /// Requests under way. The drop gives up the requests without an answer.
 pub(super) struct FanOut<'n, 'a, T = TimedAnswer> {
@@ -74,6 +73,28 @@ impl<'n: 'a, 'a> FanOut<'n, 'a> {
     pub(super) fn ask(&mut self, index: usize, operation: Operation) {
         let nodes = self.nodes;
         self.add(index, nodes.nodes[index].ask(operation));
+    }
+}
+
+/// Reads the clocks of a majority of the nodes, unless they are known: a ballot by a wrong clock of
+/// this machine would be refused.
+pub(super) async fn know_clocks(nodes: &Nodes, name: &LockName, limit: Duration) {
+    let now = nodes.clock.now();
+    let knows = |index: &usize| nodes.nodes[*index].token_us(now).is_some();
+    let known = (0..nodes.len()).filter(knows).count();
+    let mut missing = nodes.needed.saturating_sub(known);
+    if missing == 0 || !nodes.records_tokens() {
+        return;
+    }
+    let look = Operation::On { name: name.clone(), action: Action::Look { limit: 0 } };
+    let mut fan_out = FanOut::new(nodes, now + limit);
+    for index in (0..nodes.len()).filter(|index| !knows(index)) {
+        fan_out.ask(index, look.clone());
+    }
+    while missing > 0
+        && let Some((_, outcome)) = fan_out.next().await
+    {
+        missing -= usize::from(outcome.is_ok());
     }
 }
 

@@ -9,7 +9,7 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use leasehold_core::model::Times;
 use leasehold_core::{FencingToken, HolderId, Instant};
 
-use super::fan_out::Pending;
+use super::node::Pending;
 use crate::mutex::Mutex;
 use crate::store::clocked::TimedAnswer;
 

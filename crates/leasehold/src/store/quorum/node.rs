@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
+use futures_util::stream::FuturesUnordered;
 use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::text::show_duration;
 use leasehold_core::time::micros;
@@ -68,6 +69,9 @@ struct Presence {
 
 /// The number of a node, and its answer or its error.
 pub(super) type NodeReply<T = TimedAnswer> = (usize, Result<T, StoreError>);
+
+/// Answers of nodes that have not come yet.
+pub(super) type Pending<'a, T> = FuturesUnordered<BoxFuture<'a, NodeReply<T>>>;
 
 /// A receiver of the answers of nodes that end an attempt.
 pub(super) type Listener = UnboundedSender<NodeReply>;

@@ -6,9 +6,8 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use leasehold_core::backoff::{Backoff, Jitter};
 use leasehold_core::quorum::{Ballots, RenewTally, majority};
-use leasehold_core::{Action, Clock, Instant, LockName, Operation, StoreError, StoreErrorKind};
+use leasehold_core::{Clock, Instant, LockName, StoreError, StoreErrorKind};
 
-use super::fan_out::FanOut;
 use super::leases::Leases;
 use super::node::{Node, no_answer, seed};
 use crate::mutex::Mutex;
@@ -76,28 +75,6 @@ impl Nodes {
     pub(super) fn ballot(&self, now: Instant) -> Option<u64> {
         let clocks = self.nodes.iter().filter_map(|node| node.token_us(now));
         self.records_tokens().then(|| self.ballots.lock().next(clocks, self.clock.wall_us()))
-    }
-
-    /// Reads the clocks of a majority of the nodes, unless they are known: a ballot by a wrong
-    /// clock of this machine would be refused.
-    pub(super) async fn know_clocks(&self, name: &LockName, limit: Duration) {
-        let now = self.clock.now();
-        let knows = |index: &usize| self.nodes[*index].token_us(now).is_some();
-        let known = (0..self.len()).filter(knows).count();
-        let mut missing = self.needed.saturating_sub(known);
-        if missing == 0 || !self.records_tokens() {
-            return;
-        }
-        let look = Operation::On { name: name.clone(), action: Action::Look { limit: 0 } };
-        let mut fan_out = FanOut::new(self, now + limit);
-        for index in (0..self.len()).filter(|index| !knows(index)) {
-            fan_out.ask(index, look.clone());
-        }
-        while missing > 0
-            && let Some((_, outcome)) = fan_out.next().await
-        {
-            missing -= usize::from(outcome.is_ok());
-        }
     }
 
     pub(super) fn between(&self, low: Duration, high: Duration) -> Duration {
