@@ -80,17 +80,15 @@ impl<'n: 'a, 'a> FanOut<'n, 'a> {
 /// this machine would be refused.
 pub(super) async fn know_clocks(nodes: &Nodes, name: &LockName, limit: Duration) {
     let now = nodes.clock.now();
-    let knows = |index: &usize| nodes.nodes[*index].token_us(now).is_some();
-    let known = (0..nodes.len()).filter(knows).count();
-    let mut missing = nodes.needed.saturating_sub(known);
+    let is_unknown = |index: &usize| nodes.nodes[*index].token_us(now).is_none();
+    let unknown: Vec<usize> = (0..nodes.len()).filter(is_unknown).collect();
+    let mut missing = (nodes.needed + unknown.len()).saturating_sub(nodes.len());
     if missing == 0 || !nodes.records_tokens() {
         return;
     }
     let look = Operation::On { name: name.clone(), action: Action::Look { limit: 0 } };
     let mut fan_out = FanOut::new(nodes, now + limit);
-    for index in (0..nodes.len()).filter(|index| !knows(index)) {
-        fan_out.ask(index, look.clone());
-    }
+    unknown.into_iter().for_each(|index| fan_out.ask(index, look.clone()));
     while missing > 0
         && let Some((_, outcome)) = fan_out.next().await
     {
