@@ -58,9 +58,8 @@ class Client:
         self.id, self.attempts = uuid.uuid4().hex, 0
         self.inbox = self.redis.pubsub(ignore_subscribe_messages=True)
         self.inbox.subscribe(f"lh:inbox:{self.id}")
-        self.scripts = {
-            word: self.redis.register_script(script(word)) for word in ("draw", "end", "keep", "take")
-        }
+        words = ("draw", "end", "keep", "take")
+        self.scripts = {word: self.redis.register_script(script(word)) for word in words}
 
     def run(self, word: str, gate: str, *args: Any) -> str:
         answer: str = self.scripts[word](keys=[gate, "lh:%token"], args=args)
