@@ -254,7 +254,7 @@ impl Place {
     pub(crate) fn slot_of_a_name(&self, random: &mut Random) -> (u16, usize) {
         let Servers::Cluster(cluster) = &self.servers else { panic!("no cluster") };
         let name = Plan::name(random.below(self.plan.names));
-        let slot = must(cluster.slot_of(&format!("lh:{name}")));
+        let slot = must(cluster.slot_of(&name));
         (slot, must(cluster.owner(slot)))
     }
 
