@@ -437,7 +437,8 @@ pub struct Status {
     pub waiters: Vec<Waiter>,
     /// The number of all waiters.
     pub waiting: u32,
-    /// Who released the name last, if the lease asked the store to remember that.
+    /// Who released the name last, if the lease asked the store to remember that, and in its
+    /// cooldown.
     pub last_holder: Option<LastHolder>,
     /// Why the store does not grant a free name yet: descriptions of open transactions of a
     /// PostgreSQL database that have passed the fence of the name. On other stores it is empty.

@@ -140,8 +140,7 @@ fn in_locks(place: &str, locks: &[(LockName, Row)]) -> Vec<Finding> {
     if let Some(words) = unreadable_in_words(names.len()) {
         let first = names[..names.len().min(MOST_NAMED)].join(", ");
         let (found, risk) = (format!("{words}: {first}"), "nobody can take or renew such a name");
-        let remedy =
-            "use one release of leasehold everywhere; `leasehold ls` says why for each name";
+        let remedy = "`leasehold ls` says why, and what to do, for each name";
         findings.push(Topic(place, "records").danger(found, risk, remedy));
     }
     findings

@@ -22,22 +22,20 @@ impl Step<'_> {
                 status.holders.extend(self.holder(hold, HoldState::Revoked, left_ms));
             }
             Some(State::Shared { .. }) => status.holders = self.sharers(limit),
-            Some(State::Cooling { last: Some(last), .. }) if left_ms > 0 => {
+            Some(State::Cooling { last: Some(last), .. }) => {
+                let ended_ago = self.now_ms().saturating_sub(last.ended_ms);
                 let holder = Holder::new(last.id, Mode::Exclusive, None)
                     .with_state(HoldState::Cooldown)
                     .with_info(last.info.clone())
                     .with_ttl_left(Duration::from_millis(left_ms));
-                status.holders.push(holder);
-            }
-            Some(State::Cooling { last, .. }) => {
-                status.last_holder = last.as_ref().map(|last| {
-                    let ended_ago = self.now_ms().saturating_sub(last.ended_ms);
+                status.holders.extend((left_ms > 0).then_some(holder));
+                status.last_holder = Some(
                     LastHolder::new(last.id)
                         .with_info(last.info.clone())
-                        .with_ended_ago(Duration::from_millis(ended_ago))
-                });
+                        .with_ended_ago(Duration::from_millis(ended_ago)),
+                );
             }
-            Some(State::Closed) | None => {}
+            Some(State::Cooling { last: None, .. } | State::Closed) | None => {}
         }
         Reply::Status(Box::new(status))
     }

@@ -12,7 +12,6 @@ use leasehold_core::{
 };
 
 use super::redis;
-pub use super::redis::fuzzing::Scene;
 use super::router::{check_url, shown_url};
 
 /// The name of a corpus, and the function that reads its bytes.
@@ -31,11 +30,6 @@ pub const TARGETS: [Target; 7] = [
 
 /// A password that is part of no other text.
 const PASSWORD: &str = "s3cret";
-
-/// A call of a script, with arguments that were valid until the bytes changed them.
-pub fn scene(bytes: &[u8]) -> Option<Scene> {
-    redis::fuzzing::scene(bytes, &actions())
-}
 
 /// Reads a record and, if it is sound, applies every action to it.
 fn record(bytes: &[u8]) {

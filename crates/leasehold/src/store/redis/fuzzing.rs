@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    Action, Answer, ClientId, End, HolderId, HolderInfo, Keep, LockName, Mode, Request, Take,
+    Action, Answer, ClientId, HolderId, HolderInfo, Keep, LockName, Mode, Request,
 };
 use redis::Value;
 
@@ -19,19 +19,6 @@ use super::options::Address;
 use super::topology::{cluster, role};
 
 const TTL: Duration = Duration::from_secs(30);
-
-/// A call whose arguments differ from those of its layout.
-#[derive(Debug)]
-pub struct Scene {
-    /// The calls before it.
-    pub before: Vec<Call<Answer>>,
-    /// The call as made by its layout.
-    pub call: Call<Answer>,
-    /// The changed arguments.
-    pub args: Vec<Vec<u8>>,
-    /// Calls of other clients after it, which must be answered.
-    pub after: Vec<Call<Answer>>,
-}
 
 /// Every layout, with a short prefix.
 fn layouts() -> [Box<dyn Layout>; 4] {
@@ -132,62 +119,10 @@ pub(in crate::store) fn message(bytes: &[u8]) {
     }
 }
 
-/// Makes a [`Scene`]. The first byte selects the layout, the second the calls before, and the third
-/// the call. The rest changes its arguments: which argument, from which position on, how many
-/// bytes, and their new values. A shorter argument ends at its last byte.
-pub(in crate::store) fn scene(bytes: &[u8], actions: &[Action]) -> Option<Scene> {
-    let (&[layout, before, call], mut changes) = bytes.split_first_chunk()?;
-    let (layouts, name) = (layouts(), name()?);
-    let layout = &*layouts[usize::from(layout) % layouts.len()];
-    let mut calls = calls(layout, actions);
-    let call = calls.swap_remove(usize::from(call) % calls.len());
-    let mut args = call.args.clone();
-    while let Some((&change, rest)) = changes.split_first_chunk() {
-        let [index, from, count] = change.map(usize::from);
-        let (new, rest) = rest.split_at(rest.len().min(count));
-        changes = rest;
-        let index = index % args.len().max(1);
-        let argument = args.get_mut(index)?;
-        let from = argument.len().min(from);
-        let to = argument.len().min(from + count);
-        argument.splice(from..to, new.iter().copied());
-        if new.len() < count {
-            argument.truncate(from + new.len());
-        }
-    }
-    let on = |actions: Vec<Action>| {
-        actions.iter().filter_map(|action| layout.act(&name, action).ok()).collect()
-    };
-    Some(Scene { before: on(acquires(before)), call, args, after: on(releases()) })
-}
-
 fn id(client: u128) -> HolderId {
     HolderId { client: ClientId(client), attempt: 1 }
 }
 
 fn request(client: u128, mode: Mode) -> Request {
     Request::new(id(client), mode, HolderInfo::default())
-}
-
-fn acquire(client: u128, mode: Mode) -> Action {
-    Action::Take(Take::new(request(client, mode), TTL).with_waits(true))
-}
-
-/// The acquires before the call: none, the caller first, another client first, or two readers
-/// first.
-fn acquires(which: u8) -> Vec<Action> {
-    let (writer, reader) = (Mode::Exclusive, Mode::Shared);
-    match which % 4 {
-        0 => Vec::new(),
-        1 => vec![acquire(1, writer), acquire(3, writer)],
-        2 => vec![acquire(2, writer), acquire(1, writer)],
-        _ => vec![acquire(1, reader), acquire(2, reader), acquire(3, writer), acquire(4, reader)],
-    }
-}
-
-/// The calls after it: all holders release, waiters are granted, and one more client comes.
-fn releases() -> Vec<Action> {
-    let release = |client| Action::End(End::new(request(client, Mode::Exclusive)));
-    let last = [Action::Look { limit: 9 }, acquire(5, Mode::Exclusive)];
-    (1..=4).map(release).chain(last).collect()
 }

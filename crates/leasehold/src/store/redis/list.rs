@@ -163,10 +163,12 @@ impl Listing<'_> {
     }
 }
 
-/// The value of a key, with several values as lines. `None` if the key has another type or no
-/// longer exists: then it is no lock.
+/// The value of a key, with several values as lines, or nothing if the key has another type. `None`
+/// if it no longer exists.
 fn peeked(value: Value) -> Option<Vec<u8>> {
     match value {
+        Value::ServerError(_) => Some(Vec::new()),
+        Value::Array(values) if values.is_empty() => None,
         Value::Array(values) => {
             let lines: Vec<Vec<u8>> = values.into_iter().map(peeked).collect::<Option<_>>()?;
             Some(lines.join(&b'\n'))

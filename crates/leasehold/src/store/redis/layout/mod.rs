@@ -70,7 +70,8 @@ pub trait Layout: fmt::Debug + Send + Sync {
         Vec::new()
     }
 
-    /// Whether a value that `peek` read at this time belongs to a lock that is in use.
+    /// Whether a value that `peek` read at this time belongs to a lock that is in use. The value is
+    /// empty if the key has another type.
     fn is_lock(&self, value: &[u8], now_us: u64) -> bool;
 }
 

@@ -162,12 +162,10 @@ impl Layout for Native {
     }
 
     /// The value of a gate, or the first request of a queue.
+    /// A value that cannot be read keeps its name from all: an operator must find it.
     fn is_lock(&self, value: &[u8], now_us: u64) -> bool {
-        let Ok(value) = std::str::from_utf8(value) else { return false };
-        match text::read_gate(value) {
-            Some(state) => state.is_in_use(now_us / 1_000),
-            None => text::read_request(value).is_some(),
-        }
+        let state = std::str::from_utf8(value).ok().and_then(text::read_gate);
+        state.is_none_or(|state| state.is_in_use(now_us / 1_000))
     }
 }
 
