@@ -216,8 +216,9 @@ impl<'a> Call<'a> {
 
     /// The store has granted the attempt.
     fn granted(&mut self, grant: Grant, validity: Validity) -> Result<Held> {
-        let front = self.front.take();
-        let keeper = self.asked.keeper;
+        // The next caller at the gate subscribes, or takes the subscription over.
+        self.poller = None;
+        let (front, keeper) = (self.front.take(), self.asked.keeper);
         let held = keeper.grant(&self.own.attempt, front, (grant, validity), self.now);
         // If the client was closed, the drop of the attempt ends it once more.
         let held = held.ok_or(Error::Closed)?;
