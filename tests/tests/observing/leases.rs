@@ -84,7 +84,7 @@ async fn the_first_renewal_that_fails_is_overdue_and_those_after_it_are_no_news(
 }
 
 #[tokio::test]
-async fn a_grant_that_its_waiter_does_not_fetch_is_a_warning_and_not_held() {
+async fn a_waiter_that_is_polled_late_is_a_warning_and_waits_again() {
     let scene = Scene::new().await;
     let taken = must(scene.other.mutex(&scene.name).acquire().await);
     let lock = scene.client.mutex(&scene.name);
@@ -94,6 +94,8 @@ async fn a_grant_that_its_waiter_does_not_fetch_is_a_warning_and_not_held() {
     assert!(futures_util::poll!(&mut waiter).is_pending(), "it is in the queue");
     must(taken.release().await);
     scene.subject.pass(TTL).await;
+    let _other = must(scene.other.mutex(&scene.name).acquire().await);
+    assert!(futures_util::poll!(&mut waiter).is_pending());
     let recorded = scene.recorded();
     assert_eq!(recorded.number("leasehold_warnings_total"), 1.0);
     assert_eq!(recorded.number("leasehold_held{mode=exclusive}"), 0.0);

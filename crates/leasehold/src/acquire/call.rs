@@ -244,6 +244,7 @@ impl<'a> Call<'a> {
             Either::Right((told, _)) => told,
         };
         self.read_clock();
+        asked.report_late_poll(self.now.saturating_since(ask_at));
         Ok(match told {
             Told::Ask => None,
             Told::Granted { token, now_us } => {

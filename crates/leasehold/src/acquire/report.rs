@@ -1,6 +1,11 @@
 //! Reports about a call that waits: to the observer meanwhile, and to its caller at the limit.
 
-use leasehold_core::{Error, FencingToken, Holder, HolderId, Instant, Place, Status, StoreError};
+use std::time::Duration;
+
+use leasehold_core::model::CLAIM_WINDOW;
+use leasehold_core::{
+    Error, FencingToken, Holder, HolderId, Instant, Place, Status, StoreError, show_duration,
+};
 
 use super::request::Asked;
 use crate::event::{Event, RequestFacts};
@@ -75,6 +80,19 @@ impl Asked<'_> {
         let is_new = !std::mem::replace(&mut reported.is_waiting, true);
         if reported.failures.end() || is_new {
             self.report(None, self.own_in_the_way(None), None);
+        }
+    }
+
+    /// Warns of a future that was polled `late`.
+    pub(super) fn report_late_poll(&self, late: Duration) {
+        if late >= CLAIM_WINDOW {
+            let text = format!(
+                "{}: its waiting future was polled {} late, so its turn may have passed: something \
+                 blocks the thread that polls it",
+                self.name,
+                show_duration(late)
+            );
+            self.keeper.observe(&Event::Warning { text: &text });
         }
     }
 

@@ -31,7 +31,9 @@ function span(seconds) {
 
 const inWords = (names) => (names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`);
 const since = (ms) => (ms === null || ms === undefined ? null : (now() - ms) / 1000);
-const who = (one) => `${one.host}:${one.pid}${one.label ? ` (${one.label})` : ''}`;
+// A hold that is not described yet has an id alone.
+const process = (one) => (one.host ? `${one.host}:${one.pid}` : one.holder ?? one.waiter);
+const who = (one) => `${process(one)}${one.label ? ` (${one.label})` : ''}`;
 
 function use(lock) {
   if (lock.unreadable) return '?';
@@ -478,7 +480,11 @@ by('sign-out').addEventListener('click', () => {
 by('login-cancel').addEventListener('click', () => by('login').close());
 by('close').addEventListener('click', () => by('lock').close());
 by('close-findings').addEventListener('click', () => by('findings').close());
-by('lock').addEventListener('close', () => { opened = null; by('list').focus(); });
+by('lock').addEventListener('close', () => {
+  if (by('lock').open) return; // another lock was opened meanwhile
+  opened = null;
+  by('list').focus();
+});
 by('doctor').addEventListener('click', findings);
 by('tools').addEventListener('submit', (event) => event.preventDefault());
 for (const id of ['filter', 'sort']) {
