@@ -17,6 +17,9 @@ const TOLERANCE_MS: u64 = 300;
 
 const TTL: Duration = Duration::from_secs(10);
 
+/// The ttl of one client: longer than ended attempts are remembered.
+const LONG_TTL: Duration = Duration::from_secs(150);
+
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Verb {
     End {
@@ -85,7 +88,7 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
         12 => (0u8..5, 1u64..3, verb)
             .prop_map(|(client, attempt, verb)| Step::Act { client, attempt, verb }),
         1 => Just(Step::Lose),
-        3 => prop_oneof![Just(1_100u64), Just(2_300), Just(3_700), Just(5_300), Just(11_000)]
+        3 => prop_oneof![Just(1_100u64), Just(2_300), Just(3_700), Just(5_300), Just(11_000), Just(65_300)]
             .prop_map(Step::Pass),
     ];
     (prop::collection::vec(step, 1..60), 0u8..4).prop_map(|(mut steps, kind)| {
@@ -246,7 +249,8 @@ impl History {
             let token = token.filter(|_| knows)?;
             Some(Box::new(Description::new(token, info(id))))
         };
-        let take = Take::new(request.clone(), TTL);
+        let ttl = if id.client == ClientId(1) { LONG_TTL } else { TTL };
+        let take = Take::new(request.clone(), ttl);
         Some(match verb {
             Verb::Set => return None,
             Verb::End { knows, closes, cooldown_ms, remember_ms } => {
@@ -261,7 +265,7 @@ impl History {
                     let told = info(id).with_passed_on(PassedOn { times, after });
                     Box::new(Description::new(token, told))
                 });
-                let keep = Keep::new(request, TTL).with_known(known(knows));
+                let keep = Keep::new(request, ttl).with_known(known(knows));
                 Action::Keep(keep.with_description(description))
             }
             Verb::Look => Action::Look { limit: 100 },

@@ -7,8 +7,9 @@ use crate::request::{Message, Reply};
 
 impl Step<'_> {
     pub(super) fn revoke(&mut self, id: HolderId, force: bool) -> Reply {
-        let (held, shared) = (self.record.is_held_by(id), self.record.shares.contains_key(&id));
-        if !held && !shared {
+        let held = self.record.is_held_by(id);
+        let share_until_ms = self.record.shares.get(&id).map(|share| share.deadline_ms);
+        if !held && share_until_ms.is_none() {
             return Reply::Ended(false);
         }
         let message = Message::Revoked { attempt: id.attempt, forced: force };
@@ -25,6 +26,10 @@ impl Step<'_> {
             }
             false if held => self.stop(),
             false => self.close(id),
+        }
+        // A share that may go on is not renewed any more.
+        if let Some(until_ms) = share_until_ms {
+            self.record.close(id, until_ms);
         }
         Reply::Ended(true)
     }

@@ -216,6 +216,17 @@ fn a_reader_that_was_revoked_may_go_on_until_its_deadline() {
 }
 
 #[test]
+fn a_reader_that_was_revoked_is_not_renewed_however_long_its_ttl_is() {
+    let mut store = Store::new();
+    let closed_ms = store.rules.times.closed_ms;
+    store.ask(take(1, Mode::Shared).with_ttl(span(3 * closed_ms)));
+    store.take(2, Mode::Shared);
+    store.revoke(1, false);
+    store.after(TTL_MS / 2).revoke(2, true);
+    assert_eq!(store.after(2 * closed_ms).keep(1), Reply::Revoked);
+}
+
+#[test]
 fn the_end_of_a_client_ends_all_that_it_has_and_serves_those_that_wait() {
     let mut store = Store::new();
     store.take(1, Mode::Shared);

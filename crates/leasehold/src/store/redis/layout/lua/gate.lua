@@ -213,13 +213,13 @@ local function close(gate, attempt)
     call('RPUSH', ended, attempt)
     call('LTRIM', ended, -MAX_CLOSED, -1)
   end
-  call('PEXPIRE', ended, CLOSED)
-  local state = value and sub(value, 1, 1) or 'x'
+  outlive(ended, CLOSED)
+  local state, life = value and sub(value, 1, 1) or 'x', call('PTTL', ended)
   if state == 'x' then
-    call('SET', gate, 'x', 'PX', CLOSED)
+    call('SET', gate, 'x', 'PX', life)
   elseif state == 'h' then
     call('SET', gate, 'w' .. sub(value, 2), 'PX', call('PTTL', gate) + GRACE)
   elseif state == 'k' then
-    call('PEXPIRE', gate, CLOSED, 'GT')
+    call('PEXPIRE', gate, life, 'GT')
   end
 end

@@ -9,7 +9,8 @@ local gate, attempt, at_once, prefix = KEYS[1], ARGV[1], ARGV[2] == '1', ARGV[3]
 local state, rest, value = read(gate)
 if state == 'd' then return 'x' end
 local held = match(state, '[hwr]') and match(rest, '^%S+') == attempt
-local share = state == 's' and share_of(gate, attempt)
+local share, deadline
+if state == 's' then share, deadline = share_of(gate, attempt) end
 if not held and not share then return '0' end
 tell(prefix, attempt, 'R ' .. attempt .. ' ' .. ARGV[2])
 if held and not at_once then
@@ -25,5 +26,7 @@ if share and at_once then
   used = used - weight_of(share)
 end
 close(gate, attempt)
+-- A share that may go on is not renewed any more.
+if share then outlive(gate .. ':x', deadline - now_ms) end
 if at_once then serve(gate, KEYS[2], prefix, used, capacity) end
 return '1'
