@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use leasehold::event::Event;
 use leasehold::lease::Renewal;
 use leasehold::store::{Capabilities, Inbox, Memory, Store};
@@ -32,8 +33,10 @@ type Change = fn(Message) -> Message;
 struct Wire {
     memory: Memory,
     clock: FakeClock,
-    /// How long the answer to each acquire takes to come back.
+    /// How long the answer to the next acquire takes to come back.
     way_back: Arc<Mutex<Duration>>,
+    /// Whether callers queue at the store; otherwise they poll, and pass no lease on.
+    is_queued: bool,
     /// Whether a client that joins the queue gets its answer.
     answers: watch::Sender<bool>,
     /// Whether inboxes are opened, and the effect on the messages in them.
@@ -109,20 +112,25 @@ impl Clock for CountedClock {
 
 impl Store for Wire {
     fn capabilities(&self) -> Capabilities {
-        self.memory.capabilities()
+        let mut can = self.memory.capabilities();
+        (can.queued, can.local_tokens) = (self.is_queued, self.is_queued);
+        can
     }
 
     fn execute(
         &self,
-        operation: Operation,
+        mut operation: Operation,
     ) -> BoxFuture<'_, std::result::Result<Answer, StoreError>> {
         Box::pin(async move {
+            if let Operation::On { action: Action::Take(take), .. } = &mut operation {
+                take.waits &= self.is_queued;
+            }
             let is_acquire = matches!(operation, Operation::On { action: Action::Take(_), .. });
             let answer = self.memory.execute(operation).await;
             // An answer that comes over a channel uses the budget of its task.
             consume_budget().await;
             if is_acquire {
-                self.clock.advance(*self.way_back());
+                self.clock.advance(std::mem::take(&mut *self.way_back()));
             }
             if matches!(&answer, Ok(Answer { reply: Reply::Queued(_), .. })) {
                 // The wait fails only when the store ends, and then this call ends, too.
@@ -156,7 +164,8 @@ impl Wire {
         clock.advance(Duration::from_secs(1_000));
         let memory = Memory::with_clock(clock.clone());
         let (answers, inboxes) = (watch::Sender::new(true), watch::Sender::new(true));
-        Self { memory, clock, way_back: Arc::default(), answers, inboxes, change, flood: None }
+        let (way_back, is_queued, flood) = (Arc::default(), true, None);
+        Self { memory, clock, way_back, is_queued, answers, inboxes, change, flood }
     }
 
     fn way_back(&self) -> MutexGuard<'_, Duration> {
@@ -213,6 +222,31 @@ async fn a_grant_of_which_too_little_is_left_when_it_arrives_does_not_count() {
     let lock = client.mutex("a").ttl(TTL).renewal(Renewal::Off);
     let refused = lock.acquire_within(Duration::from_secs(20)).await.unwrap_err();
     assert!(refused.to_string().contains("too little of the lease is left"), "{refused}");
+}
+
+/// At a store without a queue, the caller that polls has the subscription of its gate.
+#[tokio::test]
+async fn a_caller_that_goes_behind_others_after_such_a_grant_leaves_them_the_subscription() {
+    let wire = Wire { is_queued: false, ..Wire::new(|message| message) };
+    let other = wire.client().await.mutex("a").ttl(TTL);
+    let held = other.acquire().await.unwrap();
+    let client = wire.client().await;
+    let [first, second] = [client.mutex("a"), client.mutex("a")].map(|lock| {
+        tokio::spawn(async move { lock.ttl(TTL).acquire().await }) //
+    });
+    settle().await;
+    held.release().await.unwrap();
+    *wire.way_back() = TTL;
+    while !wire.way_back().is_zero() {
+        wire.pass(Duration::from_millis(5)).await;
+    }
+    let held = other.try_acquire().await.unwrap().expect("the second caller makes way for others");
+    wire.pass(SOON).await;
+    held.release().await.unwrap();
+    wire.pass(Duration::from_secs(3)).await;
+    drop(second.now_or_never().expect("it was its turn").unwrap().unwrap());
+    wire.pass(Duration::from_secs(3)).await;
+    assert!(first.is_finished());
 }
 
 #[tokio::test]
