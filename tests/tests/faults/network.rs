@@ -132,6 +132,7 @@ async fn b3_a_renewal_without_a_reply_is_sent_again() {
     for fault in REPLY_LOST {
         let scene = Scene::new().await;
         let guard = soon(scene.far.mutex(NAME).ttl(LONG).acquire()).await.unwrap();
+        assert_eq!(scene.tokens(NAME).await, [guard.token()], "its keeper has described it");
         let (_, before) = reliable_until(&guard);
         let lost = scene.proxy.strike(1, Script::Keep, fault);
         let again = scene.proxy.strike(2, Script::Keep, Fault::RepeatRequest);
