@@ -25,11 +25,11 @@ impl Step<'_> {
                 self.serve(None);
             }
             false if held => self.stop(),
-            false => self.close(id),
-        }
-        // A share that may go on is not renewed any more.
-        if let Some(until_ms) = share_until_ms {
-            self.record.close(id, until_ms);
+            false => {
+                self.close(id);
+                // A share that may go on is not renewed any more.
+                self.record.close(id, share_until_ms.unwrap_or_default());
+            }
         }
         Reply::Ended(true)
     }

@@ -26,7 +26,9 @@ if share and at_once then
   used = used - weight_of(share)
 end
 close(gate, attempt)
--- A share that may go on is not renewed any more.
-if share then outlive(gate .. ':x', deadline - now_ms) end
-if at_once then serve(gate, KEYS[2], prefix, used, capacity) end
+if at_once then
+  serve(gate, KEYS[2], prefix, used, capacity)
+else
+  outlive(gate .. ':x', deadline - now_ms) -- the share is not renewed any more
+end
 return '1'
