@@ -29,11 +29,8 @@ impl Step<'_> {
                     .with_info(last.info.clone())
                     .with_ttl_left(Duration::from_millis(left_ms));
                 status.holders.extend((left_ms > 0).then_some(holder));
-                status.last_holder = Some(
-                    LastHolder::new(last.id)
-                        .with_info(last.info.clone())
-                        .with_ended_ago(Duration::from_millis(ended_ago)),
-                );
+                let last = LastHolder::new(last.id).with_info(last.info.clone());
+                status.last_holder = Some(last.with_ended_ago(Duration::from_millis(ended_ago)));
             }
             Some(State::Cooling { last: None, .. } | State::Closed) | None => {}
         }

@@ -195,8 +195,8 @@ impl Record {
         self.shares.values().map(|share| share.request.mode.weight()).sum()
     }
 
-    /// Remembers that an attempt has ended, until `until_ms` at least.
-    pub(super) fn close(&mut self, id: HolderId, until_ms: u64) {
+    /// Remembers that an attempt has ended, until `until_ms` at least. Returns until when.
+    pub(super) fn close(&mut self, id: HolderId, until_ms: u64) -> u64 {
         if !self.closed.contains(&id) {
             if self.closed.len() == MAX_CLOSED {
                 self.closed.remove(0);
@@ -204,5 +204,6 @@ impl Record {
             self.closed.push(id);
         }
         self.closed_until_ms = self.closed_until_ms.max(until_ms);
+        self.closed_until_ms
     }
 }

@@ -153,8 +153,7 @@ impl Step<'_> {
             return;
         }
         let until_ms = self.now_ms() + self.rules.times.closed_ms;
-        self.record.close(id, until_ms);
-        let until_ms = self.record.closed_until_ms;
+        let until_ms = self.record.close(id, until_ms);
         let grace_ms = self.rules.times.grace_ms;
         match &mut self.record.gate {
             None => self.record.gate = Some(Gate { state: State::Closed, until_ms }),

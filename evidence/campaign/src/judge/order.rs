@@ -16,8 +16,8 @@ const KEEPS_ITS_PLACE: Duration = Duration::from_millis(
 );
 
 /// A waiter that does not claim its grant in this time loses it, and its next grant comes later by
-/// as much. So that grant says nothing about the order. It is a little less than the window, because
-/// of differences of clocks.
+/// as much. So that grant says nothing about the order. It is a little less than the window,
+/// because of differences of clocks.
 const CLAIMS_ITS_GRANT_US: u64 = (Times::USUAL.window_ms - 200) * 1_000;
 
 /// The violations of the order among waiters that were seen in a queue.

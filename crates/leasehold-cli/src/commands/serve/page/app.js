@@ -395,8 +395,7 @@ function parts(lock) {
     made.push(table(['#', 'Who', 'Mode', 'Waits', 'Label'], rows));
   }
   if (lock.last) {
-    const one = lock.last;
-    const row = [person(one, one.holder), new Date(one.ended).toLocaleString(), one.label ?? ''];
+    const row = [person(lock.last, lock.last.holder), new Date(lock.last.ended).toLocaleString(), lock.last.label ?? ''];
     made.push(element('h3', 'Held last'));
     made.push(table(['Last holder', 'Released', 'Label'], [row]));
   }
@@ -480,11 +479,7 @@ by('sign-out').addEventListener('click', () => {
 by('login-cancel').addEventListener('click', () => by('login').close());
 by('close').addEventListener('click', () => by('lock').close());
 by('close-findings').addEventListener('click', () => by('findings').close());
-by('lock').addEventListener('close', () => {
-  if (by('lock').open) return; // another lock was opened meanwhile
-  opened = null;
-  by('list').focus();
-});
+by('lock').addEventListener('close', () => { if (!by('lock').open) opened = null; by('list').focus(); });
 by('doctor').addEventListener('click', findings);
 by('tools').addEventListener('submit', (event) => event.preventDefault());
 for (const id of ['filter', 'sort']) {
