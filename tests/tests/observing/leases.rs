@@ -84,6 +84,22 @@ async fn the_first_renewal_that_fails_is_overdue_and_those_after_it_are_no_news(
 }
 
 #[tokio::test]
+async fn a_lease_that_was_passed_on_and_that_nobody_fetches_is_a_warning_and_not_held() {
+    let scene = Scene::new().await;
+    let lock = scene.client.mutex(&scene.name).ttl(TTL);
+    let taken = must(lock.acquire().await);
+    let mut waiter = Box::pin(lock.acquire());
+    assert!(futures_util::poll!(&mut waiter).is_pending());
+    must(taken.release().await);
+    scene.subject.pass(TTL).await;
+    let recorded = scene.recorded();
+    assert_eq!(recorded.number("leasehold_warnings_total"), 1.0);
+    assert_eq!(recorded.number("leasehold_held{mode=exclusive}"), 0.0);
+    let _guard = must(scene.subject.drive(waiter).await);
+    assert_eq!(scene.recorded().number("leasehold_held{mode=exclusive}"), 1.0);
+}
+
+#[tokio::test]
 async fn a_waiter_that_is_polled_late_is_a_warning_and_waits_again() {
     let scene = Scene::new().await;
     let taken = must(scene.other.mutex(&scene.name).acquire().await);

@@ -5,8 +5,6 @@
 -- reply the last of the numbers
 --@include clock
 local number = redis.call('INCRBY', KEYS[1], ARGV[1])
-local least = now + ARGV[1] - 1
-if number < least then
-  number = redis.call('INCRBY', KEYS[1], string.format('%.0f', least - number))
-end
+local behind = now + ARGV[1] - 1 - number
+if behind > 0 then return redis.call('INCRBY', KEYS[1], behind) end
 return number
