@@ -30,7 +30,7 @@ use crate::keeper::Handle;
 /// let guard = lock.acquire().await?; // waits in line
 /// assert!(lock.try_acquire().await?.is_none(), "busy is not an error");
 /// assert!(lock.acquire_within(Duration::from_millis(10)).await.is_err());
-/// assert_eq!(lock.status().await?.holders[0].token, guard.token());
+/// assert_eq!(lock.status().await?.holders[0].token, Some(guard.token()));
 /// guard.release().await?;
 /// let rows = lock.run(async |guard| import(guard.token()).await).await?;
 /// # assert_eq!(rows, 3);
