@@ -202,28 +202,19 @@ fn a_hold_that_was_ended_by_force_does_not_come_back() {
 }
 
 #[test]
-fn a_reader_that_was_revoked_may_go_on_until_its_deadline() {
+fn a_reader_that_was_revoked_may_go_on_until_its_deadline_and_is_never_renewed() {
     let mut store = Store::new();
-    store.take(1, Mode::Shared);
+    let closed_ms = store.rules.times.closed_ms;
+    store.ask(take(1, Mode::Shared).with_ttl(span(3 * closed_ms)));
     store.take(2, Mode::Shared);
     assert_eq!(store.revoke(1, false), Reply::Ended(true));
     assert_eq!(store.after(1).keep(1), Reply::Revoked);
     let states: Vec<_> = store.look().holders.iter().map(|holder| holder.state).collect();
     assert_eq!(states, [HoldState::Revoked, HoldState::Claimed]);
-    assert!(matches!(store.keep(2), Reply::Kept { .. }));
-    store.after(TTL_MS);
-    assert_eq!(store.look().holders.len(), 1);
-}
-
-#[test]
-fn a_reader_that_was_revoked_is_not_renewed_however_long_its_ttl_is() {
-    let mut store = Store::new();
-    let closed_ms = store.rules.times.closed_ms;
-    store.ask(take(1, Mode::Shared).with_ttl(span(3 * closed_ms)));
-    store.take(2, Mode::Shared);
-    store.revoke(1, false);
-    store.after(TTL_MS / 2).revoke(2, true);
+    store.revoke(2, true);
     assert_eq!(store.after(2 * closed_ms).keep(1), Reply::Revoked);
+    assert_eq!(store.look().holders.len(), 1);
+    assert_eq!(store.after(closed_ms).look().holders.len(), 0);
 }
 
 #[test]
